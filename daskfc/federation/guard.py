@@ -10,6 +10,7 @@ shape, a value in an exception. It does not stop hostile code that runs inside t
 that takes a network sandbox of the operating system. Whoever may submit tasks is trusted.
 """
 
+import asyncio
 import contextlib
 import pickle
 import signal
@@ -319,6 +320,7 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         super().__init__(*args, name=name, worker_class=PartyWorker, party=party, **kwargs)
         self._party = party
         self._given = party  # what the worker process under way was started with
+        self._starting = asyncio.Lock()
         self.blocked_handlers = _AllBut(_NANNY_OPEN)
         self.handlers["daskfc_start_run"] = self.start_run
 
@@ -345,14 +347,20 @@ class PartyNanny(Nanny):  # type: ignore[misc]
             self.process.worker_kwargs["party"] = self._party
 
     async def instantiate(self) -> Status:
-        """Start the worker process; see `Nanny.instantiate`."""
-        self._given = self._party
-        self._arm()
-        with without_main():
-            status = await super().instantiate()
-        if self._given is not self._party:  # a run began while the process was starting
-            await self._tell_worker()
-        return status
+        """Start the worker process; see `Nanny.instantiate`.
+
+        One start at a time: when a process dies right after it started, Dask begins the next start
+        while the first one still waits, and then keeps the dead process's address for ever.
+        """
+        async with self._starting:
+            self._given = self._party
+            self._arm()
+            with without_main():
+                status = await super().instantiate()
+            # Whether a run began while the process was starting.
+            if status == Status.running and self._given is not self._party:
+                await self._tell_worker()
+            return status
 
     async def plugin_add(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse plugins, those that the scheduler brings at registration included."""

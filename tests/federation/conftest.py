@@ -12,9 +12,9 @@ ROWS = {
 _runs = itertools.count()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def processes(tmp_path_factory):
-    """One federation a module: starting one takes seconds, and some modules kill its parties."""
+    """Starting a federation takes seconds, so that its tests share one, those that kill too."""
     with federation_of(tmp_path_factory.mktemp("stores"), ROWS) as federation:
         yield federation
 

@@ -101,10 +101,12 @@ def test_a_run_can_start_while_a_party_is_coming_back(federation, tmp_path):
     assert federation.publish(steps.where, party="client-2").party == "client-2"
 
 
-def test_a_step_that_kills_its_process_is_an_error(federation):
+def test_a_step_that_kills_its_process_is_an_error(federation, tmp_path):
     doomed = federation.on_client("client-1", steps.ends_its_process)
     with pytest.raises(ClusterError, match="process of party 'client-1' died each time while step"):
         federation.wait(doomed, timeout=120)
+    federation.start_run("next", random_state=0, workspace=str(tmp_path), deadline_s=30)
+    assert federation.publish(steps.where, party="client-1").party == "client-1"
 
 
 def test_a_party_that_never_comes_back_is_named_by_its_deadline(tmp_path):
