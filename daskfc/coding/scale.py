@@ -27,7 +27,7 @@ GRIDS = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 255, 256, 1000)
 """Scales tried for data on a grid: integers, binary fractions, up to 3 decimals, pixels / 255."""
 
 MAX_MODULUS = 1 << 48  # |x~| then stays below 2**24 and every sum of the decoder fits an int64
-ASSUMED_SPREAD = 32.0  # ours: radius**2 / mean squared distance where no mean is public
+ASSUMED_SPREAD = 12.0  # ours: radius**2 / mean squared distance where no mean is public
 
 
 @dataclass(frozen=True)
@@ -214,9 +214,10 @@ def choose_residues(
         Size of the primes. "auto" takes 8-bit primes while they suffice (every engine computes
         with them), else two 23-bit primes (the f64 engine only).
     mean_square : float, optional
-        A public guess of the mean squared distance. Without it radius**2 / 32 is assumed; a
-        Gaussian has radius**2 / 0.6, z-scored pixels with their outliers about radius**2 / 40.
-        The error is smaller than tolerated for more spread-out data, and larger beyond.
+        A public guess of the mean squared distance. Without it radius**2 / 12 is assumed, as far
+        as four bytes go at a tolerance of 1e-4. The error is smaller than tolerated for data
+        that spread out more (a Gaussian has radius**2 / 0.6), and larger where outliers make the
+        radius larger still.
     spare : bool
         Add one prime beyond need, so that a client that shares data outside the radius is
         noticed with probability above 1 - 2**-7 per wrong entry.

@@ -73,12 +73,12 @@ def test_error_stays_within_tolerance(d, tolerance, size, seed):
 
 
 def test_numbers_of_the_design_page():
-    # raw pixels: no error, 25 bits with rho about 9243; z-scored at 1e-4 with rho^2/Dm = 8: 31 bits
+    # raw pixels: no error, 25 bits with rho about 9243; z-scored at 1e-4 with rho^2/Dm = 12: 31.6
     raw = choose_residues(radius=2500.0, **{**DEFAULTS, "grids": 1})
     assert (raw.scale, len(raw.primes)) == (1.0, 4)
     z = choose_residues(radius=110.0, **DEFAULTS)
     assert len(z.primes) == 4
-    assert z.scale == pytest.approx(0.82 * math.sqrt(8) / (1e-4 * 110), rel=0.01)
+    assert z.scale == pytest.approx(0.82 * math.sqrt(12) / (1e-4 * 110), rel=0.01)
     assert len(choose_residues(radius=110.0, **{**DEFAULTS, "tolerance": 1e-3}).primes) == 4
     assert len(choose_residues(radius=110.0, **{**DEFAULTS, "tolerance": 1e-6}).primes) == 6
 

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +7,10 @@ from daskfc.errors import StoreError
 from daskfc.stores import load_storage
 from daskfc.stores.config import SourceConfig
 from daskfc.stores.readers import open_source
-
-FOLDER = Path(os.environ.get("DASKFC_DATA", "no-such-folder"))
-pytestmark = [
-    pytest.mark.data,
-    pytest.mark.skipif(not FOLDER.is_dir(), reason="DASKFC_DATA names no folder of data sets"),
-]
+from tests.conftest import DATA, needs_data
 
 
+@needs_data
 @pytest.mark.parametrize(
     ("name", "shape", "clusters"),
     [
@@ -26,20 +21,23 @@ pytestmark = [
     ],
 )
 def test_tables(name, shape, clusters):
-    samples = open_source(SourceConfig(path=str(FOLDER / f"{name}.npz")))
+    samples = open_source(SourceConfig(path=str(DATA / f"{name}.npz")))
     assert (samples.n_samples, len(samples.feature_names)) == shape
     assert len(np.unique(samples.labels)) == clusters
     assert sum(len(block) for block in samples.blocks(500)) == shape[0]
 
 
+@needs_data
 @pytest.mark.parametrize("name", ["cora", "pubmed", "hw_mfeat", "bdgp", "synthetic3d"])
 def test_graphs_and_views(name):
     with pytest.raises(StoreError, match=r"graph|several views"):
-        open_source(SourceConfig(path=str(FOLDER / f"{name}.npz")))
+        open_source(SourceConfig(path=str(DATA / f"{name}.npz")))
 
 
+@needs_data
 @pytest.mark.slow
-def test_a_thousand_digits_of_mnist(tmp_path):
+def test_a_thousand_digits_of_mnist(tmp_path, monkeypatch):
+    monkeypatch.setenv("DASKFC_DATA", str(DATA))
     storage = load_storage(Path(__file__).parents[2] / "storage" / "mnist-1000.yaml")
     storage.build(str(tmp_path))
     storage.check(str(tmp_path))
