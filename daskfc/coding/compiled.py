@@ -10,7 +10,7 @@ conditional addition makes it canonical.
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,19 @@ from numpy.typing import NDArray
 
 __all__ = [
     "NUMBA",
-    "combine_primes",
     "encode_tile",
+    "floor_modulo",
+    "jit",
     "look_up",
+    "mirror",
+    "modulo_byte",
+    "modulo_long",
+    "no_words",
+    "numba",
+    "reduce_bytes",
     "reduce_tile",
     "rejected",
     "squared_norms",
-    "weighted_sum",
 ]
 
 _Array = NDArray[Any]
@@ -46,7 +52,7 @@ _ROUND32 = np.float32(1.5 * 2**23)
 _ROUND64 = 1.5 * 2.0**52
 
 
-def _jit(function: Callable[..., Any]) -> Callable[..., Any]:
+def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile at first call, running without the interpreter lock."""
     if numba is None:
         return function
@@ -58,7 +64,7 @@ def _jit(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-@_jit
+@jit
 def _rejected(words: _Array, limit: Any, found: _Array) -> int:
     count = 0
     for start in range(0, words.size, 128):
@@ -94,23 +100,23 @@ def rejected(words: _Array, limit: int, found: _Array) -> _Array:
     return np.flatnonzero(words >= bound)
 
 
-@_jit
-def _modulo_byte(x: Any, P: Any, inv: Any) -> Any:
+@jit
+def modulo_byte(x: Any, P: Any, inv: Any) -> Any:
     """Return x mod P for |x| < 2**21 P: the float32 quotient is off by less than 0.38 + 0.5."""
     q = _F(_F(_F(_F(x) * inv) + _ROUND32) - _ROUND32)
     y = _I(x - _I(_I(q) * P))
     return _I(y + (P if y < 0 else _I(0)))
 
 
-@_jit
-def _modulo_long(x: Any, P: Any, inv: Any) -> Any:
+@jit
+def modulo_long(x: Any, P: Any, inv: Any) -> Any:
     """Return x mod P for |x| < 2**60 and |x| / P < 2**50."""
     q = (np.float64(x) * inv + _ROUND64) - _ROUND64
     y = x - np.int64(q) * P
     return y + (P if y < 0 else np.int64(0))
 
 
-def _floor_modulo(x: _Array, p: int) -> None:
+def floor_modulo(x: _Array, p: int) -> None:
     """Reduce integers in place; numpy's floor_divide is vectorised, its remainder is not."""
     quotient = np.floor_divide(x, x.dtype.type(p))
     quotient *= x.dtype.type(p)
@@ -120,36 +126,49 @@ def _floor_modulo(x: _Array, p: int) -> None:
 # --- products ----------------------------------------------------------------------------------
 
 
-@_jit
+@jit
+def reduce_bytes(
+    acc: _Array, words: _Array, row: int, column: int, factors: _Array, P: Any, inv: Any,
+    out: _Array,
+) -> None:  # fmt: skip
+    """Do the work of `reduce_tile` for a part of a row; P and 1 / P as int32 and float32.
+
+    Its words are those of `row`, from `column` on.
+    """
+    if words.shape[0] == 0:
+        for j in range(out.size):
+            out[j] = np.uint8(modulo_byte(_I(acc[j]), P, inv))
+    elif words.shape[0] == 1:
+        f = factors[0]
+        hidden = words[0, row, column : column + out.size]
+        for j in range(out.size):
+            x = _I(_I(acc[j]) + _I(f * _I(hidden[j])))
+            out[j] = np.uint8(modulo_byte(x, P, inv))
+    else:
+        line = np.empty(out.size, np.int32)
+        for j in range(out.size):
+            line[j] = _I(acc[j])
+        for c in range(words.shape[0]):
+            f = factors[c]
+            hidden = words[c, row, column : column + out.size]
+            for j in range(out.size):
+                line[j] = _I(line[j] + _I(f * _I(hidden[j])))
+        for j in range(out.size):
+            out[j] = np.uint8(modulo_byte(line[j], P, inv))
+
+
+@jit
 def _reduce_byte(
     acc: _Array, words: _Array, factors: _Array, p: int, out: _Array, top: int, left: int
 ) -> None:
     rows, columns = acc.shape
-    line = np.empty(columns, np.int32)
-    P = _I(p)
     inv = _F(_F(1.0) / _F(p))
     for i in range(rows):
-        line_out = out[top + i, left : left + columns]  # plain indices: the loops vectorise
-        if words.shape[0] == 0:
-            for j in range(columns):
-                line_out[j] = np.uint8(_modulo_byte(_I(acc[i, j]), P, inv))
-        elif words.shape[0] == 1:
-            f = factors[0]
-            for j in range(columns):
-                x = _I(_I(acc[i, j]) + _I(f * _I(words[0, i, j])))
-                line_out[j] = np.uint8(_modulo_byte(x, P, inv))
-        else:
-            for j in range(columns):
-                line[j] = _I(acc[i, j])
-            for c in range(words.shape[0]):
-                f = factors[c]
-                for j in range(columns):
-                    line[j] = _I(line[j] + _I(f * _I(words[c, i, j])))
-            for j in range(columns):
-                line_out[j] = np.uint8(_modulo_byte(line[j], P, inv))
+        line = out[top + i, left : left + columns]  # plain indices: the loops vectorise
+        reduce_bytes(acc[i], words, i, 0, factors, _I(p), inv, line)
 
 
-@_jit
+@jit
 def _reduce_long(
     acc: _Array, words: _Array, factors: _Array, p: int, out: _Array, top: int, left: int
 ) -> None:
@@ -166,7 +185,7 @@ def _reduce_long(
             for j in range(columns):
                 line[j] += f * np.int64(words[c, i, j])
         for j in range(columns):
-            line_out[j] = np.uint32(_modulo_long(line[j], P, inv))
+            line_out[j] = np.uint32(modulo_long(line[j], P, inv))
 
 
 def reduce_tile(
@@ -197,30 +216,28 @@ def reduce_tile(
     x = acc.astype(factors.dtype)
     for f, w in zip(factors, words, strict=True):
         x += f * w.astype(factors.dtype)
-    _floor_modulo(x, p)
+    floor_modulo(x, p)
     out[top : top + acc.shape[0], left : left + acc.shape[1]] = x
 
 
-@_jit
+@jit
 def _squared_norms_byte(z: _Array, p: int) -> _Array:
     n, k = z.shape
     norms = np.empty(n, np.int64)
-    half = _I(p // 2)
-    P = _I(p)
     for i in range(n):
         total = np.int64(0)
-        for start in range(0, k, 1 << 16):  # 2**16 * 125**2 < 2**30
-            part = _I(0)
-            for c in range(start, min(start + (1 << 16), k)):
-                x = _I(z[i, c])
-                x = _I(x - (P if x > half else _I(0)))
-                part = _I(part + _I(x * x))
-            total += part
+        for start in range(0, k, 1 << 15):
+            part = z[i, start : start + (1 << 15)]
+            some = np.uint32(0)  # 2**15 * 255**2 < 2**31
+            for c in range(part.size):
+                x = np.uint32(part[c])
+                some = np.uint32(some + np.uint32(x * x))
+            total += np.int64(some)
         norms[i] = total % np.int64(p)
     return norms
 
 
-@_jit
+@jit
 def _squared_norms_long(z: _Array, p: int) -> _Array:
     n, k = z.shape
     norms = np.empty(n, np.int64)
@@ -254,7 +271,7 @@ def squared_norms(z: _Array, p: int) -> _Array:
     return norms
 
 
-@_jit
+@jit
 def _look_up(z: _Array, table: _Array, out: _Array) -> None:
     n, k = z.shape
     for i in range(n):
@@ -277,10 +294,45 @@ def look_up(z: _Array, table: _Array, out: _Array) -> None:
         out[: len(z), : z.shape[1]] = table.take(z, mode="clip")
 
 
+def no_words(dtype: np.dtype[Any]) -> tuple[_Array, _Array]:
+    """Return words and factors for results of a dtype to which nothing is added."""
+    byte = dtype == np.uint8
+    words = np.empty((0, 1, 1), dtype=np.uint16 if byte else np.uint32)
+    return words, np.empty(0, dtype=np.int32 if byte else np.int64)
+
+
+@jit
+def _mirror(block: _Array) -> None:
+    n = len(block)
+    for top in range(0, n, 32):
+        for left in range(0, top + 1, 32):
+            for i in range(top, min(top + 32, n)):
+                for j in range(left, min(left + 32, i)):
+                    block[i, j] = block[j, i]
+
+
+def mirror(block: _Array) -> None:
+    """Copy the upper triangle of a square block onto the lower one, in place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.coding.compiled import mirror
+    >>> x = np.array([[1, 2], [7, 3]], dtype=np.uint8)
+    >>> mirror(x)
+    >>> x.tolist()
+    [[1, 2], [2, 3]]
+    """
+    if NUMBA:
+        _mirror(block)
+        return
+    block[...] = np.triu(block) + np.triu(block, 1).T
+
+
 # --- encoding ----------------------------------------------------------------------------------
 
 
-@_jit
+@jit
 def _encode_byte(
     segments: _Array, matrix: _Array, p: int, out: _Array, prime: int, start: int, n: int
 ) -> None:
@@ -299,10 +351,10 @@ def _encode_byte(
                 for c in range(k):
                     line[c] = _I(line[c] + _I(f * _I(segments[o, i, c])))
             for c in range(k):
-                line_out[c] = np.uint8(_modulo_byte(line[c], P, inv))
+                line_out[c] = np.uint8(modulo_byte(line[c], P, inv))
 
 
-@_jit
+@jit
 def _encode_long(
     segments: _Array, matrix: _Array, p: int, out: _Array, prime: int, start: int, n: int
 ) -> None:
@@ -320,7 +372,7 @@ def _encode_long(
                 for c in range(k):
                     line[c] += f * np.int64(segments[o, i, c])
             for c in range(k):
-                line_out[c] = np.uint32(_modulo_long(line[c], P, inv))
+                line_out[c] = np.uint32(modulo_long(line[c], P, inv))
 
 
 def encode_tile(
@@ -351,137 +403,5 @@ def encode_tile(
         total = dtype(matrix[e, 0]) * parts[0]
         for o in range(1, len(parts)):
             total += dtype(matrix[e, o]) * parts[o]
-        _floor_modulo(total, p)
+        floor_modulo(total, p)
         out[e, prime, start : start + n] = total
-
-
-# --- decoding ----------------------------------------------------------------------------------
-
-
-@_jit
-def _sum_eight(
-    a: _Array, b: _Array, c: _Array, d: _Array, e: _Array, f: _Array, g: _Array, h: _Array,
-    weights: _Array, start: int, totals: _Array, first: bool,
-) -> None:  # fmt: skip
-    r, n = totals.shape
-    stop = start + n
-    for prime in range(r):
-        w = weights[prime]
-        wa, wb, wc, wd, we, wf, wg, wh = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]
-        xa, xb = a[prime, start:stop], b[prime, start:stop]
-        xc, xd = c[prime, start:stop], d[prime, start:stop]
-        xe, xf = e[prime, start:stop], f[prime, start:stop]
-        xg, xh = g[prime, start:stop], h[prime, start:stop]
-        total = totals[prime]
-        for i in range(n):
-            s = wa * xa[i] + wb * xb[i] + wc * xc[i] + wd * xd[i]
-            s += we * xe[i] + wf * xf[i] + wg * xg[i] + wh * xh[i]
-            total[i] = s if first else total[i] + s
-
-
-def weighted_sum(answers: Sequence[_Array], weights: _Array, start: int, totals: _Array) -> None:
-    """Write sum_j weights[:, j] answers[j][:, start : start + n], not reduced.
-
-    Parameters
-    ----------
-    answers : sequence of contiguous ndarray of uint8 or uint32, shape (r, N)
-        Canonical residues of K evaluators.
-    weights : ndarray of int32 or int64, shape (r, K)
-        Balanced.
-    start : int
-        First entry.
-    totals : contiguous ndarray of the weights' dtype, shape (r, n)
-        Overwritten: |totals| < 2**21 p for up to 2**14 answers of bytes, else 2**60.
-    """
-    K = len(answers)
-    if NUMBA:  # eight answers a pass: `totals` is written once for K <= 8
-        for j in range(0, K, 8):
-            eight = list(answers[j : j + 8])
-            w = np.zeros((len(totals), 8), dtype=totals.dtype)
-            w[:, : len(eight)] = weights[:, j : j + 8]
-            _sum_eight(*eight, *eight[:1] * (8 - len(eight)), w, start, totals, j == 0)
-        return
-    part = np.empty_like(totals)
-    for j, answer in enumerate(answers):
-        entries = answer[:, start : start + totals.shape[1]]
-        out = part if j else totals
-        np.multiply(entries, weights[:, j, None], out=out, dtype=totals.dtype)
-        if j:
-            totals += part
-
-
-@_jit
-def _combine_byte(totals: _Array, primes: _Array, steps: _Array, M: int, out: _Array) -> int:
-    n = out.size
-    for a in range(len(primes)):
-        P = _I(primes[a])
-        inv = _F(_F(1.0) / _F(P))
-        step = steps[a]
-        for i in range(n):
-            y = step * np.int64(_modulo_byte(totals[a, i], P, inv))
-            out[i] = y if a == 0 else out[i] + y
-    largest = np.int64(0)
-    inverse = 1.0 / np.float64(M)
-    for i in range(n):
-        y = out[i] - np.int64(np.float64(out[i]) * inverse) * M
-        y += M if y < 0 else np.int64(0)
-        y -= M if y >= M else np.int64(0)
-        out[i] = y
-        largest = max(largest, y)
-    return int(largest)
-
-
-@_jit
-def _combine_long(totals: _Array, primes: _Array, steps: _Array, M: int, out: _Array) -> int:
-    n = out.size
-    for a in range(len(primes)):
-        P = primes[a]
-        inv = 1.0 / np.float64(P)
-        step = steps[a]
-        for i in range(n):
-            y = step * _modulo_long(totals[a, i], P, inv)
-            out[i] = y if a == 0 else out[i] + y
-    largest = np.int64(0)
-    for i in range(n):
-        y = out[i]
-        while y >= M:
-            y -= M
-        out[i] = y
-        largest = max(largest, y)
-    return int(largest)
-
-
-def combine_primes(totals: _Array, primes: _Array, steps: _Array, M: int, out: _Array) -> int:
-    """Write the integers of [0, M) with the given residues: sum_a M/p_a (totals_a mod p_a) mod M.
-
-    Parameters
-    ----------
-    totals : ndarray of int32 or int64, shape (r, n)
-        Sums of `weighted_sum` that include the factor (M / p_a)**-1 mod p_a; the numpy twin
-        overwrites them.
-    primes : ndarray of int64, shape (r,)
-        Their product M is at most 2**48, so that r M fits an int64.
-    steps : ndarray of int64, shape (r,)
-        M / p_a.
-    M : int
-        The modulus.
-    out : ndarray of int64, shape (n,)
-        Overwritten.
-
-    Returns
-    -------
-    int
-        The largest of `out`.
-    """
-    if NUMBA:
-        kernel = _combine_byte if totals.dtype == np.int32 else _combine_long
-        return int(kernel(totals, primes, steps, M, out))
-    for a, p in enumerate(primes.tolist()):
-        _floor_modulo(totals[a], p)
-        y = np.multiply(totals[a], steps[a], dtype=np.int64)
-        if a == 0:
-            out[...] = y
-        else:
-            out += y
-    _floor_modulo(out, M)
-    return int(out.max(initial=0))

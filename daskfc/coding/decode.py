@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from daskfc.coding.compiled import combine_primes, weighted_sum
+from daskfc.coding.decode_passes import combine_primes, weighted_sum
 from daskfc.coding.lagrange import LagrangeCode
 from daskfc.coding.modular import balanced, inverse
 from daskfc.coding.scale import ResidueSystem

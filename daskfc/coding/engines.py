@@ -6,7 +6,7 @@ A squared distance is one inner product of k + 2 columns, so that norms ride in 
 ========  =================================  ============  ====================================
 engine    kernel                             primes        columns in one exact product
 ========  =================================  ============  ====================================
-``int8``  onnxruntime (or torch) to int32    below 2**8    2**20 p / (250 * 125) = 8422
+``int8``  VNNI, onnxruntime or torch         below 2**8    2**20 p / (250 * 125) = 8422
 ``f32``   BLAS sgemm                         below 2**8    2**24 / 125**2 = 1073
 ``f64``   BLAS dgemm                         all           2**20 p / 125**2, or 2**53 / (p/2)**2
 ========  =================================  ============  ====================================
@@ -25,8 +25,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.coding import int8, int8_torch
-from daskfc.coding.compiled import look_up, squared_norms
+from daskfc.coding import int8, int8_torch, int8_vnni
+from daskfc.coding.compiled import look_up, no_words, reduce_tile, squared_norms
 from daskfc.coding.modular import BYTE_PRIMES
 from daskfc.coding.scale import ResidueSystem
 from daskfc.coding.scratch import scratch
@@ -58,6 +58,7 @@ class Engine(ABC):
 
     name: ClassVar[str]
     dtype: ClassVar[type]  # of the products
+    whole_blocks: ClassVar[bool] = False  # products of a block need no work memory
 
     @abstractmethod
     def refusal(self, system: ResidueSystem) -> str | None:
@@ -65,21 +66,53 @@ class Engine(ABC):
 
     @abstractmethod
     def chunk(self, p: int) -> int:
-        """Return how many columns one exact product may have."""
+        """Return how many columns one exact product may have, those of the norms included."""
 
     @abstractmethod
-    def left(self, z: _Array, p: int) -> list[_Array]:
+    def left(self, z: _Array, p: int) -> list[Any]:
         """Return [z, g, 1] of rows z (n, k), in chunks of columns."""
 
     @abstractmethod
-    def right(self, z: _Array, p: int) -> list[_Array]:
+    def right(self, z: _Array, p: int) -> list[Any]:
         """Return [-2z, 1, g] of rows z (n, k), in chunks of columns."""
 
     @abstractmethod
-    def product(
-        self, left: _Array, right: _Array, tile: tuple[int, int, int, int], out: _Array
-    ) -> None:
+    def product(self, left: Any, right: Any, tile: tuple[int, int, int, int], out: _Array) -> None:
         """Write the product of a tile's rows and columns, of one chunk, into `out`."""
+
+    def residues(
+        self, left: list[Any], right: list[Any], tile: tuple[int, int, int, int],
+        p: int, words: _Array, factors: _Array, out: _Array,
+    ) -> None:  # fmt: skip
+        """Write the products of a tile, plus its hiding words, modulo p into the tile of `out`.
+
+        Parameters
+        ----------
+        left, right : list
+            Chunks of the operands of a block.
+        tile : tuple of int
+            Top, left, bottom, right.
+        p : int
+            The prime.
+        words, factors : ndarray
+            See `reduce_tile`.
+        out : ndarray of uint8 or uint32, shape (a, b)
+            The block.
+        """
+        top, first, bottom, last = tile
+        acc = scratch("products", (bottom - top, last - first), self.dtype)
+        self.product(left[0], right[0], tile, acc)
+        if len(left) == 1:
+            reduce_tile(acc, words, factors, p, out, top, first)
+            return
+        part = np.empty(acc.shape, dtype=out.dtype)  # chunks are reduced, then summed as integers
+        total = np.zeros(acc.shape, dtype=factors.dtype)
+        for i, (A, B) in enumerate(zip(left, right, strict=True)):
+            if i:
+                self.product(A, B, tile, acc)
+            reduce_tile(acc, words[:0], factors[:0], p, part)
+            total += part
+        reduce_tile(total, words, factors, p, out, top, first)
 
     def _cuts(self, width: int, p: int) -> list[slice]:
         parts = -(-width // self.chunk(p))
@@ -180,7 +213,7 @@ class _Int8Torch(_RowEngine):
         int8_torch.multiply(left[top:bottom], right[first:last], out)
 
 
-class _Int8(Engine):
+class _Int8Onnx(Engine):
     """Canonical uint8 on the left; balanced int8 on the right, transposed tile by tile."""
 
     name = "int8"
@@ -237,9 +270,64 @@ class _Int8(Engine):
         )
 
 
-# found, not imported: processes that are forked later must not share its threads
-_int8: Engine = _Int8() if find_spec("onnxruntime") else _Int8Torch()
-ENGINES: dict[str, Engine] = {"int8": _int8, "f32": _F32(), "f64": _F64()}
+class _Int8Vnni(Engine):
+    """Shares as they are on the left; balanced int8 in panels on the right, packed once.
+
+    Norms are added to the sums instead of riding in the product.
+    """
+
+    name = "int8"
+    dtype = np.int32
+    whole_blocks = True
+
+    def refusal(self, system: ResidueSystem) -> str | None:
+        small = max(system.primes) < 1 << 8
+        return int8_vnni.available() if small else "its primes must be below 2**8"
+
+    def chunk(self, p: int) -> int:
+        return int((p << 20) // ((p - 1) * (p // 2)))
+
+    def _parts(self, z: _Array, p: int) -> list[tuple[_Array, _Array]]:
+        """Return chunks of columns and norms: zeros but with the last chunk."""
+        cuts = self._cuts(z.shape[1], p)
+        norms = squared_norms(z, p)
+        return [(z[:, cut], norms if cut is cuts[-1] else 0 * norms) for cut in cuts]
+
+    def left(self, z: _Array, p: int) -> list[int8_vnni.Rows]:
+        return [int8_vnni.Rows.of(*part) for part in self._parts(z, p)]
+
+    def right(self, z: _Array, p: int) -> list[int8_vnni.Panels]:
+        return [int8_vnni.Panels.of(*part, p) for part in self._parts(z, p)]
+
+    def residues(
+        self, left: list[Any], right: list[Any], tile: tuple[int, int, int, int],
+        p: int, words: _Array, factors: _Array, out: _Array,
+    ) -> None:  # fmt: skip
+        if len(left) > 1:
+            super().residues(left, right, tile, p, words, factors, out)
+            return
+        top, first, bottom, last = tile
+        int8_vnni.residues(
+            left[0].part(top, bottom), right[0], first // int8_vnni.PANEL,
+            p, words, factors, out, top, first, last - first,
+        )  # fmt: skip
+
+    def product(self, left: Any, right: Any, tile: tuple[int, int, int, int], out: _Array) -> None:
+        top, first, bottom, _ = tile
+        int8_vnni.multiply(left.part(top, bottom), right, first // int8_vnni.PANEL, out)
+
+
+def _int8() -> Engine:
+    """Return the fastest engine for bytes; libraries are found, not imported.
+
+    Processes that are forked later must not share the threads of onnxruntime or torch.
+    """
+    if int8_vnni.available() is None:
+        return _Int8Vnni()
+    return _Int8Onnx() if find_spec("onnxruntime") else _Int8Torch()
+
+
+ENGINES: dict[str, Engine] = {"int8": _int8(), "f32": _F32(), "f64": _F64()}
 """The engines by name, the fastest first."""
 
 
@@ -255,14 +343,14 @@ class Operand:
         Which factor it is.
     n : int
         Rows.
-    chunks : list, per prime, of lists of ndarray
+    chunks : list, per prime, of lists
         The engine's own layout.
     """
 
     engine: str
     side: str
     n: int
-    chunks: list[list[_Array]]
+    chunks: list[list[Any]]
 
 
 def prepare(shares: _Array, system: ResidueSystem, engine: Engine, side: str) -> Operand:
@@ -303,13 +391,12 @@ def prepare(shares: _Array, system: ResidueSystem, engine: Engine, side: str) ->
 
 
 @lru_cache(maxsize=64)
-def _self_test(name: str, primes: tuple[int, ...], n_columns: int) -> str | None:
+def _self_test(engine: Engine, primes: tuple[int, ...], n_columns: int) -> str | None:
     """Return None when the engine is exact on residues at the extremes, else what went wrong.
 
     Kernels may saturate (uint8 x int8 without VNNI) or sum in an order that rounds; the extremes of
     the balanced and of the canonical residues, with equal signs, make the largest sums.
     """
-    engine = ENGINES[name]
     width = min(n_columns, 2 * engine.chunk(min(primes)) + 8)  # longer rows repeat the same chunks
     for p in primes:
         half = p // 2
@@ -321,15 +408,12 @@ def _self_test(name: str, primes: tuple[int, ...], n_columns: int) -> str | None
         z[16:] = np.random.default_rng(p).integers(0, p, (8, width))
         wide = z.astype(np.int64)
         left, right = engine.left(z, p), engine.right(z, p)
-        total = np.zeros((24, 24), dtype=np.int64)
-        for a, b in zip(left, right, strict=True):
-            out: _Array = np.empty((24, 24), dtype=engine.dtype)
-            engine.product(a, b, (0, 0, 24, 24), out)
-            total += out.astype(np.int64) % p
+        found = np.empty((24, 24), dtype=z.dtype)
+        engine.residues(left, right, (0, 0, 24, 24), p, *no_words(z.dtype), found)
         for i in range(24):
             gap = (wide - wide[i]) % p
             expected = (gap * gap % p).sum(axis=1) % p
-            if not np.array_equal(total[i] % p, expected):
+            if not np.array_equal(found[i], expected):
                 return f"its products are wrong for p={p} and {n_columns} columns on this processor"
     return None
 
@@ -366,9 +450,10 @@ def select_engine(system: ResidueSystem, n_columns: int, prefer: str | None = No
     if min(system.primes) > BYTE_PRIMES[0]:
         names = ["f64"]
     for name in names:
-        why = ENGINES[name].refusal(system) or _self_test(name, system.primes, n_columns)
+        engine = ENGINES[name]
+        why = engine.refusal(system) or _self_test(engine, system.primes, n_columns)
         if why is None:
-            return ENGINES[name]
+            return engine
         logger.warning("engine %s is not used: %s", name, why)
     raise InvalidInput(
         f"no engine computes exactly with the primes {system.primes} and {n_columns} columns on "

@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.coding.compiled import reduce_tile
+from daskfc.coding.compiled import mirror, no_words
 from daskfc.coding.engines import Engine, Operand, prepare
-from daskfc.coding.hiding import HidingPolynomial, hide_and_reduce, mirror
+from daskfc.coding.hiding import GROUP, HidingPolynomial, add_words
 from daskfc.coding.scale import ResidueSystem
-from daskfc.coding.scratch import scratch
 from daskfc.coding.tiling import block_tiles
 from daskfc.errors import InvalidInput
 
@@ -89,48 +88,24 @@ def coded_distances(
         raise InvalidInput(
             f"'out' must be contiguous {(len(system.primes), *shape)}; got shape {out.shape}."
         )
+    none = no_words(system.dtype)
     for a, p in enumerate(system.primes):
         words = hiding.words(a) if isinstance(hiding, HidingPolynomial) else None
-        for tile in block_tiles(shape, symmetric):
-            acc = _products(engine, A.chunks[a], B.chunks[a], tile, p, system.dtype)
+        whole = words is None and engine.whole_blocks and len(A.chunks[a]) == 1 and not symmetric
+        for tile in [(0, 0, *shape)] if whole else block_tiles(shape, symmetric):
             if words is None:
-                _reduce(acc, p, out[a], tile[0], tile[1])
-            else:
-                hide_and_reduce(acc, words, p, out[a], tile[0], tile[1])
+                engine.residues(A.chunks[a], B.chunks[a], tile, p, *none, out[a])
+                continue
+            for strip, drawn, factors in words.strips(tile):
+                engine.residues(
+                    A.chunks[a], B.chunks[a], strip, p, drawn[:GROUP], factors[:GROUP], out[a]
+                )
+                add_words(drawn[GROUP:], factors[GROUP:], p, out[a], strip)
         if isinstance(hiding, np.ndarray):
             _add_residues(out[a], hiding[a], p)
         if symmetric:
             mirror(out[a])
     return out
-
-
-def _products(
-    engine: Engine,
-    left: list[_Array],
-    right: list[_Array],
-    tile: tuple[int, int, int, int],
-    p: int,
-    dtype: np.dtype[Any],
-) -> _Array:
-    """Return the products of a tile; several chunks are reduced and summed, as integers."""
-    top, first, bottom, last = tile
-    acc = scratch("products", (bottom - top, last - first), engine.dtype)
-    if len(left) == 1:
-        engine.product(left[0], right[0], tile, acc)
-        return acc
-    residues = np.empty(acc.shape, dtype=dtype)
-    total = np.zeros(acc.shape, dtype=np.int32 if dtype == np.uint8 else np.int64)
-    for A, B in zip(left, right, strict=True):
-        engine.product(A, B, tile, acc)
-        _reduce(acc, p, residues, 0, 0)
-        total += residues
-    return total
-
-
-def _reduce(acc: _Array, p: int, out: _Array, top: int, left: int) -> None:
-    byte = out.dtype == np.uint8
-    no_words = np.empty((0, 1, 1), dtype=np.uint16 if byte else np.uint32)
-    reduce_tile(acc, no_words, np.empty(0, dtype=np.int32 if byte else np.int64), p, out, top, left)
 
 
 def _add_residues(out: _Array, hiding: _Array, p: int) -> None:

@@ -12,6 +12,7 @@ evaluators {f} + {j}. So a free evaluator expands one stream, another one R - 1 
 ones rotate with the block.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, combinations
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.coding.compiled import reduce_tile
+from daskfc.coding.compiled import mirror, reduce_tile
 from daskfc.coding.lagrange import LagrangeCode
 from daskfc.coding.modular import balanced, inverse
 from daskfc.coding.scale import ResidueSystem
@@ -28,10 +29,18 @@ from daskfc.coding.scratch import scratch
 from daskfc.coding.streams import KeyStream, SecretKey, word_dtype
 from daskfc.coding.tiling import block_tiles
 
-__all__ = ["HidingPolynomial", "HidingWords", "hide_and_reduce", "hiding_values", "mirror"]
+__all__ = [
+    "GROUP",
+    "HidingPolynomial",
+    "HidingWords",
+    "add_words",
+    "hiding_values",
+]
 
-_STRIP_ROWS = 256  # ours: six streams of a strip take 768 KiB; less means more calls than bytes
-_GROUP = 16  # streams added between two reductions: 16 (p / 2) 2**16 = 2**19 p, 16 * 2**55 = 2**59
+_STRIP_WORDS = 6 << 17  # ours: six streams of a whole tile; less means more calls than bytes
+GROUP = 16  # streams added between two reductions: 16 (p / 2) 2**16 = 2**19 p, 16 * 2**55 = 2**59
+
+_Strip = tuple[tuple[int, int, int, int], NDArray[Any], NDArray[Any]]
 
 
 @lru_cache(maxsize=4096)
@@ -89,9 +98,8 @@ class HidingPolynomial:
     >>> from daskfc.coding import HidingPolynomial, LagrangeCode, ResidueSystem, SecretKey
     >>> code, system = LagrangeCode(1, 1, 3), ResidueSystem((251,), scale=1.0, bound=200)
     >>> hiding = HidingPolynomial(code, system, 2, SecretKey.from_os(), (0, 1))
-    >>> words, factors = hiding.words(prime=0).take(4, 5)
-    >>> words.shape[1:]
-    (4, 5)
+    >>> [words.shape for _, words, _ in hiding.words(prime=0).strips((0, 0, 4, 5))]
+    [(1, 4, 5)]
     """
 
     code: LagrangeCode
@@ -125,82 +133,57 @@ class HidingWords:
         wide = self._p > 1 << 8
         self._factors = np.array(list(factors.values()), dtype=np.int64 if wide else np.int32)
 
-    def take(self, rows: int, columns: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the next words and their factors.
+    def strips(self, tile: tuple[int, int, int, int]) -> Iterator[_Strip]:
+        """Yield the parts of the next tile with their words and factors.
 
         Parameters
         ----------
-        rows, columns : int
-            Of the part of a tile that is next.
+        tile : tuple of int
+            Top, left, bottom, right.
 
-        Returns
-        -------
-        tuple of ndarray
-            Words (c, rows, columns), uint16 or uint32, valid until the thread takes more; and
-            factors (c,), int32 or int64.
+        Yields
+        ------
+        tuple
+            Part of the tile; words (c, rows, columns), uint16 or uint32, valid until the next
+            strip; factors (c,), int32 or int64.
         """
-        words = scratch("hiding words", (len(self._streams), rows, columns), word_dtype(self._p))
-        for stream, part in zip(self._streams, words, strict=True):
-            stream.words(self._p, part)
-        return words, self._factors
+        top, left, bottom, right = tile
+        streams, columns = self._streams, right - left
+        height = max(1, _STRIP_WORDS // (len(streams) * columns))
+        for start in range(top, bottom, height):
+            stop = min(start + height, bottom)
+            shape = (len(streams), stop - start, columns)
+            words = scratch("hiding words", shape, word_dtype(self._p))
+            for stream, part in zip(streams, words, strict=True):
+                stream.words(self._p, part)
+            yield (start, left, stop, right), words, self._factors
 
 
-def hide_and_reduce(
-    acc: NDArray[Any],
-    hiding: HidingWords,
+def add_words(
+    words: NDArray[Any],
+    factors: NDArray[Any],
     p: int,
     out: NDArray[Any],
-    top: int,
-    left: int,
+    tile: tuple[int, int, int, int],
 ) -> None:
-    """Write (acc + hiding words) mod p into a tile of `out`, strip by strip of rows.
+    """Add weighted words to the residues of a tile, modulo p.
 
     Parameters
     ----------
-    acc : ndarray, shape (rows, columns)
-        Products of the tile, see `reduce_tile`.
-    hiding : HidingWords
-        Of the block, at this tile.
+    words, factors : ndarray
+        See `HidingWords.strips`.
     p : int
         The prime.
     out : ndarray of uint8 or uint32
-        The block, of which the tile at (top, left) is overwritten.
-    top, left : int
-        Where the tile lies.
+        The block.
+    tile : tuple of int
+        Top, left, bottom, right.
     """
-    rows, columns = acc.shape
-    for start in range(0, rows, _STRIP_ROWS):
-        part = acc[start : start + _STRIP_ROWS]
-        words, factors = hiding.take(len(part), columns)
-        first = top + start
-        for c in range(0, len(factors), _GROUP):
-            group = slice(c, c + _GROUP)
-            if c:
-                done = out[first : first + len(part), left : left + columns]
-                part = done.astype(factors.dtype)
-            reduce_tile(part, words[group], factors[group], p, out, first, left)
-
-
-def mirror(block: NDArray[np.generic]) -> None:
-    """Copy the upper triangle of a square block onto the lower one, tile by tile, in place.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding.hiding import mirror
-    >>> x = np.array([[1, 2], [7, 3]])
-    >>> mirror(x)
-    >>> x.tolist()
-    [[1, 2], [2, 3]]
-    """
-    n, side = len(block), 256
-    for top in range(0, n, side):
-        rows = slice(top, top + side)
-        tile = block[rows, rows]
-        tile[...] = np.triu(tile) + np.triu(tile, 1).T
-        for left in range(0, top, side):
-            columns = slice(left, left + side)
-            block[rows, columns] = block[columns, rows].T
+    top, left, bottom, right = tile
+    for c in range(0, len(factors), GROUP):
+        group = slice(c, c + GROUP)
+        part = out[top:bottom, left:right].astype(factors.dtype)
+        reduce_tile(part, words[group], factors[group], p, out, top, left)
 
 
 def hiding_values(
@@ -240,13 +223,12 @@ def hiding_values(
     0
     """
     hiding = HidingPolynomial(code, system, evaluator, key, block)
-    out = np.empty((len(system.primes), *shape), dtype=system.dtype)
+    out = np.zeros((len(system.primes), *shape), dtype=system.dtype)
     for a, p in enumerate(system.primes):
         words = hiding.words(a)
-        for top, left, bottom, right in block_tiles(shape, symmetric):
-            zero = np.int32(0) if system.dtype == np.uint8 else np.int64(0)
-            nothing = np.full((bottom - top, right - left), zero)
-            hide_and_reduce(nothing, words, p, out[a], top, left)
+        for tile in block_tiles(shape, symmetric):
+            for strip, drawn, factors in words.strips(tile):
+                add_words(drawn, factors, p, out[a], strip)
         if symmetric:
             mirror(out[a])
     return out

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from daskfc.coding import compiled
+from daskfc.coding import compiled, int8_vnni
 from daskfc.coding.decode import reconstruct
 from daskfc.coding.engines import ENGINES
 from daskfc.coding.evaluate import coded_distances
@@ -38,17 +38,17 @@ def warm_up() -> bool:
     key = SecretKey.from_bytes(bytes(32))  # hides nothing: the rows below are no data
     rows = np.array([[0, 3], [4, 0]], dtype=np.int64)
     shares = code.encode(rows, system, key.stream())
+    engine = ENGINES["int8"] if int8_vnni.available() is None else ENGINES["f32"]
     answers = [
-        coded_distances(z, z, system, ENGINES["f32"], symmetric=True,
+        coded_distances(z, z, system, engine, symmetric=True,
                         hiding=HidingPolynomial(code, system, j, key, (0, 0)))
         for j, z in enumerate(shares)
     ]  # fmt: skip
     assert reconstruct(answers, range(3), code, system).tolist() == [[0, 25], [25, 0]]
-    no_words = np.empty((0, 1, 1), dtype=np.uint16)
-    for dtype in (np.int32, np.float64):  # products of the other engines
+    for dtype in (np.int32, np.float32, np.float64):  # products of the other engines
         out = np.empty((1, 1), dtype=np.uint8)
         acc = np.zeros((1, 1), dtype=dtype)
-        compiled.reduce_tile(acc, no_words, np.empty(0, dtype=np.int32), 251, out)
+        compiled.reduce_tile(acc, *compiled.no_words(out.dtype), 251, out)
     for table in (np.zeros(256, np.int8), np.zeros(256, np.float64)):
         compiled.look_up(shares[0, 0], table, np.empty((2, 2), dtype=table.dtype))
     return True

@@ -150,20 +150,23 @@ def coded(
         """Answers of the seven evaluators for one block, then the server's part."""
         start = time.perf_counter()
         shape = (parts[i].stop - parts[i].start, parts[i2].stop - parts[i2].start)
-        if getattr(buffers, "shape", None) != shape:
-            buffers.shape = shape
-            buffers.answers = np.empty((7, len(system.primes), *shape), dtype=system.dtype)
-            buffers.real = np.empty(shape, dtype=dtype)
+        if not hasattr(buffers, "answers"):
+            buffers.answers = np.empty(7 * len(system.primes) * panel**2, dtype=system.dtype)
+            buffers.real = np.empty(panel**2, dtype=dtype)
+        size = shape[0] * shape[1]
+        answers = buffers.answers[: 7 * len(system.primes) * size]
+        answers = answers.reshape(7, len(system.primes), *shape)
         for j in range(7):
             hiding = (
                 HidingPolynomial(CODE, system, j, key.derive("hide"), (i, i2)) if hidden else None
             )
             coded_distances(
                 operands[j, i, "left"], operands[j, i2, "right"], system, engine,
-                hiding=hiding, symmetric=i == i2, out=buffers.answers[j],
+                hiding=hiding, symmetric=i == i2, out=answers[j],
             )  # fmt: skip
         start = timed("evaluate", start)
-        real = reconstruct_real(buffers.answers, range(7), CODE, system, out=buffers.real)
+        real = buffers.real[:size].reshape(shape)
+        reconstruct_real(answers, range(7), CODE, system, out=real)
         D[parts[i], parts[i2]] = real
         if i != i2:
             D[parts[i2], parts[i]] = real.T

@@ -11,6 +11,7 @@ from daskfc.coding import (
     SecretKey,
     coded_distances,
     compiled,
+    decode_passes,
     reconstruct,
     warm_up,
 )
@@ -113,7 +114,7 @@ def test_weighted_sum(both, K, p, dtype, wide):
 
     def run():
         totals = np.full((3, 401), 77, wide)
-        compiled.weighted_sum(answers, weights, 500, totals)
+        decode_passes.weighted_sum(answers, weights, 500, totals)
         return totals
 
     stacked = np.array(answers).astype(np.int64)[:, :, 500:901]
@@ -137,7 +138,9 @@ def test_combine(both, primes, wide):
 
         def run(r=r, M=M, steps=steps, totals=totals, values=values):
             out = np.empty(999, np.int64)
-            largest = compiled.combine_primes(totals.copy(), np.array(primes[:r]), steps, M, out)
+            largest = decode_passes.combine_primes(
+                totals.copy(), np.array(primes[:r]), steps, M, out
+            )
             values.append(largest)
             return out
 

@@ -2,7 +2,6 @@
 
 # ruff: noqa: E741  (l and t are the paper's letters)
 
-import logging
 from itertools import combinations
 
 import numpy as np
@@ -169,46 +168,21 @@ def test_engines_give_the_same_bytes(integer_rows):
     assert len(set(answers)) == 1
 
 
-def test_the_fastest_exact_engine_is_chosen(monkeypatch, caplog):
+def test_the_fastest_exact_engine_is_chosen():
     system = byte_system(2)
-    pytest.importorskip("onnxruntime")
-    assert select_engine(system, 40).name == "int8"
+    if ENGINES["int8"].refusal(system) is None:
+        assert select_engine(system, 40).name == "int8"
     assert select_engine(system, 40, "f32").name == "f32"
     assert select_engine(LONG, 40, "f32").name == "f64"
-
-    def saturating(a, b, out):  # as uint8 x int8 kernels without VNNI add pairs in 16 bits
-        pairs = [
-            np.clip(
-                a[:, i].astype(int)[:, None] * b[i] + a[:, i + 1].astype(int)[:, None] * b[i + 1],
-                -(2**15), 2**15 - 1,
-            )
-            for i in range(0, a.shape[1], 2)
-        ]  # fmt: skip
-        out[...] = sum(pairs)
-        return out
-
-    monkeypatch.setattr("daskfc.coding.int8.multiply", saturating)
-    engines._self_test.cache_clear()
-    with caplog.at_level(logging.WARNING, "daskfc.coding"):
-        assert select_engine(system, 40).name == "f32"
-    assert "engine int8 is not used: its products are wrong" in caplog.text
-    engines._self_test.cache_clear()
 
 
 def test_an_engine_that_rounds_is_found(monkeypatch):
     """An f32 engine without chunks would round for more than 1073 columns."""
     monkeypatch.setattr(type(ENGINES["f32"]), "chunk", lambda self, p: 10**9)
     engines._self_test.cache_clear()
-    assert engines._self_test("f32", (251,), 900) is None
-    assert "wrong for p=251" in engines._self_test("f32", (251,), 4000)
+    assert engines._self_test(ENGINES["f32"], (251,), 900) is None
+    assert "wrong for p=251" in engines._self_test(ENGINES["f32"], (251,), 4000)
     engines._self_test.cache_clear()
-
-
-def test_without_onnxruntime(monkeypatch, caplog):
-    monkeypatch.setattr("daskfc.coding.int8.available", lambda: "onnxruntime is not installed")
-    with caplog.at_level(logging.WARNING, "daskfc.coding"):
-        assert select_engine(byte_system(2), 40).name == "f32"
-    assert "onnxruntime is not installed" in caplog.text
 
 
 def test_unknown_engine():

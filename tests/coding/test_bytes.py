@@ -1,0 +1,105 @@
+"""The int8 engine on each of its kernels: this project's own, onnxruntime's, torch's."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from daskfc.coding import (
+    ENGINES,
+    HidingPolynomial,
+    LagrangeCode,
+    ResidueSystem,
+    SecretKey,
+    coded_distances,
+    engines,
+    int8_vnni,
+    prepare,
+    select_engine,
+)
+
+SYSTEM = ResidueSystem((251, 227), scale=1.0, bound=1000)
+
+
+@pytest.fixture(params=["_Int8Vnni", "_Int8Onnx", "_Int8Torch"])
+def engine(request):
+    found = getattr(engines, request.param)()
+    why = found.refusal(SYSTEM)
+    if why:
+        pytest.skip(why)
+    return found
+
+
+@pytest.mark.parametrize("d", [1, 3, 40, 784, 18_000])  # columns of padding, none, several chunks
+@pytest.mark.parametrize("n", [5, 8, 71])  # less than a register block, one, more than two panels
+def test_gives_the_residues_of_the_other_engines(engine, n, d):
+    code = LagrangeCode(1, 1, 3)
+    rows = np.random.default_rng(0).integers(0, 2, (n, d))
+    share = code.encode(rows, SYSTEM, SecretKey.from_os().stream())[2]
+    left, right = (prepare(share, SYSTEM, engine, side) for side in ("left", "right"))
+    np.testing.assert_array_equal(
+        coded_distances(left, right, SYSTEM, engine),
+        coded_distances(share, share, SYSTEM, ENGINES["f64"]),
+    )
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("m", [7, 19])  # six words an entry in one group, and two groups of words
+def test_adds_the_same_hiding_words(engine, m, symmetric):
+    code = LagrangeCode(m // 4, (m + 1) // 2 - m // 4, m)
+    z = np.random.default_rng(1).integers(0, 227, (2, 530, 6), dtype=np.uint8)
+    hiding = HidingPolynomial(code, SYSTEM, m - 1, SecretKey.from_os(), (0, 2))
+    own, plain = (
+        coded_distances(z, z, SYSTEM, e, hiding=hiding, symmetric=symmetric)
+        for e in (engine, ENGINES["f64"])
+    )
+    np.testing.assert_array_equal(own, plain)
+
+
+def test_passes_its_test_at_the_extremes(engine):
+    for n_columns in (1, 392, 20_000):
+        assert engines._self_test(engine, SYSTEM.primes, n_columns) is None
+
+
+def test_saturation_is_found(monkeypatch, caplog):
+    """As uint8 x int8 kernels without VNNI add pairs in 16 bits."""
+    pytest.importorskip("onnxruntime")
+
+    def saturating(a, b, out):
+        pairs = [
+            np.clip(
+                a[:, i].astype(int)[:, None] * b[i] + a[:, i + 1].astype(int)[:, None] * b[i + 1],
+                -(2**15), 2**15 - 1,
+            )
+            for i in range(0, a.shape[1], 2)
+        ]  # fmt: skip
+        out[...] = sum(pairs)
+        return out
+
+    monkeypatch.setitem(ENGINES, "int8", engines._Int8Onnx())
+    monkeypatch.setattr("daskfc.coding.int8.multiply", saturating)
+    with caplog.at_level(logging.WARNING, "daskfc.coding"):
+        assert select_engine(SYSTEM, 40).name == "f32"
+    assert "engine int8 is not used: its products are wrong" in caplog.text
+
+
+def test_without_a_kernel(monkeypatch, caplog):
+    monkeypatch.setitem(ENGINES, "int8", engines._Int8Onnx())
+    monkeypatch.setattr("daskfc.coding.int8.available", lambda: "onnxruntime is not installed")
+    with caplog.at_level(logging.WARNING, "daskfc.coding"):
+        assert select_engine(SYSTEM, 40).name == "f32"
+    assert "onnxruntime is not installed" in caplog.text
+
+
+def test_other_processors_get_another_kernel(monkeypatch):
+    monkeypatch.setattr(int8_vnni, "_AVAILABLE", False)
+    assert not isinstance(engines._int8(), engines._Int8Vnni)
+    assert "AVX-512 VNNI" in int8_vnni.available() or "numba" in int8_vnni.available()
+
+
+@pytest.mark.parametrize("setting", [{"CPU_NAME": "generic"}, {"ENABLE_AVX": 0}])
+def test_numba_told_to_compile_for_less(monkeypatch, setting):
+    pytest.importorskip("numba")
+    for name, value in setting.items():
+        monkeypatch.setattr(int8_vnni.numba.config, name, value)
+    assert not int8_vnni._feature()
