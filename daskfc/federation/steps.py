@@ -2,12 +2,15 @@
 
 import functools
 import inspect
+import pickle
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from daskfc.errors import InvalidInput
+import cloudpickle
+
+from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.messages import Message
 
 __all__ = ["INJECTED", "StepCall", "bind", "call_step", "declared_message", "step_name"]
@@ -45,6 +48,38 @@ class StepCall:
     verb: str = "keep"
     receivers: tuple[str, ...] = ()
     axes: dict[str, int] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Code travels as bytes: a party that lacks it then fails in this step, with a sentence;
+        # while it reads the message of the scheduler, its worker would be lost.
+        code = cloudpickle.dumps((self.step, self.arguments))
+        rest = {f.name: getattr(self, f.name) for f in fields(self)[2:]}
+        return _arrived, (code, step_name(self.step), rest)
+
+
+def _arrived(code: bytes, name: str, rest: dict[str, Any]) -> StepCall:
+    """Return the call as it is read at its party."""
+    try:
+        step, arguments = pickle.loads(code)
+    except Exception as error:
+        return StepCall(_Unreadable(name, error), {}, **rest)
+    return StepCall(step, arguments, **rest)
+
+
+class _Unreadable:
+    """A step whose code a party does not have."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        self.__name__ = name
+        self.missing = error.name if isinstance(error, ImportError) else None
+        self.kind = type(error).__name__
+
+    def __call__(self) -> None:
+        what = f"module {self.missing!r} is missing" if self.missing else self.kind
+        raise ClusterError(
+            f"its code cannot be read there ({what}). Install the same code at every party, or "
+            "define the step where the run is started."
+        )
 
 
 def step_name(step: Callable[..., Any]) -> str:

@@ -1,5 +1,7 @@
 """Steps and messages between real processes: values, places, seeds, secrets and the ledger."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -240,3 +242,13 @@ def test_data_is_the_clients_own_store(federation):
         (sums,) = [federation.publish(steps.row_sum, party=name).values]
         np.testing.assert_array_equal(sums, SUMS[name])
     assert ClientStore.__module__.startswith("daskfc.stores")
+
+
+def test_a_step_whose_code_a_party_lacks(federation, tmp_path, monkeypatch):
+    (tmp_path / "only_at_the_driver.py").write_text(
+        "from tests.federation.steps import Vector\ndef step(data) -> Vector: ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    step = importlib.import_module("only_at_the_driver").step
+    with pytest.raises(PartyError, match=r"'step' .* 'only_at_the_driver' is missing"):
+        federation.wait(federation.ask(step))
