@@ -5,6 +5,7 @@ import logging
 import shutil
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,7 +92,12 @@ def _fit(
 
     federation.on_progress = told
     log.info("%s, seed %d: begins", method, seed)
-    model.fit(federation)
+    with warnings.catch_warnings(record=True) as noticed:
+        warnings.simplefilter("always")
+        model.fit(federation)
+    for warning in noticed:  # for the run's folder, and again for who looks on
+        log.warning("%s, seed %d: %s", method, seed, warning.message)
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     log.info("%s, seed %d: done in %.1f s", method, seed, model.timing_.get("total_s", 0.0))
     ledger = ledger_frame(model.ledger_)
     facts = {

@@ -10,6 +10,7 @@ import cloudpickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.clustering import make_clusterer
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError, ResourceRefused
@@ -72,6 +73,12 @@ def test_row_clusterers_agree_between_exact_and_landmark(federation, name):
     exact = OmniFC(3, clusterer=name, tolerance=1e-6).fit(federation)
     landmark = OmniFC(3, clusterer=name, tolerance=1e-6, distances="landmark").fit(federation)
     assert same_partition(exact.labels_.values, landmark.labels_.values)
+
+
+def test_the_caller_hears_what_the_server_noticed(federation):
+    model = OmniFC(3, clusterer={"nmf": {"max_iter": 1}})
+    with pytest.warns(ConvergenceWarning, match="1 passes|max_iter|not conver"):
+        model.fit(federation)
 
 
 @pytest.mark.parametrize("spec", ["spectral", "hierarchical", {"dbscan": {"eps": 0.5}}])

@@ -214,6 +214,13 @@ def test_an_unexpected_error_is_one_line_with_the_log(start):
     assert "second line" in (got.value.folder / "log.txt").read_text()
 
 
+def test_a_warning_is_shown_and_kept(start):
+    FakeMethod.trouble[0] = UserWarning("did not converge")
+    with pytest.warns(UserWarning, match="did not converge"):
+        run = start()
+    assert "seed 0: did not converge" in (run.folder / "log.txt").read_text()
+
+
 def test_a_full_disk_says_so(start):
     FakeMethod.trouble[0] = OSError(28, "No space left on device")
     with pytest.raises(RunFailed, match="no space left on the disk"):

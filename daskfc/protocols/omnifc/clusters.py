@@ -85,10 +85,14 @@ def cluster(view: View, *, clusterer: Clusterer, n_clusters: int | None, seed: i
 
 
 def cluster_report(clustering: Clustering) -> ClusterReport:
-    """Tell the caller the sizes of the clusters."""
+    """Tell the caller the sizes of the clusters and the clusterer's notes, if any."""
     labels = clustering.labels
     found = np.bincount(labels[labels >= 0], minlength=clustering.n_clusters)
-    return ClusterReport(sizes=found.astype(np.int64), n_noise=int((labels < 0).sum()))
+    return ClusterReport(
+        sizes=found.astype(np.int64),
+        n_noise=int((labels < 0).sum()),
+        notes=" ".join(clustering.notes)[:2000],
+    )
 
 
 def labels_for(clustering: Clustering, plan: Plan) -> dict[str, ClientLabels]:

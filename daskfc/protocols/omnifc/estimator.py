@@ -1,10 +1,12 @@
 """The estimator: OmniFC's three steps as wiring, in the order of the paper's Algorithm 1."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import xarray as xr
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
@@ -205,6 +207,8 @@ class OmniFC(FederatedClusterer):
             report = federation.publish(clusters.cluster_report, clustering)
         assert isinstance(report, ClusterReport), type(report)
         self.n_clusters_ = len(report.sizes)
+        if report.notes:
+            warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
         self._fitted = _Fitted(clusterer, samples, clustering)
         told = federation.tell(clusters.labels_for, clustering, samples.plan)
         return federation.publish(labelled_samples, told, party="clients", wait=False)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from daskfc.federation import Message, array, integer, real
+from daskfc.federation import Message, array, integer, real, text
 
 __all__ = [
     "ClientSummary",
@@ -169,6 +169,7 @@ class ClusterReport(Message):
 
     protection: ClassVar = "plain"
     route: ClassVar = "server → caller"
-    reveals: ClassVar = "to the caller the number of clusters and their sizes"
+    reveals: ClassVar = "to the caller the number of clusters, their sizes, and what was noticed"
     sizes: np.ndarray = array("cluster", dtype="int64")
     n_noise: int = integer()
+    notes: str = text(2000)
