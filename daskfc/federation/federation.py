@@ -3,20 +3,16 @@
 import concurrent.futures
 import weakref
 from asyncio import run_coroutine_threadsafe
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Self
 
-from distributed import Client
-
-from daskfc.deploy import LocalParties
 from daskfc.errors import DeadlineError, EgressRefused, InvalidInput
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
 from daskfc.federation.ledger import Ledger
 from daskfc.federation.messages import CALLER, SERVER, Message
-from daskfc.federation.opening import open_existing, open_local
+from daskfc.federation.opening import Opened, open_existing, open_local
 from daskfc.federation.party import Outgoing, RunSettings
 from daskfc.federation.roll_call import RollCall
 from daskfc.federation.verbs import Verbs
@@ -45,20 +41,10 @@ class Federation(Verbs):
 
     Parameters
     ----------
-    dask_client : distributed.Client
-        The connection to the scheduler.
-    clients : sequence of str
-        Names, in the order of results.
+    opened : Opened
+        Connection, names, limits and processes.
     allow_raw : bool
         Whether messages with protection "raw" may leave a party.
-    deadline : float
-        Seconds that a party may be away before a run fails.
-    limits : mapping of str to int
-        Bytes of memory of each party.
-    closing : contextlib.ExitStack
-        What must be closed with it.
-    processes : LocalParties, optional
-        The parties' processes, when they were started here.
 
     Attributes
     ----------
@@ -83,40 +69,32 @@ class Federation(Verbs):
 
     server = SERVER
 
-    def __init__(
-        self,
-        dask_client: Client,
-        clients: Sequence[str],
-        *,
-        allow_raw: bool,
-        deadline: float,
-        limits: Mapping[str, int | None],
-        closing: ExitStack,
-        processes: LocalParties | None = None,
-    ) -> None:
-        super().__init__(dask_client, clients, allow_raw=allow_raw)
-        self.processes = processes
+    def __init__(self, opened: Opened, *, allow_raw: bool = False) -> None:
+        super().__init__(opened.dask_client, opened.clients, allow_raw=allow_raw)
+        self.processes = opened.processes
         self.on_progress: Callable[[str, int, int], None] | None = None
         self.workspace: str | None = None
-        self._limits = dict(limits)
-        self._default_deadline = deadline
-        self._deadline = deadline
+        self._limits = dict(opened.limits)
+        self._default_deadline = opened.deadline
+        self._deadline = opened.deadline
         self._run: RunSettings | None = None
-        self._roll_call = RollCall(dask_client)
+        self._roll_call = RollCall(opened.dask_client)
         self._refusals = _Refusals()
-        dask_client.subscribe_topic(REFUSALS, self._refusals.hear)
-        self._finalizer = weakref.finalize(self, closing.close)
+        opened.dask_client.subscribe_topic(REFUSALS, self._refusals.hear)
+        self._finalizer = weakref.finalize(self, opened.closing.close)
 
     @classmethod
-    def local(cls, storage: Any, **options: Any) -> Self:
+    def local(cls, storage: Any, *, allow_raw: bool = False, **options: Any) -> Self:
         """Start one worker process per client and one for the server on this machine.
 
         Parameters
         ----------
         storage : path-like, mapping or Storage
             A storage file or its content, or a mapping from client to the URL of its store.
+        allow_raw : bool
+            Whether messages with protection "raw" may leave a party.
         **options
-            See `daskfc.federation.opening.open_local`: cluster, allow_raw, root.
+            See `daskfc.federation.opening.open_local`: cluster, root.
 
         Examples
         --------
@@ -124,20 +102,22 @@ class Federation(Verbs):
         >>> with Federation.local("storage/digits.yaml") as federation:  # doctest: +SKIP
         ...     federation.clients
         """
-        return open_local(cls, storage, **options)
+        return cls(open_local(storage, **options), allow_raw=allow_raw)
 
     @classmethod
-    def connect(cls, cluster: Any, **options: Any) -> Self:
+    def connect(cls, cluster: Any, *, allow_raw: bool = False, **options: Any) -> Self:
         """Join a running scheduler, whose workers are parties started with ``daskfc party``.
 
         Parameters
         ----------
         cluster : path-like, mapping or ExistingCluster
             A cluster file with ``cluster: existing``, or its content.
+        allow_raw : bool
+            Whether messages with protection "raw" may leave a party.
         **options
-            See `daskfc.federation.opening.open_existing`: clients, allow_raw.
+            See `daskfc.federation.opening.open_existing`: clients.
         """
-        return open_existing(cls, cluster, **options)
+        return cls(open_existing(cluster, **options), allow_raw=allow_raw)
 
     def __enter__(self) -> Self:
         return self

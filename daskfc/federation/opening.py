@@ -7,8 +7,11 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
+
+from distributed import Client
 
 from daskfc.coding import warm_up
 from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_cluster
@@ -21,13 +24,37 @@ from daskfc.federation.party import PartyOptions
 from daskfc.federation.roll_call import RollCall
 from daskfc.stores import load_storage
 
-if TYPE_CHECKING:
-    from daskfc.federation.federation import Federation
+__all__ = ["Opened", "check_party_name", "open_existing", "open_local"]
 
-__all__ = ["check_party_name", "open_existing", "open_local"]
-
-_F = TypeVar("_F", bound="Federation")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a federation is made of.
+
+    Parameters
+    ----------
+    dask_client : distributed.Client
+        The connection to the scheduler.
+    clients : tuple of str
+        Names, in the order of results.
+    deadline : float
+        Seconds that a party may be away before a run fails.
+    limits : mapping of str to int
+        Bytes of memory of each party; None where there is no limit.
+    closing : contextlib.ExitStack
+        What must be closed in the end.
+    processes : LocalParties, optional
+        The parties' processes, when they were started here.
+    """
+
+    dask_client: Client
+    clients: tuple[str, ...]
+    deadline: float
+    limits: Mapping[str, int | None]
+    closing: ExitStack
+    processes: LocalParties | None = None
 
 
 def check_party_name(name: str, role: str = "client") -> None:
@@ -58,27 +85,16 @@ def _store_urls(storage: Any, root: str | None) -> dict[str, str]:
     return urls
 
 
-def open_local(
-    cls: type[_F],
-    storage: Any,
-    *,
-    cluster: Any = None,
-    allow_raw: bool = False,
-    root: str | None = None,
-) -> _F:
+def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) -> Opened:
     """Start one worker process per client and one for the server.
 
     Parameters
     ----------
-    cls : type
-        Federation.
     storage : path-like, mapping or Storage
         A storage file or its content, whose stores are built when they are missing; or a mapping
         from client to the URL of its store.
     cluster : path-like, mapping or LocalCluster, optional
         A cluster file with ``cluster: local``, or its content.
-    allow_raw : bool
-        Whether messages with protection "raw" may leave a party.
     root : str, optional
         Folder for the stores that are built.
 
@@ -123,10 +139,9 @@ def open_local(
         stack.callback(processes.close)
         dask_client = connect_client(processes.address, timeout=10, loop=processes.loop)
         stack.callback(dask_client.close, timeout=2)
-        return cls(
+        return Opened(
             dask_client,
-            list(urls),
-            allow_raw=allow_raw,
+            tuple(urls),
             deadline=config.deadline,
             limits={name: config.limits(name).memory_limit for name in parties},
             closing=stack.pop_all(),
@@ -134,25 +149,15 @@ def open_local(
         )
 
 
-def open_existing(
-    cls: type[_F],
-    cluster: Any,
-    *,
-    clients: Sequence[str] | None = None,
-    allow_raw: bool = False,
-) -> _F:
+def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Opened:
     """Join a running scheduler.
 
     Parameters
     ----------
-    cls : type
-        Federation.
     cluster : path-like, mapping or ExistingCluster
         A cluster file with ``cluster: existing``, or its content.
     clients : sequence of str, optional
         Who must be there; by default every client that is.
-    allow_raw : bool
-        Whether messages with protection "raw" may leave a party.
 
     Raises
     ------
@@ -172,10 +177,9 @@ def open_existing(
         stack.callback(dask_client.close, timeout=2)
         found = _find_parties(RollCall(dask_client), config, clients)
         names = list(clients) if clients else _in_order(set(found) - {SERVER})
-        return cls(
+        return Opened(
             dask_client,
-            names,
-            allow_raw=allow_raw,
+            tuple(names),
             deadline=config.deadline,
             limits={name: found[name]["memory_limit"] for name in (*names, SERVER)},
             closing=stack.pop_all(),
