@@ -1,12 +1,16 @@
-"""Exact distances from coded rows: residue systems, Lagrange coding, engines, decoding."""
+"""Coding: exact distances of coded rows, masks that vanish in sums, secrets cut into shares."""
 
+from daskfc.coding.agreement import KeyPair
 from daskfc.coding.decode import reconstruct, reconstruct_real
 from daskfc.coding.engines import ENGINES, Engine, Operand, prepare, select_engine
 from daskfc.coding.evaluate import coded_distances
 from daskfc.coding.hiding import HidingPolynomial, hiding_values
 from daskfc.coding.lagrange import LagrangeCode
+from daskfc.coding.masks import add_mask, add_pair_masks
 from daskfc.coding.modular import BYTE_PRIMES
+from daskfc.coding.ring import FixedPoint
 from daskfc.coding.scale import GRIDS, ResidueSystem, choose_residues, detect_grids, quantise
+from daskfc.coding.shamir import SHARE_BYTES, combine_shares, share_secret
 from daskfc.coding.streams import KeyStream, SecretKey
 from daskfc.coding.verify import find_wrong
 from daskfc.coding.warm import warm_up
@@ -15,15 +19,21 @@ __all__ = [
     "BYTE_PRIMES",
     "ENGINES",
     "GRIDS",
+    "SHARE_BYTES",
     "Engine",
+    "FixedPoint",
     "HidingPolynomial",
+    "KeyPair",
     "KeyStream",
     "LagrangeCode",
     "Operand",
     "ResidueSystem",
     "SecretKey",
+    "add_mask",
+    "add_pair_masks",
     "choose_residues",
     "coded_distances",
+    "combine_shares",
     "detect_grids",
     "find_wrong",
     "hiding_values",
@@ -32,5 +42,6 @@ __all__ = [
     "reconstruct",
     "reconstruct_real",
     "select_engine",
+    "share_secret",
     "warm_up",
 ]

@@ -174,6 +174,13 @@ class KeyStream:
         """Return the next n bytes of the main stream."""
         return self._main.update(bytes(n))
 
+    def fill(self, out: NDArray[np.unsignedinteger]) -> None:
+        """Overwrite a contiguous array with the next bytes of the main stream."""
+        raw: Any = memoryview(out.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        for start in range(0, len(raw), _ZEROS.nbytes):
+            part = raw[start : start + _ZEROS.nbytes]
+            self._main.update_into(_ZEROS[: part.nbytes], part)
+
     def words(self, p: int, out: NDArray[np.unsignedinteger]) -> None:
         """Fill `out` with words uniform on [0, word_limit(p)), not yet reduced modulo p.
 
@@ -184,11 +191,8 @@ class KeyStream:
         out : contiguous ndarray of word_dtype(p)
             Overwritten.
         """
+        self.fill(out)
         flat = out.reshape(-1)
-        raw: Any = memoryview(flat.view(np.uint8))  # type: ignore[arg-type]
-        for start in range(0, len(raw), _ZEROS.nbytes):
-            part = raw[start : start + _ZEROS.nbytes]
-            self._main.update_into(_ZEROS[: part.nbytes], part)
         limit = word_limit(p)
         wrong = rejected(flat, limit, scratch("rejected words", flat.shape, np.int64))
         filled = 0

@@ -1,6 +1,7 @@
 """The federation: clients and a server, runs, waiting with deadlines, and what was measured."""
 
 import concurrent.futures
+import uuid
 import weakref
 from asyncio import run_coroutine_threadsafe
 from collections.abc import Callable, Iterator, Mapping
@@ -152,7 +153,7 @@ class Federation(Verbs):
         Parameters
         ----------
         run_id : str
-            The run's identity; secrets are derived from it. The same again continues its ledger.
+            The run's identity. The same again continues its ledger, with new secrets.
         random_state : int
             Seed of the algorithm's own chance.
         workspace : str, optional
@@ -165,7 +166,8 @@ class Federation(Verbs):
         if not isinstance(random_state, int) or random_state < 0:
             raise InvalidInput(f"random_state must be an int of at least 0; got {random_state!r}.")
         self._deadline = self._default_deadline if deadline_s is None else deadline_s
-        settings = RunSettings(run_id, random_state, self.allow_raw, workspace)
+        start = uuid.uuid4().hex
+        settings = RunSettings(run_id, random_state, self.allow_raw, workspace, start)
         self._refusals.run_id, self._refusals.sentence = run_id, None
         self._roll_call.everyone(
             self.parties,

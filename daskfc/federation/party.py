@@ -51,12 +51,15 @@ class RunSettings:
         Whether messages with protection "raw" may leave.
     workspace : str, optional
         The run's folder, where the server's folder lies.
+    start : str
+        Of this start of the run: one that is begun again has new secrets.
     """
 
     run_id: str
     random_state: int
     allow_raw: bool = False
     workspace: str | None = None
+    start: str = ""
 
 
 @dataclass(frozen=True)
@@ -258,7 +261,7 @@ class Party:
         if what == "data":
             return self.store()
         if what == "secret":
-            return self.options.secret.derive(self.run.run_id)
+            return self.options.secret.derive(self.run.run_id, self.run.start)
         if what == "random":
             return seeds.generator(self.run.random_state, self.name, call.round, name)
         return str(self.folder) if what == "workspace" else self.name

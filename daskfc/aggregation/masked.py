@@ -1,0 +1,206 @@
+"""Secure sums while every client stays: pairwise masks that cancel (kCAGC, Protocol 4).
+
+Each pair of clients agrees on a key and expands it to a mask as large as the array; one adds what
+the other subtracts, in the ring of 64-bit integers. The server's sum is exact; each message alone
+is uniformly random to everyone who lacks one of its client's keys.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.aggregation.messages import MaskedPart, PublicKeys
+from daskfc.aggregation.total import Aggregation, Total, as_matrix
+from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_pair_masks
+from daskfc.errors import DecodingError, InvalidInput, PrivacyError
+from daskfc.federation import Federation, Local, PerClient
+
+__all__ = ["MaskedSum", "OnceOnly", "PairKeys", "add_up", "check_maskers"]
+
+
+def check_maskers(n_clients: int, n_colluding: int, allow_few: bool) -> None:
+    """Refuse a sum in which a client's array would stand alone among colluders.
+
+    Raises
+    ------
+    PrivacyError
+        With fewer than two honest clients, unless `allow_few`.
+    """
+    if n_clients - n_colluding < 2 and not allow_few:
+        raise PrivacyError(
+            f"a masked sum hides an array only among at least two honest clients; there are "
+            f"{n_clients} clients, {n_colluding} of which may collude. Add clients, or pass "
+            "allow_few=True to reveal it."
+        )
+
+
+class OnceOnly:
+    """Holds that a tag's masks cover one array only; two would tell their difference."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, bytes] = {}
+
+    def hold(self, tag: str, content: bytes) -> None:
+        """Remember what a tag was used for, and refuse anything else.
+
+        Raises
+        ------
+        PrivacyError
+            When the tag was used for another content.
+        """
+        if self._seen.setdefault(tag, content) != content:
+            raise PrivacyError(
+                f"the masks of {tag!r} were used for another array before; a mask hides one array "
+                "only. Nothing was sent; sum under a new tag."
+            )
+
+
+class PairKeys:
+    """What a client keeps: a key for each other client."""
+
+    def __init__(self, party: str, keys: Mapping[str, SecretKey]) -> None:
+        self.party = party
+        self._keys = dict(keys)
+        self._once = OnceOnly()
+
+    def mask(self, encoded: NDArray[np.uint64], tag: str) -> None:
+        """Add the masks of a tag to an array, in place."""
+        self._once.hold(tag, hashlib.sha256(encoded.data).digest())
+        keys = {other: key.derive("mask", tag) for other, key in self._keys.items()}
+        add_pair_masks(encoded, self.party, keys)
+
+    def __repr__(self) -> str:
+        return f"PairKeys of {self.party} with {len(self._keys)} clients"
+
+
+class MaskedSum(Aggregation):
+    """The server learns the sum of all clients' arrays, and nothing else about them.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run.
+    clients : sequence of str, optional
+        Who takes part; by default all clients, each of which must stay to the end.
+    n_colluding : int
+        Clients that may pool what they know with the server.
+    allow_few : bool
+        Allow fewer than two honest clients, whose arrays are then known.
+
+    Raises
+    ------
+    PrivacyError
+        With fewer than two honest clients.
+
+    Notes
+    -----
+    Privacy: the views of the server and of any `n_colluding` clients are uniformly random but for
+    the sum of the others. Parties are semi-honest: a client that sends a wrong array spoils the
+    sum unseen. Masks are AES-256-CTR streams, of keys that X25519 and HKDF-SHA256 give; they are
+    fresh for every sum and every start of a run.
+
+    References
+    ----------
+    kCAGC, Protocol 4.
+
+    Examples
+    --------
+    >>> from daskfc.aggregation import MaskedSum
+    >>> def total(federation, parts):              # parts: PerClient of Local arrays
+    ...     return MaskedSum(federation).sum(parts, max_abs=1.0)
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        *,
+        clients: tuple[str, ...] | None = None,
+        n_colluding: int = 0,
+        allow_few: bool = False,
+    ) -> None:
+        self.clients = federation.clients if clients is None else tuple(clients)
+        check_maskers(len(self.clients), n_colluding, allow_few)
+        self._federation = federation
+        self._name = uuid.uuid4().hex  # tags of two instances in one run must differ
+        self._serial = count()
+        self._keys: PerClient[Local] | None = None
+
+    def sum(self, parts: PerClient[Local], *, max_abs: float) -> Local:
+        """See `Aggregation.sum`."""
+        if set(parts) != set(self.clients):
+            raise InvalidInput(
+                f"a masked sum of {len(self.clients)} clients needs an array of each; "
+                f"got {len(parts)}."
+            )
+        federation = self._federation
+        if self._keys is None:
+            public = federation.exchange(
+                public_key, self.clients, clients=self.clients, receivers=self.clients
+            )
+            self._keys = federation.on_clients(agree, public, clients=self.clients)
+        ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
+        tag = f"{self._name}.{next(self._serial)}"
+        sent = federation.ask(masked_part, parts, self._keys, ring, tag, clients=self.clients)
+        return federation.on_server(masked_total, sent, ring, tag, self.clients)
+
+
+def public_key(receivers: tuple[str, ...], secret: SecretKey) -> dict[str, PublicKeys]:
+    """Send every client our public key."""
+    own = KeyPair(secret.derive("aggregation")).public
+    message = PublicKeys(np.frombuffer(own, dtype=np.uint8).reshape(1, 32).copy())
+    return dict.fromkeys(receivers, message)
+
+
+def agree(public: Mapping[str, PublicKeys], secret: SecretKey, party: str) -> PairKeys:
+    """Derive the keys that are shared with each other client."""
+    own = KeyPair(secret.derive("aggregation"))
+    others = {name: m.keys.tobytes() for name, m in public.items() if name != party}
+    return PairKeys(party, {name: own.shared(key, "masks") for name, key in others.items()})
+
+
+def masked_part(
+    part: NDArray[np.float64], keys: PairKeys, ring: FixedPoint, tag: str
+) -> MaskedPart:
+    """Send an array behind the masks of a tag."""
+    encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
+    keys.mask(encoded, tag)
+    return MaskedPart(tag, np.empty((0, 32), dtype=np.uint8), encoded)
+
+
+def add_up(
+    parts: Mapping[str, MaskedPart], tag: str, expected: tuple[str, ...]
+) -> NDArray[np.uint64]:
+    """Return the sum of masked arrays in the ring.
+
+    Raises
+    ------
+    DecodingError
+        When a part is missing, is one too many, belongs to another sum, or has another shape.
+    """
+    if set(parts) != set(expected):
+        odd = sorted(set(parts) ^ set(expected))
+        raise DecodingError(
+            f"the sum {tag!r} needs one part of each of {len(expected)} clients; wrong or missing: "
+            f"{', '.join(odd)}. Nothing can be decoded."
+        )
+    stale = sorted(name for name, message in parts.items() if message.tag != tag)
+    if stale:
+        raise DecodingError(f"the parts of {', '.join(stale)} belong to another sum than {tag!r}.")
+    shapes = {message.values.shape for message in parts.values()}
+    if len(shapes) != 1:
+        raise InvalidInput(f"arrays to be summed must have one shape; got {sorted(shapes)}.")
+    total: NDArray[np.uint64] = np.zeros(shapes.pop(), dtype=np.uint64)
+    for message in parts.values():
+        total += message.values
+    return total
+
+
+def masked_total(
+    parts: Mapping[str, MaskedPart], ring: FixedPoint, tag: str, clients: tuple[str, ...]
+) -> Total:
+    """Decode the sum, from which all masks have vanished."""
+    return Total(ring.decode(add_up(parts, tag, clients)), ring.error_bound, tuple(clients))

@@ -1,0 +1,60 @@
+"""Masks that vanish in a sum: what each pair of parties adds and takes away."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.coding.scratch import scratch
+from daskfc.coding.streams import SecretKey
+
+__all__ = ["add_mask", "add_pair_masks"]
+
+_CHUNK = 1 << 15  # ours: words; a chunk of mask and one of the array stay in a 1 MiB L2 cache
+
+
+def add_mask(values: NDArray[np.uint64], key: SecretKey, sign: int = 1) -> None:
+    """Add the mask of a key to an array, or subtract it, modulo 2**64 and in place.
+
+    Parameters
+    ----------
+    values : contiguous ndarray of uint64
+        Changed.
+    key : SecretKey
+        Of one array only: two arrays under one mask would tell their difference.
+    sign : {1, -1}
+        Whether to add or to subtract.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.coding import SecretKey, add_mask
+    >>> key, x = SecretKey.from_os(), np.array([3, 4], dtype=np.uint64)
+    >>> add_mask(x, key)
+    >>> add_mask(x, key, -1)
+    >>> x.tolist()
+    [3, 4]
+    """
+    stream, flat = key.stream(), values.reshape(-1)
+    update = np.add if sign > 0 else np.subtract
+    for start in range(0, flat.size, _CHUNK):
+        part = flat[start : start + _CHUNK]
+        mask = scratch("mask", part.shape, np.uint64)
+        stream.fill(mask)
+        update(part, mask, out=part)
+
+
+def add_pair_masks(values: NDArray[np.uint64], party: str, keys: Mapping[str, SecretKey]) -> None:
+    """Add one party's masks: plus for the pairs that it leads by name, minus for the others.
+
+    Parameters
+    ----------
+    values : contiguous ndarray of uint64
+        Changed; summed over all parties it is what it was.
+    party : str
+        Who adds.
+    keys : mapping of str to SecretKey
+        The keys of this array shared with each other party.
+    """
+    for other in sorted(keys):
+        add_mask(values, keys[other], 1 if party < other else -1)

@@ -1,0 +1,222 @@
+"""The steps of secure sums without a cluster: what they compute, what colluders see, refusals."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from daskfc.aggregation.masked import agree, check_maskers, masked_part, masked_total, public_key
+from daskfc.aggregation.messages import RevealedShares
+from daskfc.aggregation.recovering import recovered_total
+from daskfc.aggregation.vault import advertise, masked_once, open_vault, own_seed, reveal, seal
+from daskfc.coding import (
+    SHARE_BYTES,
+    FixedPoint,
+    KeyPair,
+    SecretKey,
+    add_mask,
+    combine_shares,
+)
+from daskfc.errors import DecodingError, InvalidInput, OverflowRefused, PrivacyError
+
+NAMES = tuple(f"client-{i}" for i in range(1, 6))
+TAGS = ["a.0", "a.1"]
+
+
+class Clients:
+    """Five clients that keep pair keys, and vaults for two sums with a threshold of three."""
+
+    def __init__(self, threshold=3):
+        self.threshold = threshold
+        self.secrets = {name: SecretKey.from_os() for name in NAMES}
+        sent = {name: public_key(NAMES, self.secrets[name]) for name in NAMES}
+        self.keys = {
+            name: agree({other: sent[other][name] for other in NAMES}, self.secrets[name], name)
+            for name in NAMES
+        }
+        told = {name: advertise(NAMES, "a", TAGS, self.secrets[name]) for name in NAMES}
+        self.public = {name: {o: told[o][name] for o in NAMES} for name in NAMES}
+        self.sealed = {
+            name: seal(self.public[name], "a", TAGS, threshold, self.secrets[name], name)
+            for name in NAMES
+        }
+        self.vaults = {name: self.vault(name) for name in NAMES}
+
+    def vault(self, name, tags=TAGS, **changed):
+        sealed = {other: self.sealed[other][name] for other in NAMES} | changed
+        return open_vault(
+            self.public[name], sealed, "a", tags, self.threshold, self.secrets[name], name
+        )
+
+    def send(self, name, part, ring, tag):
+        return masked_once(part, self.vaults[name], ring, tag, self.secrets[name])
+
+
+@pytest.fixture
+def clients():
+    return Clients()
+
+
+@pytest.fixture
+def parts():
+    rng = np.random.default_rng(0)
+    return {name: rng.uniform(-3, 3, (40, 3)) for name in NAMES}
+
+
+RING = FixedPoint.for_bound(3.0, n_terms=5)
+
+
+def test_masked_sum_is_exact_to_the_bound(clients, parts):
+    sent = {name: masked_part(parts[name], clients.keys[name], RING, "s.0") for name in NAMES}
+    total = masked_total(sent, RING, "s.0", NAMES)
+    assert total.error_bound < 1e-16
+    exact = np.sum([parts[name] for name in NAMES], axis=0, dtype=np.longdouble)
+    assert np.abs(total.values - exact).max() <= total.error_bound + 2**-50
+    assert total.terms == NAMES
+
+
+def test_a_part_alone_is_uniform_and_new_in_every_sum(clients):
+    zeros = np.zeros((20_000, 1))
+    seen = []
+    for tag in ("s.0", "s.1"):
+        values = masked_part(zeros, clients.keys["client-1"], RING, tag).values
+        counts = np.bincount(values.view(np.uint8).ravel(), minlength=256)
+        assert stats.chisquare(counts).pvalue > 1e-5
+        seen.append(values)
+    assert (seen[0] == seen[1]).sum() == 0
+    assert (seen[1] - seen[0] == seen[1][0] - seen[0][0]).sum() == 1
+
+
+@pytest.mark.parametrize("colluding", [0, 1, 2, 3])
+def test_colluders_see_nothing_but_the_sum_of_the_others(clients, colluding):
+    """They take away every mask that they know; what is left of one honest part is uniform."""
+    zeros, ring = np.zeros((20_000, 1)), RING
+    sent = {name: masked_part(zeros, clients.keys[name], ring, "s.0") for name in NAMES}
+    pool, honest = NAMES[:colluding], NAMES[colluding:]
+    left = {name: sent[name].values.copy() for name in honest}
+    for name, other in itertools.product(honest, pool):
+        key = clients.keys[other]._keys[name].derive("mask", "s.0")
+        add_mask(left[name], key, -1 if name < other else 1)
+    for name in honest:
+        counts = np.bincount(left[name].view(np.uint8).ravel(), minlength=256)
+        assert stats.chisquare(counts).pvalue > 1e-5
+    assert not sum(left.values(), np.zeros_like(left[honest[0]])).any()  # their sum, which is 0
+
+
+def test_masks_hide_one_array_only(clients):
+    keys = clients.keys["client-1"]
+    first = masked_part(np.ones(3), keys, RING, "s.0")
+    again = masked_part(np.ones(3), keys, RING, "s.0")  # a step that is repeated after a kill
+    np.testing.assert_array_equal(first.values, again.values)
+    with pytest.raises(PrivacyError, match=r"masks of 's\.0' were used for another array"):
+        masked_part(np.zeros(3), keys, RING, "s.0")
+
+
+def test_missing_replayed_and_unlike_parts_are_errors(clients):
+    def sent(tag, sizes=(3,) * 5):
+        return {
+            name: masked_part(np.ones(size), clients.keys[name], RING, tag)
+            for name, size in zip(NAMES, sizes, strict=True)
+        }
+
+    good = sent("s.0")
+    with pytest.raises(DecodingError, match="wrong or missing: client-2"):
+        masked_total({n: m for n, m in good.items() if n != "client-2"}, RING, "s.0", NAMES)
+    with pytest.raises(DecodingError, match="parts of client-4 belong to another sum"):
+        masked_total(sent("s.1") | {"client-4": good["client-4"]}, RING, "s.1", NAMES)
+    with pytest.raises(InvalidInput, match="must have one shape"):
+        masked_total(sent("s.2", (3, 3, 4, 3, 3)), RING, "s.2", NAMES)
+    with pytest.raises(OverflowRefused, match="1 of 3 numbers"):
+        masked_part(np.array([0.0, 4.0, 0.0]), clients.keys["client-1"], RING, "s.3")
+    with pytest.raises(InvalidInput, match="one or two axes; got 3"):
+        masked_part(np.zeros((1, 1, 1)), clients.keys["client-1"], RING, "s.4")
+
+
+def test_too_few_honest_maskers():
+    with pytest.raises(PrivacyError, match="2 clients, 1 of which may collude"):
+        check_maskers(2, 1, False)
+    check_maskers(2, 1, True)
+    check_maskers(3, 1, False)
+
+
+# -- with recovery --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_absent", [0, 1, 2])
+def test_a_sum_without_those_that_left(clients, parts, n_absent):
+    tag, present = TAGS[1], NAMES[n_absent:]
+    sent = {name: clients.send(name, parts[name], RING, tag) for name in present}
+    for answering in itertools.combinations(present, 3):
+        shares = {name: reveal(clients.vaults[name], tag, present) for name in answering}
+        total = recovered_total(sent, shares, RING, tag, NAMES, NAMES, 3)
+        exact = np.sum([parts[name] for name in present], axis=0)
+        np.testing.assert_allclose(total.values, exact, rtol=0, atol=1e-14)
+        assert total.terms == present
+
+
+def test_a_part_that_comes_late_stays_hidden(clients):
+    """The server has the pair key of client-1, which it took for gone; then its part arrives."""
+    zeros, tag = np.zeros((20_000, 1)), TAGS[0]
+    late = clients.send("client-1", zeros, RING, tag)
+    for name in NAMES[1:]:
+        clients.send(name, zeros, RING, tag)
+    shares = {n: reveal(clients.vaults[n], tag, NAMES[1:]) for n in NAMES[1:4]}
+    numbered = {NAMES.index(n): m.pairs[0].tobytes() for n, m in shares.items()}
+    left = late.values.copy()
+    pair = KeyPair(SecretKey(combine_shares(numbered, 3)))
+    for other in NAMES[1:]:
+        key = pair.shared(clients.public["client-2"][other].keys[1].tobytes(), "masks")
+        add_mask(left, key, -1 if other > "client-1" else 1)
+    assert stats.chisquare(np.bincount(left.view(np.uint8).ravel(), minlength=256)).pvalue > 1e-5
+    add_mask(left, own_seed(clients.secrets["client-1"], tag), -1)
+    assert not left.any()  # only its own mask was left
+
+
+def test_both_shares_of_a_client_are_never_revealed(clients):
+    vault, tag = clients.vaults["client-2"], TAGS[0]
+    reveal(vault, tag, NAMES)
+    reveal(vault, tag, NAMES[::-1])  # the same set again
+    with pytest.raises(PrivacyError, match="used for another array before"):
+        reveal(vault, tag, NAMES[1:])
+    with pytest.raises(PrivacyError, match="at least 3 of its clients; got 2"):
+        reveal(vault, TAGS[1], NAMES[:2])
+    with pytest.raises(PrivacyError, match="Nothing was revealed"):
+        reveal(vault, TAGS[1], (*NAMES[:3], "stranger"))
+
+
+def test_too_few_shares_and_shares_of_another_sum(clients, parts):
+    sent = {name: clients.send(name, parts[name], RING, TAGS[0]) for name in NAMES}
+    shares = {name: reveal(clients.vaults[name], TAGS[0], NAMES) for name in NAMES[:2]}
+    with pytest.raises(DecodingError, match="needs 3 of its shares; got 2"):
+        recovered_total(sent, shares, RING, TAGS[0], NAMES, NAMES, 3)
+    other = reveal(clients.vaults["client-3"], TAGS[1], NAMES)
+    with pytest.raises(DecodingError, match="shares of client-3 belong to another sum"):
+        recovered_total(sent, shares | {"client-3": other}, RING, TAGS[0], NAMES, NAMES, 3)
+    wrong = reveal(clients.vaults["client-3"], TAGS[0], NAMES)
+    forged = RevealedShares(TAGS[0], wrong.own ^ np.uint8(1), wrong.pairs)
+    four = shares | {n: reveal(clients.vaults[n], TAGS[0], NAMES) for n in NAMES[3:]}
+    with pytest.raises(DecodingError, match="contradict each other"):
+        recovered_total(sent, four | {"client-3": forged}, RING, TAGS[0], NAMES, NAMES, 3)
+
+
+def test_key_shares_that_were_changed_or_swapped(clients):
+    message = clients.sealed["client-4"]["client-1"]
+    bent = type(message)(message.sealed ^ np.uint8(1))
+    with pytest.raises(DecodingError, match="from 'client-4' cannot be opened"):
+        clients.vault("client-1", **{"client-4": bent})
+    with pytest.raises(DecodingError, match="cannot be opened"):
+        clients.vault("client-1", **{"client-4": clients.sealed["client-4"]["client-2"]})
+    with pytest.raises(DecodingError, match=f"have {4 * SHARE_BYTES} bytes; expected"):
+        clients.vault("client-1", tags=TAGS[:1])
+
+
+def test_a_killed_client_sends_the_same_again(clients, parts):
+    name = "client-3"
+    again = seal(clients.public[name], "a", TAGS, 3, clients.secrets[name], name)
+    for member, message in again.items():
+        np.testing.assert_array_equal(message.sealed, clients.sealed[name][member].sealed)
+    first = clients.send(name, parts[name], RING, TAGS[0])
+    clients.vaults[name] = clients.vault(name)
+    second = clients.send(name, parts[name], RING, TAGS[0])
+    np.testing.assert_array_equal(first.values, second.values)
