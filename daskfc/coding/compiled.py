@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "NUMBA",
+    "cut_rows",
     "encode_tile",
     "floor_modulo",
     "jit",
@@ -330,6 +331,46 @@ def mirror(block: _Array) -> None:
 
 
 # --- encoding ----------------------------------------------------------------------------------
+
+
+@jit
+def _cut_rows(rows: _Array, start: int, p: int, segments: _Array, l: int, n: int) -> None:  # noqa: E741
+    d, k = rows.shape[1], segments.shape[2]
+    P = np.int64(p)
+    inv = 1.0 / np.float64(p)
+    for o in range(l):
+        width = max(0, min(k, d - o * k))
+        for i in range(n):
+            line = rows[start + i, o * k : o * k + width]
+            line_out = segments[o, i, :width]
+            for c in range(width):
+                line_out[c] = modulo_long(np.int64(line[c]), P, inv)
+
+
+def cut_rows(rows: _Array, start: int, p: int, segments: _Array, l: int, n: int) -> None:  # noqa: E741
+    """Write rows modulo p, canonical, cut into segments.
+
+    Parameters
+    ----------
+    rows : contiguous ndarray of int64, shape (N, d)
+        Of magnitude below 2**57.
+    start : int
+        First row.
+    p : int
+        The prime.
+    segments : contiguous ndarray of uint8 or uint32, shape (at least l, at least n, k)
+        ``segments[:l, :n]`` is overwritten, but for what lies beyond column d.
+    l, n : int
+        Segments and rows.
+    """
+    if NUMBA:
+        _cut_rows(rows, start, p, segments, l, n)
+        return
+    k = segments.shape[2]
+    for o in range(l):
+        values = rows[start : start + n, o * k : (o + 1) * k].copy()
+        floor_modulo(values, p)
+        segments[o, :n, : values.shape[1]] = values
 
 
 @jit

@@ -192,5 +192,8 @@ def reconstruct_real(
     flat = result.reshape(-1)
     square = system.scale * system.scale
     for part, distances in _strips(answers, evaluators, code, system, None):
-        np.divide(distances, square, out=flat[part], casting="same_kind")
+        if square == 1.0:
+            flat[part] = distances
+        else:
+            np.divide(distances, square, out=flat[part], casting="same_kind")
     return result

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.checks import check_params, integer
-from daskfc.coding.compiled import encode_tile
+from daskfc.coding.compiled import cut_rows, encode_tile
 from daskfc.coding.modular import balanced, lagrange_weights
 from daskfc.coding.scale import ResidueSystem
 from daskfc.coding.streams import KeyStream
@@ -155,6 +155,7 @@ class LagrangeCode:
         (5, 2, 2, 2)
         """
         self.check_points(system.primes)
+        rows = np.ascontiguousarray(rows)
         n, d = rows.shape
         l, t = self.n_segments, self.n_colluding  # noqa: E741  (the paper's letters)
         k = self.n_columns(d)
@@ -165,9 +166,7 @@ class LagrangeCode:
             stop = min(start + strip, n)
             count = stop - start
             for a, p in enumerate(system.primes):
-                for o in range(l):
-                    columns = rows[start:stop, o * k : (o + 1) * k]
-                    segments[o, :count, : columns.shape[1]] = _residues(columns, p)
+                cut_rows(rows, start, p, segments, l, count)
                 segments[l:, :count] = stream.uniform(p, (t, count, k), dtype=system.dtype)
                 encode_tile(segments, _encoding_matrix(self, p), p, shares, a, start, count)
         return shares
@@ -203,12 +202,6 @@ class LagrangeCode:
                 f"evaluators must be distinct and in [0, {self.n_evaluators}); "
                 f"got {list(evaluators)}."
             )
-
-
-def _residues(columns: NDArray[np.int64], p: int) -> NDArray[np.int64]:
-    quotient = np.floor_divide(columns, p)
-    quotient *= p
-    return columns - quotient
 
 
 @lru_cache(maxsize=64)

@@ -104,6 +104,24 @@ def test_encode(both, p, dtype):
     assert not out[:, 1, 5:].any()
 
 
+@pytest.mark.parametrize(("p", "dtype"), [(251, np.uint8), (9562603, np.uint32)])
+def test_cut_rows(both, p, dtype):
+    rows = np.random.default_rng(0).integers(-(2**56), 2**56, (40, 33))
+    rows[5, :4] = 0, -p, p, -1
+
+    def run():
+        segments = np.zeros((4, 20, 13), dtype)  # 3 segments of 13 columns, the last one of 7
+        compiled.cut_rows(rows, 5, p, segments, 3, 19)
+        return segments
+
+    segments = both(run)
+    found = np.hstack(list(segments[:3, :19]))
+    np.testing.assert_array_equal(found[:, :33], rows[5:24] % p)
+    assert not found[:, 33:].any()
+    assert not segments[3].any()
+    assert not segments[:, 19].any()
+
+
 @pytest.mark.parametrize("K", [1, 3, 8, 9, 20])
 @pytest.mark.parametrize(("p", "dtype", "wide"), [(251, np.uint8, np.int32),
                          (16777213, np.uint32, np.int64)])  # fmt: skip
