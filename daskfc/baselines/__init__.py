@@ -1,17 +1,20 @@
-"""The methods that OmniFC is compared with, and the central algorithms on pooled raw data."""
+"""The methods that ours are compared with, and the central algorithms on pooled raw data."""
 
 from daskfc.baselines.central import Central
 from daskfc.baselines.fedmavg import FedMAvg
 from daskfc.baselines.ffcm import FFCM
+from daskfc.baselines.graphs import AGC, GCC
 from daskfc.baselines.k_fed import KFED
 from daskfc.baselines.mufc import MUFC
 from daskfc.federation.estimator import FederatedClusterer
 
-__all__ = ["BASELINES", "FFCM", "KFED", "MUFC", "Central", "FedMAvg"]
+__all__ = ["AGC", "BASELINES", "FFCM", "GCC", "KFED", "MUFC", "Central", "FedMAvg"]
 
 BASELINES: dict[str, type[FederatedClusterer]] = {
     "k-FED": KFED,
     "MUFC": MUFC,
     "FFCM": FFCM,
     "FedMAvg": FedMAvg,
+    "AGC": AGC,
+    "GCC": GCC,
 }

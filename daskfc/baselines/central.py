@@ -202,6 +202,7 @@ class Central(FederatedClusterer):
     'k-means'
     """
 
+    needs_raw: ClassVar[bool] = True
     _params: ClassVar[Mapping[str, Constraint]] = {
         "n_clusters": optional(integer(low=1)),
         "clusterer": Constraint("a clusterer", lambda value: value is not None),

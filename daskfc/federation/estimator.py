@@ -66,6 +66,7 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     _params: ClassVar[Mapping[str, Constraint]]
     resumable: ClassVar[bool] = False
+    needs_raw: ClassVar[bool] = False  # whether raw data leave clients
     random_state: int
 
     labels_: xr.DataArray

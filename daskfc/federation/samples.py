@@ -19,6 +19,7 @@ __all__ = [
     "canonical_positions",
     "labelled_samples",
     "labels_of_client",
+    "linked_samples",
     "own_labels",
     "sample_digests",
 ]
@@ -128,6 +129,59 @@ def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndar
     positions[order] = np.arange(len(order))
     ends = np.cumsum([len(part.digests) for part in parts.values()])[:-1]
     return dict(zip(parts, np.split(positions, ends), strict=True))
+
+
+def linked_samples(parts: Mapping[str, SampleDigests]) -> int:
+    """Hold that all clients have the same samples in the same order, as a vertical split needs.
+
+    Parameters
+    ----------
+    parts : mapping of str to SampleDigests
+        What each client sent.
+
+    Returns
+    -------
+    int
+        Number of samples.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the client whose samples are repeated, missing, others, or in another order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.federation.samples import SampleDigests, linked_samples
+    >>> same = SampleDigests(np.array([7, 1], "uint64"))
+    >>> linked_samples({"a": same, "b": same})
+    2
+    """
+    first, *others = parts
+    own = parts[first].digests
+    for name, part in parts.items():
+        repeated = len(part.digests) - len(np.unique(part.digests))
+        if repeated:
+            raise InvalidInput(
+                f"sample ids must be unique in every client; client {name!r} repeats {repeated} of "
+                f"its {len(part.digests)}. Drop the copies."
+            )
+    for name in others:
+        theirs = parts[name].digests
+        missing = len(np.setdiff1d(own, theirs, assume_unique=True))
+        foreign = len(np.setdiff1d(theirs, own, assume_unique=True))
+        if missing or foreign:
+            raise InvalidInput(
+                f"clients must hold the same samples; client {name!r} lacks {missing} of the "
+                f"{len(own)} of client {first!r} and has {foreign} others. Link the records first."
+            )
+        moved = int((own != theirs).sum())
+        if moved:
+            raise InvalidInput(
+                f"clients must hold the same samples in the same order; {moved} of client {name!r} "
+                f"stand elsewhere than in client {first!r}. Sort both by id."
+            )
+    return len(own)
 
 
 def labels_of_client(

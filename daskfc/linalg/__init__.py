@@ -2,13 +2,18 @@
 
 from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
+from daskfc.linalg.local_basis import Basis, divide_rows, singular_coordinates, squared_row_norms
 from daskfc.linalg.spectrum import laplacian_embedding, largest_eigenpairs
 
 __all__ = [
+    "Basis",
     "LandmarkEmbedding",
     "NormalisedAdjacency",
     "components_of",
+    "divide_rows",
     "laplacian_embedding",
     "largest_eigenpairs",
     "row_factors",
+    "singular_coordinates",
+    "squared_row_norms",
 ]

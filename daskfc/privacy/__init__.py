@@ -1,3 +1,5 @@
-"""Privacy: mechanisms, events, accountants and measures of leakage."""
+"""Privacy: measures of leakage."""
 
-__all__: list[str] = []
+from daskfc.privacy.leakage import entropy, mutual_information, privacy_leakage, privacy_level
+
+__all__ = ["entropy", "mutual_information", "privacy_leakage", "privacy_level"]

@@ -60,11 +60,11 @@ def true_labels(federation: Federation, like: xr.DataArray) -> np.ndarray | None
     numpy.ndarray or None
         ``(sample,)`` int64 in the order of ``like``; None when a client has no labels.
     """
-    federation.start_run(
-        uuid.uuid4().hex, random_state=0
-    )  # counted apart from any method's messages
-    parts: Mapping[str, Any] = federation.publish(evaluation_labels, party="clients")
+    # counted apart from any method's messages
+    federation.start_run(uuid.uuid4().hex, random_state=0)
     owners = like["client"].to_numpy().astype(str)
+    named = [client for client in federation.clients if (owners == client).any()]
+    parts: Mapping[str, Any] = federation.publish(evaluation_labels, party=named)
     truth = np.empty(len(owners), dtype=np.int64)
     for client, part in parts.items():
         mine = owners == client

@@ -9,6 +9,7 @@ from daskfc.deploy import load_cluster
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.runs.config import Pipeline
+from daskfc.runs.methods import known_methods
 from daskfc.stores import ClientStore, load_storage
 
 __all__ = ["locate", "open_federation"]
@@ -72,8 +73,16 @@ def locate(
             name: store.attributes.get("content_digest") for name, store in stores.items()
         },
         "n_clients": len(stores),
-        "n_samples": sum(store.n_samples for store in stores.values()),
+        "n_samples": _number_of_samples(list(stores.values())),
     }
+
+
+def _number_of_samples(stores: list[ClientStore]) -> int:
+    """Return the samples in all; clients that begin with the same one share them, by columns."""
+    sizes = [store.n_samples for store in stores]
+    first = {str(store.sample_ids()[0]) for store in stores if store.n_samples}
+    shared = len(stores) > 1 and len(set(sizes)) == 1 and len(first) == 1
+    return sizes[0] if shared else sum(sizes)
 
 
 def _check_unchanged(record: Mapping[str, Any]) -> None:
@@ -95,7 +104,7 @@ def open_federation(record: Mapping[str, Any], pipeline: Pipeline) -> Federation
     record : mapping
         What ``run.json`` holds.
     pipeline : Pipeline
-        What will run; raw data may move only if it compares with ``central``.
+        What will run; raw data may move only if one of its methods pools them.
 
     Returns
     -------
@@ -108,7 +117,8 @@ def open_federation(record: Mapping[str, Any], pipeline: Pipeline) -> Federation
         When it cannot be opened.
     """
     _check_unchanged(record)
-    allow_raw = "central" in (pipeline.method, *pipeline.compare)
+    methods = known_methods()
+    allow_raw = any(methods[name].needs_raw for name in (pipeline.method, *pipeline.compare))
     where = load_cluster(record["cluster"])
     clients = (record["storage"] or {}).get("clients", {})
     if where.cluster == "existing":

@@ -130,7 +130,8 @@ def summary_of(
         "error": None,
         "resumable": False,
         "n_samples": int(own[0].labels.sizes["sample"]),
-        "n_clients": len(np.unique(own[0].labels["client"].to_numpy().astype(str))),
+        "n_clients": record.get("n_clients")
+        or len(np.unique(own[0].labels["client"].to_numpy().astype(str))),
         "metrics": {} if truth is None else score(truth, labels, pipeline.metrics),
         "methods": methods,
         "communication": communication,

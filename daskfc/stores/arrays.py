@@ -11,9 +11,11 @@ from typing import IO, Any
 import fsspec
 import numpy as np
 import zarr
+from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.stores.config import SourceConfig
+from daskfc.stores.graph import checked_graph
 from daskfc.stores.layout import FORMAT, default_names
 from daskfc.stores.locations import expand, resolve_url, zarr_store
 from daskfc.stores.samples import Samples, encode_labels, reading
@@ -102,18 +104,20 @@ def read_npz(source: SourceConfig) -> Samples:
     Returns
     -------
     Samples
-        Lazily read.
+        Lazily read; with a graph where there are ``A_indices``, ``A_indptr`` and ``A_shape``.
 
     Raises
     ------
     StoreError
-        When the file is no archive, holds a graph or several views, or lacks the arrays.
+        When the file is no archive, holds several views, or lacks the arrays.
     """
     path = expand(str(source.path))
     with reading(path, "npz"):
         with fsspec.open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             there = [name.removesuffix(".npy") for name in archive.namelist()]
-        _refuse_graphs_and_views(path, there, source.features)
+        if "A_indptr" in there:
+            return _npz_graph(source, path, there)
+        _refuse_views(path, there, source.features)
         features = _pick(source.features, _FEATURES, there, path, "features")
         if features is None:
             raise StoreError(
@@ -141,12 +145,52 @@ def read_npz(source: SourceConfig) -> Samples:
     return Samples(shape[0], default_names(width), blocks, labels, classes, ids)
 
 
-def _refuse_graphs_and_views(path: str, there: list[str], asked: str | None) -> None:
-    if "A_indptr" in there or {"X_indptr", "X_indices"} <= set(there):
+def _npz_graph(source: SourceConfig, path: str, there: list[str]) -> Samples:
+    """Open an archive with a graph: features and adjacency in compressed rows, or features X."""
+    A = _csr(path, "A", there)
+    labels = classes = None
+    label_name = _pick(source.labels, _LABELS, there, path, "labels")
+    if label_name is not None:
+        labels, classes = encode_labels(_npy(path, label_name), f"{path}:{label_name}")
+    if "X_indptr" in there:
+        X = _csr(path, "X", there)
+    else:
+        features = _pick(source.features, _FEATURES, there, path, "features")
+        if features is None:
+            raise StoreError(
+                f"{path}: an npz source with a graph must have features X, or X_data, X_indices, "
+                f"X_indptr and X_shape; it has {', '.join(there[:12])}."
+            )
+        X = sparse.csr_array(_npy(path, features))
+
+    def blocks(rows: int) -> Iterator[np.ndarray]:
+        for start in range(0, X.shape[0], rows):
+            yield X[start : start + rows].toarray()
+
+    graph = checked_graph(A, X.shape[0], path)
+    return Samples(X.shape[0], default_names(X.shape[1]), blocks, labels, classes, graph=graph)
+
+
+def _csr(path: str, name: str, there: list[str]) -> sparse.csr_array:
+    needed = [f"{name}_{part}" for part in ("indices", "indptr", "shape")]
+    missing = [key for key in needed if key not in there]
+    if missing:
+        raise StoreError(f"{path}: an npz source with a graph must have {', '.join(missing)}.")
+    indices, starts, shape = (_npy(path, key) for key in needed)
+    data = _npy(path, f"{name}_data") if f"{name}_data" in there else np.ones(len(indices))
+    try:
+        rows, columns = (int(size) for size in shape)
+        matrix = sparse.csr_array((data, indices, starts), shape=(rows, columns))
+        matrix.check_format()
+    except (ValueError, IndexError) as error:
         raise StoreError(
-            f"{path}: the archive holds a graph (its keys say so), and the partitions of this "
-            f"version deal samples without edges; use a table of samples."
-        )
+            f"{path}: {name}_indices, {name}_indptr and {name}_shape must be those of one matrix "
+            "in compressed rows; they are not. Write them again."
+        ) from error
+    return matrix
+
+
+def _refuse_views(path: str, there: list[str], asked: str | None) -> None:
     if "view0" in there and asked is None:
         raise StoreError(
             f"{path}: the archive holds several views (view0, ...), and the partitions of this "

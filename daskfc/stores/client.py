@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
+from scipy import sparse
 
 from daskfc.errors import InvalidInput, StoreError
+from daskfc.stores.graph import StoredGraph, checked_graph, graph_digest
 from daskfc.stores.layout import (
     FORMAT,
     VERSION,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["ClientStore"]
+
+_GRAPH_ROWS = 1 << 16  # ours: rows of a graph read at once
 
 
 class ClientStore:
@@ -81,6 +85,10 @@ class ClientStore:
         self.chunk_rows = int(self._features.chunks[0])
         self.feature_names = tuple(str(name) for name in self.attributes["feature_names"])
         self._labels = _array(group, "evaluation/labels", url, ndim=1, required=False)
+        graph = group.get("graph")
+        self._graph: StoredGraph | None = None
+        if isinstance(graph, zarr.Group):
+            self._graph = StoredGraph(graph, self.n_samples, self._read)
 
     @classmethod
     def open(cls, url: str, *, verify: bool = False) -> ClientStore:
@@ -169,7 +177,7 @@ class ClientStore:
         for array in self._arrays():
             # zarr reads a missing chunk as zeros; here every chunk was written, so it is a loss
             found = sum(f"/{array.path}/c/" in key for key in keys)
-            expected = n_chunks(n, int(array.chunks[0]))
+            expected = n_chunks(int(array.shape[0]), int(array.chunks[0]))
             if found != expected:
                 raise StoreError(
                     f"client {self.name!r}: {array.path} has {found} of its {expected} chunks; the "
@@ -178,7 +186,9 @@ class ClientStore:
 
     def _arrays(self) -> list[Any]:
         arrays = [self._features, self._ids]
-        return arrays if self._labels is None else [*arrays, self._labels]
+        if self._labels is not None:
+            arrays.append(self._labels)
+        return arrays if self._graph is None else [*arrays, *self._graph.arrays()]
 
     def _read(self, array: Any, start: int, stop: int) -> np.ndarray:
         damage: Exception | None = None
@@ -295,6 +305,53 @@ class ClientStore:
         names: Any = self._group["evaluation"].attrs.get("classes")
         return None if names is None else tuple(str(name) for name in names)
 
+    @property
+    def has_graph(self) -> bool:
+        """Whether the store holds a graph of its samples."""
+        return self._graph is not None
+
+    @property
+    def n_edges(self) -> int:
+        """Edges of the graph, loops among them; 0 without a graph."""
+        return 0 if self._graph is None else self._graph.n_edges
+
+    def graph(self) -> sparse.csr_array | None:
+        """Return the whole graph.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_samples), float64, or None
+            Symmetric; None where the store has none.
+        """
+        return None if self._graph is None else self._graph.rows(0, self.n_samples)
+
+    def graph_blocks(self, rows: int | None = None) -> Iterator[tuple[int, sparse.csr_array]]:
+        """Iterate over the rows of the graph in blocks.
+
+        Parameters
+        ----------
+        rows : int, optional
+            Rows of one block; 65,536 by default.
+
+        Yields
+        ------
+        start : int
+            First row of the block.
+        block : csr_array of shape (<= rows, n_samples), float64
+            The rows.
+
+        Raises
+        ------
+        StoreError
+            When the store has no graph.
+        """
+        if self._graph is None:
+            raise StoreError(
+                f"client {self.name!r}: the store {self.url} has no graph; add one to the storage "
+                "file."
+            )
+        return self._graph.blocks(_GRAPH_ROWS if rows is None else rows)
+
     def dataset(self) -> xr.Dataset:
         """Return an xarray view that loads only what is indexed.
 
@@ -360,6 +417,9 @@ class ClientStore:
             )
         labels = self.labels()
         wanted = {"content": digest.hexdigest() == self.digest}
+        if self._graph is not None:
+            whole = checked_graph(self.graph(), self.n_samples, f"client {self.name!r}")
+            wanted["graph"] = graph_digest(whole) == self._graph.digest
         if labels is not None:
             recorded = self._group["evaluation"].attrs.get("labels_digest")
             wanted["evaluation labels"] = labels_digest(labels) == recorded

@@ -20,7 +20,8 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z")
-_EXTRA = {"iid": (), "label-skew": ("skew",), "dirichlet": ("alpha",)}  # keys beside clients, seed
+_NEEDED = {"iid": (), "label-skew": ("skew",), "dirichlet": ("alpha",), "vertical": ()}
+_ALLOWED = {**_NEEDED, "vertical": ("columns", "graph")}  # keys beside clients and seed
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
@@ -69,6 +70,18 @@ class SubsampleConfig(_Section):
     seed: Seed = 0
 
 
+class GraphConfig(_Section):
+    """A graph made from the features.
+
+    Parameters
+    ----------
+    neighbours : int
+        Each sample is joined to so many nearest ones, and to those that it is near to.
+    """
+
+    neighbours: Count
+
+
 class SourceConfig(_Section):
     """Where samples come from: a bundled data set or a file.
 
@@ -94,6 +107,8 @@ class SourceConfig(_Section):
         Every feature is multiplied by it.
     subsample : SubsampleConfig, optional
         Keep only some samples.
+    graph : GraphConfig, optional
+        Join samples by their features, where the source has no graph.
     """
 
     dataset: str | None = None
@@ -107,6 +122,7 @@ class SourceConfig(_Section):
     header: bool | None = None
     scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     subsample: SubsampleConfig | None = None
+    graph: GraphConfig | None = None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -139,28 +155,36 @@ class PartitionConfig(_Section):
         For label-skew: the paper's p, in [0, 1].
     alpha : float, optional
         For dirichlet: concentration, at least 0.001.
+    columns : {"contiguous", "random"}, optional
+        For vertical: which columns go together; contiguous by default.
+    graph : {"all", "split"}, optional
+        For vertical: whether every client has the whole graph (default) or each edge is one
+        client's.
     seed : int
-        Which samples.
+        Which samples, columns or edges.
     """
 
     scheme: str
     clients: Count
     skew: float | None = Field(default=None, ge=0, le=1)
     alpha: float | None = Field(default=None, ge=1e-3, allow_inf_nan=False)
+    columns: Literal["contiguous", "random"] | None = None
+    graph: Literal["all", "split"] | None = None
     seed: Seed = 0
 
     @field_validator("scheme")
     @classmethod
     def _known(cls, scheme: str) -> str:
-        if scheme not in PARTITIONS:
-            raise ValueError(f"must be one of {', '.join(sorted(PARTITIONS))}")
+        if scheme not in _NEEDED:
+            raise ValueError(f"must be one of {', '.join(sorted(_NEEDED))}")
         return scheme
 
     @model_validator(mode="after")
     def _keys_of_scheme(self) -> Self:
-        for key in ("skew", "alpha"):
-            given, needed = getattr(self, key) is not None, key in _EXTRA[self.scheme]
-            if given != needed:
+        for key in ("skew", "alpha", "columns", "graph"):
+            given = getattr(self, key) is not None
+            needed, allowed = key in _NEEDED[self.scheme], key in _ALLOWED[self.scheme]
+            if needed > given or given > allowed:
                 verb = "needs" if needed else "has no"
                 raise ValueError(f"scheme {self.scheme!r} {verb} key {key!r}")
         return self
@@ -173,7 +197,7 @@ class PartitionConfig(_Section):
         labels : ndarray of shape (n,), int
             Evaluation labels; for iid only their number counts.
         """
-        extra = {key: getattr(self, key) for key in _EXTRA[self.scheme]}
+        extra = {key: getattr(self, key) for key in _NEEDED[self.scheme]}
         return PARTITIONS[self.scheme](labels, self.clients, seed=self.seed, **extra)
 
 

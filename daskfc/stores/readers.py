@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from daskfc.errors import StoreError
 from daskfc.stores.arrays import read_bundled, read_idx, read_npz, read_zarr
 from daskfc.stores.config import SourceConfig
+from daskfc.stores.graph import neighbour_graph
 from daskfc.stores.locations import expand, filesystem, resolve_url
 from daskfc.stores.samples import Samples, reading
 
@@ -67,7 +70,7 @@ READERS: dict[str, Reader] = {
     "zarr": Reader(read_zarr, (".zarr",), frozenset({"features", "labels", "ids"})),
 }
 
-_SHARED_KEYS = {"dataset", "path", "format", "scale", "subsample"}
+_SHARED_KEYS = {"dataset", "path", "format", "scale", "subsample", "graph"}
 _COMPRESSED = (".gz", ".bz2", ".xz")
 
 
@@ -187,6 +190,15 @@ def open_source(source: SourceConfig) -> Samples:
         samples = samples.scaled(source.scale)
     if source.subsample is not None:
         samples = samples.subsample(source.subsample.n, source.subsample.seed)
+    if source.graph is not None:
+        if samples.graph is not None:
+            raise StoreError(
+                f"{where}: the source has a graph of its own; leave out source.graph, which makes "
+                "one from the features."
+            )
+        X = np.concatenate(list(samples.blocks(8192)))
+        graph = neighbour_graph(X, source.graph.neighbours, str(where))
+        samples = replace(samples, graph=graph)
     return samples
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
@@ -35,6 +36,8 @@ class Samples:
         Names of the labels 0, 1, ...
     sample_ids : ndarray of shape (n_samples,), str, optional
         Row numbers by default.
+    graph : csr_array of shape (n_samples, n_samples), optional
+        Symmetric adjacency of the samples.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Samples:
     labels: np.ndarray | None = None
     classes: tuple[str, ...] | None = None
     sample_ids: np.ndarray | None = None
+    graph: sparse.csr_array | None = None
 
     def ids(self) -> np.ndarray:
         """Return the ids, or the row numbers in the source where it has none."""
@@ -103,6 +107,7 @@ class Samples:
             blocks=blocks,
             labels=None if self.labels is None else self.labels[chosen],
             sample_ids=self.ids()[chosen],
+            graph=None if self.graph is None else self.graph[chosen][:, chosen],
         )
 
 

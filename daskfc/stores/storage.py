@@ -29,10 +29,10 @@ from daskfc.stores.config import (
     SourceConfig,
     client_name,
 )
+from daskfc.stores.dealing import check_together, deal
 from daskfc.stores.layout import digest_of, positions_of_repeats
 from daskfc.stores.locations import check_space, resolve_url
 from daskfc.stores.readers import check_source, fingerprint, open_source
-from daskfc.stores.samples import Samples
 from daskfc.stores.staging import store_exists, unfinished
 from daskfc.stores.writer import StoreWriter
 
@@ -241,13 +241,14 @@ class Storage(BaseModel):
                 f"repeated, samples {repeats[0]} and {repeats[1]} are the first pair. Name another "
                 f"source.ids or leave it out."
             )
-        owners = self._owners(samples)
+        shares = deal(samples, self.partition, self.name)
         itemsize = np.dtype(self.layout.dtype).itemsize
-        shares = np.bincount(owners, minlength=len(urls))
-        total = sum(int(n) for name, n in zip(urls, shares, strict=True) if name in wanted)
-        width = len(samples.feature_names)
-        first = next(iter(wanted.values()))
-        check_space(first, total * (width * itemsize + 24), f"storage {self.name!r}")
+        needed = sum(
+            len(share.rows) * (len(share.columns) * itemsize + 24)
+            for name, share in zip(urls, shares, strict=True)
+            if name in wanted
+        )
+        check_space(next(iter(wanted.values())), needed, f"storage {self.name!r}")
         provenance = {
             "storage_digest": self.digest,
             "source_fingerprint": fingerprint(self.source),
@@ -259,46 +260,32 @@ class Storage(BaseModel):
                     writers[number] = StoreWriter(
                         wanted[name],
                         name,
-                        int(shares[number]),
-                        width,
-                        feature_names=samples.feature_names,
+                        len(shares[number].rows),
+                        len(shares[number].columns),
+                        feature_names=[samples.feature_names[c] for c in shares[number].columns],
                         labelled=samples.labels is not None,
                         classes=samples.classes,
                         chunk_rows=self.layout.chunk_rows,
                         dtype=self.layout.dtype,
                         overwrite=overwrite,
                         attributes=provenance,
+                        graph=shares[number].graph,
                     )
                     stack.callback(writers[number].abort)  # does nothing once closed
             start = 0
             for block in samples.blocks(max(self.layout.chunk_rows, 1024)):
                 stop = start + len(block)
-                for number in np.unique(owners[start:stop]):
-                    if number in writers:
-                        rows = np.flatnonzero(owners[start:stop] == number)
+                for number, writer in writers.items():
+                    rows = shares[number].within(start, stop)
+                    if len(rows):
                         labels = None if samples.labels is None else samples.labels[start + rows]
-                        writers[number].append(block[rows], ids[start + rows], labels)
+                        part = block[np.ix_(rows, shares[number].columns)]
+                        writer.append(part, ids[start + rows], labels)
                 start = stop
                 if progress is not None:
                     progress(start, samples.n_samples)
             for writer in writers.values():
                 writer.close()
-
-    def _owners(self, samples: Samples) -> np.ndarray:
-        """Return the number of the client of every sample."""
-        assert self.partition is not None
-        labels = samples.labels
-        if labels is None:
-            if self.partition.scheme != "iid":
-                raise StoreError(
-                    f"storage {self.name!r}: partition {self.partition.scheme!r} deals by labels "
-                    f"and the source has none; name them by source.labels, or use scheme 'iid'."
-                )
-            labels = np.zeros(samples.n_samples, dtype=np.int64)
-        owners = np.full(samples.n_samples, -1, dtype=np.int64)
-        for number, rows in enumerate(self.partition.deal(labels)):
-            owners[rows] = number
-        return owners
 
     def open(self, root: str | None = None, *, verify: bool = False) -> dict[str, ClientStore]:
         """Open every client's store and refuse columns that differ.
@@ -323,7 +310,7 @@ class Storage(BaseModel):
         stores: dict[str, ClientStore] = {}
         for name, url in self.client_urls(root).items():
             stores[name] = ClientStore.open(url, verify=verify)
-        check_columns(stores)
+        check_together(stores)
         return stores
 
     def check(self, root: str | None = None) -> None:
@@ -365,7 +352,8 @@ class Storage(BaseModel):
         Returns
         -------
         list of dict
-            One row a client: client, url, samples, features, dtype, chunks, bytes_on_disk, labels.
+            One row a client: client, url, samples, features, dtype, chunks, bytes_on_disk, labels;
+            and edges where there is a graph.
 
         Raises
         ------
@@ -382,31 +370,10 @@ class Storage(BaseModel):
                 "chunks": -(-store.n_samples // store.chunk_rows),
                 "bytes_on_disk": store.bytes_on_disk(),
                 "labels": store.has_labels,
+                **({"edges": store.n_edges} if store.has_graph else {}),
             }
             for name, store in self.open(root).items()
         ]
-
-
-def check_columns(stores: Mapping[str, ClientStore]) -> None:
-    """Refuse clients whose columns differ from those of the first.
-
-    Raises
-    ------
-    StoreError
-        Names both clients and the first column that differs.
-    """
-    first = next(iter(stores))
-    wanted = stores[first].feature_names
-    for name, store in stores.items():
-        got = store.feature_names
-        if got != wanted:
-            pairs = enumerate(zip(wanted, got, strict=False))
-            at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(got)))
-            raise StoreError(
-                f"client {name!r} must have the columns of client {first!r}; got {len(got)} "
-                f"against {len(wanted)}, and they differ from column {at} on. Build one of them "
-                f"again with the columns of the other."
-            )
 
 
 class _UniqueKeys(yaml.SafeLoader):

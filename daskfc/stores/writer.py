@@ -12,6 +12,7 @@ import numpy as np
 import zarr
 
 from daskfc.errors import StoreError
+from daskfc.stores.graph import checked_graph, write_graph
 from daskfc.stores.layout import (
     FORMAT,
     VERSION,
@@ -57,6 +58,8 @@ class StoreWriter:
         Whether a store that is there may be replaced.
     attributes : mapping, optional
         Further attributes, for provenance.
+    graph : sparse array of shape (n_samples, n_samples), optional
+        Symmetric adjacency of the samples.
 
     Examples
     --------
@@ -83,6 +86,7 @@ class StoreWriter:
         dtype: str = "float32",
         overwrite: bool = False,
         attributes: Mapping[str, Any] | None = None,
+        graph: Any = None,
     ) -> None:
         self.url = resolve_url(url)
         self.name = name
@@ -98,6 +102,7 @@ class StoreWriter:
                 f"{self.url}: something is there already, and stores are not written over unless "
                 f"asked; pass overwrite=True (--overwrite), or choose another root."
             )
+        self._graph = None if graph is None else checked_graph(graph, n_samples, f"client {name!r}")
         check_space(self.url, self._needed(), f"client {name!r}")
         self._path = local_path(self.url)
         self._staged = self.url
@@ -141,7 +146,9 @@ class StoreWriter:
 
     def _needed(self) -> int:
         n, d = self._shape
-        return n * (d * self._dtype.itemsize + 24)  # 24: a label, and an id of up to 16 bytes
+        edges = 0 if self._graph is None else 8 * n + 12 * self._graph.nnz
+        # 24: a label, and an id of up to 16 bytes
+        return n * (d * self._dtype.itemsize + 24) + edges
 
     @contextmanager
     def _refusing_disk_errors(self) -> Iterator[None]:
@@ -310,6 +317,8 @@ class StoreWriter:
                 notes = {"labels_digest": labels_digest(labels)}
                 classes = None if self._classes is None else list(self._classes)
                 self._group["evaluation"].attrs.update({**notes, "classes": classes})
+            if self._graph is not None:
+                write_graph(self._group, self._graph)
             self._group.attrs.update(
                 {
                     "feature_names": list(self._names),
@@ -345,6 +354,7 @@ def write_store(
     chunk_rows: int = 1024,
     dtype: str = "float32",
     overwrite: bool = False,
+    graph: Any = None,
 ) -> None:
     """Write one client's store.
 
@@ -368,6 +378,8 @@ def write_store(
         Stored type of the features.
     overwrite : bool
         Whether a store that is there may be replaced.
+    graph : sparse array of shape (n_samples, n_samples), optional
+        Symmetric adjacency of the samples.
 
     Raises
     ------
@@ -406,6 +418,7 @@ def write_store(
         chunk_rows=chunk_rows,
         dtype=dtype,
         overwrite=overwrite,
+        graph=graph,
     ) as writer:
         start = 0
         for block in _chain(first, blocks):

@@ -78,6 +78,7 @@ class FakeMethod(BaseEstimator):
         "clusterer": one_of("spectral", "dbscan"),
         "random_state": integer(low=0),
     }
+    needs_raw = False
     fits: list = []  # noqa: RUF012 - what was fitted, over all instances
     trouble: dict = {}  # noqa: RUF012 - seed -> exception to raise once
 

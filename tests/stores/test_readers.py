@@ -158,10 +158,13 @@ def test_npz_is_streamed(tmp_path, monkeypatch):
     np.testing.assert_array_equal(next(iter(samples.blocks(2))), X[:2])
 
 
-def test_graphs_and_views_are_refused(tmp_path):
+def test_broken_graphs_and_views_are_refused(tmp_path):
     np.savez(tmp_path / "g.npz", A_indptr=y, A_indices=y, X_data=y, y=y)
-    with pytest.raises(StoreError, match="holds a graph"):
+    with pytest.raises(StoreError, match="must have A_shape"):
         opened(tmp_path / "g.npz")
+    np.savez(tmp_path / "h.npz", A_indptr=y, A_indices=y, A_shape=[11, 11], X=X, y=y)
+    with pytest.raises(StoreError, match="those of one matrix"):
+        opened(tmp_path / "h.npz")
     np.savez(tmp_path / "v.npz", view0=X, view1=X, y=y)
     with pytest.raises(StoreError, match="several views"):
         opened(tmp_path / "v.npz")

@@ -1,0 +1,282 @@
+"""AGC and GCC on pooled columns: the centralised methods that kCAGC is held against.
+
+Papers      X. Zhang, H. Liu, Q. Li, X.-M. Wu, "Attributed graph clustering via adaptive graph
+            convolution", IJCAI 2019; C. Fettal, L. Labiod, M. Nadif, "Efficient graph convolution
+            for joint node representation learning and clustering", WSDM 2022.
+Messages    SampleDigests  client → server           once, 8 bytes per sample
+            RawColumns     client → server           all columns; protection "raw"
+            RawGraph       client → server           the graph, from the first client; "raw"
+            ClientLabels   server → client           once
+Departures  The order of AGC's filter is given, not searched for. With `participant`, AGC runs at
+            one client on its own columns and its own graph, and nothing raw leaves it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from daskfc import seeds
+from daskfc.checks import Constraint, boolean, integer, one_of, optional
+from daskfc.clustering import cluster_agc, cluster_gcc
+from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
+from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.samples import (
+    ClientLabels,
+    labelled_samples,
+    linked_samples,
+    own_labels,
+    sample_digests,
+)
+from daskfc.stores import ClientStore
+
+__all__ = ["AGC", "GCC", "RawColumns", "RawGraph"]
+
+
+@dataclass(frozen=True)
+class RawColumns(Message):
+    """All columns of one participant, as they are."""
+
+    protection: ClassVar = "raw"
+    route: ClassVar = "client → server"
+    reveals: ClassVar = "everything: the participant's data itself"
+    columns: np.ndarray = array("sample", "feature", dtype="float64")
+
+
+@dataclass(frozen=True)
+class RawGraph(Message):
+    """A participant's graph, in compressed rows."""
+
+    protection: ClassVar = "raw"
+    route: ClassVar = "client → server"
+    reveals: ClassVar = "every edge of the participant's graph"
+    starts: np.ndarray = array("row", dtype="int64")
+    neighbours: np.ndarray = array("edge", dtype="int64")
+    weights: np.ndarray = array("edge", dtype="float64")
+
+
+def raw_columns(data: ClientStore) -> RawColumns:
+    """Hand over all columns."""
+    return RawColumns(np.ascontiguousarray(data.rows(0, data.n_samples)))
+
+
+def _graph_of(data: ClientStore) -> Any:
+    graph = data.graph()
+    if graph is None:
+        raise InvalidInput(
+            f"client {data.name!r} has no graph in its store; AGC and GCC need one. Add a graph to "
+            "the storage file."
+        )
+    return graph
+
+
+def raw_graph(data: ClientStore) -> RawGraph:
+    """Hand over the graph."""
+    graph = _graph_of(data)
+    return RawGraph(
+        graph.indptr.astype(np.int64),
+        graph.indices.astype(np.int64),
+        graph.data.astype(np.float64),
+    )
+
+
+def _pool(columns: Mapping[str, RawColumns], graphs: Mapping[str, RawGraph]) -> tuple[Any, Any]:
+    X = np.hstack([part.columns for part in columns.values()])
+    (graph,) = graphs.values()
+    shape = (len(X), len(X))
+    return X, sparse.csr_array((graph.weights, graph.neighbours, graph.starts), shape=shape)
+
+
+def agc_of_pool(
+    columns: Mapping[str, RawColumns], graphs: Mapping[str, RawGraph], options: dict[str, Any]
+) -> NDArray[np.int64]:
+    """Run AGC on the columns of all participants, side by side."""
+    return cluster_agc(*_pool(columns, graphs), **options)
+
+
+def gcc_of_pool(
+    columns: Mapping[str, RawColumns], graphs: Mapping[str, RawGraph], options: dict[str, Any]
+) -> NDArray[np.int64]:
+    """Run GCC on the columns of all participants, side by side."""
+    return cluster_gcc(*_pool(columns, graphs), **options)
+
+
+def agc_alone(data: ClientStore, options: dict[str, Any]) -> NDArray[np.int64]:
+    """Run AGC on the participant's own columns and graph."""
+    return cluster_agc(data.rows(0, data.n_samples), _graph_of(data), **options)
+
+
+def tell_pooled(labels: NDArray[np.int64]) -> ClientLabels:
+    """Tell a participant the clusters, in the common order of the samples."""
+    return ClientLabels(labels)
+
+
+class _Pooled(FederatedClusterer):
+    """A central method on the columns of all participants."""
+
+    needs_raw: ClassVar[bool] = True
+
+    def _publish(self, federation: Federation, step: Any, options: Any) -> PerClient[Sent]:
+        if not federation.allow_raw:
+            raise PrivacyError(
+                f"{type(self).__name__} sends raw columns to the server, and this federation was "
+                "started without allow_raw. Start it with allow_raw=True, or leave it out."
+            )
+        first = federation.clients[0]
+        with self._stage(federation, "pool"):
+            linked = federation.on_server(linked_samples, federation.ask(sample_digests))
+            columns = federation.ask(raw_columns)
+            graphs = federation.ask(raw_graph, clients=[first])
+            federation.wait([linked, columns, graphs])
+        with self._stage(federation, "cluster"):
+            labels: Local = federation.on_server(step, columns, graphs, options)
+            federation.wait(labels)
+        told = federation.tell(tell_pooled, labels, clients=[first])
+        return federation.publish(labelled_samples, told, party=[first], wait=False)
+
+
+class AGC(_Pooled):
+    """Adaptive graph convolution of Zhang et al., on all columns or on one participant's.
+
+    Parameters
+    ----------
+    n_clusters : int
+        k.
+    filter_order : int
+        Passes over the graph.
+    graph_filter : {"agc", "laplacian"}
+        See `daskfc.clustering.GraphOperator`.
+    n_init : int
+        Starts of k-means.
+    participant : str, optional
+        A client that clusters its own columns by itself.
+    random_state : int
+        Seed of the algorithm.
+
+    Attributes
+    ----------
+    labels_ : xarray.DataArray
+        ``(sample,)`` int64, as the first client, or the participant, names its samples.
+
+    Notes
+    -----
+    Privacy: none; the server sees all raw columns and the graph. With `participant` nothing leaves
+    it but labels.
+
+    Examples
+    --------
+    >>> from daskfc.baselines import AGC
+    >>> AGC(7, filter_order=9).get_params()["n_init"]
+    10
+    """
+
+    _params: ClassVar[Mapping[str, Constraint]] = {
+        "n_clusters": integer(low=1),
+        "filter_order": integer(low=0),
+        "graph_filter": one_of("agc", "laplacian"),
+        "n_init": integer(low=1),
+        "participant": optional(Constraint("a client's name", lambda x: isinstance(x, str))),
+        "random_state": integer(low=0),
+    }
+
+    def __init__(
+        self,
+        n_clusters: int,
+        *,
+        filter_order: int = 9,
+        graph_filter: str = "agc",
+        n_init: int = 10,
+        participant: str | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.filter_order = filter_order
+        self.graph_filter = graph_filter
+        self.n_init = n_init
+        self.participant = participant
+        self.random_state = random_state
+
+    def _fit(self, federation: Federation) -> PerClient[Sent]:
+        options = {
+            "n_clusters": self.n_clusters,
+            "filter_order": self.filter_order,
+            "filter_kind": self.graph_filter,
+            "seed": seeds.integer_seed(self.random_state, "AGC"),
+            "n_init": self.n_init,
+        }
+        if self.participant is None:
+            return self._publish(federation, agc_of_pool, options)
+        with self._stage(federation, "cluster"):
+            labels = federation.on_client(self.participant, agc_alone, options)
+            federation.wait(labels)
+        return federation.publish(own_labels, labels, party=[self.participant], wait=False)
+
+
+class GCC(_Pooled):
+    """Graph convolutional clustering of Fettal, Labiod and Nadif, on all columns.
+
+    Parameters
+    ----------
+    n_clusters : int
+        k.
+    filter_order : int
+        p, passes over the graph: 12 for Cora, 5 for Citeseer, 150 for Pubmed, 4 for Wiki.
+    tf_idf : bool
+        Whether features are word counts to be weighted first.
+    n_init : int
+        Starts of k-means.
+    random_state : int
+        Seed of the algorithm.
+
+    Attributes
+    ----------
+    labels_ : xarray.DataArray
+        ``(sample,)`` int64, as the first client names its samples.
+
+    Notes
+    -----
+    Privacy: none; the server sees all raw columns and the graph.
+
+    Examples
+    --------
+    >>> from daskfc.baselines import GCC
+    >>> GCC(7, filter_order=12, tf_idf=True).get_params()["n_init"]
+    10
+    """
+
+    _params: ClassVar[Mapping[str, Constraint]] = {
+        "n_clusters": integer(low=1),
+        "filter_order": integer(low=0),
+        "tf_idf": boolean(),
+        "n_init": integer(low=1),
+        "random_state": integer(low=0),
+    }
+
+    def __init__(
+        self,
+        n_clusters: int,
+        *,
+        filter_order: int = 12,
+        tf_idf: bool = False,
+        n_init: int = 10,
+        random_state: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.filter_order = filter_order
+        self.tf_idf = tf_idf
+        self.n_init = n_init
+        self.random_state = random_state
+
+    def _fit(self, federation: Federation) -> PerClient[Sent]:
+        options = {
+            "n_clusters": self.n_clusters,
+            "filter_order": self.filter_order,
+            "tf_idf": self.tf_idf,
+            "seed": seeds.integer_seed(self.random_state, "GCC"),
+            "n_init": self.n_init,
+        }
+        return self._publish(federation, gcc_of_pool, options)

@@ -1,0 +1,41 @@
+"""kCAGC: attributed graph clustering over vertically split features.
+
+Paper       R. Zhang et al., "Attributed Graph Clustering in Collaborative Settings".
+
+Notation    paper   here                shape, range
+            L       clients             int >= 2, participants
+            k       n_clusters          int
+            k̂       n_local_clusters    int
+            ψ       filter_order        int >= 0
+            X^l     data                (n, d_l) columns of participant l
+            Y^l     rows                (n, min(k, d_l)) filtered and projected
+            U       intersections       (v,) non-empty, v <= min(n, k̂^L)
+            D_ir    sums                (n, k) or (v, k) squared distances over all participants
+
+Messages    who → whom           class            what it reveals
+            client → server      SampleDigests    pseudonyms of the samples
+            client → client      PublicKeys       nothing
+            client → server      Magnitude        largest row norm, as a power of two
+            client → server      MaskedPart       the sum over the participants, of squared norms
+                                                  and of distances to centres
+            server → client      GlobalNorms      squared norms over all participants
+            client → server      LocalClusters    which samples are alike in its columns
+            server → client      Intersections    which samples are alike in all columns
+            server → client      Measure          clusters of this round
+            server → client      ClientLabels     the clusters
+            server → caller      Progress         counts and inertia
+            client → caller      LabelledSamples  labels with sample ids (the first client)
+
+Departures  (1) The server is a party of its own, which holds no data: as written, the aggregator is
+                a participant, so that with L = 2 nothing is masked.
+            (2) Each round is one masked matrix in place of n·k masked numbers; both are counted.
+            (3) X25519, HKDF and AES-CTR in place of a prime group; sums modulo 2**64.
+            (4) Starts are k-means++ on the sums, several side by side; Lloyd runs until it rests.
+            (5) The virtual node is the mean of its intersection; nodes weigh their sizes.
+            (6) Row norms are global by default ("U" is the basis as written), and one round on all
+                samples refines the result.
+"""
+
+from daskfc.protocols.kcagc.estimator import KCAGC
+
+__all__ = ["KCAGC"]

@@ -1,0 +1,388 @@
+"""KCAGC: the estimator that wires the steps of both sides."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import xarray as xr
+from sklearn.utils.validation import check_is_fitted
+
+from daskfc import seeds
+from daskfc.aggregation import MaskedSum
+from daskfc.aggregation.masked import check_maskers
+from daskfc.checks import Constraint, boolean, integer, one_of, optional
+from daskfc.clustering import LloydSettings
+from daskfc.errors import InvalidInput
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.estimator import FederatedClusterer, labels_array
+from daskfc.federation.samples import labelled_samples, linked_samples, sample_digests
+from daskfc.protocols.kcagc import party, server
+from daskfc.protocols.kcagc.messages import Magnitude, Progress
+
+__all__ = ["KCAGC"]
+
+_LARGEST_DISTANCE = 4.0 * (1 + 1e-9)  # of rows with norms up to 1
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """What `predict` needs of `fit`, as handles of what stays at the parties."""
+
+    sums: MaskedSum
+    rows: PerClient[Local]
+    labels: Sent
+
+
+class KCAGC(FederatedClusterer):
+    """Attributed graph clustering where participants hold columns of the same samples.
+
+    Parameters
+    ----------
+    n_clusters : int
+        k.
+    n_local_clusters : int, optional
+        k̂, clusters that each participant looks for in its own columns; k by default.
+    filter_order : int
+        ψ, passes over the graph; 0 for features without a graph.
+    graph_filter : {"agc", "laplacian"}
+        ``((I + N) / 2)^ψ`` or ``(I - L_s / ‖L_s‖)^ψ``; see `daskfc.clustering.GraphOperator`.
+    basis : {"global-norm", "U", "row-normalised"}
+        Which coordinates a participant keeps of its filtered columns, the top k of each: U Σ with
+        rows divided by their norms over all participants (one secure sum, which discloses these
+        norms); the singular vectors U, as the paper writes; or U Σ with rows of norm 1 each.
+    variant : {"optimised", "basic", "tree"}
+        Cluster the intersections of local clusters (Protocol 3); or all samples (Protocol 2); or
+        intersect two participants, then two pairs, and so on (Section 3.4.2).
+    virtual_node : {"intersection", "local-centre"}
+        What an intersection is replaced by: its own mean, or the centre of the local cluster that
+        holds it, as the paper's Protocol 3 can be read.
+    one_ninth : bool
+        Leave samples near a boundary out of the first means (Protocol 1, line 10).
+    n_init : int
+        Starts, side by side in every sum; the best by inertia counts.
+    max_iter : int
+        Rounds of Lloyd, at most.
+    n_local_init : int
+        Starts of k-means at each participant.
+    n_refine : int
+        Rounds on all samples after the optimised variant.
+    n_colluding : int
+        Participants that may pool what they know with the server.
+    allow_few : bool
+        Allow fewer than two honest participants, whose distances the server then sees.
+    random_state : int
+        Seed of the algorithm.
+
+    Attributes
+    ----------
+    labels_ : xarray.DataArray
+        ``(sample,)`` int64, as the first client names its samples.
+    n_virtual_nodes_ : int
+        Non-empty intersections, at the root of a tree; the number of samples for the basic variant.
+    n_rounds_ : int
+        Rounds of Lloyd.
+    n_secure_sums_, n_secure_scalars_ : int
+        Vectorised secure sums, and the numbers in them: the paper's count of secure aggregations.
+    inertia_ : float
+        Of the virtual nodes, or of the samples for the basic variant.
+
+    Notes
+    -----
+    Privacy: participants and server are semi-honest. The server sees each participant's local
+    clusters, sums over the participants of distances to centres, and (basis "global-norm") of
+    squared norms; a participant's own distances and norms stay hidden behind masks from the server
+    and `n_colluding` others. Features never leave a participant; all learn the intersections and
+    the clusters of each round.
+
+    References
+    ----------
+    R. Zhang et al., "Attributed graph clustering in collaborative settings".
+
+    Examples
+    --------
+    >>> from daskfc.protocols import KCAGC
+    >>> KCAGC(7, filter_order=9).get_params()["basis"]
+    'global-norm'
+    """
+
+    _params: ClassVar[Mapping[str, Constraint]] = {
+        "n_clusters": integer(low=1),
+        "n_local_clusters": optional(integer(low=1)),
+        "filter_order": integer(low=0),
+        "graph_filter": one_of("agc", "laplacian"),
+        "basis": one_of("global-norm", "U", "row-normalised"),
+        "variant": one_of("optimised", "basic", "tree"),
+        "virtual_node": one_of("intersection", "local-centre"),
+        "one_ninth": boolean(),
+        "n_init": integer(low=1),
+        "max_iter": integer(low=1),
+        "n_local_init": integer(low=1),
+        "n_refine": integer(low=0),
+        "n_colluding": integer(low=0),
+        "allow_few": boolean(),
+        "random_state": integer(low=0),
+    }
+
+    def __init__(
+        self,
+        n_clusters: int,
+        *,
+        n_local_clusters: int | None = None,
+        filter_order: int = 9,
+        graph_filter: str = "agc",
+        basis: str = "global-norm",
+        variant: str = "optimised",
+        virtual_node: str = "intersection",
+        one_ninth: bool = False,
+        n_init: int = 50,
+        max_iter: int = 100,
+        n_local_init: int = 50,
+        n_refine: int = 1,
+        n_colluding: int = 0,
+        allow_few: bool = False,
+        random_state: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_local_clusters = n_local_clusters
+        self.filter_order = filter_order
+        self.graph_filter = graph_filter
+        self.basis = basis
+        self.variant = variant
+        self.virtual_node = virtual_node
+        self.one_ninth = one_ninth
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.n_local_init = n_local_init
+        self.n_refine = n_refine
+        self.n_colluding = n_colluding
+        self.allow_few = allow_few
+        self.random_state = random_state
+
+    def check(self, n_clients: int | None = None) -> None:
+        """Hold the parameters against their constraints and the number of participants."""
+        super().check(n_clients)
+        if self.variant == "tree" and self.virtual_node != "intersection":
+            raise InvalidInput(
+                "the 'virtual_node' of KCAGC must be 'intersection' with variant='tree'; got "
+                f"{self.virtual_node!r}. Leave it out."
+            )
+        if n_clients is not None:
+            check_maskers(
+                2 if self.variant == "tree" else n_clients, self.n_colluding, self.allow_few
+            )
+
+    def _fit(self, federation: Federation) -> PerClient[Sent]:
+        self.n_rounds_ = self.n_secure_sums_ = self.n_secure_scalars_ = 0
+        with self._stage(federation, "linking"):
+            digests = federation.ask(sample_digests)
+            n_samples = federation.on_server(linked_samples, digests)
+            federation.wait(n_samples)
+        sums = MaskedSum(federation, n_colluding=self.n_colluding, allow_few=self.allow_few)
+        with self._stage(federation, "projecting"):
+            rows = self._project(federation, sums)
+        if self.variant == "basic":
+            with self._stage(federation, "clustering"):
+                settings = self._settings(self.n_clusters, self.n_init, self.max_iter)
+                state = federation.on_server(server.begin_on_samples, n_samples, settings)
+                state = self._cluster(federation, sums, rows, None, state, "clustering")
+                labels = federation.on_server(server.labels_of, state, None)
+        else:
+            labels = self._optimised(federation, sums, rows)
+        told = federation.tell(server.tell_labels, labels)
+        self._fitted = _Fitted(sums, rows, told)
+        first = federation.clients[0]
+        return federation.publish(labelled_samples, told, party=[first], wait=False)
+
+    def _settings(self, n_clusters: int, n_init: int, max_iter: int) -> LloydSettings:
+        return LloydSettings(
+            n_clusters,
+            seeds.integer_seed(self.random_state, "kCAGC"),
+            n_init=n_init,
+            max_iter=max_iter,
+            one_ninth=self.one_ninth,
+        )
+
+    def predict(self, federation: Federation, stores: Mapping[str, str]) -> xr.DataArray:
+        """Label new samples: one secure sum of k distances a sample.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of `fit`. In another run of it, or another federation, `fit` is repeated first.
+        stores : mapping of str to str
+            For every client the URL of a store with its columns of the same new samples, readable
+            at that client.
+
+        Returns
+        -------
+        xarray.DataArray
+            ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
+
+        Raises
+        ------
+        InvalidInput
+            When a client is missing.
+        PartyError
+            When new samples or columns differ.
+
+        Notes
+        -----
+        New samples are not joined to the graph of `fit`: their features are taken as they are, or
+        filtered over a graph of their own. Privacy: as in `fit`.
+        """
+        check_is_fitted(self)
+        if set(stores) != set(federation.clients):
+            odd = ", ".join(sorted(set(stores) ^ set(federation.clients)))
+            raise InvalidInput(
+                "predict needs a store of every client and of nobody else; wrong or missing: "
+                f"{odd}. Give each client its columns of the new samples."
+            )
+        if federation.run_id != self.run_id_:
+            self.fit(federation)
+        fitted, new = self._fitted, PerClient(stores)
+        digests = federation.ask(party.new_digests, new)
+        federation.wait(federation.on_server(linked_samples, digests))
+        rows = federation.on_clients(party.project_new, new, self._projection())
+        if self.basis == "global-norm":
+            rows = self._divided(federation, fitted.sums, rows)
+        parts = federation.on_clients(
+            party.measure_new, rows, fitted.rows, fitted.labels, self.n_clusters
+        )
+        total = fitted.sums.sum(parts, max_abs=self._largest_distance(federation, rows))
+        labels = federation.on_server(server.nearest, total)
+        first = federation.clients[0]
+        told = federation.tell(server.tell_labels, labels, clients=[first])
+        sent = federation.publish(party.labelled_new, stores[first], told, party=first)
+        return labels_array({first: sent})
+
+    def _projection(self) -> party.Projection:
+        return party.Projection(self.n_clusters, self.basis, self.filter_order, self.graph_filter)
+
+    def _largest_distance(self, federation: Federation, rows: PerClient[Local]) -> float:
+        """Return a bound on squared distances between new rows and centres."""
+        if self.basis != "U":
+            return _LARGEST_DISTANCE
+        bound = federation.publish(server.largest, federation.ask(party.magnitude, rows))
+        assert isinstance(bound, Magnitude), type(bound)
+        return (1.0 + bound.bound) ** 2 * (1 + 1e-9)
+
+    def _project(self, federation: Federation, sums: MaskedSum) -> PerClient[Local]:
+        rows = federation.on_clients(party.project, self._projection())
+        if self.basis == "global-norm":
+            rows = self._divided(federation, sums, rows)
+        federation.wait(rows)
+        return rows
+
+    def _divided(
+        self, federation: Federation, sums: MaskedSum, rows: PerClient[Local]
+    ) -> PerClient[Local]:
+        """Divide rows by their norms over all participants."""
+        magnitudes = federation.ask(party.magnitude, rows)
+        bound = federation.publish(server.largest, magnitudes)
+        assert isinstance(bound, Magnitude), type(bound)
+        norms = federation.on_clients(party.row_norms, rows)
+        total = sums.sum(norms, max_abs=bound.bound**2 * (1 + 1e-9))
+        told = federation.tell(server.global_norms, total)
+        return federation.on_clients(party.divide_by_norms, rows, told)
+
+    def _optimised(self, federation: Federation, sums: MaskedSum, rows: PerClient[Local]) -> Local:
+        """Protocol 3: local clusters, their intersections, weighted k-means on these."""
+        with self._stage(federation, "intersecting"):
+            local = federation.on_clients(
+                party.cluster_locally,
+                rows,
+                self._n_local(),
+                self.n_local_init,
+                self.random_state,
+            )
+            own = federation.ask(party.tell_clusters, local)
+            federation.wait(own)
+        with self._stage(federation, "clustering"):
+            if self.variant == "tree":
+                labels = self._tree(federation, rows, own)
+            else:
+                nodes = federation.on_server(server.intersect_all, own)
+                labels = self._on_nodes(federation, sums, rows, nodes, self.n_clusters, local)
+        if self.n_refine:
+            with self._stage(federation, "refining"):
+                settings = self._settings(self.n_clusters, 1, self.n_refine)
+                state = federation.on_server(server.start_from, labels, settings)
+                state = self._cluster(federation, sums, rows, None, state, "refining")
+                labels = federation.on_server(server.labels_of, state, None)
+        return labels
+
+    def _tree(self, federation: Federation, rows: PerClient[Local], own: PerClient[Sent]) -> Local:
+        """Section 3.4.2: intersect the clusters of two children, cluster them, up to the root."""
+        level: list[tuple[tuple[str, ...], Local]] = [
+            ((name,), federation.on_server(server.labels_at_server, message))
+            for name, message in own.items()
+        ]
+        while len(level) > 1:
+            above = []
+            for (left, a), (right, b) in zip(level[::2], level[1::2], strict=False):
+                clients = left + right
+                sums = MaskedSum(
+                    federation,
+                    clients=clients,
+                    n_colluding=self.n_colluding,
+                    allow_few=self.allow_few,
+                )
+                nodes = federation.on_server(server.intersect_two, a, b)
+                k = self.n_clusters if len(clients) == len(own) else self._n_local()
+                above.append((clients, self._on_nodes(federation, sums, rows, nodes, k, None)))
+            level = above + level[len(level) - len(level) % 2 :]  # an odd one moves up as it is
+        return level[0][1]
+
+    def _on_nodes(
+        self,
+        federation: Federation,
+        sums: MaskedSum,
+        rows: PerClient[Local],
+        nodes: Local,
+        n_clusters: int,
+        local: PerClient[Local] | None,
+    ) -> Local:
+        """Cluster virtual nodes in the columns of some participants; return samples' labels."""
+        clients = sums.clients
+        told = federation.tell(server.tell_intersections, nodes, clients=clients)
+        virtual = federation.on_clients(
+            party.nodes_of, rows, told, local, self.virtual_node, clients=clients
+        )
+        settings = self._settings(n_clusters, self.n_init, self.max_iter)
+        state = federation.on_server(
+            server.begin_on_nodes, nodes, settings, fewer=n_clusters != self.n_clusters
+        )
+        state = self._cluster(federation, sums, virtual, told, state, "clustering")
+        return federation.on_server(server.labels_of, state, nodes)
+
+    def _n_local(self) -> int:
+        return self.n_local_clusters or self.n_clusters
+
+    def _cluster(
+        self,
+        federation: Federation,
+        sums: MaskedSum,
+        rows: PerClient[Local],
+        weights: Any,
+        state: Local,
+        stage: str,
+    ) -> Local:
+        """Drive weighted k-means to its end: one secure sum a step."""
+        clients = sums.clients
+        while True:
+            told = federation.tell(server.next_measure, state, clients=clients)
+            parts = federation.on_clients(party.measure, rows, told, weights, clients=clients)
+            total = sums.sum(parts, max_abs=_LARGEST_DISTANCE)
+            state = federation.on_server(server.take_sum, state, total)
+            report = federation.publish(server.progress, state)
+            assert isinstance(report, Progress), type(report)
+            federation.report_progress(stage, report.n_rounds, self.max_iter)
+            if report.done:
+                break
+        self.n_rounds_ += report.n_rounds
+        self.n_secure_sums_ += report.n_sums
+        self.n_secure_scalars_ += report.n_scalars
+        if stage == "clustering":
+            self.n_virtual_nodes_ = report.n_nodes
+            self.inertia_ = report.inertia
+        return state

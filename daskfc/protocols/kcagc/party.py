@@ -1,0 +1,237 @@
+"""What a participant of kCAGC does: filter, project, cluster by itself, and measure distances."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc import seeds
+from daskfc.clustering import (
+    CentresAtMeans,
+    CentresAtNodes,
+    GraphOperator,
+    centres_of,
+    distances_to,
+    local_clusters,
+    virtual_nodes,
+)
+from daskfc.clustering.graph_filter import FilterKind
+from daskfc.clustering.intersections import VirtualNode
+from daskfc.errors import InvalidInput
+from daskfc.federation.samples import (
+    ClientLabels,
+    LabelledSamples,
+    SampleDigests,
+    labelled_samples,
+    sample_digests,
+)
+from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
+from daskfc.linalg.local_basis import Basis
+from daskfc.protocols.kcagc.messages import (
+    GlobalNorms,
+    Intersections,
+    LocalClusters,
+    Magnitude,
+    Measure,
+)
+from daskfc.stores import ClientStore
+
+__all__ = [
+    "Projection",
+    "cluster_locally",
+    "divide_by_norms",
+    "filtered_columns",
+    "labelled_new",
+    "magnitude",
+    "measure",
+    "measure_new",
+    "new_digests",
+    "nodes_of",
+    "project",
+    "project_new",
+    "row_norms",
+    "tell_clusters",
+]
+
+Floats = NDArray[np.float64]
+
+_LOCAL_BASES: dict[str, Basis] = {
+    "global-norm": "scaled",
+    "U": "U",
+    "row-normalised": "row-normalised",
+}
+_COLUMN_ENTRIES = 1 << 23  # ours: numbers in a block of columns that passes the graph, 64 MiB
+
+
+@dataclass(frozen=True)
+class Projection:
+    """How a participant prepares its columns.
+
+    Parameters
+    ----------
+    n_clusters : int
+        k, the dimensions that are kept.
+    basis : {"global-norm", "U", "row-normalised"}
+        See `KCAGC`.
+    filter_order : int
+        ψ.
+    graph_filter : {"agc", "laplacian"}
+        See `GraphOperator.filtered`.
+    """
+
+    n_clusters: int
+    basis: str
+    filter_order: int
+    graph_filter: str
+
+
+def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
+    """Return the participant's columns after ψ passes over its graph (Protocol 1, line 3)."""
+    X = data.rows(0, data.n_samples)
+    if not projection.filter_order:
+        return X
+    if not data.has_graph:
+        raise InvalidInput(
+            f"kCAGC filters the features of client {data.name!r} over a graph; its store has "
+            "none. Add a graph to the storage file, or set filter_order=0."
+        )
+    operator = GraphOperator.of(data.graph_blocks, data.n_samples)
+    kind: FilterKind = "laplacian" if projection.graph_filter == "laplacian" else "agc"
+    norm = operator.laplacian_norm() if kind == "laplacian" else None
+    step = max(1, _COLUMN_ENTRIES // max(data.n_samples, 1))
+    for start in range(0, X.shape[1], step):
+        block = slice(start, start + step)
+        X[:, block] = operator.filtered(
+            np.ascontiguousarray(X[:, block]), order=projection.filter_order, kind=kind, norm=norm
+        )
+    return X
+
+
+def project(data: ClientStore, projection: Projection) -> Floats:
+    """Return the filtered features' coordinates in their top singular vectors (Protocol 1, 4-5).
+
+    Returns
+    -------
+    ndarray of float64, shape (n, min(k, d))
+        For "global-norm" U Σ, which is divided later.
+    """
+    X = filtered_columns(data, projection)
+    return singular_coordinates(X, projection.n_clusters, _LOCAL_BASES[projection.basis])
+
+
+def project_new(data: ClientStore, new: str, projection: Projection) -> Floats:
+    """Return the coordinates of new samples in the singular vectors of the clustered ones.
+
+    Parameters
+    ----------
+    data : ClientStore
+        The clustered samples.
+    new : str
+        URL of a store with the same columns of new samples; filtered over its own graph, if it
+        has one.
+    projection : Projection
+        As for `project`.
+
+    Raises
+    ------
+    InvalidInput
+        When the columns are not the same.
+    """
+    store = ClientStore.open(new)
+    if store.feature_names != data.feature_names:
+        raise InvalidInput(
+            f"new samples of client {data.name!r} must have its {data.n_features} features in the "
+            f"same order; those of the store {new} differ. Name its columns so."
+        )
+    X = filtered_columns(data, projection)
+    U = singular_coordinates(X, projection.n_clusters, "U")
+    images = X.T @ U  # (d, k): V Σ
+    values = np.linalg.norm(images, axis=0)
+    values[values == 0.0] = np.inf  # of a dimension that is none
+    plain = replace(projection, filter_order=projection.filter_order if store.has_graph else 0)
+    rows: Floats = filtered_columns(store, plain) @ (images / values)  # X V = U Σ
+    if projection.basis == "U":
+        rows /= values
+    elif projection.basis == "row-normalised":
+        rows = divide_rows(rows, squared_row_norms(rows))
+    return rows
+
+
+def measure_new(new_rows: Floats, rows: Floats, labels: ClientLabels, n_clusters: int) -> Floats:
+    """Return squared distances of new samples to the centres of the clusters, (n, k)."""
+    means = CentresAtMeans(labels.labels[None])
+    centres = centres_of(means, rows, np.ones(len(rows)), n_clusters)
+    return distances_to(new_rows, centres).reshape(len(new_rows), -1)
+
+
+def new_digests(new: str) -> SampleDigests:
+    """Tell the server the pseudonyms of new samples."""
+    return sample_digests(ClientStore.open(new))
+
+
+def labelled_new(new: str, labels: ClientLabels) -> LabelledSamples:
+    """Put the ids of new samples beside the labels that the server told."""
+    return labelled_samples(ClientStore.open(new), labels)
+
+
+def magnitude(rows: Floats) -> Magnitude:
+    """Tell the server how large row norms may be, rounded up to a power of two."""
+    largest = math.sqrt(float(squared_row_norms(rows).max(initial=0.0)))
+    return Magnitude(2.0 ** math.ceil(math.log2(largest)) if largest > 0 else 0.0)
+
+
+def row_norms(rows: Floats) -> Floats:
+    """Return squared row norms, one column of the global ones."""
+    return squared_row_norms(rows)
+
+
+def divide_by_norms(rows: Floats, norms: GlobalNorms) -> Floats:
+    """Divide rows by their norms over all participants."""
+    return divide_rows(rows, norms.squared)
+
+
+def cluster_locally(
+    rows: Floats, n_local_clusters: int, n_init: int, random_state: int, party: str
+) -> NDArray[np.int64]:
+    """Return the participant's own clusters of its own columns (Protocol 3, line 3)."""
+    seed = seeds.integer_seed(random_state, "local clusters", party)
+    return local_clusters(rows, n_local_clusters, seed=seed, n_init=n_init)
+
+
+def tell_clusters(labels: NDArray[np.int64]) -> LocalClusters:
+    """Tell the server the own clusters."""
+    return LocalClusters(labels.astype(np.int32))
+
+
+def nodes_of(
+    rows: Floats,
+    intersections: Intersections,
+    labels: NDArray[np.int64] | None,
+    virtual_node: VirtualNode,
+) -> Floats:
+    """Return the participant's columns of the virtual nodes (Protocol 3, line 16)."""
+    return virtual_nodes(
+        rows,
+        intersections.ids.astype(np.int64),
+        kind=virtual_node,
+        labels=labels if virtual_node == "local-centre" else None,
+    )
+
+
+def measure(rows: Floats, request: Measure, intersections: Intersections | None) -> Floats:
+    """Return squared distances to the centres of a request, in the participant's columns.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, runs * centres)
+        d^l of Protocol 2, line 4: what is summed over the participants.
+    """
+    weights = np.ones(len(rows)) if intersections is None else intersections.sizes
+    wanted = (
+        CentresAtNodes(request.nodes)
+        if request.nodes.size
+        else CentresAtMeans(request.labels.astype(np.int64))
+    )
+    distances = distances_to(rows, centres_of(wanted, rows, weights, request.n_clusters))
+    return distances.reshape(len(rows), -1)

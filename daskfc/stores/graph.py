@@ -1,0 +1,231 @@
+"""A client's graph in its store: the rows of a symmetric sparse matrix, in chunks.
+
+The group ``graph`` holds ``indptr`` (n + 1,) int64, ``indices`` (entries,) and ``weights``
+(entries,) float64; weights are left out where all are 1. Loops and weights are those of the source.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import zarr
+from scipy import sparse
+
+from daskfc.errors import StoreError
+from daskfc.seeds import generator
+from daskfc.stores.layout import array_options
+
+__all__ = [
+    "StoredGraph",
+    "checked_graph",
+    "graph_digest",
+    "neighbour_graph",
+    "split_edges",
+    "write_graph",
+]
+
+_CHUNK = 1 << 20  # ours: entries of a chunk, 4 MiB of indices
+
+Read = Callable[[Any, int, int], np.ndarray]
+
+
+def checked_graph(adjacency: Any, n_samples: int, owner: str) -> sparse.csr_array:
+    """Return an adjacency matrix in rows with sorted columns, or refuse it.
+
+    Parameters
+    ----------
+    adjacency : sparse array or matrix
+        Symmetric (n, n).
+    n_samples : int
+        n.
+    owner : str
+        Whose, for the message.
+
+    Raises
+    ------
+    StoreError
+        For another shape, weights that are not finite or negative, or missing counterparts.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> from daskfc.stores.graph import checked_graph
+    >>> checked_graph(scipy.sparse.coo_array(([1, 1], ([0, 1], [1, 0]))), 2, "a").nnz
+    2
+    """
+    graph = sparse.csr_array(adjacency, dtype=np.float64)
+    if graph.shape != (n_samples, n_samples):
+        raise StoreError(
+            f"{owner}: the graph of {n_samples} samples must have as many rows and columns; got "
+            f"{graph.shape[0]} x {graph.shape[1]}. Correct the source."
+        )
+    graph.sum_duplicates()
+    graph.eliminate_zeros()
+    graph.sort_indices()
+    if not np.isfinite(graph.data).all() or (graph.data < 0).any():
+        bad = int((~np.isfinite(graph.data) | (graph.data < 0)).sum())
+        raise StoreError(
+            f"{owner}: weights of a graph must be finite and at least 0; {bad} are not. Correct or "
+            "remove those edges."
+        )
+    lonely = int(np.count_nonzero((graph - sparse.csr_array(graph.T)).data))
+    if lonely:
+        raise StoreError(
+            f"{owner}: a graph must be symmetric; {lonely} entries differ from their counterparts. "
+            "Add the transpose, or take the larger of both."
+        )
+    return graph
+
+
+def neighbour_graph(X: np.ndarray, n_neighbours: int, owner: str) -> sparse.csr_array:
+    """Join each sample to its nearest ones: an unweighted, symmetric graph without loops.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Features.
+    n_neighbours : int
+        In [1, n - 1]; a sample may have more, for it is joined to those that it is near to.
+    owner : str
+        For the message.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores.graph import neighbour_graph
+    >>> neighbour_graph(np.array([[0.0], [1.0], [3.0]]), 1, "a").toarray().tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    """
+    from sklearn.neighbors import kneighbors_graph  # 60 MB that a worker does not need
+
+    if not 1 <= n_neighbours < len(X):
+        raise StoreError(
+            f"{owner}: the neighbours of source.graph must be in [1, {len(X) - 1}], below the "
+            f"number of samples; got {n_neighbours}."
+        )
+    near = sparse.csr_array(kneighbors_graph(X, n_neighbours, include_self=False))
+    return checked_graph(near.maximum(sparse.csr_array(near.T)), len(X), owner)
+
+
+def graph_digest(graph: sparse.csr_array) -> str:
+    """Return the SHA-256 of a graph in rows with sorted columns."""
+    parts = ((graph.indptr, "<i8"), (graph.indices, "<i8"), (graph.data, "<f8"))
+    digest = hashlib.sha256()
+    for values, dtype in parts:
+        digest.update(np.ascontiguousarray(values, dtype).data)
+    return digest.hexdigest()
+
+
+def write_graph(group: zarr.Group, graph: sparse.csr_array) -> None:
+    """Write a checked graph into a store that is being written.
+
+    Parameters
+    ----------
+    group : zarr.Group
+        The store.
+    graph : csr_array of shape (n, n)
+        See `checked_graph`.
+    """
+    place = group.create_group("graph")
+    n, entries = graph.shape[0], graph.nnz
+    wide = np.int32 if n < 1 << 31 else np.int64
+    arrays: dict[str, tuple[np.ndarray, Any, int, str]] = {
+        "indptr": (graph.indptr, np.int64, n + 1, "boundary"),
+        "indices": (graph.indices, wide, entries, "entry"),
+    }
+    if not (graph.data == 1.0).all():
+        arrays["weights"] = (graph.data, np.float64, entries, "entry")
+    for name, (values, dtype, size, axis) in arrays.items():
+        if size == 0:
+            continue  # a graph without edges
+        options = array_options((size,), (min(size, _CHUNK),), (axis,))
+        place.create_array(name, dtype=np.dtype(dtype).newbyteorder("<"), **options)[:] = values
+    loops = int((graph.diagonal() != 0).sum())
+    edges = (entries - loops) // 2 + loops
+    place.attrs.update({"entries": entries, "edges": edges, "digest": graph_digest(graph)})
+
+
+class StoredGraph:
+    """The graph of a store, read in blocks of rows.
+
+    Parameters
+    ----------
+    group : zarr.Group
+        The group ``graph``.
+    n_samples : int
+        n.
+    read : callable
+        From an array and a range of its first axis to the values.
+    """
+
+    def __init__(self, group: zarr.Group, n_samples: int, read: Read) -> None:
+        self._group = group
+        self._n = n_samples
+        self._read = read
+        self.n_edges = int(group.attrs["edges"])  # type: ignore[arg-type]
+        self.n_entries = int(group.attrs["entries"])  # type: ignore[arg-type]
+        self.digest = str(group.attrs["digest"])
+
+    def arrays(self) -> list[Any]:
+        """Return the arrays that the store must have."""
+        return [array for _, array in self._group.arrays()]
+
+    def rows(self, start: int, stop: int) -> sparse.csr_array:
+        """Return rows start to stop of the adjacency matrix, ``(stop - start, n)``."""
+        bounds = self._read(self._group["indptr"], start, stop + 1)
+        first, last = int(bounds[0]), int(bounds[-1])
+        if first == last:
+            return sparse.csr_array((stop - start, self._n), dtype=np.float64)
+        indices = self._read(self._group["indices"], first, last)
+        if "weights" in self._group:
+            weights = self._read(self._group["weights"], first, last)
+        else:
+            weights = np.ones(last - first)
+        return sparse.csr_array(
+            (weights, indices, bounds - first), shape=(stop - start, self._n), dtype=np.float64
+        )
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, sparse.csr_array]]:
+        """Yield (first row, rows of the adjacency matrix), from the top to the bottom."""
+        for start in range(0, self._n, rows):
+            yield start, self.rows(start, min(start + rows, self._n))
+
+
+def split_edges(graph: sparse.csr_array, n_clients: int, seed: int) -> list[sparse.csr_array]:
+    """Deal the edges of a graph to clients, each edge to one of them.
+
+    Parameters
+    ----------
+    graph : csr_array of shape (n, n)
+        Symmetric.
+    n_clients : int
+        How many.
+    seed : int
+        Which edges.
+
+    Returns
+    -------
+    list of csr_array
+        Symmetric graphs of all samples that sum to the whole; sizes differ by one edge at most.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse
+    >>> from daskfc.stores.graph import split_edges
+    >>> ring = scipy.sparse.csr_array(np.roll(np.eye(4), 1, 0) + np.roll(np.eye(4), -1, 0))
+    >>> [part.nnz for part in split_edges(ring, 2, seed=0)]
+    [4, 4]
+    """
+    upper = sparse.coo_array(sparse.triu(graph))
+    turns = np.arange(upper.nnz) % n_clients
+    owners = generator(seed, "edges").permutation(turns)
+    parts = []
+    for client in range(n_clients):
+        mine = owners == client
+        i, j, w = upper.coords[0][mine], upper.coords[1][mine], upper.data[mine]
+        off = i != j
+        rows, columns = np.concatenate([i, j[off]]), np.concatenate([j, i[off]])
+        weights = np.concatenate([w, w[off]])
+        parts.append(sparse.csr_array((weights, (rows, columns)), shape=graph.shape))
+    return parts

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daskfc.errors import InvalidInput
+from daskfc.privacy.leakage import (
+    entropy,
+    mutual_information,
+    privacy_leakage,
+    privacy_level,
+)
+from tests.oracles import kcagc as oracle
+
+N = 4000
+
+
+def gaussian(covariance, seed=0):
+    random = np.random.default_rng(seed)
+    return random.multivariate_normal(np.zeros(len(covariance)), covariance, N)
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_the_entropy_of_a_gaussian(q):
+    covariance = np.diag(np.arange(1.0, q + 1)) + 0.3
+    exact = 0.5 * np.log2(np.linalg.det(2 * np.pi * np.e * covariance))
+    assert entropy(gaussian(covariance)) == pytest.approx(exact, abs=0.1)
+
+
+@pytest.mark.parametrize("estimator", ["nearest", "histogram"])
+def test_the_entropy_of_a_uniform_variable_is_the_logarithm_of_its_length(estimator):
+    Y = np.random.default_rng(1).uniform(3.0, 11.0, N)
+    assert entropy(Y, estimator=estimator) == pytest.approx(3.0, abs=0.05)
+    assert entropy(Y * 4, estimator=estimator) == pytest.approx(5.0, abs=0.05)
+    assert entropy(Y + 100, estimator=estimator) == pytest.approx(3.0, abs=0.05)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize(("estimator", "margin"), [("nearest", 0.04), ("histogram", 0.07)])
+def test_leakage_of_correlated_gaussians(rho, estimator, margin):
+    X, Y = gaussian(np.array([[1.0, rho], [rho, 1.0]])).T
+    exact = 1.0 - np.sqrt(1.0 - rho**2)  # 1 - 2^(-I), I = -½ log2(1 - ρ²)
+    got = privacy_leakage(Y, X, estimator=estimator, n_bins=12)
+    assert got == pytest.approx(exact, abs=margin)
+    assert got == pytest.approx(privacy_leakage(X, Y, estimator=estimator, n_bins=12), abs=1e-9)
+
+
+def test_the_level_of_a_noisy_sum_is_that_of_the_noise():
+    random = np.random.default_rng(2)
+    X = random.normal(size=(N, 2))
+    noise = random.uniform(-2.0, 2.0, N)
+    level = privacy_level(X @ [1.0, -1.0] + noise, X)
+    assert level == pytest.approx(4.0, rel=0.15)  # h(Y|X) is the noise's entropy: log2(4)
+
+
+def test_level_and_leakage_are_two_views_of_one_estimate():
+    X, Y = gaussian(np.array([[1.0, 0.6], [0.6, 1.0]])).T
+    for estimator in ("nearest", "histogram"):
+        ratio = privacy_level(Y, X, estimator=estimator) / 2.0 ** entropy(Y, estimator=estimator)
+        assert privacy_leakage(Y, X, estimator=estimator) == pytest.approx(1.0 - ratio)
+
+
+def test_leakage_has_no_unit_and_the_level_has():
+    X, Y = gaussian(np.array([[1.0, 0.6], [0.6, 1.0]])).T
+    assert privacy_leakage(8 * Y, X) == pytest.approx(privacy_leakage(Y, X), abs=0.03)
+    assert privacy_level(8 * Y, X) == pytest.approx(8 * privacy_level(Y, X), rel=0.05)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=40))
+def test_the_histogram_of_symbols_is_the_plug_in_estimate(pairs):
+    x, y = (list(values) for values in zip(*pairs, strict=True))
+    exact = max(0.0, oracle.mutual_information(x, y))
+    got = mutual_information(x, y, estimator="histogram", n_bins=4)
+    assert got == pytest.approx(exact, abs=1e-9)
+    assert 0.0 <= privacy_leakage(y, x, estimator="histogram", n_bins=4) < 1.0
+
+
+def test_all_of_x_leaks_more_than_noise_does():
+    random = np.random.default_rng(3)
+    X = random.normal(size=1000)
+    small, large = (privacy_leakage(X + s * random.normal(size=1000), X) for s in (0.1, 2.0))
+    assert small > 0.8 > 0.3 > large
+    assert privacy_leakage(random.normal(size=1000), X) < 0.05
+
+
+def test_repeated_samples_have_mutual_information_but_no_density():
+    random = np.random.default_rng(4)
+    X = random.integers(0, 2, N)
+    flips = random.random(N) < 0.11
+    exact = 1.0 + 0.11 * np.log2(0.11) + 0.89 * np.log2(0.89)  # a binary symmetric channel
+    assert mutual_information(X, X ^ flips) == pytest.approx(exact, abs=0.05)
+    Y = X + random.uniform(0.0, 0.5, N)  # X is read off Y
+    assert mutual_information(X, Y) == pytest.approx(1.0, abs=0.05)
+    with pytest.raises(InvalidInput, match="needs Y without 4 equal samples"):
+        privacy_level(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("X", "Y", "options", "words"),
+    [
+        (np.ones(9), np.arange(8.0), {}, r"Y of a leakage measure must have shape \(9,\)"),
+        (np.ones(9), np.full(9, np.nan), {}, "Y of a leakage measure must be finite"),
+        (np.arange(3.0), np.arange(3.0), {}, "more than 3 samples; got 3"),
+        (np.ones(9), np.ones(9), {"estimator": "exact"}, "'estimator' parameter"),
+        (np.ones(9), np.ones(9), {"n_bins": 0}, "'n_bins' parameter"),
+    ],
+)
+def test_bad_input_is_refused(X, Y, options, words):
+    with pytest.raises(InvalidInput, match=words):
+        privacy_leakage(Y, X, **options)
