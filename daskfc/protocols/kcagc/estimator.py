@@ -1,5 +1,6 @@
 """KCAGC: the estimator that wires the steps of both sides."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -184,7 +185,9 @@ class KCAGC(FederatedClusterer):
             with self._stage(federation, "clustering"):
                 settings = self._settings(self.n_clusters, self.n_init, self.max_iter)
                 state = federation.on_server(server.begin_on_samples, n_samples, settings)
-                state = self._cluster(federation, sums, rows, None, state, "clustering")
+                state = self._cluster(
+                    federation, sums, rows, None, state, "clustering", self.n_clusters
+                )
                 labels = federation.on_server(server.labels_of, state, None)
         else:
             labels = self._optimised(federation, sums, rows)
@@ -349,10 +352,10 @@ class KCAGC(FederatedClusterer):
             party.nodes_of, rows, told, local, self.virtual_node, clients=clients
         )
         settings = self._settings(n_clusters, self.n_init, self.max_iter)
-        state = federation.on_server(
-            server.begin_on_nodes, nodes, settings, fewer=n_clusters != self.n_clusters
-        )
-        state = self._cluster(federation, sums, virtual, told, state, "clustering")
+        fewer = n_clusters != self.n_clusters
+        state = federation.on_server(server.begin_on_nodes, nodes, settings, fewer=fewer)
+        n_seeds = 0 if fewer else n_clusters
+        state = self._cluster(federation, sums, virtual, told, state, "clustering", n_seeds)
         return federation.on_server(server.labels_of, state, nodes)
 
     def _n_local(self) -> int:
@@ -366,14 +369,17 @@ class KCAGC(FederatedClusterer):
         weights: Any,
         state: Local,
         stage: str,
+        n_seeds: int = 0,
     ) -> Local:
-        """Drive weighted k-means to its end: one secure sum a step."""
+        """Drive weighted k-means to its end: one secure sum a step, the seeds' without a report."""
         clients = sums.clients
-        while True:
+        for step in itertools.count(1):
             told = federation.tell(server.next_measure, state, clients=clients)
             parts = federation.on_clients(party.measure, rows, told, weights, clients=clients)
             total = sums.sum(parts, max_abs=_LARGEST_DISTANCE)
             state = federation.on_server(server.take_sum, state, total)
+            if step <= n_seeds:
+                continue
             report = federation.publish(server.progress, state)
             assert isinstance(report, Progress), type(report)
             federation.report_progress(stage, report.n_rounds, self.max_iter)
