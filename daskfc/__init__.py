@@ -4,7 +4,7 @@ Each client's data stays in its own store, handled by its own worker; only decla
 a client, and every one of them is counted in a ledger.
 """
 
-from daskfc.baselines import AGC, FFCM, GCC, KFED, MUFC, Central, FedMAvg
+from daskfc.baselines import FFCM, KFED, MUFC, Central, FedMAvg
 from daskfc.errors import (
     ClusterError,
     DaskfcError,
@@ -23,9 +23,7 @@ from daskfc.runs import Run, RunFailed, known_methods, resume, run
 from daskfc.stores import ClientStore, Storage, load_storage, write_store
 
 __all__ = [
-    "AGC",
     "FFCM",
-    "GCC",
     "KCAGC",
     "KFED",
     "METHODS",
