@@ -1,8 +1,11 @@
 """Secure sums while every client stays: pairwise masks that cancel (kCAGC, Protocol 4).
 
-Each pair of clients agrees on a key and expands it to a mask as large as the array; one adds what
-the other subtracts, in the ring of 64-bit integers. The server's sum is exact; each message alone
-is uniformly random to everyone who lacks one of its client's keys.
+Pairs of clients agree on a key and expand it to a mask as large as the array; one adds what the
+other subtracts, in the ring of 64-bit integers. The server's sum is exact. Clients and pairs form a
+graph; what the server and some clients learn together is the sum over each connected part of the
+others, and nothing else. Where clients are many, masks between all of them would cost most of the
+time, so each has a few neighbours on a circle: enough for the others to stay connected
+(Bell et al. 2020, "Secure single-server aggregation with (poly)logarithmic overhead").
 """
 
 import hashlib
@@ -19,7 +22,9 @@ from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_pair_masks
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
 
-__all__ = ["MaskedSum", "OnceOnly", "PairKeys", "add_up", "check_maskers"]
+__all__ = ["MaskedSum", "OnceOnly", "PairKeys", "add_up", "check_maskers", "mask_neighbours"]
+
+_NEIGHBOURS = 4  # ours, at least: holds against any 3 colluders, announced or not
 
 
 def check_maskers(n_clients: int, n_colluding: int, allow_few: bool) -> None:
@@ -36,6 +41,39 @@ def check_maskers(n_clients: int, n_colluding: int, allow_few: bool) -> None:
             f"{n_clients} clients, {n_colluding} of which may collude. Add clients, or pass "
             "allow_few=True to reveal it."
         )
+
+
+def mask_neighbours(clients: tuple[str, ...], n_colluding: int) -> dict[str, tuple[str, ...]]:
+    """Return with whom each client shares masks.
+
+    Parameters
+    ----------
+    clients : tuple of str
+        On a circle, in this order.
+    n_colluding : int
+        At least 0.
+
+    Returns
+    -------
+    dict of str to tuple of str
+        The nearest clients on both sides, ``max(4, n_colluding + 1)`` of them or one more: without
+        any `n_colluding` clients the others are connected. All others, where these are no more.
+
+    Examples
+    --------
+    >>> from daskfc.aggregation.masked import mask_neighbours
+    >>> mask_neighbours(tuple("abcdefgh"), 0)["a"]
+    ('b', 'c', 'g', 'h')
+    """
+    n, reach = len(clients), -(-max(_NEIGHBOURS, n_colluding + 1) // 2)
+    return {
+        one: tuple(
+            other
+            for j, other in enumerate(clients)
+            if i != j and min((i - j) % n, (j - i) % n) <= reach
+        )
+        for i, one in enumerate(clients)
+    }
 
 
 class OnceOnly:
@@ -60,7 +98,7 @@ class OnceOnly:
 
 
 class PairKeys:
-    """What a client keeps: a key for each other client."""
+    """What a client keeps: a key for each of its neighbours."""
 
     def __init__(self, party: str, keys: Mapping[str, SecretKey]) -> None:
         self.party = party
@@ -99,9 +137,9 @@ class MaskedSum(Aggregation):
     Notes
     -----
     Privacy: the views of the server and of any `n_colluding` clients are uniformly random but for
-    the sum of the others. Parties are semi-honest: a client that sends a wrong array spoils the
-    sum unseen. Masks are AES-256-CTR streams, of keys that X25519 and HKDF-SHA256 give; they are
-    fresh for every sum and every start of a run.
+    the sum of the others; this also holds for any 3, announced or not. Parties are semi-honest: a
+    client that sends a wrong array spoils the sum unseen. Masks are AES-256-CTR streams, of keys
+    that X25519 and HKDF-SHA256 give; they are fresh for every sum and every start of a run.
 
     References
     ----------
@@ -125,6 +163,7 @@ class MaskedSum(Aggregation):
         self.clients = federation.clients if clients is None else tuple(clients)
         check_maskers(len(self.clients), n_colluding, allow_few)
         self._federation = federation
+        self._neighbours = mask_neighbours(self.clients, n_colluding)
         self._name = uuid.uuid4().hex  # tags of two instances in one run must differ
         self._serial = count()
         self._keys: PerClient[Local] | None = None
@@ -139,7 +178,10 @@ class MaskedSum(Aggregation):
         federation = self._federation
         if self._keys is None:
             public = federation.exchange(
-                public_key, self.clients, clients=self.clients, receivers=self.clients
+                public_key,
+                self._neighbours,
+                clients=self.clients,
+                receivers=PerClient(self._neighbours),
             )
             self._keys = federation.on_clients(agree, public, clients=self.clients)
         ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
@@ -148,18 +190,20 @@ class MaskedSum(Aggregation):
         return federation.on_server(masked_total, sent, ring, tag, self.clients)
 
 
-def public_key(receivers: tuple[str, ...], secret: SecretKey) -> dict[str, PublicKeys]:
-    """Send every client our public key."""
+def public_key(
+    neighbours: Mapping[str, tuple[str, ...]], secret: SecretKey, party: str
+) -> dict[str, PublicKeys]:
+    """Send our neighbours our public key."""
     own = KeyPair(secret.derive("aggregation")).public
     message = PublicKeys(np.frombuffer(own, dtype=np.uint8).reshape(1, 32).copy())
-    return dict.fromkeys(receivers, message)
+    return dict.fromkeys(neighbours[party], message)
 
 
 def agree(public: Mapping[str, PublicKeys], secret: SecretKey, party: str) -> PairKeys:
-    """Derive the keys that are shared with each other client."""
+    """Derive the keys that are shared with each neighbour."""
     own = KeyPair(secret.derive("aggregation"))
-    others = {name: m.keys.tobytes() for name, m in public.items() if name != party}
-    return PairKeys(party, {name: own.shared(key, "masks") for name, key in others.items()})
+    keys = {name: own.shared(message.keys.tobytes(), "masks") for name, message in public.items()}
+    return PairKeys(party, keys)
 
 
 def masked_part(

@@ -64,7 +64,7 @@ def local_clusters(
     check_params("local_clusters", params, dict.fromkeys(params, integer(1)))
     k = min(n_clusters, len(rows))
     return best_partition(
-        rows, k, seed, n_init=n_init, max_iter=max_iter, owner="local clusters"
+        rows, k, seed, n_init=n_init, max_iter=max_iter, owner="local clusters", threads=1
     ).labels
 
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,15 @@ class Partition:
 
 
 def best_partition(
-    rows: Floats, k: int, seed: int, *, n_init: int, max_iter: int, owner: str, copy: bool = True
+    rows: Floats,
+    k: int,
+    seed: int,
+    *,
+    n_init: int,
+    max_iter: int,
+    owner: str,
+    copy: bool = True,
+    threads: Literal[1, 2] = 2,
 ) -> Partition:
     """Return the best of several runs of Lloyd's algorithm from k-means++ starts.
 
@@ -56,6 +64,9 @@ def best_partition(
         The clusterer, for warnings.
     copy : bool, default True
         False lets the rows be shifted and shifted back, to save a copy.
+    threads : {1, 2}, default 2
+        1 where all clients work at the same time: threads that wait for a core cost more than
+        they bring. Two partial sums add up the same in either order; three do not.
 
     Returns
     -------
@@ -80,8 +91,7 @@ def best_partition(
         copy_x=copy,
         algorithm="elkan" if wide else "lloyd",
     )
-    # Two partial sums add up the same in either order; three do not.
-    with threadpool_limits(limits=2, user_api="openmp"), noting_convergence() as texts:
+    with threadpool_limits(limits=threads, user_api="openmp"), noting_convergence() as texts:
         lloyd.fit(rows)
     notes: tuple[str, ...] = ()
     if texts:

@@ -152,7 +152,7 @@ class Verbs:
         /,
         *args: Any,
         clients: Iterable[str] | None = None,
-        receivers: Iterable[str] | None = None,
+        receivers: Iterable[str] | PerClient[tuple[str, ...]] | None = None,
         axes: Mapping[str, int] | None = None,
         **kwargs: Any,
     ) -> PerClient[PerClient[Sent]]:
@@ -164,8 +164,8 @@ class Verbs:
             Its return annotation is a mapping of receivers to the message class.
         *args, clients, axes, **kwargs
             As for `ask`.
-        receivers : iterable of str, optional
-            Clients that receive; by default all.
+        receivers : iterable of str, or PerClient of these, optional
+            Clients that receive, of all senders or of each; by default all.
 
         Returns
         -------
@@ -173,12 +173,13 @@ class Verbs:
             By receiver, then by sender.
         """
         self._declared(step, "client → client", by_receiver=True)
-        arguments, targets = bind(step, args, kwargs), self._some(receivers)
-        sent: dict[str, dict[str, Sent]] = {receiver: {} for receiver in targets}
+        arguments = bind(step, args, kwargs)
+        sent: dict[str, dict[str, Sent]] = {}
         for client in self._some(clients):
-            futures = self._compose(client, step, arguments, targets, axes)
+            targets = receivers[client] if isinstance(receivers, PerClient) else receivers
+            futures = self._compose(client, step, arguments, self._some(targets), axes)
             for receiver, future in futures.items():
-                sent[receiver][client] = self._sent(client, step, {receiver: future})
+                sent.setdefault(receiver, {})[client] = self._sent(client, step, {receiver: future})
         return PerClient({receiver: PerClient(by) for receiver, by in sent.items()})
 
     @overload

@@ -20,7 +20,7 @@ from daskfc.stores.layout import FORMAT, default_names
 from daskfc.stores.locations import expand, resolve_url, zarr_store
 from daskfc.stores.samples import Samples, encode_labels, reading
 
-__all__ = ["BUNDLED", "read_bundled", "read_idx", "read_npz", "read_zarr"]
+__all__ = ["BUNDLED", "pick_name", "read_bundled", "read_idx", "read_npz", "read_zarr"]
 
 BUNDLED = ("breast_cancer", "digits", "iris", "wine")
 
@@ -79,10 +79,31 @@ def _whole(rows: np.ndarray) -> Any:
     return blocks
 
 
-def _pick(
+def pick_name(
     asked: str | None, defaults: tuple[str, ...], there: list[str], where: str, key: str
 ) -> str | None:
-    """Return the name of an array: as asked, or the first usual one, or None."""
+    """Return the name of an array: as asked, or the first usual one, or None.
+
+    Parameters
+    ----------
+    asked : str, optional
+        What the key of the source says.
+    defaults, there : sequence of str
+        Usual names, and those of the file.
+    where, key : str
+        File and key, for the message.
+
+    Raises
+    ------
+    StoreError
+        When the array that is asked for is not there.
+
+    Examples
+    --------
+    >>> from daskfc.stores.arrays import pick_name
+    >>> pick_name(None, ("X", "features"), ["features", "y"], "a.npz", "features")
+    'features'
+    """
     if asked is None:
         return next((name for name in defaults if name in there), None)
     if asked not in there:
@@ -118,7 +139,7 @@ def read_npz(source: SourceConfig) -> Samples:
         if "A_indptr" in there:
             return _npz_graph(source, path, there)
         _refuse_views(path, there, source.features)
-        features = _pick(source.features, _FEATURES, there, path, "features")
+        features = pick_name(source.features, _FEATURES, there, path, "features")
         if features is None:
             raise StoreError(
                 f"{path}: an npz source must have an array called {', '.join(_FEATURES)}, or one "
@@ -130,10 +151,10 @@ def read_npz(source: SourceConfig) -> Samples:
                 f"{path}: the array {features!r} must have rows and columns; got shape {shape}."
             )
         labels = classes = ids = None
-        label_name = _pick(source.labels, _LABELS, there, path, "labels")
+        label_name = pick_name(source.labels, _LABELS, there, path, "labels")
         if label_name is not None:
             labels, classes = encode_labels(_npy(path, label_name), f"{path}:{label_name}")
-        id_name = _pick(source.ids, _IDS, there, path, "ids")
+        id_name = pick_name(source.ids, _IDS, there, path, "ids")
         if id_name is not None:
             ids = _npy(path, id_name).astype(str)
     width = math.prod(shape[1:])
@@ -149,13 +170,13 @@ def _npz_graph(source: SourceConfig, path: str, there: list[str]) -> Samples:
     """Open an archive with a graph: features and adjacency in compressed rows, or features X."""
     A = _csr(path, "A", there)
     labels = classes = None
-    label_name = _pick(source.labels, _LABELS, there, path, "labels")
+    label_name = pick_name(source.labels, _LABELS, there, path, "labels")
     if label_name is not None:
         labels, classes = encode_labels(_npy(path, label_name), f"{path}:{label_name}")
     if "X_indptr" in there:
         X = _csr(path, "X", there)
     else:
-        features = _pick(source.features, _FEATURES, there, path, "features")
+        features = pick_name(source.features, _FEATURES, there, path, "features")
         if features is None:
             raise StoreError(
                 f"{path}: an npz source with a graph must have features X, or X_data, X_indices, "

@@ -21,7 +21,10 @@ __all__ = [
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z")
 _NEEDED = {"iid": (), "label-skew": ("skew",), "dirichlet": ("alpha",), "vertical": ()}
-_ALLOWED = {**_NEEDED, "vertical": ("columns", "graph")}  # keys beside clients and seed
+_ALLOWED = {
+    **_NEEDED,
+    "vertical": ("columns", "graph", "graph_share"),
+}  # keys beside clients and seed
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
@@ -95,8 +98,10 @@ class SourceConfig(_Section):
     format : str, optional
         Reader; guessed from the path's suffix by default.
     features, labels, ids : str, optional
-        Names of arrays (npz, zarr) or of columns (csv, parquet: labels and ids); for idx, `labels`
-        is the path of the label file.
+        Names of arrays (npz, zarr, mat) or of columns (csv, parquet: labels and ids); for idx,
+        `labels` is the path of the label file.
+    adjacency : str, optional
+        Name of the graph's array in a mat file, where it is none of the usual ones.
     columns : sequence of str, optional
         Feature columns of csv and parquet; all but labels and ids by default.
     delimiter : str, optional
@@ -117,6 +122,7 @@ class SourceConfig(_Section):
     features: str | None = None
     labels: str | None = None
     ids: str | None = None
+    adjacency: str | None = None
     columns: tuple[str, ...] | None = Field(default=None, min_length=1)
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     header: bool | None = None
@@ -160,6 +166,9 @@ class PartitionConfig(_Section):
     graph : {"all", "split"}, optional
         For vertical: whether every client has the whole graph (default) or each edge is one
         client's.
+    graph_share : float, optional
+        For a split graph: what each client holds of all edges, in [1 / clients, 1]; by default
+        1 / clients, where no edge is held twice.
     seed : int
         Which samples, columns or edges.
     """
@@ -170,6 +179,7 @@ class PartitionConfig(_Section):
     alpha: float | None = Field(default=None, ge=1e-3, allow_inf_nan=False)
     columns: Literal["contiguous", "random"] | None = None
     graph: Literal["all", "split"] | None = None
+    graph_share: float | None = Field(default=None, gt=0, le=1)
     seed: Seed = 0
 
     @field_validator("scheme")
@@ -181,12 +191,20 @@ class PartitionConfig(_Section):
 
     @model_validator(mode="after")
     def _keys_of_scheme(self) -> Self:
-        for key in ("skew", "alpha", "columns", "graph"):
+        for key in ("skew", "alpha", "columns", "graph", "graph_share"):
             given = getattr(self, key) is not None
             needed, allowed = key in _NEEDED[self.scheme], key in _ALLOWED[self.scheme]
             if needed > given or given > allowed:
                 verb = "needs" if needed else "has no"
                 raise ValueError(f"scheme {self.scheme!r} {verb} key {key!r}")
+        if self.graph_share is not None:
+            if self.graph != "split":
+                raise ValueError("'graph_share' means something to 'graph: split' only")
+            if self.graph_share * self.clients < 1 - 1e-9:  # 1/3 is not exact
+                raise ValueError(
+                    f"'graph_share' must be in [1/{self.clients}, 1], for together "
+                    f"{self.clients} clients hold every edge; got {self.graph_share}"
+                )
         return self
 
     def deal(self, labels: np.ndarray) -> list[np.ndarray]:

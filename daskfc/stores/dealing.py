@@ -92,7 +92,8 @@ def _vertical(samples: Samples, partition: PartitionConfig, name: str) -> Iterat
         order = generator(partition.seed, "partition", "vertical").permutation(d)
     graphs: list[sparse.csr_array | None] = [samples.graph] * clients
     if partition.graph == "split" and samples.graph is not None:
-        graphs = list(split_edges(samples.graph, clients, partition.seed))
+        share = partition.graph_share
+        graphs = list(split_edges(samples.graph, clients, partition.seed, share))
     for columns, graph in zip(np.array_split(order, clients), graphs, strict=True):
         yield Share(np.arange(n), np.sort(columns), graph)
 

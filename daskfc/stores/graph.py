@@ -192,8 +192,13 @@ class StoredGraph:
             yield start, self.rows(start, min(start + rows, self._n))
 
 
-def split_edges(graph: sparse.csr_array, n_clients: int, seed: int) -> list[sparse.csr_array]:
-    """Deal the edges of a graph to clients, each edge to one of them.
+def split_edges(
+    graph: sparse.csr_array, n_clients: int, seed: int, share: float | None = None
+) -> list[sparse.csr_array]:
+    """Deal the edges of a graph to clients, each edge to one of them, or to several.
+
+    The setting of kCAGC's Appendix D: two clients begin with half of the edges each and get more
+    and more of them in common.
 
     Parameters
     ----------
@@ -203,11 +208,22 @@ def split_edges(graph: sparse.csr_array, n_clients: int, seed: int) -> list[spar
         How many.
     seed : int
         Which edges.
+    share : float, optional
+        What each client holds of all edges, in [1 / n_clients, 1], up to rounding; by default
+        1 / n_clients, where none is held twice.
 
     Returns
     -------
     list of csr_array
-        Symmetric graphs of all samples that sum to the whole; sizes differ by one edge at most.
+        Symmetric graphs of all samples. Together they have every edge; their sizes differ by one
+        edge at most, and so does the number of clients that hold an edge. A larger share adds to
+        what each client holds with a smaller one and the same seed. A client has most in common
+        with the client after it.
+
+    Raises
+    ------
+    StoreError
+        When the share is out of its range.
 
     Examples
     --------
@@ -216,16 +232,40 @@ def split_edges(graph: sparse.csr_array, n_clients: int, seed: int) -> list[spar
     >>> ring = scipy.sparse.csr_array(np.roll(np.eye(4), 1, 0) + np.roll(np.eye(4), -1, 0))
     >>> [part.nnz for part in split_edges(ring, 2, seed=0)]
     [4, 4]
+    >>> [part.nnz for part in split_edges(ring, 2, seed=0, share=0.75)]
+    [6, 6]
     """
+    if share is not None and not 1 - 1e-9 <= share * n_clients <= n_clients:  # 1/3 is not exact
+        raise StoreError(
+            f"the share of a split graph must be in [1/{n_clients}, 1] with {n_clients} clients, "
+            f"for together they hold every edge; got {share}. Raise it, or leave it out."
+        )
     upper = sparse.coo_array(sparse.triu(graph))
-    turns = np.arange(upper.nnz) % n_clients
-    owners = generator(seed, "edges").permutation(turns)
     parts = []
-    for client in range(n_clients):
-        mine = owners == client
+    for mine in _deal_edges(upper.nnz, n_clients, seed, share or 0.0):
         i, j, w = upper.coords[0][mine], upper.coords[1][mine], upper.data[mine]
         off = i != j
         rows, columns = np.concatenate([i, j[off]]), np.concatenate([j, i[off]])
         weights = np.concatenate([w, w[off]])
         parts.append(sparse.csr_array((weights, (rows, columns)), shape=graph.shape))
     return parts
+
+
+def _deal_edges(n_edges: int, n_clients: int, seed: int, share: float) -> list[np.ndarray]:
+    """Return the numbers of each client's edges.
+
+    All edges lie on a circle, those of one owner side by side. A client holds an arc that begins
+    with its own edges; as arcs begin at equal distances, they cover all edges equally often.
+    """
+    owners = generator(seed, "edges").permutation(np.arange(n_edges) % n_clients)
+    ends = np.arange(n_clients + 1) * n_edges // n_clients  # of equal distances, rounded down
+    longer = np.diff(ends) > n_edges // n_clients
+    places = np.argsort(~longer, kind="stable")  # of the owners; the first have an edge more
+    mixed = generator(seed, "edges", "circle").permutation(n_edges)
+    circle = mixed[np.argsort(places[owners[mixed]], kind="stable")]
+    wanted = round(share * n_edges) if share * n_clients > 1 + 1e-9 else 0
+    arcs = []
+    for place in places:
+        length = max(wanted, int(ends[place + 1] - ends[place]))
+        arcs.append(np.sort(circle[np.arange(ends[place], ends[place] + length) % n_edges]))
+    return arcs

@@ -13,6 +13,7 @@ from daskfc.stores.arrays import read_bundled, read_idx, read_npz, read_zarr
 from daskfc.stores.config import SourceConfig
 from daskfc.stores.graph import neighbour_graph
 from daskfc.stores.locations import expand, filesystem, resolve_url
+from daskfc.stores.planetoid import planetoid_files, read_planetoid
 from daskfc.stores.samples import Samples, reading
 
 __all__ = ["READERS", "Reader", "check_source", "fingerprint", "format_of", "open_source"]
@@ -30,11 +31,17 @@ class Reader:
         Ends of file names, without compression.
     keys : frozenset of str
         Keys of the source beside dataset, path, format, scale and subsample.
+    prefixes : tuple of str
+        Beginnings of file names, where no suffix tells the format.
+    files : callable
+        From a SourceConfig with a path to the paths of all its files.
     """
 
     open: Callable[[SourceConfig], Samples]
     suffixes: tuple[str, ...]
     keys: frozenset[str]
+    prefixes: tuple[str, ...] = ()
+    files: Callable[[SourceConfig], list[str]] = lambda source: [str(source.path)]
 
 
 def _columns(name: str) -> Callable[[SourceConfig], Samples]:
@@ -52,6 +59,16 @@ def _columns(name: str) -> Callable[[SourceConfig], Samples]:
     return read
 
 
+def _mat(source: SourceConfig) -> Samples:
+    from daskfc.stores.matlab import read_mat  # scipy.io, for the same reason
+
+    return read_mat(source)
+
+
+def _idx_files(source: SourceConfig) -> list[str]:
+    return [str(source.path), *([] if source.labels is None else [source.labels])]
+
+
 READERS: dict[str, Reader] = {
     "bundled": Reader(read_bundled, (), frozenset()),
     "npz": Reader(read_npz, (".npz",), frozenset({"features", "labels", "ids"})),
@@ -65,8 +82,13 @@ READERS: dict[str, Reader] = {
     ),
     "libsvm": Reader(_columns("read_libsvm"), (".libsvm", ".svm", ".svmlight"), frozenset()),
     "idx": Reader(
-        read_idx, (".idx", "-idx1-ubyte", "-idx3-ubyte", "-ubyte"), frozenset({"labels"})
+        read_idx,
+        (".idx", "-idx1-ubyte", "-idx3-ubyte", "-ubyte"),
+        frozenset({"labels"}),
+        files=_idx_files,
     ),
+    "mat": Reader(_mat, (".mat",), frozenset({"features", "labels", "adjacency"})),
+    "planetoid": Reader(read_planetoid, (), frozenset(), prefixes=("ind.",), files=planetoid_files),
     "zarr": Reader(read_zarr, (".zarr",), frozenset({"features", "labels", "ids"})),
 }
 
@@ -80,7 +102,7 @@ def format_of(source: SourceConfig) -> str:
     Parameters
     ----------
     source : SourceConfig
-        Its `format`, or else the suffix of its `path`.
+        Its `format`, or else the suffix of its `path`, or the prefix of the file's name.
 
     Returns
     -------
@@ -115,6 +137,9 @@ def format_of(source: SourceConfig) -> str:
         name = name.removesuffix(suffix)
     for key, reader in READERS.items():
         if name.endswith(reader.suffixes):
+            return key
+    for key, reader in READERS.items():
+        if reader.prefixes and name.rpartition("/")[2].startswith(reader.prefixes):
             return key
     raise StoreError(
         f"the format of source.path {source.path!r} cannot be told from its name; add "
@@ -218,11 +243,8 @@ def fingerprint(source: SourceConfig) -> str | None:
     """
     if source.dataset is not None:
         return None
-    paths = [str(source.path)]
-    if format_of(source) == "idx" and source.labels is not None:
-        paths.append(source.labels)
     digest = hashlib.sha256()
-    for path in paths:
+    for path in READERS[format_of(source)].files(source):
         fs, inner = filesystem(resolve_url(expand(path)))
         with reading(path, "a file"):
             if not fs.exists(inner):

@@ -4,9 +4,18 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from daskfc.aggregation.masked import agree, check_maskers, masked_part, masked_total, public_key
+from daskfc.aggregation.masked import (
+    agree,
+    check_maskers,
+    mask_neighbours,
+    masked_part,
+    masked_total,
+    public_key,
+)
 from daskfc.aggregation.messages import RevealedShares
 from daskfc.aggregation.recovering import recovered_total
 from daskfc.aggregation.vault import advertise, masked_once, open_vault, own_seed, reveal, seal
@@ -24,17 +33,22 @@ NAMES = tuple(f"client-{i}" for i in range(1, 6))
 TAGS = ["a.0", "a.1"]
 
 
+def pair_keys(names, n_colluding, secrets):
+    near = mask_neighbours(names, n_colluding)
+    sent = {name: public_key(near, secrets[name], name) for name in names}
+    return {
+        name: agree({other: sent[other][name] for other in near[name]}, secrets[name], name)
+        for name in names
+    }
+
+
 class Clients:
     """Five clients that keep pair keys, and vaults for two sums with a threshold of three."""
 
     def __init__(self, threshold=3):
         self.threshold = threshold
         self.secrets = {name: SecretKey.from_os() for name in NAMES}
-        sent = {name: public_key(NAMES, self.secrets[name]) for name in NAMES}
-        self.keys = {
-            name: agree({other: sent[other][name] for other in NAMES}, self.secrets[name], name)
-            for name in NAMES
-        }
+        self.keys = pair_keys(NAMES, 0, self.secrets)
         told = {name: advertise(NAMES, "a", TAGS, self.secrets[name]) for name in NAMES}
         self.public = {name: {o: told[o][name] for o in NAMES} for name in NAMES}
         self.sealed = {
@@ -102,6 +116,39 @@ def test_colluders_see_nothing_but_the_sum_of_the_others(clients, colluding):
         counts = np.bincount(left[name].view(np.uint8).ravel(), minlength=256)
         assert stats.chisquare(counts).pvalue > 1e-5
     assert not sum(left.values(), np.zeros_like(left[honest[0]])).any()  # their sum, which is 0
+
+
+def test_many_clients_mask_with_their_neighbours_only():
+    names = tuple(f"client-{i}" for i in range(1, 13))
+    keys = pair_keys(names, 0, {name: SecretKey.from_os() for name in names})
+    assert {len(one._keys) for one in keys.values()} == {4}
+    zeros = np.zeros((20_000, 1))
+    sent = {name: masked_part(zeros, keys[name], RING, "s.0") for name in names}
+    assert not masked_total(sent, RING, "s.0", names).values.any()
+    pool = ("client-1", "client-2", "client-4")  # three of the four neighbours of client-3
+    left = sent["client-3"].values.copy()
+    for other in pool:
+        key = keys[other]._keys["client-3"].derive("mask", "s.0")
+        add_mask(left, key, -1 if other > "client-3" else 1)
+    counts = np.bincount(left.view(np.uint8).ravel(), minlength=256)
+    assert stats.chisquare(counts).pvalue > 1e-5
+
+
+@given(n=st.integers(2, 14), colluding=st.integers(0, 12), data=st.data())
+def test_honest_clients_stay_connected(n, colluding, data):
+    """Without any announced colluders, and any three in any case, masks join all others."""
+    names = tuple(map(str, range(n)))
+    near = mask_neighbours(names, colluding)
+    assert all(one in near[other] for one in names for other in near[one])  # in pairs
+    assert all(one not in near[one] for one in names)
+    gone = data.draw(st.sets(st.sampled_from(names), max_size=max(colluding, 3)))
+    honest = [name for name in names if name not in gone]
+    reached, todo = set(honest[:1]), honest[:1]
+    while todo:
+        new = set(near[todo.pop()]) - reached - gone
+        reached |= new
+        todo += new
+    assert reached == set(honest)
 
 
 def test_masks_hide_one_array_only(clients):

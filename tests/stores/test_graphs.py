@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from daskfc.errors import InvalidInput, StoreError
+from daskfc.seeds import generator
 from daskfc.stores import ClientStore, load_storage, write_store
 from daskfc.stores.graph import checked_graph, neighbour_graph, split_edges
 from tests.conftest import DATA, needs_data
@@ -92,6 +93,65 @@ def test_split_edges_sum_to_the_whole(seed, clients):
     assert max(edges) - min(edges) <= 1
 
 
+def edges_of(graph):
+    rows, columns = np.nonzero(np.triu(graph.toarray()))
+    return set(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 12),
+    st.integers(1, 6),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+def test_shares_of_a_split_graph(seed, n, clients, low, high):
+    graph = random_graph(n, seed % 100)
+    whole, dense = edges_of(graph), graph.toarray()
+    shares = sorted(1 / clients + part * (1 - 1 / clients) for part in (low, high))
+    held = {share: split_edges(graph, clients, seed, share) for share in shares}
+    for share, parts in held.items():
+        for part in parts:
+            checked_graph(part, n, "a")
+            np.testing.assert_array_equal(
+                part.toarray()[part.toarray() > 0], dense[part.toarray() > 0]
+            )
+        sizes = [len(edges_of(part)) for part in parts]
+        assert max(sizes) - min(sizes) <= 1
+        assert max(abs(size - share * len(whole)) for size in sizes) <= 1
+        assert set().union(*map(edges_of, parts)) == whole
+        holders = [sum(edge in edges_of(part) for part in parts) for edge in whole]
+        assert not whole or max(holders) - min(holders) <= 1
+    for less, more in zip(*held.values(), strict=True) if len(held) == 2 else ():
+        assert edges_of(less) <= edges_of(more)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5))
+def test_the_ends_of_the_shares(seed, clients):
+    graph = random_graph(9, seed % 100)
+    for part, least in zip(
+        split_edges(graph, clients, seed),
+        split_edges(graph, clients, seed, 1 / clients),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(part.toarray(), least.toarray())
+    for part in split_edges(graph, clients, seed, 1.0):
+        np.testing.assert_array_equal(part.toarray(), graph.toarray())
+
+
+def test_a_split_is_the_same_in_every_version():
+    parts = split_edges(random_graph(6, 0, weighted=False), 2, 0)
+    owners = generator(0, "edges").permutation(np.arange(sum(len(edges_of(p)) for p in parts)) % 2)
+    whole = sorted(edges_of(parts[0]) | edges_of(parts[1]))
+    assert [int(edge in edges_of(parts[1])) for edge in whole] == owners.tolist()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.01, -1.0, float("nan")])
+def test_shares_that_are_none(share):
+    with pytest.raises(StoreError, match=r"must be in \[1/4, 1\] with 4 clients.*; got "):
+        split_edges(random_graph(6, 0), 4, 0, share)
+
+
 def test_neighbours_are_those_of_brute_force():
     X = np.random.default_rng(0).normal(size=(40, 3))
     D = ((X[:, None] - X) ** 2).sum(-1)
@@ -150,6 +210,30 @@ def test_split_graphs(tmp_path):
     whole = neighbour_graph(np.hstack([s.rows(0, 150) for s in stores.values()]), 3, "iris")
     parts = sum(store.graph().toarray() for store in stores.values())
     np.testing.assert_array_equal(parts, whole.toarray())
+
+
+def test_shared_graphs(tmp_path):
+    storage, stores = vertical(tmp_path, clients=2, graph="split", graph_share=0.7)
+    whole = ClientStoreOfAll(storage).graph
+    held = [edges_of(store.graph()) for store in stores.values()]
+    assert held[0] | held[1] == edges_of(whole)
+    assert {len(edges) for edges in held} == {round(0.7 * len(edges_of(whole)))}
+
+
+@pytest.mark.parametrize(
+    ("extra", "match"),
+    [
+        ({"graph_share": 0.7}, "'graph_share' means something to 'graph: split' only"),
+        ({"graph": "all", "graph_share": 0.7}, "'graph: split' only"),
+        ({"graph": "split", "graph_share": 0.2}, r"must be in \[1/3, 1\], for .* got 0.2"),
+        ({"graph": "split", "graph_share": 1.1}, "graph_share"),
+        ({"scheme": "iid", "graph_share": 0.7}, "scheme 'iid' has no key 'graph_share'"),
+    ],
+)
+def test_shares_in_storage_files(extra, match):
+    partition = {"scheme": "vertical", "clients": 3, **extra}
+    with pytest.raises(InvalidInput, match=match):
+        load_storage({"source": {"dataset": "iris"}, "partition": partition})
 
 
 @pytest.mark.parametrize(

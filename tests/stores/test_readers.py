@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from scipy.io import savemat
 from sklearn.datasets import dump_svmlight_file
 
 from daskfc.errors import StoreError
@@ -74,6 +75,11 @@ def write_idx(folder):
     return {"path": folder / "t-idx3-ubyte.gz", "labels": str(folder / "labels-idx1-ubyte")}
 
 
+def write_mat(folder):
+    savemat(folder / "t.mat", {"fea": X, "gnd": y[:, None]})
+    return {"path": folder / "t.mat"}
+
+
 def write_own_zarr(folder):
     ids = [str(i) for i in range(11)]
     write_store(folder / "t.zarr", "a", X, ids, y, feature_names=["p", "q", "r"], dtype="float64")
@@ -95,6 +101,7 @@ WRITERS = [
     write_parquet,
     write_libsvm,
     write_idx,
+    write_mat,
     write_own_zarr,
     write_other_zarr,
 ]
@@ -122,7 +129,7 @@ def test_missing_file(write, tmp_path):
     assert fingerprint(SourceConfig(**(keys | {"path": gone}))) is None
 
 
-@pytest.mark.parametrize("name", ["npz", "parquet", "idx", "libsvm"])
+@pytest.mark.parametrize("name", ["npz", "parquet", "idx", "libsvm", "mat"])
 def test_not_of_the_format(name, tmp_path):
     (tmp_path / "file").write_bytes(b"certainly not it\n")
     with pytest.raises(StoreError, match=f"cannot be read as {name}"):
@@ -230,9 +237,11 @@ def test_empty_source(tmp_path):
 
 def test_formats_and_their_keys():
     assert format_of(SourceConfig(path="s3://bucket/a.csv.gz")) == "csv"
-    assert {
-        format_of(SourceConfig(path=f"x{s}")) for r in READERS.values() for s in r.suffixes
-    } == (set(READERS) - {"bundled"})
+    names = {key: [f"x{s}" for s in r.suffixes] for key, r in READERS.items()}
+    for key, reader in READERS.items():
+        names[key] += [f"folder.csv/{prefix}x" for prefix in reader.prefixes]
+        assert key == "bundled" or names[key]
+        assert {format_of(SourceConfig(path=name)) for name in names[key]} <= {key}
     with pytest.raises(StoreError, match="cannot be told from its name"):
         format_of(SourceConfig(path="a.xyz"))
     with pytest.raises(StoreError, match=r"source.format must be one of .* got 'excel'"):
