@@ -87,6 +87,8 @@ class LocalCluster(_Strict):
         Seconds that a party may be away before the run fails.
     startup : float
         Seconds until all parties must be there.
+    latency : float
+        Seconds by which every message is held back, to see what a slow network would cost.
     dask : dict
         Any of Dask's own configuration keys, dotted or nested.
     """
@@ -96,6 +98,7 @@ class LocalCluster(_Strict):
     parties: dict[str, _SomeLimits] = {}
     deadline: _Seconds = 60.0
     startup: _Seconds = 60.0
+    latency: float = Field(default=0.0, ge=0, le=60, allow_inf_nan=False)
     dask: dict[str, Any] = {}
 
     def limits(self, party: str) -> WorkerLimits:

@@ -71,9 +71,11 @@ class _NotOurs(logging.Filter):
     """Drops what Dask logs about connections and refusals that daskfc reports itself."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.levelno > logging.CRITICAL
+        # A handler may serve other loggers too.
+        return record.name.split(".")[0] not in _SILENT or record.levelno > logging.CRITICAL
 
 
+_SILENT = frozenset({"distributed", "tornado", "asyncio"})
 _LOGGERS = ("distributed", "distributed.client", "distributed.gc", "tornado.application", "asyncio")
 
 

@@ -117,6 +117,8 @@ class _Door:
                 poison = _Refused(str(refusal), raises=not self._peer)
                 msg["data"][key] = to_serialize(poison)
         complete = self._worker.record(leaving) if leaving else None
+        if leaving and (latency := self._worker.party.options.latency):
+            await asyncio.sleep(latency)
         written: int = await self._comm.write(msg, **kwargs)
         if complete is not None:
             complete(written)

@@ -129,6 +129,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
                 scratch=str(Path(scratch) / name),
                 store=url,
                 blas_threads=config.limits(name).blas_threads,
+                latency=config.latency,
             )
             for name, url in {**urls, SERVER: None}.items()
         }

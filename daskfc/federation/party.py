@@ -80,6 +80,8 @@ class PartyOptions:
         The party's own folder on its own machine.
     blas_threads : int
         Threads of BLAS and OpenMP in its worker process.
+    latency : float
+        Seconds by which its messages are held back.
     secret : SecretKey
         Kept by the nanny, so that it survives the worker process.
     run : RunSettings, optional
@@ -92,6 +94,7 @@ class PartyOptions:
     store: str | None = None
     folder: str | None = None
     blas_threads: int = 1
+    latency: float = 0.0
     secret: SecretKey = field(default_factory=SecretKey.from_os)
     run: RunSettings | None = None
 

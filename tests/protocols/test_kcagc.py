@@ -12,7 +12,7 @@ from daskfc.clustering import (
     local_clusters,
     virtual_nodes,
 )
-from daskfc.errors import InvalidInput, PartyError, PrivacyError
+from daskfc.errors import EgressRefused, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.protocols import KCAGC
@@ -55,9 +55,13 @@ def unmasked(
         norms = np.sum([squared_row_norms(part) for part in rows], axis=0)
         rows = [divide_rows(part, norms) for part in rows]
     settings = LloydSettings(K, seeds.integer_seed(0, "kCAGC"), n_init=n_init)
+    if basis == "global-norm":
+        alone = [divide_rows(part, squared_row_norms(part)) for part in rows]
+    else:
+        alone = rows
     own = [
-        local_clusters(part, n_local, seed=seeds.integer_seed(0, "local clusters", name), n_init=50)
-        for name, part in zip(names, rows, strict=True)
+        local_clusters(part, n_local, seed=seeds.integer_seed(0, "local clusters", name), n_init=10)
+        for name, part in zip(names, alone, strict=True)
     ]
     if variant == "tree":  # of three: the first two, then their cluster and the third
         ids, sizes = intersect(own[0], own[1])
@@ -154,6 +158,41 @@ def test_predict_of_the_same_samples(federation, columns, tmp_path, basis):
     np.testing.assert_array_equal(found.values, own.values)
     with pytest.raises(InvalidInput, match="wrong or missing: client-2"):
         model.predict(federation, {name: new[name] for name in ("client-1", "client-3")})
+
+
+def test_what_the_server_saw_under_latency(columns, tmp_path):
+    two = dict(list(columns.items())[:2])
+    slow = {"cluster": "local", "latency": 0.02}
+    with Federation.local(vertical(tmp_path, two), cluster=slow, allow_raw=True) as federation:
+        model = KCAGC(K, filter_order=0, n_init=1, variant="basic").fit(federation)
+        seen = model.server_view(federation)
+        assert model.timing_["clustering_s"] >= 2 * model.n_secure_sums_ * 0.02  # there and back
+        KCAGC(K, filter_order=0, n_init=1).fit(federation)
+        with pytest.raises(InvalidInput, match="needs the federation in the run of fit"):
+            model.server_view(federation)
+    rows = [singular_coordinates(X, K, "scaled") for X in two.values()]
+    norms = np.sum([squared_row_norms(part) for part in rows], axis=0)
+    Y = np.hstack([divide_rows(part, norms) for part in rows])
+    Y = Y[model.labels_.sample_id.values.astype(int)]
+    means = np.array([Y[model.labels_.values == c].mean(axis=0) for c in range(K)])
+    wanted = ((Y[:, None] - means) ** 2).sum(axis=2)
+    seen, wanted = np.sort(seen, axis=1), np.sort(wanted, axis=1)  # clusters have other numbers
+    np.testing.assert_allclose(seen, wanted, atol=1e-9)  # they rest at their means
+
+
+def test_only_a_federation_for_raw_data_shows_the_sums(federation):
+    model = KCAGC(K, filter_order=0, n_init=1).fit(federation)
+    with pytest.raises(EgressRefused, match="ServerView, which is raw data"):
+        model.server_view(federation)
+
+
+def test_the_log_says_when_the_basic_protocol_is_cheaper(federation, caplog):
+    caplog.set_level("INFO", logger="daskfc")
+    model = KCAGC(K, filter_order=0, n_init=1, n_local_clusters=5).fit(federation)
+    assert model.secure_scalars_a_round_ == {"basic": 3000, "optimised": 1250, "tree": 375}
+    assert "the basic one hides" not in caplog.text
+    KCAGC(K, filter_order=0, n_init=1).fit(federation)
+    assert "sums at most 3000 numbers a round, variant 'optimised' up to 3000" in caplog.text
 
 
 def test_predict_with_other_columns(federation, columns, tmp_path):

@@ -24,6 +24,7 @@ Messages    who → whom           class            what it reveals
             server → client      Measure          clusters of this round
             server → client      ClientLabels     the clusters
             server → caller      Progress         counts and inertia
+            server → caller      ServerView       the last sums; raw, for studies (`server_view`)
             client → caller      LabelledSamples  labels with sample ids (the first client)
 
 Departures  (1) The server is a party of its own, which holds no data: as written, the aggregator is

@@ -1,10 +1,12 @@
 """KCAGC: the estimator that wires the steps of both sides."""
 
 import itertools
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import numpy as np
 import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,9 +20,12 @@ from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer, labels_array
 from daskfc.federation.samples import labelled_samples, linked_samples, sample_digests
 from daskfc.protocols.kcagc import party, server
-from daskfc.protocols.kcagc.messages import Magnitude, Progress
+from daskfc.protocols.kcagc.costs import scalars_a_round
+from daskfc.protocols.kcagc.messages import Magnitude, Progress, ServerView
 
 __all__ = ["KCAGC"]
+
+log = logging.getLogger("daskfc.protocols")
 
 _LARGEST_DISTANCE = 4.0 * (1 + 1e-9)  # of rows with norms up to 1
 
@@ -32,6 +37,7 @@ class _Fitted:
     sums: MaskedSum
     rows: PerClient[Local]
     labels: Sent
+    seen: Local
 
 
 class KCAGC(FederatedClusterer):
@@ -50,7 +56,8 @@ class KCAGC(FederatedClusterer):
     basis : {"global-norm", "U", "row-normalised"}
         Which coordinates a participant keeps of its filtered columns, the top k of each: U Σ with
         rows divided by their norms over all participants (one secure sum, which discloses these
-        norms); the singular vectors U, as the paper writes; or U Σ with rows of norm 1 each.
+        norms), and by their own norms for the local clusters; the singular vectors U, as the
+        paper writes; or U Σ with rows of norm 1 each.
     variant : {"optimised", "basic", "tree"}
         Cluster the intersections of local clusters (Protocol 3); or all samples (Protocol 2); or
         intersect two participants, then two pairs, and so on (Section 3.4.2).
@@ -84,6 +91,9 @@ class KCAGC(FederatedClusterer):
         Rounds of Lloyd.
     n_secure_sums_, n_secure_scalars_ : int
         Vectorised secure sums, and the numbers in them: the paper's count of secure aggregations.
+    secure_scalars_a_round_ : dict of str to int
+        The most numbers that a round of each variant sums; the log says when the basic one sums
+        no more than the chosen one.
     inertia_ : float
         Of the virtual nodes, or of the samples for the basic variant.
 
@@ -137,7 +147,7 @@ class KCAGC(FederatedClusterer):
         one_ninth: bool = False,
         n_init: int = 50,
         max_iter: int = 100,
-        n_local_init: int = 50,
+        n_local_init: int = 10,
         n_refine: int = 1,
         n_colluding: int = 0,
         allow_few: bool = False,
@@ -172,6 +182,54 @@ class KCAGC(FederatedClusterer):
                 2 if self.variant == "tree" else n_clients, self.n_colluding, self.allow_few
             )
 
+    def fit(self, federation: Federation, y: None = None) -> Self:
+        """See `FederatedClusterer.fit`."""
+        super().fit(federation)
+        costs = scalars_a_round(
+            self.labels_.size, len(federation.clients), self.n_clusters, self._n_local()
+        )
+        self.secure_scalars_a_round_ = dict(costs)
+        if costs["basic"] <= costs[self.variant] and self.variant != "basic":
+            log.info(
+                "variant 'basic' sums at most %d numbers a round, variant %r up to %d: the basic "
+                "one hides local clusters and costs no more",
+                costs["basic"],
+                self.variant,
+                costs[self.variant],
+            )
+        return self
+
+    def server_view(self, federation: Federation) -> np.ndarray:
+        """Return what the server learned last: sums of distances, for a study of what they tell.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of `fit`, in its run, opened with ``allow_raw=True``.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, k) or (v, k)
+            Squared distances over all participants, of samples or virtual nodes, to the centres of
+            the last round; see `daskfc.privacy.privacy_leakage`.
+
+        Raises
+        ------
+        InvalidInput
+            When the run of `fit` is over.
+        EgressRefused
+            When the federation does not allow raw data.
+        """
+        check_is_fitted(self)
+        if federation.run_id != self.run_id_:
+            raise InvalidInput(
+                "server_view needs the federation in the run of fit, whose sums are gone with it. "
+                "Fit again."
+            )
+        view = federation.publish(server.tell_view, self._fitted.seen)
+        assert isinstance(view, ServerView), type(view)
+        return view.sums
+
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         self.n_rounds_ = self.n_secure_sums_ = self.n_secure_scalars_ = 0
         with self._stage(federation, "linking"):
@@ -192,7 +250,7 @@ class KCAGC(FederatedClusterer):
         else:
             labels = self._optimised(federation, sums, rows)
         told = federation.tell(server.tell_labels, labels)
-        self._fitted = _Fitted(sums, rows, told)
+        self._fitted = _Fitted(sums, rows, told, self._seen)
         first = federation.clients[0]
         return federation.publish(labelled_samples, told, party=[first], wait=False)
 
@@ -295,6 +353,7 @@ class KCAGC(FederatedClusterer):
                 party.cluster_locally,
                 rows,
                 self._n_local(),
+                self.basis,
                 self.n_local_init,
                 self.random_state,
             )
@@ -376,7 +435,7 @@ class KCAGC(FederatedClusterer):
         for step in itertools.count(1):
             told = federation.tell(server.next_measure, state, clients=clients)
             parts = federation.on_clients(party.measure, rows, told, weights, clients=clients)
-            total = sums.sum(parts, max_abs=_LARGEST_DISTANCE)
+            total = self._seen = sums.sum(parts, max_abs=_LARGEST_DISTANCE)
             state = federation.on_server(server.take_sum, state, total)
             if step <= n_seeds:
                 continue

@@ -7,7 +7,15 @@ import numpy as np
 
 from daskfc.federation import Message, array, integer, real
 
-__all__ = ["GlobalNorms", "Intersections", "LocalClusters", "Magnitude", "Measure", "Progress"]
+__all__ = [
+    "GlobalNorms",
+    "Intersections",
+    "LocalClusters",
+    "Magnitude",
+    "Measure",
+    "Progress",
+    "ServerView",
+]
 
 
 @dataclass(frozen=True)
@@ -77,3 +85,13 @@ class Progress(Message):
     n_sums: int = integer()
     n_scalars: int = integer()
     inertia: float = real()
+
+
+@dataclass(frozen=True)
+class ServerView(Message):
+    """The sums that the server learned last, for a study of what they tell."""
+
+    protection: ClassVar = "raw"
+    route: ClassVar = "server → caller"
+    reveals: ClassVar = "to the caller what the server saw: distances over all participants"
+    sums: np.ndarray = array("node", "centre", dtype="float64")

@@ -192,9 +192,15 @@ def divide_by_norms(rows: Floats, norms: GlobalNorms) -> Floats:
 
 
 def cluster_locally(
-    rows: Floats, n_local_clusters: int, n_init: int, random_state: int, party: str
+    rows: Floats, n_local_clusters: int, basis: str, n_init: int, random_state: int, party: str
 ) -> NDArray[np.int64]:
-    """Return the participant's own clusters of its own columns (Protocol 3, line 3)."""
+    """Return the participant's own clusters of its own columns (Protocol 3, line 3).
+
+    With the basis "global-norm" they are clusters of directions: how long a row is against those of
+    other participants says nothing about what is alike in one's own columns.
+    """
+    if basis == "global-norm":
+        rows = divide_rows(rows, squared_row_norms(rows))
     seed = seeds.integer_seed(random_state, "local clusters", party)
     return local_clusters(rows, n_local_clusters, seed=seed, n_init=n_init)
 

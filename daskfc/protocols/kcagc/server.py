@@ -25,6 +25,7 @@ from daskfc.protocols.kcagc.messages import (
     Magnitude,
     Measure,
     Progress,
+    ServerView,
 )
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "take_sum",
     "tell_intersections",
     "tell_labels",
+    "tell_view",
 ]
 
 _NOTHING = np.empty((0, 0), dtype=np.int64)
@@ -156,6 +158,11 @@ def labels_of(state: LloydState, nodes: Nodes | None) -> NDArray[np.int64]:
 def tell_labels(labels: NDArray[np.int64]) -> ClientLabels:
     """Tell the participants the clusters of the samples, in their common order."""
     return ClientLabels(labels)
+
+
+def tell_view(total: Total) -> ServerView:
+    """Tell the caller the sums themselves."""
+    return ServerView(total.values)
 
 
 def nearest(total: Total) -> NDArray[np.int64]:
