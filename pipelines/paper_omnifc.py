@@ -8,7 +8,6 @@ FILE` every finished part is kept there, and a second start goes on with what is
 
 import argparse
 import hashlib
-import json
 import math
 import tempfile
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from paper_journal import Journal, Record
 from paper_omnifc_distances import (
     SIZES,
     canonical_labels,
@@ -46,7 +46,6 @@ from daskfc.federation.estimator import FederatedClusterer
 from daskfc.metrics import kappa, nmi
 from daskfc.stores import ClientStore
 
-Record = dict[str, Any]
 TOLERANCE = 1e-6  # of the tables: data on no grid are coded so finely that ties are kept
 MIN_SAMPLES = 5  # of DBSCAN, scikit-learn's default
 LEVELS = np.geomspace(1e-4, 0.5, 30)  # eps is looked for at these quantiles of the distances
@@ -99,38 +98,13 @@ DATASETS = {
 }
 
 
-class Journal:
-    """What was found so far, part by part; in a file too if one is given.
-
-    Parameters
-    ----------
-    path : Path, optional
-        JSON lines, appended to when a part is whole, so that a second start goes on from there.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        lines = path.read_text("utf-8").splitlines() if path and path.exists() else []
-        self.records: list[Record] = [json.loads(line) for line in lines]
-
-    def __contains__(self, part: str) -> bool:
-        return {"kind": "done", "part": part} in self.records
-
-    def keep(self, part: str, found: list[Record]) -> None:
-        """Add a part that is whole."""
-        fresh = [*found, {"kind": "done", "part": part}]
-        self.records += fresh
-        if self._path:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(record) + "\n" for record in fresh)
-
-    def eps(self, name: str) -> float:
-        """Return the radius that was chosen for a data set."""
-        return next(
-            float(r["eps"])
-            for r in self.records
-            if r["kind"] == "eps" and r["dataset"] == name and r["min_samples"] == MIN_SAMPLES
-        )
+def chosen_eps(journal: Journal, name: str) -> float:
+    """Return the radius that was chosen for a data set."""
+    return next(
+        float(r["eps"])
+        for r in journal.records
+        if r["kind"] == "eps" and r["dataset"] == name and r["min_samples"] == MIN_SAMPLES
+    )
 
 
 def eps_choices(name: str, store: ClientStore) -> Iterator[Record]:
@@ -200,7 +174,7 @@ def fits(
     data = DATASETS[name]
     partition = {"scheme": "label-skew", "skew": p, "clients": data.n_clients}
     with opened(source, folder, **partition) as (federation, stores):
-        for method, model in methods(data, journal.eps(name), first=p == P[0]):
+        for method, model in methods(data, chosen_eps(journal, name), first=p == P[0]):
             workspace = folder / ("default" if "default" in method else "run")
             federation.workspace = str(workspace)
             started = time.monotonic()

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,7 @@ _LOCAL_BASES: dict[str, Basis] = {
     "U": "U",
     "row-normalised": "row-normalised",
 }
+_projected: "WeakKeyDictionary[ClientStore, tuple[Projection, Floats]]" = WeakKeyDictionary()
 _COLUMN_ENTRIES = 1 << 23  # ours: numbers in a block of columns that passes the graph, 64 MiB
 
 
@@ -114,10 +116,16 @@ def project(data: ClientStore, projection: Projection) -> Floats:
     Returns
     -------
     ndarray of float64, shape (n, min(k, d))
-        For "global-norm" U Σ, which is divided later.
+        For "global-norm" U Σ, which is divided later. Read-only: nothing here depends on the seed,
+        so a process that fits again keeps its last rows.
     """
-    X = filtered_columns(data, projection)
-    return singular_coordinates(X, projection.n_clusters, _LOCAL_BASES[projection.basis])
+    kept = _projected.get(data)
+    if kept is None or kept[0] != projection:
+        X = filtered_columns(data, projection)
+        rows = singular_coordinates(X, projection.n_clusters, _LOCAL_BASES[projection.basis])
+        rows.flags.writeable = False
+        kept = _projected[data] = (projection, rows)
+    return kept[1]
 
 
 def project_new(data: ClientStore, new: str, projection: Projection) -> Floats:
