@@ -39,8 +39,8 @@ seeds; `diff` is here minus paper.
 - **Bases.** What a participant keeps of its filtered columns, see `KCAGC`: *global-norm* is the
   default, *U* the paper's text, *row-normalised* needs no norms. The paper does not name one;
   which fits best was found on these graphs' labels.
-- **Starts.** 50, of which 10 go on after three rounds; local k-means 10; the basic protocol 10;
-  one round on all samples at the end of the optimised variant. The paper does not say.
+- **Starts.** 50; local k-means 10; the basic protocol 10; one round on all samples at the end of
+  the optimised variant. The paper does not say.
 """
 
 

@@ -15,7 +15,6 @@ Departures  (1) Seeds are k-means++ with a few trials each, drawn by the server 
             paper asks for any 10-approximation. (2) The 1/9 step of Protocol 1, line 10, is off by
             default. (3) Lloyd runs until no label changes, 100 rounds at most; the paper's 10 are
             too few. (4) R restarts share each sum; the sums tell which has the smallest inertia.
-            After three rounds only the best few go on, which halves the numbers that are sent.
 
 Empty clusters: the server gives each the node farthest from its centre, as long as some node with
 a positive distance shares its cluster. A cluster that stays empty repeats the centre of the first
@@ -53,8 +52,6 @@ __all__ = [
     "outcome",
 ]
 
-_TRIAL_ROUNDS = 3  # ours: with fewer, the best restart of 50 is lost too often
-
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -75,8 +72,6 @@ class LloydSettings:
         Rounds of Lloyd at most.
     n_trials : int, optional
         Candidates of one k-means++ draw, of which the best counts; ``2 + int(log(k))`` by default.
-    n_finalists : int, default 10
-        Restarts that go on after three rounds: those with the smallest inertia by then.
     one_ninth : bool, default False
         Whether the first means leave out nodes with ``D_ir > D_is / 9`` for some other s.
 
@@ -97,7 +92,6 @@ class LloydSettings:
     n_init: int = 50
     max_iter: int = 100
     n_trials: int | None = None
-    n_finalists: int = 10
     one_ninth: bool = False
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
@@ -106,7 +100,6 @@ class LloydSettings:
         "n_init": integer(1),
         "max_iter": integer(1),
         "n_trials": optional(integer(1)),
-        "n_finalists": integer(1),
         "one_ninth": boolean(),
     }
 
@@ -139,7 +132,7 @@ class LloydState:
     inertia : ndarray of shape (R,), float64
         Weighted sum of the distances to the nearest centre.
     converged : ndarray of shape (R,), bool
-        Whether labels came to rest; not in restarts that were given up.
+        Whether labels came to rest.
     running : ndarray of shape (A,), int64
         Restarts that are still measured, in the order of the request's rows.
     n_seeds : int
@@ -333,8 +326,6 @@ def _round(state: LloydState, sums: Floats) -> LloydState:
     converged[running] = rest
     rounds = state.n_rounds + 1
     going = ~rest if rounds < settings.max_iter else np.zeros_like(rest)
-    if rounds == _TRIAL_ROUNDS:
-        going &= np.isin(running, np.argsort(inertia, kind="stable")[: settings.n_finalists])
     return replace(
         state,
         labels=labels,

@@ -66,9 +66,8 @@ class KCAGC(FederatedClusterer):
         holds it, as the paper's Protocol 3 can be read.
     one_ninth : bool
         Leave samples near a boundary out of the first means (Protocol 1, line 10).
-    n_init, n_finalists : int
-        Starts, side by side in every sum, and those that go on after three rounds; the best by
-        inertia counts.
+    n_init : int
+        Starts, side by side in every sum; the best by inertia counts.
     max_iter : int
         Rounds of Lloyd, at most.
     n_local_init : int
@@ -127,7 +126,6 @@ class KCAGC(FederatedClusterer):
         "virtual_node": one_of("intersection", "local-centre"),
         "one_ninth": boolean(),
         "n_init": integer(low=1),
-        "n_finalists": integer(low=1),
         "max_iter": integer(low=1),
         "n_local_init": integer(low=1),
         "n_refine": integer(low=0),
@@ -148,7 +146,6 @@ class KCAGC(FederatedClusterer):
         virtual_node: str = "intersection",
         one_ninth: bool = False,
         n_init: int = 50,
-        n_finalists: int = 10,
         max_iter: int = 100,
         n_local_init: int = 10,
         n_refine: int = 1,
@@ -165,7 +162,6 @@ class KCAGC(FederatedClusterer):
         self.virtual_node = virtual_node
         self.one_ninth = one_ninth
         self.n_init = n_init
-        self.n_finalists = n_finalists
         self.max_iter = max_iter
         self.n_local_init = n_local_init
         self.n_refine = n_refine
@@ -263,7 +259,6 @@ class KCAGC(FederatedClusterer):
             n_clusters,
             seeds.integer_seed(self.random_state, "kCAGC"),
             n_init=n_init,
-            n_finalists=self.n_finalists,
             max_iter=max_iter,
             one_ninth=self.one_ninth,
         )
