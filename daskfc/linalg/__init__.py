@@ -2,7 +2,13 @@
 
 from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
-from daskfc.linalg.local_basis import Basis, divide_rows, singular_coordinates, squared_row_norms
+from daskfc.linalg.local_basis import (
+    Basis,
+    divide_rows,
+    projected_coordinates,
+    singular_coordinates,
+    squared_row_norms,
+)
 from daskfc.linalg.spectrum import laplacian_embedding, largest_eigenpairs
 
 __all__ = [
@@ -13,6 +19,7 @@ __all__ = [
     "divide_rows",
     "laplacian_embedding",
     "largest_eigenpairs",
+    "projected_coordinates",
     "row_factors",
     "singular_coordinates",
     "squared_row_norms",

@@ -14,7 +14,13 @@ from daskfc.checks import Constraint, check_params, integer, one_of
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator
 
-__all__ = ["Basis", "divide_rows", "singular_coordinates", "squared_row_norms"]
+__all__ = [
+    "Basis",
+    "divide_rows",
+    "projected_coordinates",
+    "singular_coordinates",
+    "squared_row_norms",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 Basis = Literal["U", "scaled", "row-normalised"]
@@ -85,12 +91,47 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: i
         left, values = found[:2]
         order = np.argsort(-values, kind="stable")
         left, values = left[:, order], values[order]
-    U: Floats = np.array(left[:, :width], dtype=np.float64)
-    values = values[:width]
-    peaks = U[np.abs(U).argmax(axis=0), np.arange(width)]
-    U *= np.where(peaks < 0, -1.0, 1.0)
     # What lies below the rounding of X itself has no direction.
-    floor = max(n, d) * float(np.finfo(X.dtype if X.dtype.kind == "f" else np.float64).eps)
+    eps = float(np.finfo(X.dtype if X.dtype.kind == "f" else np.float64).eps)
+    return _in_basis(left[:, :width], values[:width], max(n, d) * eps, basis)
+
+
+def projected_coordinates(projected: Floats, n_features: int, basis: Basis = "U") -> Floats:
+    """Return what `singular_coordinates` would, from X V for the top right singular vectors V.
+
+    For features that are too large to be held: X V is linear in X, and so is a filter before it.
+
+    Parameters
+    ----------
+    projected : ndarray of shape (n, k), float64
+        X V.
+    n_features : int
+        d, columns of X.
+    basis : {"U", "scaled", "row-normalised"}, default "U"
+        See `singular_coordinates`.
+
+    Returns
+    -------
+    ndarray of shape (n, k), float64
+        As there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.linalg import projected_coordinates
+    >>> projected_coordinates(np.array([[3.0], [0.0], [4.0]]), 1).round(6).tolist()
+    [[0.6], [0.0], [0.8]]
+    """
+    check_params("projected_coordinates", {"basis": basis}, {"basis": _CONSTRAINTS["basis"]})
+    left, values, _ = np.linalg.svd(projected, full_matrices=False)
+    floor = max(len(projected), n_features) * float(np.finfo(np.float64).eps)
+    return _in_basis(left, values, floor, basis)
+
+
+def _in_basis(left: Floats, values: Floats, floor: float, basis: Basis) -> Floats:
+    U: Floats = np.array(left, dtype=np.float64)
+    peaks = U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])]
+    U *= np.where(peaks < 0, -1.0, 1.0)
     U[:, values <= floor * values[0]] = 0.0
     if basis == "U":
         return U

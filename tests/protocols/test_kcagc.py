@@ -16,7 +16,9 @@ from daskfc.errors import EgressRefused, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.protocols import KCAGC
-from daskfc.stores import write_store
+from daskfc.protocols.kcagc import party
+from daskfc.stores import ClientStore, write_store
+from daskfc.stores.graph import neighbour_graph
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +126,21 @@ def test_only_declared_messages_leave(federation, columns):
 def test_the_same_again(federation):
     one, two = (KCAGC(K, filter_order=0, n_init=3).fit(federation).labels_ for _ in range(2))
     np.testing.assert_array_equal(one.values, two.values)
+
+
+@pytest.mark.parametrize("graph_filter", ["agc", "laplacian"])
+@pytest.mark.parametrize("basis", ["global-norm", "U", "row-normalised"])
+def test_columns_that_are_never_held_as_a_whole(tmp_path, monkeypatch, basis, graph_filter):
+    X = load_digits().data[:N, :40]
+    graph = neighbour_graph(X, 8, "digits")
+    url = str(tmp_path / "a.zarr")
+    write_store(url, "a", X, np.arange(N).astype(str), dtype="float64", chunk_rows=64, graph=graph)
+    projection = party.Projection(K, basis, 3, graph_filter)
+    whole = party.project(ClientStore.open(url), projection)
+    monkeypatch.setattr(party, "_HELD", 0)
+    monkeypatch.setattr(party.streamed_coordinates, "__kwdefaults__", {"block_entries": 7 * N})
+    streamed = party.project(ClientStore.open(url), projection)
+    np.testing.assert_allclose(streamed, whole, atol=1e-7 * np.abs(whole).max())
 
 
 def test_refusals(federation):

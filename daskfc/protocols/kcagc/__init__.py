@@ -33,8 +33,9 @@ Departures  (1) The server is a party of its own, which holds no data: as writte
             (3) X25519, HKDF and AES-CTR in place of a prime group; sums modulo 2**64.
             (4) Starts are k-means++ on the sums, several side by side; Lloyd runs until it rests.
             (5) The virtual node is the mean of its intersection; nodes weigh their sizes.
-            (6) Row norms are global by default ("U" is the basis as written), and one round on all
-                samples refines the result.
+            (6) Row norms are global by default ("U" is the basis as written), local clusters are
+                then of directions, and one round on all samples refines the result.
+            (7) More than five participants mask with their neighbours on a circle, not all pairs.
 """
 
 from daskfc.protocols.kcagc.estimator import KCAGC

@@ -36,6 +36,7 @@ from daskfc.protocols.kcagc.messages import (
     Magnitude,
     Measure,
 )
+from daskfc.protocols.kcagc.streaming import streamed_coordinates
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -63,6 +64,8 @@ _LOCAL_BASES: dict[str, Basis] = {
     "row-normalised": "row-normalised",
 }
 _projected: "WeakKeyDictionary[ClientStore, tuple[Projection, Floats]]" = WeakKeyDictionary()
+_HELD = 1 << 25  # ours: numbers of filtered columns that are held as a whole, 256 MiB
+_GRAM = 8192  # ours: columns of which a participant can hold all inner products
 _COLUMN_ENTRIES = 1 << 23  # ours: numbers in a block of columns that passes the graph, 64 MiB
 
 
@@ -93,13 +96,9 @@ def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
     X = data.rows(0, data.n_samples)
     if not projection.filter_order:
         return X
-    if not data.has_graph:
-        raise InvalidInput(
-            f"kCAGC filters the features of client {data.name!r} over a graph; its store has "
-            "none. Add a graph to the storage file, or set filter_order=0."
-        )
+    _check_graph(data, projection)
     operator = GraphOperator.of(data.graph_blocks, data.n_samples)
-    kind: FilterKind = "laplacian" if projection.graph_filter == "laplacian" else "agc"
+    kind = _kind(projection)
     norm = operator.laplacian_norm() if kind == "laplacian" else None
     step = max(1, _COLUMN_ENTRIES // max(data.n_samples, 1))
     for start in range(0, X.shape[1], step):
@@ -108,6 +107,18 @@ def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
             np.ascontiguousarray(X[:, block]), order=projection.filter_order, kind=kind, norm=norm
         )
     return X
+
+
+def _check_graph(data: ClientStore, projection: Projection) -> None:
+    if projection.filter_order and not data.has_graph:
+        raise InvalidInput(
+            f"kCAGC filters the features of client {data.name!r} over a graph; its store has "
+            "none. Add a graph to the storage file, or set filter_order=0."
+        )
+
+
+def _kind(projection: Projection) -> FilterKind:
+    return "laplacian" if projection.graph_filter == "laplacian" else "agc"
 
 
 def project(data: ClientStore, projection: Projection) -> Floats:
@@ -121,8 +132,13 @@ def project(data: ClientStore, projection: Projection) -> Floats:
     """
     kept = _projected.get(data)
     if kept is None or kept[0] != projection:
-        X = filtered_columns(data, projection)
-        rows = singular_coordinates(X, projection.n_clusters, _LOCAL_BASES[projection.basis])
+        k, basis = projection.n_clusters, _LOCAL_BASES[projection.basis]
+        if data.n_samples * data.n_features > _HELD and data.n_features <= _GRAM:
+            _check_graph(data, projection)
+            order, kind = projection.filter_order, _kind(projection)
+            rows = streamed_coordinates(data, k, basis, order=order, kind=kind)
+        else:
+            rows = singular_coordinates(filtered_columns(data, projection), k, basis)
         rows.flags.writeable = False
         kept = _projected[data] = (projection, rows)
     return kept[1]

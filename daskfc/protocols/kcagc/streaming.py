@@ -1,0 +1,78 @@
+"""The projection of a participant's filtered columns, where these are too large to be held.
+
+With F the filter, a symmetric matrix, and X the columns: the right singular vectors V of F X are
+the eigenvectors of Xᵀ F² X, and F X V = F (X V). Columns pass in narrow blocks, rows in chunks.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.clustering import GraphOperator
+from daskfc.clustering.graph_filter import FilterKind
+from daskfc.linalg import projected_coordinates
+from daskfc.linalg.local_basis import Basis
+from daskfc.stores import ClientStore
+
+__all__ = ["streamed_coordinates"]
+
+Floats = NDArray[np.float64]
+
+
+def streamed_coordinates(
+    data: ClientStore,
+    k: int,
+    basis: Basis,
+    *,
+    order: int,
+    kind: FilterKind = "agc",
+    block_entries: int = 1 << 23,
+) -> Floats:
+    """Return the coordinates of filtered columns without ever holding them all.
+
+    Parameters
+    ----------
+    data : ClientStore
+        Columns and, for an order above 0, their graph.
+    k : int
+        Dimensions.
+    basis : {"U", "scaled", "row-normalised"}
+        See `daskfc.linalg.singular_coordinates`, which gives the same up to rounding.
+    order : int
+        ψ, passes over the graph.
+    kind : {"agc", "laplacian"}
+        See `GraphOperator.filtered`.
+    block_entries : int
+        Numbers in a block of columns; the memory needed is a few blocks, (d, d) and (n, k).
+
+    Returns
+    -------
+    ndarray of shape (n, min(k, n, d)), float64
+        Coordinates of the samples.
+    """
+    n, d = data.n_samples, data.n_features
+    operator = GraphOperator.of(data.graph_blocks, n) if order else None
+    norm = operator.laplacian_norm() if operator and kind == "laplacian" else None
+
+    def smooth(block: Floats, passes: int) -> Floats:
+        if operator is None:
+            return block
+        filtered: Floats = operator.filtered(block, order=passes, kind=kind, norm=norm)
+        return filtered
+
+    gram = np.empty((d, d))
+    width = max(1, block_entries // n)
+    for first in range(0, d, width):
+        block = np.empty((n, min(width, d - first)))
+        for start, rows in data.blocks():
+            block[start : start + len(rows)] = rows[:, first : first + width]
+        twice = smooth(block, 2 * order)
+        part = np.zeros((d, block.shape[1]))
+        for start, rows in data.blocks():
+            part += rows.T @ twice[start : start + len(rows)]
+        gram[:, first : first + width] = part
+    gram = 0.5 * (gram + gram.T)  # F² X is symmetric up to rounding only
+    V = np.linalg.eigh(gram)[1][:, ::-1][:, : min(k, n, d)]
+    projected = np.empty((n, V.shape[1]))
+    for start, rows in data.blocks():
+        projected[start : start + len(rows)] = rows @ V
+    return projected_coordinates(smooth(projected, order), d, basis)

@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_iris
+
+from daskfc.clustering.dictionary_start import first_dictionary, mean_distance, moments_of
+from daskfc.clustering.kernel_dictionary import coefficients, local_update
+from daskfc.clustering.kernels import atom_kernel
+from daskfc.clustering.low_rank_similarity import (
+    default_neighbors,
+    dictionary_root,
+    join_similar,
+    most_similar,
+    similarity_graph,
+    similarity_rows,
+)
+from daskfc.clustering.similarity_spectral import (
+    cluster_graph,
+    cluster_rows,
+    graph_embedding,
+    row_embedding,
+)
+from daskfc.errors import InvalidInput
+from daskfc.metrics import accuracy
+from tests.oracles import fedsc as oracle
+
+
+def groups(n, d, seed, spread=0.3):
+    """Rows B near the first three of d axes, and their groups."""
+    random = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    return np.eye(d)[y] + spread * np.abs(random.normal(size=(n, d))), y
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 3), st.floats(0.2, 50.0))
+def test_rows_multiply_to_the_similarity(seed, d, repeats, width):
+    random = np.random.default_rng(seed)
+    Z = np.tile(random.normal(size=(d, 2)), (repeats, 1))  # repeated atoms: a singular kernel
+    C = random.normal(size=(len(Z), 9))
+    L = dictionary_root(Z, width)
+    assert np.array_equal(L, np.tril(L))
+    B = similarity_rows(C, L)
+    np.testing.assert_allclose(B @ B.T, C.T @ oracle.kernel(Z, Z, width) @ C, atol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 25), st.data())
+def test_the_streamed_graph_is_the_dense_one(seed, n, data):
+    k = data.draw(st.integers(1, n))
+    B = np.random.default_rng(seed).normal(size=(n, 3))  # similarities below 0 too
+    got = similarity_graph(B, k)
+    np.testing.assert_allclose(got.toarray(), oracle.sparsified(B @ B.T, k), atol=1e-12)
+    assert (got != got.T).nnz == 0
+
+
+def test_the_graph_does_not_depend_on_the_blocks(monkeypatch):
+    B = groups(60, 5, seed=1)[0]
+    whole = similarity_graph(B)
+    monkeypatch.setattr("daskfc.clustering.low_rank_similarity._BLOCK", 60 * 7)
+    np.testing.assert_allclose(similarity_graph(B).toarray(), whole.toarray(), atol=1e-12)
+    K = B @ B.T
+    parts = [most_similar(K[start : start + 25], start, 5) for start in (50, 0, 25)]
+    np.testing.assert_allclose(join_similar(parts).toarray(), whole.toarray(), atol=1e-12)
+
+
+def test_ties_go_to_the_smaller_number_and_a_sample_is_its_own_neighbour():
+    K = np.array([[1.0, 2.0, 2.0, 2.0]])
+    assert most_similar(K, 0, 3).indices.tolist() == [[0, 1, 2]]
+    graph = similarity_graph(np.ones((4, 1)), 2)  # all alike: nothing to scale by
+    want = [[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1]]
+    assert graph.toarray().tolist() == want
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (2, 1), (150, 6), (1440, 8), (70_000, 12)])
+def test_the_number_of_neighbours_is_the_papers(n, k):
+    assert default_neighbors(n) == k
+
+
+def test_the_embedding_of_a_graph_is_the_dense_eigenproblems():
+    B = groups(80, 4, seed=2, spread=0.5)[0]
+    graph = similarity_graph(B, 20)
+    got, want = graph_embedding(graph, 3, seed=0), oracle.spectral_rows(graph.toarray(), 3)
+    np.testing.assert_allclose(got @ got.T, want @ want.T, atol=1e-7)  # up to a rotation
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(6, 60), st.integers(3, 6), st.integers(1, 3))
+def test_the_embedding_of_all_entries_is_the_dense_eigenproblems(seed, n, d, k):
+    B = groups(n, d, seed)[0]
+    got, want = row_embedding(B, k), oracle.spectral_rows(B @ B.T, k)
+    np.testing.assert_allclose(got @ got.T, want @ want.T, atol=1e-6)
+
+
+def test_both_ways_find_planted_groups():
+    B, y = groups(90, 6, seed=3)
+    assert accuracy(y, cluster_graph(similarity_graph(B), 3, seed=0, n_init=3).labels) == 1.0
+    assert accuracy(y, cluster_rows(B, 3, seed=0, n_init=3).labels) == 1.0
+
+
+def test_more_components_than_clusters_are_noted():
+    graph = sparse.csr_array(np.kron(np.eye(3), np.ones((2, 2))))
+    found = cluster_graph(graph, 2, seed=0, n_init=3)
+    assert "3 components, more than the 2 clusters" in found.notes[0]
+
+
+def test_a_sample_without_any_similarity_is_no_obstacle():
+    graph = sparse.csr_array(np.diag([1.0, 0.0, 1.0]) + np.eye(3)[::-1] * np.array([1.0, 0.0, 1.0]))
+    assert np.isfinite(graph_embedding(graph, 2, seed=0)).all()
+
+
+def iris_labels(clients, seed, n_atoms=20, all_entries=False):
+    """FedSC in plain arrays: 5 rounds of preconditioned steps, averaged."""
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(X))
+    shards = np.array_split(X[order], clients)
+    width = np.mean([mean_distance(own) for own in shards])
+    Z = first_dictionary(sum(map(moments_of, shards[1:]), moments_of(shards[0])), n_atoms, seed)
+    for _ in range(5):
+        shares = [len(own) / len(X) * local_update(own, Z, width, 1e-3) for own in shards]
+        Z = np.sum(shares, axis=0)
+    L = dictionary_root(Z, width)
+    C = np.hstack([coefficients(own, Z, width, 1e-3) for own in shards])
+    B = similarity_rows(C, L)
+    np.testing.assert_allclose(B @ B.T, C.T @ atom_kernel(Z, width) @ C, atol=1e-9)
+    if all_entries:
+        return y[order], cluster_rows(B, 3, seed=seed).labels
+    return y[order], cluster_graph(similarity_graph(B), 3, seed=seed).labels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clients", [1, 2, 8])
+def test_iris_reaches_the_papers_accuracy(clients):
+    scores = [accuracy(*iris_labels(clients, seed)) for seed in range(5)]
+    assert np.mean(scores) > 0.89, scores
+    assert min(scores) > 0.85, scores
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: most_similar(np.ones((2, 3)), 0, 4), r"'n_neighbors' .* must be an int in \[1, 3"),
+        (lambda: most_similar(np.ones((2, 3)), 2, 1), r"'start' .* must be an int in \[0, 1\]"),
+        (lambda: similarity_graph([[np.inf]]), "B must be finite"),
+        (lambda: join_similar([]), "must hold every row once"),
+        (lambda: join_similar([most_similar(np.ones((1, 2)), 1, 1)]), "must hold every row once"),
+        (lambda: similarity_rows(np.ones((2, 3)), np.ones((3, 3))), "for each of the 2 atoms of C"),
+        (lambda: row_embedding(np.ones((4, 2)), 3), "'n_clusters' parameter of row_embedding"),
+        (lambda: row_embedding([[1.0], [-0.5]], 1), "got 1 of 2 samples for which they do not"),
+        (lambda: cluster_rows(np.ones((4, 2)), 2, seed=-1), "'seed' parameter"),
+        (
+            lambda: cluster_graph(sparse.csr_array(np.ones((2, 2))), 3, seed=0),
+            "'n_clusters' parameter of graph_embedding",
+        ),
+        (
+            lambda: cluster_graph(sparse.csr_array(np.ones((2, 2))), 1, seed=0, n_init=0),
+            "'n_init' parameter",
+        ),
+        (lambda: default_neighbors(0), "'n' parameter"),
+    ],
+)
+def test_bad_input_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=words):
+        call()
