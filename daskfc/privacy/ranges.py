@@ -1,0 +1,68 @@
+"""The ranges in which the parameters of mechanisms, bounds and accountants mean something."""
+
+from daskfc.checks import Constraint, check_params, integer, real
+
+__all__ = ["check"]
+
+_OPEN_UNIT = Constraint(
+    "a number strictly between 0 and 1",
+    lambda value: real(0, 1, above=0).holds(value) and float(value) < 1.0,
+)
+_POSITIVE = real(above=0)
+_NOT_NEGATIVE = real(0)
+
+_RANGES: dict[str, Constraint] = {
+    "delta": _OPEN_UNIT,
+    "failure": _OPEN_UNIT,
+    "epsilon": _POSITIVE,
+    "sigma": _POSITIVE,
+    "sensitivity": _POSITIVE,
+    "noise_multiplier": _POSITIVE,
+    "bound": _POSITIVE,
+    "width": _POSITIVE,
+    "ridge": _POSITIVE,
+    "step": _POSITIVE,
+    "data_norm": _POSITIVE,
+    "dictionary_norm": _NOT_NEGATIVE,
+    "coefficient_norm": _NOT_NEGATIVE,
+    "reach": _NOT_NEGATIVE,
+    "residual": _NOT_NEGATIVE,
+    "data_sigma": _NOT_NEGATIVE,
+    "dictionary_sigma": _NOT_NEGATIVE,
+    "coefficient_sigma": _NOT_NEGATIVE,
+    "count": integer(1),
+    "n_rounds": integer(1),
+    "n_samples": integer(1),
+    "n_features": integer(1),
+    "n_atoms": integer(1),
+    "n_clusters": integer(1),
+    "max_iter": integer(0),
+    "seed": integer(0),
+}
+
+
+def check(owner: str, **params: object) -> None:
+    """Hold parameters against the one table of ranges of this package.
+
+    Parameters
+    ----------
+    owner : str
+        Whose parameters they are, for the message.
+    **params : object
+        Names and values.
+
+    Raises
+    ------
+    InvalidInput
+        For the first one outside its range.
+
+    Examples
+    --------
+    >>> from daskfc.privacy.ranges import check
+    >>> check("the Gaussian mechanism", delta=1.5)
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: the 'delta' parameter of the Gaussian mechanism must be a number \
+strictly between 0 and 1; got 1.5.
+    """
+    check_params(owner, params, _RANGES)
