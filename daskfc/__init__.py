@@ -9,7 +9,6 @@ from daskfc.errors import (
     ClusterError,
     DaskfcError,
     DeadlineError,
-    DecodingError,
     EgressRefused,
     InvalidInput,
     PartyError,
@@ -18,7 +17,7 @@ from daskfc.errors import (
     StoreError,
 )
 from daskfc.federation import Federation, Ledger, Message
-from daskfc.protocols import KCAGC, METHODS, OmniFC
+from daskfc.protocols import KCAGC, METHODS, FedSC, OmniFC
 from daskfc.runs import Run, RunFailed, known_methods, resume, run
 from daskfc.stores import ClientStore, Storage, load_storage, write_store
 
@@ -33,9 +32,9 @@ __all__ = [
     "ClusterError",
     "DaskfcError",
     "DeadlineError",
-    "DecodingError",
     "EgressRefused",
     "FedMAvg",
+    "FedSC",
     "Federation",
     "InvalidInput",
     "Ledger",

@@ -255,8 +255,8 @@ def run(
     >>> fc.run({"method": "OmniFD"}, storage="storage/digits.yaml")
     Traceback (most recent call last):
     ...
-    daskfc.errors.InvalidInput: no method is called 'OmniFD'; there are OmniFC, kCAGC, k-FED, \
-MUFC, FFCM, FedMAvg, AGC, GCC, central. Correct the name.
+    daskfc.errors.InvalidInput: no method is called 'OmniFD'; there are OmniFC, FedSC, kCAGC, \
+k-FED, MUFC, FFCM, FedMAvg, AGC, GCC, central. Correct the name.
     """
     prepared = prepare(
         pipeline,

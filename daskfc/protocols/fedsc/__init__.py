@@ -1,0 +1,38 @@
+"""FedSC: federated spectral clustering by reconstruction of the similarity.
+
+Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity Reconstruction",
+            NeurIPS 2023; the maths is in `daskfc.clustering.kernel_dictionary`.
+
+Notation    paper   here            shape, range
+            P       clients         int >= 1
+            X_p     data            (N_p, m) samples of client p, in rows
+            Z       dictionary      (d, m) atoms
+            C_p     coefficients    (d, N_p), stays at the client
+            S, Q    rounds, local_steps   int >= 1
+            r, λ    kernel_width, ridge   float > 0
+            ω_p     weighting       N_p / n, or 1 / P
+
+Messages    who → whom           class             what it reveals
+            client → server      SampleDigests     pseudonyms of the samples
+            client → server      ClientSummary     size, mean distance, rank of the kernel
+            server → client      Plan              width, number of atoms, largest magnitude
+            client → client      PublicKeys        nothing
+            client → server      MaskedPart        sums of features and squares; the mean of Z
+            server → client      Dictionary        the mean of Z
+            server → client      FinalDictionary   the last Z and the root of its kernel
+            client → server      SimilarityRows    similarities, and through Z the samples
+            server → client      ClientLabels      the clusters of its samples
+            server → caller      Progress, Plan    change of Z; what was chosen
+            client → caller      LabelledSamples   labels with sample ids
+
+Departures  (1) The step on Z is the closed form of the published code's preconditioned step; the
+                paper's gradient steps are an option. (2) Z starts from moments of the features.
+            (3) C belongs to the last Z. (4) The mean weighs samples and is a masked sum. (5) Rows
+                B_p = C_pᵀ R with K(Z, Z) = R Rᵀ leave the client in place of C_p: the same inner
+                products, in fewer operations. (6) Atoms are kept within 16 times the largest
+                magnitude of all samples.
+"""
+
+from daskfc.protocols.fedsc.estimator import FedSC
+
+__all__ = ["FedSC"]
