@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.aggregation.messages import MaskedPart, PublicKeys
-from daskfc.aggregation.total import Aggregation, Total, as_matrix
+from daskfc.aggregation.total import Aggregation, Part, Total, as_matrix, noise_of_part
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_pair_masks
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
@@ -206,13 +206,12 @@ def agree(public: Mapping[str, PublicKeys], secret: SecretKey, party: str) -> Pa
     return PairKeys(party, keys)
 
 
-def masked_part(
-    part: NDArray[np.float64], keys: PairKeys, ring: FixedPoint, tag: str
-) -> MaskedPart:
+def masked_part(part: Part, keys: PairKeys, ring: FixedPoint, tag: str) -> MaskedPart:
     """Send an array behind the masks of a tag."""
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
     keys.mask(encoded, tag)
-    return MaskedPart(tag, np.empty((0, 32), dtype=np.uint8), encoded)
+    none = np.empty((0, 32), dtype=np.uint8)
+    return MaskedPart(tag, none, encoded, noise_of_part(part))
 
 
 def add_up(

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from daskfc.coding import SHARE_BYTES
-from daskfc.federation import Message, array, text
+from daskfc.federation import Message, array, noise_multiplier, text
 
 __all__ = ["KeyShares", "MaskedPart", "PlainPart", "PublicKeys", "RevealedShares"]
 
@@ -19,6 +19,7 @@ class PlainPart(Message):
     route: ClassVar = "client → server"
     reveals: ClassVar = "the client's own array"
     values: np.ndarray = array("row", "column", dtype="float64")
+    noise_multiplier: float = noise_multiplier()
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class MaskedPart(Message):
     tag: str = text(64)
     public: np.ndarray = array("key", 32, dtype="uint8")
     values: np.ndarray = array("row", "column", dtype="uint64")
+    noise_multiplier: float = noise_multiplier()
 
 
 @dataclass(frozen=True)

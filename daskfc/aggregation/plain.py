@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 
-from numpy.typing import NDArray
-
 from daskfc.aggregation.messages import PlainPart
-from daskfc.aggregation.total import Aggregation, Total, as_matrix
+from daskfc.aggregation.total import Aggregation, Part, Total, as_matrix, noise_of_part
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient
 
@@ -40,9 +38,9 @@ class PlainSum(Aggregation):
         return self._federation.on_server(plain_total, sent)
 
 
-def plain_part(part: NDArray) -> PlainPart:  # type: ignore[type-arg]
+def plain_part(part: Part) -> PlainPart:
     """Send an array."""
-    return PlainPart(as_matrix(part))
+    return PlainPart(as_matrix(part), noise_of_part(part))
 
 
 def plain_total(parts: Mapping[str, PlainPart]) -> Total:

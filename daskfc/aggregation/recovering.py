@@ -44,6 +44,8 @@ class RecoveringSum(Aggregation):
     ----------
     federation : Federation
         In a run.
+    clients : sequence of str, optional
+        Who takes part; by default all clients.
     threshold : int, optional
         Clients that must remain to the end of a sum, above `n_colluding` and at least 2; two thirds
         of all, rounded up, by default.
@@ -86,13 +88,15 @@ class RecoveringSum(Aggregation):
         self,
         federation: Federation,
         *,
+        clients: tuple[str, ...] | None = None,
         threshold: int | None = None,
         n_colluding: int = 0,
         patience_s: float = 10.0,
         sums_per_batch: int = 8,
         allow_few: bool = False,
     ) -> None:
-        n = len(federation.clients)
+        self.clients = federation.clients if clients is None else tuple(clients)
+        n = len(self.clients)
         check_maskers(n, n_colluding, allow_few)
         self.threshold = max(2, math.ceil(2 * n / 3)) if threshold is None else threshold
         low = max(2, n_colluding + 1)
@@ -120,7 +124,7 @@ class RecoveringSum(Aggregation):
             self._batch = self._exchange_keys(tuple(parts))
         batch, federation = self._batch, self._federation
         tag = batch.tags.pop(0)
-        ring = FixedPoint.for_bound(max_abs, n_terms=len(federation.clients))
+        ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
         members = tuple(name for name in batch.members if name in parts)
         sent = self._at_server(
             federation.ask(masked_once, parts, batch.vaults, ring, tag, clients=members)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from daskfc.aggregation.masked import OnceOnly
 from daskfc.aggregation.messages import KeyShares, MaskedPart, PublicKeys, RevealedShares
-from daskfc.aggregation.total import as_matrix
+from daskfc.aggregation.total import Part, as_matrix, noise_of_part
 from daskfc.coding import (
     SHARE_BYTES,
     FixedPoint,
@@ -208,12 +208,13 @@ def open_vault(
 
 
 def masked_once(
-    part: NDArray[np.float64], vault: Vault, ring: FixedPoint, tag: str, secret: SecretKey
+    part: Part, vault: Vault, ring: FixedPoint, tag: str, secret: SecretKey
 ) -> MaskedPart:
     """Send an array behind its own mask and the pair masks of a tag."""
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
     public = vault.mask(encoded, tag, secret)
-    return MaskedPart(tag, np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy(), encoded)
+    key = np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy()
+    return MaskedPart(tag, key, encoded, noise_of_part(part))
 
 
 def reveal(vault: Vault, tag: str, present: tuple[str, ...]) -> RevealedShares:

@@ -83,7 +83,9 @@ class Checkpoints:
     def latest(self) -> tuple[int, dict[str, np.ndarray]] | None:
         """Return the newest round and its state, or None."""
         rounds = self.rounds()
-        if not rounds:
-            return None
-        with np.load(self.folder / f"round-{rounds[-1]:08d}.npz", allow_pickle=False) as archive:
-            return rounds[-1], {name: archive[name] for name in archive.files}
+        return (rounds[-1], self.load(rounds[-1])) if rounds else None
+
+    def load(self, round: int) -> dict[str, np.ndarray]:
+        """Return the state after a round that is on disk."""
+        with np.load(self.folder / f"round-{round:08d}.npz", allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}

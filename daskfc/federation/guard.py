@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from daskfc.deploy.spawn import without_main
 from daskfc.errors import DaskfcError, EgressRefused
 from daskfc.federation.ledger import LedgerRow
-from daskfc.federation.messages import CALLER, Message, payload_bytes
+from daskfc.federation.messages import CALLER, Message, noise_of, payload_bytes
 from daskfc.federation.party import (
     Outgoing,
     Party,
@@ -233,6 +233,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
                     wire_bytes=payload,
                     time=time.time(),
                     task=str(key),
+                    noise_multiplier=noise_of(message),
                 )
             )
         ledger = self.party.ledger  # of the run that the messages belong to

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from daskfc.errors import InvalidInput
+from daskfc.privacy import Accountant, GaussianEvent
 
 __all__ = ["Ledger", "LedgerFile", "LedgerRow"]
 
@@ -37,6 +38,8 @@ class LedgerRow:
         Seconds since 1970, when its sending began.
     task : str
         The task's key; a message that is fetched twice has two rows with one key.
+    noise_multiplier : float or None
+        For a release with Gaussian noise, its standard deviation over the sensitivity.
     """
 
     run: str
@@ -52,6 +55,7 @@ class LedgerRow:
     wire_bytes: int
     time: float
     task: str
+    noise_multiplier: float | None = None
 
 
 class LedgerFile:
@@ -149,7 +153,8 @@ class Ledger:
         """Return one line per message."""
         names = [field.name for field in dataclasses.fields(LedgerRow)]
         # asdict would copy every dict; the rows are frozen, so that their own attributes do.
-        return pd.DataFrame([vars(row) for row in self.rows], columns=names)
+        frame = pd.DataFrame([vars(row) for row in self.rows], columns=names)
+        return frame.astype({"noise_multiplier": "float64"})  # NaN: no noise
 
     def summary(self) -> pd.DataFrame:
         """Return one line per message class and protection, in the order of first use.
@@ -173,6 +178,22 @@ class Ledger:
             wire_bytes=("wire_bytes", "sum"),
         )
         return table[columns]
+
+    def releases(self) -> dict[str, Accountant]:
+        """Return, by sender, the accountant of all releases with Gaussian noise.
+
+        Returns
+        -------
+        dict of str to Accountant
+            Of the senders that have any. A message that is sent again is no new release: a party's
+            noise comes from its secret of the run, and a repeated step draws the same.
+        """
+        events: dict[str, dict[str, GaussianEvent]] = {}
+        for row in self.rows:
+            if row.noise_multiplier is not None:
+                event = GaussianEvent(row.noise_multiplier)
+                events.setdefault(row.sender, {})[row.task] = event
+        return {name: Accountant(tuple(by_task.values())) for name, by_task in events.items()}
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write one line per message to a file.

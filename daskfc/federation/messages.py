@@ -6,6 +6,7 @@ declaration before anything is sent, and the class is the one place to read what
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -22,6 +23,8 @@ __all__ = [
     "array",
     "check_message",
     "integer",
+    "noise_multiplier",
+    "noise_of",
     "payload_bytes",
     "real",
     "routes_of",
@@ -43,7 +46,7 @@ _KEY = "daskfc"
 
 @dataclasses.dataclass(frozen=True)
 class _Declared:
-    """What one field of a message may hold: ``kind`` is "array", "integer", "real" or "text"."""
+    """What one field holds: ``kind`` is "array", "integer", "real", "text" or "noise"."""
 
     kind: str
     axes: tuple[str | int, ...] = ()
@@ -158,6 +161,25 @@ def text(longest: int = 256) -> Any:
     return dataclasses.field(metadata={_KEY: _Declared("text", longest=longest)})
 
 
+def noise_multiplier() -> Any:
+    """Declare the last field, with the multiplier of the Gaussian noise that a release bears.
+
+    The noise's standard deviation over the L2 sensitivity of what is released to one row of the
+    sender's data; infinite, the default, for what is no release of its own. The ledger keeps it;
+    it is no content, and not counted as payload.
+    """
+    return dataclasses.field(default=math.inf, metadata={_KEY: _Declared("noise")})
+
+
+def noise_of(message: Message) -> float | None:
+    """Return a message's noise multiplier, or None when it has none."""
+    for field in dataclasses.fields(type(message)):  # type: ignore[arg-type]
+        if field.metadata[_KEY].kind == "noise":
+            value: float = getattr(message, field.name)
+            return value if math.isfinite(value) else None
+    return None
+
+
 def routes_of(message_type: type[Message]) -> tuple[str, ...]:
     """Return all routes that a message class declares."""
     route = message_type.route
@@ -198,6 +220,8 @@ def _fits_scalar(value: object, declared: _Declared) -> bool:
         return type(value) is int and -(2**63) <= value < 2**64
     if declared.kind == "real":
         return type(value) is float
+    if declared.kind == "noise":
+        return type(value) is float and value > 0
     return type(value) is str and len(value) <= declared.longest
 
 
@@ -263,6 +287,8 @@ def payload_bytes(message: Message) -> int:
     """Return the bytes of a message's content: arrays, 8 for a number, UTF-8 for text."""
     total = 0
     for field in dataclasses.fields(type(message)):  # type: ignore[arg-type]
+        if field.metadata[_KEY].kind == "noise":
+            continue
         value = getattr(message, field.name)
         if isinstance(value, np.ndarray):
             total += value.nbytes

@@ -1,35 +1,21 @@
 """FedSC on real worker processes: against the same arithmetic in one process, and its ledger."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 
-from daskfc import seeds
-from daskfc.clustering.dictionary_start import (
-    count_atoms,
-    first_dictionary,
-    mean_distance,
-    moments_of,
-)
-from daskfc.clustering.kernel_dictionary import coefficients, local_update
-from daskfc.clustering.low_rank_similarity import dictionary_root, similarity_graph, similarity_rows
-from daskfc.clustering.similarity_spectral import cluster_graph
+from daskfc.clustering.kernel_dictionary import coefficients
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
-from daskfc.federation.samples import canonical_positions, sample_digests
 from daskfc.metrics import accuracy
 from daskfc.protocols import FedSC
-from daskfc.stores import ClientStore, write_store
+from daskfc.stores import write_store
 from daskfc.testing.federation import stores_of
+from tests.protocols.one_place import ROWS, TRUTH, K, in_one_place
 
 pytestmark = pytest.mark.slow
-
-K = 3
-IRIS = load_iris()
-ORDER = np.random.default_rng(0).permutation(150)
-CUTS = np.split(ORDER, [30, 70, 105])  # clients of different sizes
-ROWS = {f"client-{i + 1}": IRIS.data[own] for i, own in enumerate(CUTS)}
-TRUTH = np.concatenate([IRIS.target[own] for own in CUTS])
 
 
 @pytest.fixture(scope="module")
@@ -43,29 +29,6 @@ def federation(urls):
         yield running
 
 
-def in_one_place(urls, *, rounds=5, kind="preconditioned", steps=1, uniform=False, active=None):
-    """Compute the same without messages."""
-    width = np.mean([mean_distance(X) for X in ROWS.values()])
-    atoms = max(count_atoms(X, mean_distance(X)) for X in ROWS.values())
-    moments = sum((moments_of(X) for X in list(ROWS.values())[1:]), moments_of(ROWS["client-1"]))
-    seed = seeds.integer_seed(0, "FedSC")
-    Z = first_dictionary(moments, atoms, seed)
-    for number in range(rounds):
-        who = list(ROWS) if active is None else active[number]
-        weights = [1.0 if uniform else len(ROWS[name]) for name in who]
-        own = [local_update(ROWS[name], Z, width, 1e-3, steps=steps, kind=kind) for name in who]
-        Z = np.average(own, axis=0, weights=weights)
-    root = dictionary_root(Z, width)
-    positions = canonical_positions(
-        {name: sample_digests(ClientStore.open(url)) for name, url in urls.items()}
-    )
-    B = np.empty((150, atoms))
-    for name, X in ROWS.items():
-        B[positions[name]] = similarity_rows(coefficients(X, Z, width, 1e-3), root)
-    labels = cluster_graph(similarity_graph(B), K, seed=seed, n_init=50).labels
-    return np.concatenate([labels[positions[name]] for name in ROWS])
-
-
 @pytest.mark.parametrize(
     ("params", "same"),
     [
@@ -74,6 +37,8 @@ def in_one_place(urls, *, rounds=5, kind="preconditioned", steps=1, uniform=Fals
         ({"weighting": "uniform", "rounds": 2}, {"uniform": True, "rounds": 2}),
         ({"step": "gradient", "rounds": 4, "local_steps": 5},
          {"kind": "gradient", "rounds": 4, "steps": 5}),
+        ({"start": "normal", "stale_pair": True}, {"start": "normal", "stale": True}),
+        ({"sparsify": False}, {"sparsify": False}),
     ],
 )  # fmt: skip
 def test_equals_the_arithmetic_in_one_place(federation, urls, params, same):
@@ -153,3 +118,64 @@ def test_refusals(federation, tmp_path):
     with Federation.local(stores_of(tmp_path, equal)) as other:
         with pytest.raises(PartyError, match="mean distance of the samples is 0"):
             FedSC(2).fit(other)
+
+
+def test_an_interrupted_fit_goes_on_at_the_round_it_had_reached(federation, monkeypatch, tmp_path):
+    whole = FedSC(K, stale_pair=True).fit(federation)
+    monkeypatch.setattr(federation, "workspace", str(tmp_path))
+
+    def interrupt(stage, done, total):
+        if (stage, done) == ("averaging", 3):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(federation, "on_progress", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        FedSC(K, stale_pair=True).fit(federation)
+    monkeypatch.setattr(federation, "on_progress", None)
+    resumed = FedSC(K, stale_pair=True).fit(federation)
+    rounds = {row.round for row in resumed.ledger_ if row.message == "Dictionary"}
+    assert len(rounds - {0}) == 2  # the fourth and the fifth
+    assert resumed.n_rounds_ == 5
+    np.testing.assert_array_equal(resumed.labels_, whole.labels_)
+    other = FedSC(K, rounds=2).fit(federation)  # another fit begins at its own beginning
+    assert len([row for row in other.ledger_ if row.message == "MaskedPart"]) == 3 * len(ROWS)
+
+
+def test_what_ended_the_rounds_ends_them_again(federation, monkeypatch, tmp_path):
+    monkeypatch.setattr(federation, "workspace", str(tmp_path))
+    first, again = (FedSC(K, rounds=50, tolerance=0.02).fit(federation) for _ in range(2))
+    assert again.n_rounds_ == first.n_rounds_ < 50
+    assert again.change_ == first.change_
+    np.testing.assert_array_equal(again.labels_, first.labels_)
+
+
+def test_a_client_that_sleeps_through_a_round_is_left_out_of_it(federation, urls, monkeypatch):
+    pid = federation.processes.pid("client-2")
+
+    def sleep_and_wake(stage, done, total):
+        if (stage, done) == ("averaging", 1):
+            os.kill(pid, signal.SIGSTOP)
+        elif (stage, done) == ("averaging", 2):
+            os.kill(pid, signal.SIGCONT)
+
+    monkeypatch.setattr(federation, "on_progress", sleep_and_wake)
+    try:
+        model = FedSC(K, averaging="recovering", rounds=3, patience_s=2.0).fit(federation)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    others = [name for name in ROWS if name != "client-2"]
+    found = in_one_place(urls, rounds=3, active=[list(ROWS), others, list(ROWS)])
+    np.testing.assert_array_equal(model.labels_.values, found)
+
+
+def test_the_view_of_the_server_holds_the_factors(urls):
+    with Federation.local(urls, allow_raw=True) as running:
+        model = FedSC(K, n_atoms=9).fit(running)
+        view = model.server_view(running)
+        assert view.dictionary.shape == (9, 4)
+        X = np.concatenate(list(ROWS.values()))
+        expected = coefficients(X, view.dictionary, model.kernel_width_, 1e-3)
+        np.testing.assert_allclose(view.coefficients, expected, rtol=1e-6, atol=1e-6)
+        FedSC(K, rounds=1).fit(running)
+        with pytest.raises(InvalidInput, match="in the run of fit"):
+            model.server_view(running)

@@ -3,22 +3,25 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
-from daskfc.aggregation import MaskedSum, PlainSum
+from daskfc.aggregation import Aggregation
 from daskfc.aggregation.masked import check_maskers
-from daskfc.aggregation.total import Aggregation
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer, labels_array
 from daskfc.federation.samples import canonical_positions, labelled_samples, sample_digests
+from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.protocols.fedsc import party, server
-from daskfc.protocols.fedsc.messages import Plan, Progress
+from daskfc.protocols.fedsc.averaging import Averaging, Planned, Settings, secure_sums
+from daskfc.protocols.fedsc.diagnosis import reconstruction_of
+from daskfc.protocols.fedsc.messages import Plan, Reconstruction, Resumed, ServerView
+from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise, noise_of
 
 __all__ = ["FedSC"]
 
@@ -28,7 +31,10 @@ class _Fitted:
     """What `predict` needs of `fit`, as handles of what stays at the parties."""
 
     final: Sent
+    dictionary: Local
     plan: Sent
+    chosen: Local
+    noise: Noise | None
     rows: PerClient[Sent]
     positions: Local
     labels: Local
@@ -60,20 +66,45 @@ class FedSC(FederatedClusterer):
     neighbors : int, optional
         Neighbours in the graph of similarities, the sample itself among them;
         ``max(ceil(log n), 1)`` by default.
+    sparsify : bool
+        Cluster the graph of the most similar samples (Eq. 25), or all similarities by an exact
+        embedding of rank d in O(n d²).
     weighting : {"samples", "uniform"}
         What a client's dictionary weighs in the mean: its samples, or the same for all.
-    averaging : {"masked", "plain"}
-        Whether the server sees only the mean, or every client's dictionary.
+    averaging : {"masked", "recovering", "plain"}
+        Whether the server sees only the mean, only the mean whoever leaves during a round, or every
+        client's dictionary.
+    start : {"moments", "normal"}
+        The first dictionary: with mean and spread of every feature, by two secure sums, or the
+        published one, which knows nothing of the data.
+    stale_pair : bool
+        Keep the coefficients of the dictionary before the last one, as the published runs do.
+    noise : mapping, optional
+        Section 3's variants. ``{"on": "data", "clip": τ, "delta": δ}`` with either ``epsilon``,
+        from which σ follows, or ``sigma``, from which ε follows: every row is shortened to norm τ
+        and perturbed before anything else; ``sigma`` alone perturbs without a guarantee.
+        ``{"on": "factors", "clip": τ, "delta": δ}`` with either ``epsilon`` or both of
+        ``sigma_dictionary`` and ``sigma_coefficients``: a client's change of Z is shortened to
+        norm τ and perturbed in every round, C in the end; needs `kernel_width`, `n_atoms` and
+        ``start="normal"``, so that nothing else is told of the data.
+        ``relative_dictionary`` and ``relative_coefficients``: shares of the factors' own spread, as
+        in the paper's Table 5, without a guarantee. ``formula="published"``: σ by Proposition 3.7
+        or Theorem 3.9.
+    diagnostics : bool
+        Have every client measure how far its own similarities are from the true ones, and tell the
+        caller, with the bound of Theorem 3.1 or 3.8.
     tolerance : float
         Rounds end when the dictionary changes by less, relative to its norm.
     n_init : int
         Starts of k-means on the embedding.
     n_colluding : int
-        Clients that may pool what they know with the server, for masked averaging.
+        Clients that may pool what they know with the server, for secure sums.
     allow_few : bool
-        Allow masked averaging with fewer than two honest clients.
+        Allow secure sums with fewer than two honest clients.
+    patience_s : float
+        Seconds that ``averaging="recovering"`` waits for stragglers once two thirds have answered.
     random_state : int
-        Seed of the algorithm.
+        Seed of the algorithm. Masks and noise come from the operating system and have no seed.
 
     Attributes
     ----------
@@ -85,14 +116,21 @@ class FedSC(FederatedClusterer):
         Rounds until the end.
     change_ : float
         Relative change of the dictionary in the last round.
+    privacy_ : dict
+        With noise: its σ and clipping bound, ``delta``, and ``epsilon``, what all releases of a
+        client cost together, those of earlier starts of the fit among them; infinite without a
+        guarantee. Rows of one client that differ in one sample are neighbours.
+    reconstruction_ : dict
+        With `diagnostics`, for each client ``error`` (largest), ``rms`` and ``bound``.
 
     Notes
     -----
     Privacy: clients and server are semi-honest. The server learns moments of all samples and the
-    mean dictionaries, sizes and mean distances of the clients; with masked averaging no client's
+    mean dictionaries, sizes and mean distances of the clients; with secure averaging no client's
     own dictionary. In the end it gets rows of every client whose inner products are the
     similarities, from which it can reconstruct samples as far as the atoms span them: this is the
-    paper's protocol, and no protection against the server.
+    paper's protocol, and no protection against the server. With noise, the releases of a client
+    are (ε, δ)-differentially private as `privacy_` says.
 
     References
     ----------
@@ -116,14 +154,21 @@ class FedSC(FederatedClusterer):
         "ridge": real(above=0),
         "participation": real(above=0, high=1),
         "neighbors": optional(integer(low=1)),
+        "sparsify": boolean(),
         "weighting": one_of("samples", "uniform"),
-        "averaging": one_of("masked", "plain"),
+        "averaging": one_of("masked", "recovering", "plain"),
+        "start": one_of("moments", "normal"),
+        "stale_pair": boolean(),
+        "noise": Constraint("a mapping, or None", lambda value: True),  # noise_of decides
+        "diagnostics": boolean(),
         "tolerance": real(low=0),
         "n_init": integer(low=1),
         "n_colluding": integer(low=0),
         "allow_few": boolean(),
+        "patience_s": real(above=0),
         "random_state": integer(low=0),
     }
+    resumable = True
 
     def __init__(
         self,
@@ -137,12 +182,18 @@ class FedSC(FederatedClusterer):
         ridge: float = 1e-3,
         participation: float = 1.0,
         neighbors: int | None = None,
+        sparsify: bool = True,
         weighting: str = "samples",
         averaging: str = "masked",
+        start: str = "moments",
+        stale_pair: bool = False,
+        noise: Mapping[str, Any] | None = None,
+        diagnostics: bool = False,
         tolerance: float = 0.0,
         n_init: int = 50,
         n_colluding: int = 0,
         allow_few: bool = False,
+        patience_s: float = 10.0,
         random_state: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -154,52 +205,193 @@ class FedSC(FederatedClusterer):
         self.ridge = ridge
         self.participation = participation
         self.neighbors = neighbors
+        self.sparsify = sparsify
         self.weighting = weighting
         self.averaging = averaging
+        self.start = start
+        self.stale_pair = stale_pair
+        self.noise = noise
+        self.diagnostics = diagnostics
         self.tolerance = tolerance
         self.n_init = n_init
         self.n_colluding = n_colluding
         self.allow_few = allow_few
+        self.patience_s = patience_s
         self.random_state = random_state
 
     def check(self, n_clients: int | None = None) -> None:
         """Hold the parameters against their constraints and the number of clients."""
         super().check(n_clients)
-        if n_clients is not None and self.averaging == "masked":
-            check_maskers(self._n_active(n_clients), self.n_colluding, self.allow_few)
+        noise = noise_of(self.noise, rounds=self.rounds, ridge=self.ridge)
+        if isinstance(noise, FactorNoise) and (
+            self.kernel_width is None or self.n_atoms is None or self.start != "normal"
+        ):
+            raise PrivacyError(
+                "noise on the factors protects only what they tell: mean distances, ranks and "
+                "moments of the data must not leave a client beside them. Give 'kernel_width' and "
+                "'n_atoms', and start='normal'."
+            )
+        if noise is not None and noise.claims and self.diagnostics:
+            raise PrivacyError(
+                "'diagnostics' tells errors measured on private data, which no noise protects. "
+                "Leave it out, or leave 'clip' and 'delta' of the noise out."
+            )
+        if n_clients is not None and self.averaging != "plain":
+            active = self._settings().n_active(n_clients)
+            check_maskers(active, self.n_colluding, self.allow_few)
 
-    def _n_active(self, n_clients: int) -> int:
-        return max(1, math.ceil(self.participation * n_clients - 1e-9))
+    def _settings(self) -> Settings:
+        return Settings(
+            self.rounds,
+            self.local_steps,
+            self.step,
+            self.ridge,
+            self.participation,
+            self.weighting,
+            self.averaging,
+            self.tolerance,
+            self.n_colluding,
+            self.allow_few,
+            self.patience_s,
+            self.random_state,
+        )
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
+        seed, settings = seeds.integer_seed(self.random_state, "FedSC"), self._settings()
         with self._stage(federation, "planning"):
-            digests = federation.ask(sample_digests)
-            positions = federation.on_server(canonical_positions, digests)
-            sizes = federation.ask(party.summarise, self.kernel_width, self.n_atoms)
-            chosen = federation.on_server(server.plan_of, sizes, self.kernel_width, self.n_atoms)
-            plan = federation.publish(server.tell_plan, chosen)
-            assert isinstance(plan, Plan), type(plan)
-            told = federation.tell(server.tell_plan, chosen)
-            sums = self._sums(federation, federation.clients)
-            moments = federation.on_clients(party.moments)
-            bound = plan.largest_client * max(plan.magnitude, plan.magnitude**2)
-            total = sums.sum(moments, max_abs=bound)
-            seed = seeds.integer_seed(self.random_state, "FedSC")
-            dictionary = federation.on_server(server.start, total, sizes, chosen, seed)
-            federation.wait([positions, dictionary])
-        self.kernel_width_, self.n_atoms_ = plan.width, plan.n_atoms
+            positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
+            journal = federation.on_server(server.journal_of, self._key(), positions)
+            done = federation.publish(server.resumed, journal)
+            assert isinstance(done, Resumed), type(done)
+            noise, done = self._noise(done)
+            if isinstance(noise, DataNoise) and noise.claims:
+                journal = federation.on_server(server.expect, journal, noise.multiplier)
+                federation.wait(journal)
+            sums = secure_sums(federation, federation.clients, settings)
+            planned = self._planned(federation, journal, noise)
+            start = self._start(federation, sums, planned, seed)
+            federation.wait([positions, start])
+        self.kernel_width_, self.n_atoms_ = planned.plan.width, planned.plan.n_atoms
         with self._stage(federation, "averaging"):
-            dictionary = self._rounds(federation, sums, dictionary, plan, told, sizes)
+            rounds = Averaging(federation, settings, planned, sums, self._note)
+            dictionary, before = rounds.run(start, done)
         with self._stage(federation, "clustering"):
-            final = federation.tell(server.tell_final, dictionary, chosen)
-            rows = federation.ask(party.rows_of, final, told, self.ridge)
+            final = federation.tell(server.tell_final, dictionary, planned.chosen)
+            older = federation.tell(server.tell_dictionary, before) if self.stale_pair else None
+            if isinstance(noise, FactorNoise):
+                multiplier = noise.coefficient_multiplier
+                federation.wait(federation.on_server(server.expect, journal, multiplier))
+            own = federation.on_clients(
+                party.rows_of,
+                planned.samples,
+                final,
+                older,
+                planned.told,
+                ridge=self.ridge,
+                noise=noise,
+            )
+            rows = federation.ask(party.tell_rows, own)
             labels = federation.on_server(
-                server.cluster, rows, positions, self.n_clusters, self.neighbors, self.n_init, seed
+                server.cluster,
+                rows,
+                positions,
+                self.n_clusters,
+                self.neighbors,
+                self.n_init,
+                seed,
+                self.sparsify,
             )
             federation.wait(labels)
-        self._fitted = _Fitted(final, told, rows, positions, labels)
-        own = federation.tell(server.tell_labels, labels, positions)
-        return federation.publish(labelled_samples, own, party="clients", wait=False)
+        if self.diagnostics:
+            self._diagnose(federation, planned, own, final, older)
+        self._fitted = _Fitted(
+            final, dictionary, planned.told, planned.chosen, noise, rows, positions, labels
+        )
+        if noise is not None:
+            self.privacy_ = self._spent(federation, noise, done)
+        told = federation.tell(server.tell_labels, labels, positions)
+        return federation.publish(labelled_samples, told, party="clients", wait=False)
+
+    def _key(self) -> str:
+        """Return the parameters, to tell this fit from others in the same workspace."""
+        return repr(sorted(self.get_params(deep=False).items()))
+
+    def _note(self, number: int, change: float) -> None:
+        self.n_rounds_, self.change_ = number, change
+
+    def _noise(self, done: Resumed) -> tuple[Noise | None, Resumed]:
+        """Return the noise of what is still to be released, and where the rounds begin."""
+        before = Accountant(tuple(GaussianEvent(z) for z in done.multipliers.tolist()))
+        noise = noise_of(
+            self.noise,
+            rounds=self.rounds - done.round,
+            ridge=self.ridge,
+            spent=before if before.events else None,
+        )
+        if isinstance(noise, DataNoise):  # other noise, hence other samples: from the beginning
+            done = Resumed(0, math.inf, done.multipliers)
+        return noise, done
+
+    def _planned(self, federation: Federation, journal: Local, noise: Noise | None) -> Planned:
+        samples = federation.on_clients(party.samples_of, noise)
+        sizes = federation.ask(party.summarise, samples, self.kernel_width, self.n_atoms, noise)
+        chosen = federation.on_server(server.plan_of, sizes, self.kernel_width, self.n_atoms)
+        plan = federation.publish(server.tell_plan, chosen)
+        assert isinstance(plan, Plan), type(plan)
+        told = federation.tell(server.tell_plan, chosen)
+        return Planned(samples, sizes, chosen, plan, told, journal, noise)
+
+    def _start(
+        self, federation: Federation, sums: Aggregation, planned: Planned, seed: int
+    ) -> Local:
+        if self.start == "normal":
+            n_clients = len(federation.clients)
+            return federation.on_server(server.normal_start, planned.chosen, n_clients, seed)
+        plan = planned.plan
+        moments = federation.on_clients(party.moments, planned.samples)
+        bound = plan.largest_client * max(plan.magnitude, plan.magnitude**2)
+        total = sums.sum(moments, max_abs=bound)
+        return federation.on_server(server.start, total, planned.sizes, planned.chosen, seed)
+
+    def _diagnose(
+        self,
+        federation: Federation,
+        planned: Planned,
+        rows: PerClient[Local],
+        final: Sent,
+        older: Sent | None,
+    ) -> None:
+        told = federation.publish(
+            reconstruction_of,
+            planned.samples,
+            rows,
+            final,
+            older,
+            planned.told,
+            ridge=self.ridge,
+            noise=planned.noise,
+            party="clients",
+        )
+        self.reconstruction_ = {}
+        for name, message in told.items():
+            assert isinstance(message, Reconstruction), type(message)
+            self.reconstruction_[name] = {
+                "error": message.error,
+                "rms": message.rms,
+                "bound": message.bound,
+            }
+
+    def _spent(self, federation: Federation, noise: Noise, done: Resumed) -> dict[str, Any]:
+        """Return what the noise was, and what a client's releases cost at most."""
+        if not noise.claims:
+            return {**noise.told(), "epsilon": math.inf, "delta": None}
+        assert noise.delta is not None
+        before = tuple(GaussianEvent(z) for z in done.multipliers.tolist())
+        spent = [
+            Accountant((*before, *own.events)).epsilon(noise.delta)
+            for own in federation.ledger.releases().values()
+        ]
+        return {**noise.told(), "epsilon": max(spent), "delta": noise.delta}
 
     def predict(self, federation: Federation, stores: Mapping[str, str]) -> xr.DataArray:
         """Label new samples of any clients by the clustered samples that are most similar.
@@ -238,9 +430,18 @@ class FedSC(FederatedClusterer):
         if federation.run_id != self.run_id_:
             self.fit(federation)
         fitted, new, clients = self._fitted, PerClient(stores), list(stores)
-        rows = federation.ask(
-            party.rows_of_new, new, fitted.final, fitted.plan, self.ridge, clients=clients
+        samples = federation.on_clients(party.new_samples, new, fitted.noise, clients=clients)
+        own = federation.on_clients(
+            party.rows_of,
+            samples,
+            fitted.final,
+            None,
+            fitted.plan,
+            ridge=self.ridge,
+            noise=fitted.noise,
+            clients=clients,
         )
+        rows = federation.ask(party.tell_rows, own, clients=clients)
         labels = federation.on_server(
             server.predict,
             rows,
@@ -254,54 +455,34 @@ class FedSC(FederatedClusterer):
         sent = federation.publish(party.labelled_new, new, told, party=clients, wait=False)
         return labels_array({name: handle.result() for name, handle in sent.items()})
 
-    def _sums(self, federation: Federation, clients: tuple[str, ...]) -> Aggregation:
-        if self.averaging == "plain":
-            return PlainSum(federation)
-        return MaskedSum(
-            federation, clients=clients, n_colluding=self.n_colluding, allow_few=self.allow_few
-        )
+    def server_view(self, federation: Federation) -> ServerView:
+        """Return the factors that the server can make of what it learned, for a study.
 
-    def _active(self, federation: Federation, number: int) -> tuple[str, ...]:
-        """Draw the clients of a round."""
-        count = self._n_active(len(federation.clients))
-        if count == len(federation.clients):
-            return federation.clients
-        random = seeds.generator(self.random_state, "FedSC", "participation", number)
-        kept = sorted(random.permutation(len(federation.clients))[:count])
-        return tuple(federation.clients[i] for i in kept)
+        Parameters
+        ----------
+        federation : Federation
+            The one of `fit`, in its run, opened with ``allow_raw=True``.
 
-    def _rounds(
-        self,
-        federation: Federation,
-        sums: Aggregation,
-        dictionary: Local,
-        plan: Plan,
-        told: Sent,
-        sizes: PerClient[Sent],
-    ) -> Local:
-        """Algorithm 1, lines 2 to 9: local steps, and their mean."""
-        bound, uniform = party.REACH * plan.magnitude, self.weighting == "uniform"
-        for number in range(1, self.rounds + 1):
-            federation.next_round()
-            clients = self._active(federation, number)
-            ways = sums if clients == federation.clients else self._sums(federation, clients)
-            sent = federation.tell(server.tell_dictionary, dictionary, clients=clients)
-            parts = federation.on_clients(
-                party.weighted_update,
-                sent,
-                told,
-                self.ridge,
-                self.local_steps,
-                self.step,
-                uniform,
-                clients=clients,
+        Returns
+        -------
+        ServerView
+            ``dictionary`` (d, m) and ``coefficients`` (d, n), samples in the order of `labels_`;
+            see `daskfc.privacy.cluster_coefficients` and `daskfc.privacy.reconstruct_rows`.
+
+        Raises
+        ------
+        InvalidInput
+            When the run of `fit` is over.
+        EgressRefused
+            When the federation does not allow raw data.
+        """
+        check_is_fitted(self)
+        if federation.run_id != self.run_id_:
+            raise InvalidInput(
+                "server_view needs the federation in the run of fit, whose rows are gone with it. "
+                "Fit again."
             )
-            before, total = dictionary, ways.sum(parts, max_abs=bound)
-            dictionary = federation.on_server(server.mean_dictionary, total, sizes, plan, uniform)
-            report = federation.publish(server.progress, dictionary, before)
-            assert isinstance(report, Progress), type(report)
-            federation.report_progress("averaging", number, self.rounds)
-            self.n_rounds_, self.change_ = number, report.change
-            if report.change < self.tolerance:
-                break
-        return dictionary
+        fitted = self._fitted
+        view = federation.publish(server.tell_view, fitted.rows, fitted.dictionary, fitted.chosen)
+        assert isinstance(view, ServerView), type(view)
+        return view

@@ -5,9 +5,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from daskfc.federation import Message, array, integer, real
+from daskfc.federation import Message, array, integer, noise_multiplier, real
 
-__all__ = ["ClientSummary", "Dictionary", "FinalDictionary", "Plan", "Progress", "SimilarityRows"]
+__all__ = [
+    "ClientSummary",
+    "Dictionary",
+    "FinalDictionary",
+    "Plan",
+    "Progress",
+    "Reconstruction",
+    "Resumed",
+    "ServerView",
+    "SimilarityRows",
+]
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,7 @@ class ClientSummary(Message):
     mean_distance: float = real()
     n_atoms: int = integer()
     magnitude: float = real()
+    noise_multiplier: float = noise_multiplier()
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,7 @@ class SimilarityRows(Message):
         "them: exactly, with more atoms than features"
     )
     rows: np.ndarray = array("sample", "atom", dtype="float64")
+    noise_multiplier: float = noise_multiplier()
 
 
 @dataclass(frozen=True)
@@ -80,3 +92,38 @@ class Progress(Message):
     route: ClassVar = "server → caller"
     reveals: ClassVar = "to the caller the dictionary's relative change"
     change: float = real()
+
+
+@dataclass(frozen=True)
+class Resumed(Message):
+    """From which round on a fit goes on, and what an earlier start of it released."""
+
+    protection: ClassVar = "plain"
+    route: ClassVar = "server → caller"
+    reveals: ClassVar = "to the caller how far an earlier start came"
+    round: int = integer()
+    change: float = real()
+    multipliers: np.ndarray = array("release", dtype="float64")
+
+
+@dataclass(frozen=True)
+class Reconstruction(Message):
+    """How well a client's own similarities are reconstructed."""
+
+    protection: ClassVar = "plain"
+    route: ClassVar = "client → caller"
+    reveals: ClassVar = "to the caller two errors of a client's own similarities, and their bound"
+    error: float = real()
+    rms: float = real()
+    bound: float = real()
+
+
+@dataclass(frozen=True)
+class ServerView(Message):
+    """What the server can make of all it learned, for a study of what it tells."""
+
+    protection: ClassVar = "raw"
+    route: ClassVar = "server → caller"
+    reveals: ClassVar = "to the caller the dictionary and every sample's coefficients"
+    dictionary: np.ndarray = array("atom", "feature", dtype="float64")
+    coefficients: np.ndarray = array("atom", "sample", dtype="float64")

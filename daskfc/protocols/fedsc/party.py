@@ -1,13 +1,16 @@
 """What a client of FedSC does: local steps on the dictionary, and rows of the similarity."""
 
+import hashlib
 import math
 
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.aggregation import Noised, Part
 from daskfc.clustering.dictionary_start import count_atoms, mean_distance
 from daskfc.clustering.kernel_dictionary import StepKind, coefficients, local_update
 from daskfc.clustering.low_rank_similarity import similarity_rows
+from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
 from daskfc.federation.samples import ClientLabels, LabelledSamples, labelled_samples
 from daskfc.protocols.fedsc.messages import (
@@ -17,15 +20,19 @@ from daskfc.protocols.fedsc.messages import (
     Plan,
     SimilarityRows,
 )
+from daskfc.protocols.fedsc.noise import REACH_OF_NOISE, DataNoise, FactorNoise, Noise
 from daskfc.stores import ClientStore
 
 __all__ = [
     "REACH",
     "labelled_new",
+    "largest_entry",
     "moments",
+    "new_samples",
     "rows_of",
-    "rows_of_new",
+    "samples_of",
     "summarise",
+    "tell_rows",
     "weight_of",
     "weighted_update",
 ]
@@ -40,54 +47,109 @@ def weight_of(n_samples: int, plan: Plan, uniform: bool) -> float:
     return 1.0 if uniform else n_samples / plan.largest_client
 
 
-def _samples(data: ClientStore) -> Floats:
-    return data.rows(0, data.n_samples)
+def largest_entry(plan: Plan, noise: Noise | None) -> float:
+    """Return the public bound on the entries of what `weighted_update` returns."""
+    if isinstance(noise, FactorNoise):
+        return noise.largest_entry
+    relative = 0.0 if noise is None or isinstance(noise, DataNoise) else noise.dictionary
+    return REACH * plan.magnitude * (1.0 + REACH_OF_NOISE * relative)
 
 
-def summarise(data: ClientStore, kernel_width: float | None, n_atoms: int | None) -> ClientSummary:
-    """Tell the server size, mean distance (Eq. 42) and the rank of the own kernel."""
-    X = _samples(data)
-    distance = mean_distance(X)
+def samples_of(data: ClientStore, noise: Noise | None, secret: SecretKey) -> Floats:
+    """Return the client's samples, perturbed if that is asked for; they stay at the client."""
+    X = data.rows(0, data.n_samples)
+    return noise.applied(X, secret) if isinstance(noise, DataNoise) else X
+
+
+def summarise(
+    samples: Floats, kernel_width: float | None, n_atoms: int | None, noise: Noise | None
+) -> ClientSummary:
+    """Tell the server size, mean distance (Eq. 42) and the rank of the own kernel.
+
+    Where only the factors are protected, nothing but the size and what all clients know anyway.
+    """
+    n, m = samples.shape
+    if isinstance(noise, FactorNoise):
+        assert kernel_width is not None
+        assert n_atoms is not None
+        return ClientSummary(n, m, kernel_width, n_atoms, 1.0)
+    distance = mean_distance(samples)
     width = kernel_width or distance
-    atoms = n_atoms or (count_atoms(X, width) if width > 0 else 1)
-    largest = float(np.abs(X).max(initial=0.0))
+    atoms = n_atoms or (count_atoms(samples, width) if width > 0 else 1)
+    largest = float(np.abs(samples).max(initial=0.0))
     magnitude = 2.0 ** math.ceil(math.log2(largest)) if largest > 0 else 0.0
-    return ClientSummary(len(X), X.shape[1], distance, atoms, magnitude)
+    multiplier = noise.multiplier if isinstance(noise, DataNoise) else math.inf
+    return ClientSummary(n, m, distance, atoms, magnitude, multiplier)
 
 
-def moments(data: ClientStore) -> Floats:
+def moments(samples: Floats) -> Floats:
     """Return sums of the features and of their squares, (2, m), for a secure sum."""
-    X = _samples(data)
-    return np.stack([X.sum(axis=0), np.einsum("ij,ij->j", X, X)])
+    return np.stack([samples.sum(axis=0), np.einsum("ij,ij->j", samples, samples)])
 
 
 def weighted_update(
-    data: ClientStore,
+    samples: Floats,
     dictionary: Dictionary,
     plan: Plan,
+    secret: SecretKey,
+    *,
     ridge: float,
     steps: int,
     kind: StepKind,
     uniform: bool,
-) -> Floats:
-    """Return the own dictionary, (d, m), times the own weight of Eq. 11, see `weight_of`."""
-    Z = local_update(_samples(data), dictionary.atoms, plan.width, ridge, steps=steps, kind=kind)
+    noise: Noise | None,
+    number: int,
+) -> Part:
+    """Return the own dictionary, (d, m), times the own weight of Eq. 11, see `weight_of`.
+
+    With noise on the factors that carries a guarantee, the own change of it.
+    """
+    weight = weight_of(len(samples), plan, uniform)
+    Z = local_update(samples, dictionary.atoms, plan.width, ridge, steps=steps, kind=kind)
+    if isinstance(noise, FactorNoise):
+        part = noise.on_dictionary(Z - dictionary.atoms, secret, number)
+        return Noised(weight * part.values, part.noise_multiplier)
     limit = REACH * plan.magnitude
-    return weight_of(data.n_samples, plan, uniform) * np.clip(Z, -limit, limit)
+    Z = np.clip(Z, -limit, limit)
+    if noise is not None and not isinstance(noise, DataNoise):
+        Z = noise.on_dictionary(Z, secret, number)
+    return weight * Z
 
 
 def rows_of(
-    data: ClientStore, dictionary: FinalDictionary, plan: Plan, ridge: float
-) -> SimilarityRows:
-    """Send the rows whose inner products are similarities, by coefficients at the last Z."""
-    C = coefficients(_samples(data), dictionary.atoms, plan.width, ridge)
-    return SimilarityRows(similarity_rows(C, dictionary.root))
+    samples: Floats,
+    final: FinalDictionary,
+    before: Dictionary | None,
+    plan: Plan,
+    secret: SecretKey,
+    *,
+    ridge: float,
+    noise: Noise | None,
+) -> Part:
+    """Return the rows whose inner products are similarities, (n, d); they stay at the client.
+
+    Coefficients belong to the last dictionary, or to the one before it where that is given.
+    """
+    atoms = final.atoms if before is None else before.atoms
+    C = coefficients(samples, atoms, plan.width, ridge)
+    if noise is None or isinstance(noise, DataNoise):
+        return similarity_rows(C, final.root)
+    label = hashlib.sha256(np.ascontiguousarray(samples).data).hexdigest()  # noise of these rows
+    noisy = noise.on_coefficients(C, secret, label)
+    if isinstance(noisy, Noised):
+        return Noised(similarity_rows(noisy.values, final.root), noisy.noise_multiplier)
+    return similarity_rows(noisy, final.root)
 
 
-def rows_of_new(
-    data: ClientStore, new: str, dictionary: FinalDictionary, plan: Plan, ridge: float
-) -> SimilarityRows:
-    """Send the rows of new samples.
+def tell_rows(rows: Part) -> SimilarityRows:
+    """Send the rows."""
+    if isinstance(rows, Noised):
+        return SimilarityRows(rows.values, rows.noise_multiplier)
+    return SimilarityRows(rows)
+
+
+def new_samples(data: ClientStore, new: str, noise: Noise | None, secret: SecretKey) -> Floats:
+    """Return new samples of the client, perturbed as the clustered ones.
 
     Raises
     ------
@@ -100,7 +162,8 @@ def rows_of_new(
             f"new samples of client {data.name!r} must have its {data.n_features} features in the "
             f"same order; those of the store {new} differ. Name its columns so."
         )
-    return rows_of(store, dictionary, plan, ridge)
+    X = store.rows(0, store.n_samples)
+    return noise.applied(X, secret, "new", store.digest) if isinstance(noise, DataNoise) else X
 
 
 def labelled_new(new: str, labels: ClientLabels) -> LabelledSamples:

@@ -1,19 +1,26 @@
 """What the server of FedSC does: average dictionaries, and cluster the similarity."""
 
+import hashlib
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from daskfc.aggregation import Total
-from daskfc.clustering.dictionary_start import Moments, first_dictionary
+from daskfc.clustering.dictionary_start import Moments, first_dictionary, normal_dictionary
 from daskfc.clustering.low_rank_similarity import (
+    Graph,
     default_neighbors,
     dictionary_root,
     similarity_graph,
 )
-from daskfc.clustering.similarity_spectral import cluster_graph
+from daskfc.clustering.similarity_spectral import cluster_graph, cluster_rows
 from daskfc.errors import InvalidInput
+from daskfc.federation import Checkpoints
 from daskfc.federation.samples import ClientLabels
 from daskfc.protocols.fedsc.messages import (
     ClientSummary,
@@ -21,22 +28,32 @@ from daskfc.protocols.fedsc.messages import (
     FinalDictionary,
     Plan,
     Progress,
+    Resumed,
+    ServerView,
     SimilarityRows,
 )
 from daskfc.protocols.fedsc.party import weight_of
 
 __all__ = [
+    "Journal",
     "cluster",
+    "cluster_similarity",
+    "expect",
+    "first",
+    "journal_of",
     "mean_dictionary",
+    "normal_start",
     "plan_of",
     "predict",
     "progress",
+    "resumed",
     "start",
     "tell_dictionary",
     "tell_final",
     "tell_labels",
     "tell_new_labels",
     "tell_plan",
+    "tell_view",
 ]
 
 Floats = NDArray[np.float64]
@@ -81,19 +98,113 @@ def start(total: Total, sizes: Mapping[str, ClientSummary], plan: Plan, seed: in
     return first_dictionary(moments, plan.n_atoms, seed)
 
 
+def normal_start(plan: Plan, n_clients: int, seed: int) -> Floats:
+    """Return the published first dictionary, which knows nothing of the data."""
+    return normal_dictionary(plan.n_atoms, plan.n_features, n_clients, seed)
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Where the server keeps the dictionary after each round of one fit."""
+
+    folder: Path
+
+    @property
+    def _releases(self) -> Path:
+        return self.folder / "releases.txt"
+
+    def releases(self) -> NDArray[np.float64]:
+        """Return the noise multipliers of what was asked for in all starts of the fit."""
+        lines = self._releases.read_text().split() if self._releases.exists() else []
+        return np.array([float(line) for line in lines], dtype=np.float64)
+
+    def expect(self, multiplier: float) -> None:
+        """Note a noisy release before it is asked for, so that no crash forgets it."""
+        with self._releases.open("a") as file:
+            file.write(f"{multiplier!r}\n")
+
+
+def journal_of(workspace: str, params: str, positions: Mapping[str, NDArray[np.int64]]) -> Journal:
+    """Open the journal of this fit of these samples."""
+    digest = hashlib.sha256(params.encode())
+    for name in sorted(positions):
+        digest.update(name.encode() + positions[name].tobytes())
+    folder = Path(workspace) / f"fedsc-{digest.hexdigest()[:16]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return Journal(folder)
+
+
+def resumed(journal: Journal) -> Resumed:
+    """Tell the caller after which round an earlier start of the fit broke off, 0 for none."""
+    latest = Checkpoints(journal.folder).latest()
+    if latest is None:
+        return Resumed(0, math.inf, journal.releases())
+    number, state = latest
+    return Resumed(number, float(state["change"]), journal.releases())
+
+
+def first(journal: Journal, number: int, start: Floats) -> Floats:
+    """Return the dictionary to go on from: of an earlier start of the fit, or the first one."""
+    if number == 0:
+        return start
+    # of this very round: a step that is repeated must find what it found
+    state = Checkpoints(journal.folder).load(number)
+    dictionary: Floats = state["dictionary"]
+    return dictionary
+
+
+def expect(journal: Journal, multiplier: float) -> Journal:
+    """Note a noisy release of every client before it is asked for."""
+    journal.expect(multiplier)
+    return journal
+
+
 def mean_dictionary(
-    total: Total, sizes: Mapping[str, ClientSummary], plan: Plan, uniform: bool
+    total: Total,
+    before: Floats,
+    sizes: Mapping[str, ClientSummary],
+    plan: Plan,
+    journal: Journal,
+    *,
+    uniform: bool,
+    changes: bool,
+    number: int,
+    rounds: int,
 ) -> Floats:
-    """Return the weighted mean of the dictionaries of those that took part (Eq. 11)."""
+    """Return, and keep, the weighted mean of the dictionaries of those that took part (Eq. 11).
+
+    Parameters
+    ----------
+    total : Total
+        Of dictionaries, or of their changes, times the weights.
+    before : ndarray of shape (d, m)
+        The dictionary of the round before.
+    sizes, plan
+        For the weights.
+    journal : Journal
+        Where it is kept.
+    uniform, changes : bool
+        How clients are weighed, and whether they sent changes.
+    number, rounds : int
+        The round, and how many there will be.
+    """
     weight = sum(weight_of(sizes[name].n_samples, plan, uniform) for name in total.terms)
     mean: Floats = total.values / weight
+    if changes:
+        mean += before
+    state = {"dictionary": mean, "change": np.array(_change(mean, before))}
+    Checkpoints(journal.folder, keep=rounds).save(number, state)
     return mean
+
+
+def _change(dictionary: Floats, before: Floats) -> float:
+    size = float(np.linalg.norm(before))
+    return float(np.linalg.norm(dictionary - before)) / size if size > 0 else 1.0
 
 
 def progress(dictionary: Floats, before: Floats) -> Progress:
     """Tell the caller by how much the dictionary changed."""
-    size = float(np.linalg.norm(before))
-    return Progress(float(np.linalg.norm(dictionary - before)) / size if size > 0 else 1.0)
+    return Progress(_change(dictionary, before))
 
 
 def tell_dictionary(dictionary: Floats) -> Dictionary:
@@ -123,16 +234,28 @@ def cluster(
     neighbors: int | None,
     n_init: int,
     seed: int,
+    sparsify: bool,
 ) -> NDArray[np.int64]:
-    """Cluster all samples, in canonical order, on their most similar ones (Stage II)."""
+    """Cluster all samples, in canonical order, on their most similar ones or on all (Stage II)."""
     B = _in_order(parts, positions)
-    if n_clusters > len(B):
+    _check_clusters(n_clusters, len(B))
+    if not sparsify:
+        return cluster_rows(B, n_clusters, seed=seed, n_init=n_init).labels
+    return cluster_similarity(similarity_graph(B, neighbors), n_clusters, n_init, seed)
+
+
+def cluster_similarity(graph: Graph, n_clusters: int, n_init: int, seed: int) -> NDArray[np.int64]:
+    """Cluster all samples, in canonical order, on the graph of their most similar ones."""
+    _check_clusters(n_clusters, graph.shape[0])
+    return cluster_graph(graph, n_clusters, seed=seed, n_init=n_init).labels
+
+
+def _check_clusters(n_clusters: int, n_samples: int) -> None:
+    if n_clusters > n_samples:
         raise InvalidInput(
-            f"'n_clusters' of FedSC must be at most the number of samples, {len(B)}; got "
+            f"'n_clusters' of FedSC must be at most the number of samples, {n_samples}; got "
             f"{n_clusters}. Lower it."
         )
-    graph = similarity_graph(B, neighbors)
-    return cluster_graph(graph, n_clusters, seed=seed, n_init=n_init).labels
 
 
 def tell_labels(
@@ -169,6 +292,14 @@ def _voted(
         np.add.at(votes, (np.arange(len(similar))[:, None], labels[nearest]), shares)
         found[start : start + step] = votes.argmax(axis=1)
     return found
+
+
+def tell_view(parts: Mapping[str, SimilarityRows], dictionary: Floats, plan: Plan) -> ServerView:
+    """Tell the caller the dictionary, and the coefficients that follow from the rows."""
+    B = np.concatenate([part.rows for part in parts.values()])
+    root = dictionary_root(dictionary, plan.width)
+    C: Floats = scipy.linalg.solve_triangular(root, B.T, lower=True, trans="T")
+    return ServerView(dictionary, C)
 
 
 def tell_new_labels(labels: Mapping[str, NDArray[np.int64]]) -> Mapping[str, ClientLabels]:

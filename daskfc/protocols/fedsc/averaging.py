@@ -1,0 +1,172 @@
+"""FedSC, Stage I: rounds of local steps and their mean (Algorithm 1), from where they broke off."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from daskfc import seeds
+from daskfc.aggregation import Aggregation, MaskedSum, PlainSum, RecoveringSum
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.protocols.fedsc import party, server
+from daskfc.protocols.fedsc.messages import Plan, Progress, Resumed
+from daskfc.protocols.fedsc.noise import FactorNoise, Noise
+
+__all__ = ["Averaging", "Planned", "Settings", "active_clients", "secure_sums"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of FedSC that the rounds depend on."""
+
+    rounds: int
+    local_steps: int
+    step: str
+    ridge: float
+    participation: float
+    weighting: str
+    averaging: str
+    tolerance: float
+    n_colluding: int
+    allow_few: bool
+    patience_s: float
+    random_state: int
+
+    def n_active(self, n_clients: int) -> int:
+        """Return how many clients take part in a round."""
+        return max(1, math.ceil(self.participation * n_clients - 1e-9))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Where everything is before the first round; handles and public numbers only."""
+
+    samples: PerClient[Local]
+    sizes: PerClient[Sent]
+    chosen: Local
+    plan: Plan
+    told: Sent
+    journal: Local
+    noise: Noise | None
+
+
+def secure_sums(
+    federation: Federation, clients: tuple[str, ...], settings: Settings
+) -> Aggregation:
+    """Return the way in which the server learns sums over some clients."""
+    if settings.averaging == "plain":
+        return PlainSum(federation)
+    if settings.averaging == "recovering":
+        return RecoveringSum(
+            federation,
+            clients=clients,
+            n_colluding=settings.n_colluding,
+            allow_few=settings.allow_few,
+            patience_s=settings.patience_s,
+        )
+    return MaskedSum(
+        federation,
+        clients=clients,
+        n_colluding=settings.n_colluding,
+        allow_few=settings.allow_few,
+    )
+
+
+def active_clients(federation: Federation, settings: Settings, number: int) -> tuple[str, ...]:
+    """Draw the clients of a round."""
+    everybody = federation.clients
+    count = settings.n_active(len(everybody))
+    if count == len(everybody):
+        return everybody
+    random = seeds.generator(settings.random_state, "FedSC", "participation", number)
+    return tuple(everybody[i] for i in sorted(random.permutation(len(everybody))[:count]))
+
+
+@dataclass
+class Averaging:
+    """The rounds.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run.
+    settings : Settings
+        How they go.
+    planned : Planned
+        What was agreed on before.
+    sums : Aggregation
+        Over all clients.
+    on_round : callable
+        Told the number of each round and the dictionary's relative change in it.
+    """
+
+    federation: Federation
+    settings: Settings
+    planned: Planned
+    sums: Aggregation
+    on_round: Callable[[int, float], None] = field(default=lambda number, change: None)
+
+    def run(self, start: Local, done: Resumed) -> tuple[Local, Local]:
+        """Run the rounds that are left; return the last dictionary and the one before it."""
+        journal = self.planned.journal
+        before = self.federation.on_server(server.first, journal, max(done.round - 1, 0), start)
+        dictionary = self.federation.on_server(server.first, journal, done.round, start)
+        if done.round:
+            self.on_round(done.round, done.change)
+        if done.change < self.settings.tolerance:
+            return dictionary, before
+        for number in range(done.round + 1, self.settings.rounds + 1):
+            self.federation.next_round()
+            before, dictionary = dictionary, self._round(dictionary, number)
+            report = self.federation.publish(server.progress, dictionary, before)
+            assert isinstance(report, Progress), type(report)
+            self.federation.report_progress("averaging", number, self.settings.rounds)
+            self.on_round(number, report.change)
+            if report.change < self.settings.tolerance:
+                break
+        return dictionary, before
+
+    def _round(self, dictionary: Local, number: int) -> Local:
+        """Algorithm 1, lines 4 to 19: local steps, and their mean."""
+        federation, settings, planned = self.federation, self.settings, self.planned
+        clients = active_clients(federation, settings, number)
+        everybody = clients == federation.clients
+        sums = self.sums if everybody else secure_sums(federation, clients, settings)
+        sent = federation.tell(server.tell_dictionary, dictionary, clients=clients)
+        journal = self._expected()
+        uniform = settings.weighting == "uniform"
+        parts = federation.on_clients(
+            party.weighted_update,
+            PerClient({name: planned.samples[name] for name in clients}),
+            sent,
+            planned.told,
+            ridge=settings.ridge,
+            steps=settings.local_steps,
+            kind=settings.step,
+            uniform=uniform,
+            noise=planned.noise,
+            number=number,
+            clients=clients,
+        )
+        total = sums.sum(parts, max_abs=party.largest_entry(planned.plan, planned.noise))
+        return federation.on_server(
+            server.mean_dictionary,
+            total,
+            dictionary,
+            planned.sizes,
+            planned.plan,
+            journal,
+            uniform=uniform,
+            changes=isinstance(planned.noise, FactorNoise),
+            number=number,
+            rounds=settings.rounds,
+        )
+
+    def _expected(self) -> Local:
+        """Have the server note the round's release before it asks for it."""
+        planned = self.planned
+        if not isinstance(planned.noise, FactorNoise):
+            return planned.journal
+        multiplier = planned.noise.dictionary_multiplier
+        noted = self.federation.on_server(server.expect, planned.journal, multiplier)
+        self.federation.wait(noted)
+        return noted

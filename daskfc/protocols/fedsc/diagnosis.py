@@ -1,0 +1,101 @@
+"""How far FedSC's similarities are from the true ones, beside the bounds of Theorems 3.1 and 3.8.
+
+A client measures on its own samples, which it has; the numbers are facts about private data.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.aggregation import Noised, Part
+from daskfc.clustering.kernel_dictionary import coefficients
+from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
+from daskfc.privacy import feature_residual, perturbed_data_bound, perturbed_factors_bound
+from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, Plan, Reconstruction
+from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise
+from daskfc.stores import ClientStore
+
+__all__ = ["reconstruction_of"]
+
+Floats = NDArray[np.float64]
+
+_BLOCK_ENTRIES = 1 << 22  # ours: similarities at once, 32 MiB
+
+
+def reconstruction_of(
+    data: ClientStore,
+    samples: Floats,
+    rows: Part,
+    final: FinalDictionary,
+    before: Dictionary | None,
+    plan: Plan,
+    *,
+    ridge: float,
+    noise: Noise | None,
+) -> Reconstruction:
+    """Measure K̂ against the kernel of the client's true samples, and tell the bound.
+
+    Parameters
+    ----------
+    data, samples : ClientStore, ndarray (n, m)
+        The true samples, and those that were clustered.
+    rows : ndarray (n, d) or Noised
+        Whose inner products are K̂.
+    final, before, plan
+        As for `daskfc.protocols.fedsc.party.rows_of`.
+    ridge : float
+        λ.
+    noise : Noise or None
+        Theorem 3.8 holds with noise on the factors, 3.1 otherwise; where the coefficients belong
+        to an older dictionary, or the noise to the factors' own spread, neither: NaN.
+    """
+    X = data.rows(0, data.n_samples)
+    B = rows.values if isinstance(rows, Noised) else rows
+    error, squares = 0.0, []
+    step = max(1, _BLOCK_ENTRIES // len(X))
+    for start in range(0, len(X), step):
+        block = B[start : start + step] @ B.T
+        block -= gaussian_kernel(X[start : start + step], X, plan.width)
+        error = max(error, float(np.abs(block).max()))
+        squares.append(float(np.einsum("ij,ij->", block, block)))
+    rms = math.sqrt(math.fsum(squares)) / len(X)
+    bound = math.nan if before is not None else _bound(X, samples, final.atoms, plan, ridge, noise)
+    return Reconstruction(error, rms, bound)
+
+
+def _bound(
+    X: Floats, samples: Floats, Z: Floats, plan: Plan, ridge: float, noise: Noise | None
+) -> float:
+    C = coefficients(samples, Z, plan.width, ridge)
+    residual = feature_residual(
+        C, atom_kernel(Z, plan.width), gaussian_kernel(Z, samples, plan.width)
+    )
+    norm = float(np.linalg.norm(C, axis=0).max())
+    n, m = X.shape
+    if noise is None or isinstance(noise, DataNoise):
+        clip = None if noise is None else noise.clip
+        if clip is not None and float(np.linalg.norm(X, axis=1).max()) > clip:
+            return math.nan  # the theorem knows no shortened rows
+        return perturbed_data_bound(
+            0.0 if noise is None else noise.sigma,
+            width=plan.width,
+            n_samples=n,
+            n_features=m,
+            n_atoms=len(Z),
+            data_norm=float(np.linalg.norm(X - X.mean(axis=0), axis=1).max()),
+            coefficient_norm=norm,
+            residual=residual,
+        )
+    if isinstance(noise, FactorNoise):
+        return perturbed_factors_bound(
+            0.0,  # the last dictionary is the one all use: its noise is in the residual already
+            noise.sigma_coefficients,
+            width=plan.width,
+            n_samples=n,
+            n_features=m,
+            n_atoms=len(Z),
+            coefficient_norm=norm,
+            residual=residual,
+        )
+    return math.nan

@@ -1,0 +1,363 @@
+"""FedSC's two noise variants: what the caller asks for, and the mechanisms it comes to.
+
+Paper       Qiao, Ding, Fan, NeurIPS 2023, Section 3: perturbed data, Eq. (22) and Proposition 3.7;
+            perturbed factors, Eq. (32) and Theorem 3.9.
+Notation    paper        here
+            σ            DataNoise.sigma
+            σ_Z, σ_C     FactorNoise.sigma_dictionary, sigma_coefficients
+            τ_X          clip of data: largest L2 norm of a row
+            α_z, α_c     relative_dictionary, relative_coefficients (Table 5)
+Departures  (1) Sensitivities are those that hold (`daskfc.privacy.fedsc_noise`): a client's change
+            of Z is clipped, C has one of 1 / √(2λ). (2) All releases of a client are composed
+            exactly; with ``formula: published`` σ comes from the paper's statements and the exact ε
+            is told beside it. (3) Noise relative to a factor's own spread, as in the paper's
+            experiment, carries no (ε, δ): the spread itself is private.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.aggregation import Noised
+from daskfc.checks import Constraint, check_params, one_of, real
+from daskfc.coding import SecretKey
+from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.privacy import (
+    Accountant,
+    GaussianEvent,
+    add_gaussian_noise,
+    classical_sigma,
+    clip_matrix,
+    clip_rows,
+    coefficient_sensitivity,
+    composed_sigma,
+    noise_multiplier,
+    perturbed_data_sigma,
+)
+
+__all__ = ["DataNoise", "FactorNoise", "Noise", "RelativeNoise", "noise_of"]
+
+Floats = NDArray[np.float64]
+
+REACH_OF_NOISE = 8.3  # of σ: no draw is larger, see `daskfc.privacy.normal_deviates`
+
+_NOTHING_LEFT = 1e-6  # ours: a smaller rest of a budget is none
+_ROUNDING = 1.0 + 1e-12  # ours: what a product and a quotient may take off a multiplier
+
+_POSITIVE = real(above=0)
+_SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, above=0).holds(v)
+                    and float(v) < 1.0)  # fmt: skip
+_FORMULA = one_of("exact", "published")
+_DATA: dict[str, Constraint] = {
+    "on": one_of("data"),
+    "sigma": _POSITIVE,
+    "epsilon": _POSITIVE,
+    "delta": _SHARE,
+    "clip": _POSITIVE,
+    "formula": _FORMULA,
+}
+_FACTORS: dict[str, Constraint] = {
+    "on": one_of("factors"),
+    "sigma_dictionary": _POSITIVE,
+    "sigma_coefficients": _POSITIVE,
+    "relative_dictionary": real(low=0),
+    "relative_coefficients": real(low=0),
+    "epsilon": _POSITIVE,
+    "delta": _SHARE,
+    "clip": _POSITIVE,
+    "formula": _FORMULA,
+}
+
+
+@dataclass(frozen=True)
+class DataNoise:
+    """Rows are clipped and perturbed once, before anything else (Section 3.1).
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise on every entry, in units of the data.
+    clip : float or None
+        τ_X, in units of the data; without it there is no (ε, δ).
+    delta : float or None
+        In (0, 1), with `clip`.
+    """
+
+    sigma: float
+    clip: float | None = None
+    delta: float | None = None
+
+    @property
+    def claims(self) -> bool:
+        """Whether there is an (ε, δ)."""
+        return self.clip is not None
+
+    @property
+    def multiplier(self) -> float:
+        """σ over the sensitivity 2 τ_X; infinite without a claim, for the ledger."""
+        return math.inf if self.clip is None else self.sigma / (2 * self.clip)
+
+    def events(self, rounds: int) -> tuple[GaussianEvent, ...]:
+        """Return a client's releases."""
+        return (GaussianEvent(self.multiplier),) if self.claims else ()
+
+    def applied(self, X: Floats, secret: SecretKey, *labels: str | int) -> Floats:
+        """Return perturbed rows, the same whenever the party repeats the step (Eq. 22)."""
+        rows = X if self.clip is None else clip_rows(X, self.clip)[0]
+        stream = secret.derive("FedSC", "data", *labels).stream()
+        return add_gaussian_noise(rows, self.sigma, stream=stream)
+
+    def told(self) -> dict[str, Any]:
+        """Return the numbers for the caller."""
+        return {"on": "data", "sigma": self.sigma, "clip": self.clip}
+
+
+@dataclass(frozen=True)
+class FactorNoise:
+    """The change of Z is clipped and perturbed in every round, C once (Section 3.2).
+
+    Parameters
+    ----------
+    sigma_dictionary, sigma_coefficients : float
+        Standard deviations of the noise on every entry of Z, in units of the data, and of C.
+    clip : float
+        Largest Frobenius norm of a client's change of Z in a round, in units of the data.
+    ridge : float
+        λ of the C-step.
+    delta : float
+        In (0, 1), of all releases together.
+    """
+
+    sigma_dictionary: float
+    sigma_coefficients: float
+    clip: float
+    ridge: float
+    delta: float
+
+    claims = True
+
+    @property
+    def dictionary_multiplier(self) -> float:
+        """σ_Z over the sensitivity 2 `clip`."""
+        return self.sigma_dictionary / (2 * self.clip)
+
+    @property
+    def coefficient_multiplier(self) -> float:
+        """σ_C over the sensitivity 1 / √(2λ)."""
+        return self.sigma_coefficients / coefficient_sensitivity(self.ridge)
+
+    @property
+    def largest_entry(self) -> float:
+        """Bound on the entries of a perturbed change of Z."""
+        return self.clip + REACH_OF_NOISE * self.sigma_dictionary
+
+    def events(self, rounds: int) -> tuple[GaussianEvent, ...]:
+        """Return a client's releases: Z in every round, and C."""
+        last = GaussianEvent(self.coefficient_multiplier)
+        return (GaussianEvent(self.dictionary_multiplier, rounds), last)
+
+    def on_dictionary(self, change: Floats, secret: SecretKey, number: int) -> Noised:
+        """Return a clipped and perturbed change of Z in a round."""
+        clipped, _ = clip_matrix(change, self.clip)
+        stream = secret.derive("FedSC", "dictionary", number).stream()
+        noisy = add_gaussian_noise(clipped, self.sigma_dictionary, stream=stream)
+        return Noised(noisy, self.dictionary_multiplier)
+
+    def on_coefficients(self, C: Floats, secret: SecretKey, *labels: str | int) -> Noised:
+        """Return perturbed coefficients."""
+        stream = secret.derive("FedSC", "coefficients", *labels).stream()
+        noisy = add_gaussian_noise(C, self.sigma_coefficients, stream=stream)
+        return Noised(noisy, self.coefficient_multiplier)
+
+    def told(self) -> dict[str, Any]:
+        """Return the numbers for the caller."""
+        return {
+            "on": "factors",
+            "sigma_dictionary": self.sigma_dictionary,
+            "sigma_coefficients": self.sigma_coefficients,
+            "clip": self.clip,
+        }
+
+
+@dataclass(frozen=True)
+class RelativeNoise:
+    """Z and C are perturbed by shares of their own spread, as in the paper's Table 5; no (ε, δ).
+
+    Parameters
+    ----------
+    dictionary, coefficients : float
+        α_z and α_c, at least 0.
+    """
+
+    dictionary: float
+    coefficients: float
+
+    claims = False
+    delta = None
+
+    def events(self, rounds: int) -> tuple[GaussianEvent, ...]:
+        """Return no release that could be counted."""
+        return ()
+
+    def on_dictionary(self, Z: Floats, secret: SecretKey, number: int) -> Floats:
+        """Return a perturbed Z."""
+        return _relative(Z, self.dictionary, secret.derive("FedSC", "dictionary", number))
+
+    def on_coefficients(self, C: Floats, secret: SecretKey, *labels: str | int) -> Floats:
+        """Return perturbed coefficients."""
+        return _relative(C, self.coefficients, secret.derive("FedSC", "coefficients", *labels))
+
+    def told(self) -> dict[str, Any]:
+        """Return the numbers for the caller."""
+        return {
+            "on": "factors",
+            "relative_dictionary": self.dictionary,
+            "relative_coefficients": self.coefficients,
+        }
+
+
+def _relative(values: Floats, share: float, key: SecretKey) -> Floats:
+    sigma = share * float(values.std())
+    return values if sigma == 0 else add_gaussian_noise(values, sigma, stream=key.stream())
+
+
+Noise: TypeAlias = DataNoise | FactorNoise | RelativeNoise
+
+
+def _refuse(rule: str, got: object) -> InvalidInput:
+    return InvalidInput(f"the 'noise' parameter of FedSC must {rule}; got {got!r}.")
+
+
+def noise_of(
+    asked: Mapping[str, Any] | None, *, rounds: int, ridge: float, spent: Accountant | None = None
+) -> Noise | None:
+    """Return the mechanism that a caller asks for.
+
+    Parameters
+    ----------
+    asked : mapping or None
+        As the `noise` of `FedSC`.
+    rounds : int
+        Rounds in which Z is released, still to come.
+    ridge : float
+        λ of the C-step.
+    spent : Accountant, optional
+        What a client released in an earlier start of the same fit, within the same budget.
+
+    Returns
+    -------
+    DataNoise, FactorNoise, RelativeNoise or None
+
+    Raises
+    ------
+    InvalidInput
+        For keys or values that do not go together, and where a published formula is not valid.
+    PrivacyError
+        When the budget is spent already.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.noise import noise_of
+    >>> asked = {"on": "data", "epsilon": 1.0, "delta": 1e-5, "clip": 2.0}
+    >>> round(noise_of(asked, rounds=5, ridge=1e-3).sigma, 3)
+    14.923
+    """
+    if asked is None:
+        return None
+    if not isinstance(asked, Mapping) or asked.get("on") not in ("data", "factors"):
+        raise _refuse("be a mapping with 'on' of 'data' or 'factors', or None", asked)
+    given = {key: value for key, value in asked.items() if value is not None}
+    table = _DATA if given["on"] == "data" else _FACTORS
+    check_params("the noise of FedSC", given, table)
+    published = given.pop("formula", "exact") == "published"
+    if "epsilon" in given and not {"delta", "clip"} <= set(given):
+        raise _refuse("have 'delta' and 'clip' beside 'epsilon'", sorted(given))
+    left = _Budget(given, spent)
+    return _data(given, published, left) if given["on"] == "data" else _factors(
+        given, published, left, rounds, ridge
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Budget:
+    """(ε, δ) of a fit, and what earlier starts of it released."""
+
+    given: Mapping[str, Any]
+    spent: Accountant | None
+
+    def multiplier(self, releases: int) -> float:
+        """Return the noise multiplier of each of the releases that are still to come."""
+        epsilon, delta = self.given["epsilon"], self.given["delta"]
+        whole = noise_multiplier(epsilon, delta)  # of one release alone
+        before = 0.0 if self.spent is None else self.spent.mu
+        if before >= (1.0 - _NOTHING_LEFT) / whole:
+            assert self.spent is not None
+            raise PrivacyError(
+                f"earlier starts of this fit released data for epsilon "
+                f"{self.spent.epsilon(delta):.4g} at delta {delta:g}, the whole of its budget of "
+                f"{epsilon:g}; noise is never used twice. Start a new run with a budget for both."
+            )
+        if before == 0.0:
+            least = noise_multiplier(epsilon, delta, releases)
+        else:
+            least = math.sqrt(releases / ((1.0 / whole) ** 2 - before**2))
+        return least * _ROUNDING
+
+
+def _data(given: Mapping[str, Any], published: bool, budget: _Budget) -> DataNoise:
+    clip, delta = given.get("clip"), given.get("delta")
+    if ("sigma" in given) == ("epsilon" in given):
+        raise _refuse("have one of 'sigma' and 'epsilon'", sorted(given))
+    if (clip is None) != (delta is None):
+        raise _refuse("have both or none of 'clip' and 'delta'", sorted(given))
+    if "sigma" in given:
+        return DataNoise(given["sigma"], clip, delta)
+    assert clip is not None
+    assert delta is not None
+    least = budget.multiplier(1)  # refuses a budget that is spent, whatever the formula
+    if published:
+        return DataNoise(perturbed_data_sigma(given["epsilon"], delta, clip), clip, delta)
+    return DataNoise(2 * clip * least, clip, delta)
+
+
+def _factors(
+    given: Mapping[str, Any], published: bool, budget: _Budget, rounds: int, ridge: float
+) -> FactorNoise | RelativeNoise:
+    relative = {key for key in given if key.startswith("relative_")}
+    if relative:
+        if set(given) - relative - {"on"}:
+            raise _refuse("have nothing beside shares of the factors' own spread", sorted(given))
+        return RelativeNoise(
+            given.get("relative_dictionary", 0.0), given.get("relative_coefficients", 0.0)
+        )
+    sigmas = {"sigma_dictionary", "sigma_coefficients"} & set(given)
+    if not {"clip", "delta"} <= set(given) or (len(sigmas), "epsilon" in given) not in (
+        (2, False),
+        (0, True),
+    ):
+        raise _refuse(
+            "have 'clip', 'delta' and either 'epsilon' or both of 'sigma_dictionary' and "
+            "'sigma_coefficients'",
+            sorted(given),
+        )
+    clip, delta = given["clip"], given["delta"]
+    if sigmas:
+        return FactorNoise(
+            given["sigma_dictionary"], given["sigma_coefficients"], clip, ridge, delta
+        )
+    of_C = coefficient_sensitivity(ridge)
+    z = budget.multiplier(rounds + 1)
+    if published:  # Theorem 3.9, half of the budget for each factor
+        half = (given["epsilon"] / 2, delta / 2)
+        return FactorNoise(
+            composed_sigma(*half, 2 * clip, max(rounds, 1)),
+            classical_sigma(*half, of_C),
+            clip,
+            ridge,
+            delta,
+        )
+    return FactorNoise(2 * clip * z, of_C * z, clip, ridge, delta)

@@ -1,0 +1,239 @@
+"""FedSC's noise: from budgets to mechanisms, on worker processes, and in the ledger."""
+
+import math
+
+import numpy as np
+import pytest
+
+from daskfc.aggregation import Noised
+from daskfc.coding import SecretKey
+from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.federation import Federation
+from daskfc.privacy import (
+    Accountant,
+    GaussianEvent,
+    classical_sigma,
+    composed_sigma,
+    gaussian_sigma,
+)
+from daskfc.protocols import FedSC
+from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, Plan
+from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, RelativeNoise, noise_of
+from daskfc.protocols.fedsc.party import rows_of, samples_of, weighted_update
+from daskfc.testing.federation import stores_of
+from tests.protocols.one_place import ROWS, K
+
+DELTA = 1e-5
+DATA = {"on": "data", "epsilon": 2.0, "delta": DELTA, "clip": 10.0}
+FACTORS = {"on": "factors", "epsilon": 4.0, "delta": DELTA, "clip": 1.0}
+KEY = SecretKey.from_bytes(bytes(range(32)))
+
+
+def budget(noise, rounds):
+    return Accountant(noise.events(rounds)).epsilon(DELTA)
+
+
+def test_a_budget_becomes_noise_that_spends_all_of_it_and_no_more():
+    for asked in (DATA, FACTORS):
+        spent = budget(noise_of(asked, rounds=7, ridge=1e-3), 7)
+        assert 0.999999 * asked["epsilon"] <= spent <= asked["epsilon"]
+    data = noise_of(DATA, rounds=7, ridge=1e-3)
+    assert data.sigma == pytest.approx(gaussian_sigma(2.0, DELTA, 20.0), rel=1e-9)
+    factors = noise_of(FACTORS, rounds=7, ridge=1e-3)
+    assert factors.dictionary_multiplier == pytest.approx(factors.coefficient_multiplier)
+    assert factors.sigma_coefficients == pytest.approx(
+        factors.dictionary_multiplier / math.sqrt(2e-3)
+    )
+
+
+def test_noise_given_by_its_size_has_the_cost_that_follows():
+    data = noise_of({"on": "data", "sigma": 30.0, "clip": 10.0, "delta": DELTA}, rounds=1, ridge=1)
+    assert data.events(5) == (GaussianEvent(1.5),)
+    asked = {"on": "factors", "sigma_dictionary": 4.0, "sigma_coefficients": 30.0, "clip": 1.0}
+    factors = noise_of({**asked, "delta": DELTA}, rounds=3, ridge=0.5)
+    assert factors.events(3) == (GaussianEvent(2.0, 3), GaussianEvent(30.0))
+    assert noise_of({"on": "data", "sigma": 1.0}, rounds=1, ridge=1).events(1) == ()
+
+
+def test_published_formulas_are_valid_in_their_ranges_only():
+    small = {**DATA, "epsilon": 0.5, "formula": "published"}
+    published = noise_of(small, rounds=1, ridge=1e-3)
+    assert published.sigma == classical_sigma(0.5, DELTA, 20.0)
+    assert budget(published, 1) < 0.5
+    with pytest.raises(InvalidInput, match="epsilon"):
+        noise_of({**DATA, "formula": "published"}, rounds=1, ridge=1e-3)
+    factors = noise_of({**FACTORS, "epsilon": 1.0, "formula": "published"}, rounds=5, ridge=1e-3)
+    assert factors.sigma_dictionary == composed_sigma(0.5, DELTA / 2, 2.0, 5)
+    assert factors.sigma_coefficients == classical_sigma(0.5, DELTA / 2, 1 / math.sqrt(2e-3))
+    assert budget(factors, 5) < 1.0
+
+
+def test_what_is_left_of_a_budget_after_a_start_that_broke_off():
+    first = noise_of(FACTORS, rounds=5, ridge=1e-3)
+    spent = Accountant((GaussianEvent(first.dictionary_multiplier, 3),))
+    rest = noise_of(FACTORS, rounds=3, ridge=1e-3, spent=spent)  # the third round once more
+    assert rest.sigma_dictionary > first.sigma_dictionary
+    assert spent.compose(*rest.events(3)).epsilon(DELTA) == pytest.approx(4.0, rel=1e-6)
+    whole = Accountant(noise_of(DATA, rounds=5, ridge=1e-3).events(5))
+    with pytest.raises(PrivacyError, match="the whole of its budget of 2; noise is never used"):
+        noise_of(DATA, rounds=5, ridge=1e-3, spent=whole)
+
+
+@pytest.mark.parametrize(
+    ("asked", "match"),
+    [
+        ("much", "be a mapping with 'on'"),
+        ({"on": "labels"}, "be a mapping with 'on'"),
+        ({"on": "data"}, "one of 'sigma' and 'epsilon'"),
+        ({**DATA, "sigma": 1.0}, "one of 'sigma' and 'epsilon'"),
+        ({"on": "data", "epsilon": 1.0}, "have 'delta' and 'clip' beside 'epsilon'"),
+        ({"on": "data", "sigma": 1.0, "clip": 1.0}, "both or none of 'clip' and 'delta'"),
+        ({"on": "data", "sigma": -1.0}, "'sigma' parameter of the noise of FedSC"),
+        ({"on": "data", "relative_dictionary": 1.0}, "no parameter 'relative_dictionary'"),
+        ({**FACTORS, "delta": 1.0}, "strictly between 0 and 1"),
+        ({**FACTORS, "sigma_dictionary": 1.0}, "either 'epsilon' or both"),
+        ({"on": "factors", "clip": 1.0, "delta": DELTA}, "either 'epsilon' or both"),
+        ({"on": "factors", "relative_dictionary": 0.1, "clip": 1.0}, "nothing beside shares"),
+    ],
+)
+def test_what_is_no_noise(asked, match):
+    with pytest.raises(InvalidInput, match=match):
+        noise_of(asked, rounds=5, ridge=1e-3)
+
+
+def test_noise_is_the_same_when_a_step_is_repeated_and_new_for_everything_else():
+    noise, X = DataNoise(2.0, 100.0, DELTA), np.zeros((40, 30))
+    one = noise.applied(X, KEY)
+    np.testing.assert_array_equal(noise.applied(X, KEY), one)
+    others = [noise.applied(X, KEY.derive("other run")), noise.applied(X, KEY, "new", "digest")]
+    factors = FactorNoise(2.0, 2.0, 1.0, 1e-3, DELTA)
+    rounds = [factors.on_dictionary(X, KEY, number).values for number in (1, 2)]
+    all_of_them = np.stack([one, *others, *rounds, factors.on_coefficients(X, KEY, "a").values])
+    correlations = np.corrcoef(all_of_them.reshape(len(all_of_them), -1))
+    assert np.abs(correlations - np.eye(len(all_of_them))).max() < 0.15
+    assert all_of_them.std() == pytest.approx(2.0, rel=0.03)
+
+
+def test_rows_are_shortened_before_they_are_perturbed():
+    far = np.full((50, 20), 1e6)
+    noisy = DataNoise(0.5, 2.0, DELTA).applied(far, KEY)
+    assert np.linalg.norm(noisy.mean(axis=0)) == pytest.approx(2.0, abs=0.5)
+
+
+def test_a_change_of_the_dictionary_is_shortened_whatever_the_data():
+    noise = FactorNoise(1e-3, 1.0, 0.5, 1e-3, DELTA)
+    Z = np.random.default_rng(0).normal(size=(5, 4))
+    plan = Plan(1.0, 5, 4, 1.0, 60)
+    for scale in (1.0, 100.0):
+        X = scale * np.random.default_rng(1).normal(size=(30, 4))
+        part = weighted_update(
+            X, Dictionary(Z), plan, KEY, ridge=1e-3, steps=1, kind="preconditioned",
+            uniform=False, noise=noise, number=1,
+        )  # fmt: skip
+        assert isinstance(part, Noised)
+        assert part.noise_multiplier == 1e-3
+        assert np.linalg.norm(part.values) <= 0.5 * (0.5 + 0.02)  # half of the largest client
+
+
+def test_noise_relative_to_the_factors_is_of_their_spread():
+    noise, C = RelativeNoise(0.1, 0.5), np.random.default_rng(0).normal(size=(40, 200))
+    noisy = noise.on_coefficients(C, KEY, "rows")
+    assert (noisy - C).std() == pytest.approx(0.5 * C.std(), rel=0.05)
+    X, Z = (
+        np.random.default_rng(1).normal(size=(60, 3)),
+        np.random.default_rng(2).normal(size=(8, 3)),
+    )
+    final, plan = FinalDictionary(Z, np.eye(8)), Plan(1.0, 8, 3, 1.0, 60)
+    clean = rows_of(X, final, None, plan, KEY, ridge=0.1, noise=None)
+    nothing = rows_of(X, final, None, plan, KEY, ridge=0.1, noise=RelativeNoise(0.0, 0.0))
+    np.testing.assert_array_equal(nothing, clean)
+    assert samples_of.__doc__
+
+
+# -- on worker processes ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    with Federation.local(stores_of(tmp_path_factory.mktemp("stores"), ROWS)) as running:
+        yield running
+
+
+def events(model):
+    return {name: own.events for name, own in model.ledger_.releases().items()}
+
+
+@pytest.mark.slow
+def test_perturbed_data_are_one_release_of_each_client(federation):
+    model = FedSC(K, noise=DATA).fit(federation)
+    sigma = gaussian_sigma(2.0, DELTA, 20.0)
+    assert model.privacy_ == {
+        "on": "data", "sigma": pytest.approx(sigma), "clip": 10.0, "delta": DELTA,
+        "epsilon": pytest.approx(2.0),
+    }  # fmt: skip
+    assert events(model) == {name: (GaussianEvent(model.privacy_["sigma"] / 20),) for name in ROWS}
+    noised = {row.message for row in model.ledger_ if row.noise_multiplier is not None}
+    assert noised == {"ClientSummary"}  # the first that says anything of the data
+    assert model.kernel_width_ > sigma  # of the noise, not of the flowers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("averaging", ["masked", "plain", "recovering"])
+def test_perturbed_factors_are_released_in_every_round_and_once_more(federation, averaging):
+    params = {"kernel_width": 2.5, "n_atoms": 8, "start": "normal", "rounds": 3}
+    model = FedSC(K, noise=FACTORS, averaging=averaging, **params).fit(federation)
+    found = events(model)
+    assert set(found) == set(ROWS)
+    assert {len(own) for own in found.values()} == {4}
+    assert model.privacy_["epsilon"] == pytest.approx(4.0)
+    from_clients = [row for row in model.ledger_ if row.sender != "server"]
+    bare = {row.message for row in from_clients if row.noise_multiplier is None}
+    public = {"SampleDigests", "ClientSummary", "LabelledSamples", "PublicKeys"}
+    assert bare <= public | {"KeyShares", "RevealedShares"}
+    np.testing.assert_array_equal(np.unique(model.labels_.values), np.arange(K))
+
+
+@pytest.mark.slow
+def test_a_budget_is_not_reset_by_starting_again(federation, monkeypatch, tmp_path):
+    monkeypatch.setattr(federation, "workspace", str(tmp_path))
+    params = {"kernel_width": 2.5, "n_atoms": 8, "start": "normal", "noise": FACTORS}
+
+    def interrupt(stage, done, total):
+        if (stage, done) == ("averaging", 2):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(federation, "on_progress", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        FedSC(K, **params).fit(federation)
+    monkeypatch.setattr(federation, "on_progress", None)
+    resumed = FedSC(K, **params).fit(federation)
+    assert resumed.privacy_["epsilon"] == pytest.approx(4.0)
+    assert {len(own) for own in events(resumed).values()} == {4}  # three rounds and the rows
+    with pytest.raises(PrivacyError, match="the whole of its budget"):
+        FedSC(K, **params).fit(federation)
+
+
+@pytest.mark.slow
+def test_errors_beside_their_bounds(federation):
+    clean = FedSC(K, diagnostics=True).fit(federation).reconstruction_
+    noisy = FedSC(K, diagnostics=True, noise={"on": "data", "sigma": 0.5}).fit(federation)
+    rough = FedSC(
+        K, diagnostics=True, noise={"on": "factors", "relative_coefficients": 0.1}
+    ).fit(federation)  # fmt: skip
+    assert set(clean) == set(ROWS)
+    for name in ROWS:
+        own = noisy.reconstruction_[name]
+        assert 0 < clean[name]["rms"] < clean[name]["error"] < clean[name]["bound"]
+        assert clean[name]["error"] < own["error"] < own["bound"]
+        assert rough.reconstruction_[name]["error"] > clean[name]["error"]
+        assert math.isnan(rough.reconstruction_[name]["bound"])
+    assert noisy.privacy_ == {
+        "on": "data", "sigma": 0.5, "clip": None, "epsilon": math.inf, "delta": None
+    }  # fmt: skip
+
+
+def test_what_would_undo_the_noise_is_refused():
+    with pytest.raises(PrivacyError, match="Give 'kernel_width' and 'n_atoms', and start='normal'"):
+        FedSC(K, noise=FACTORS).check()
+    with pytest.raises(PrivacyError, match="measured on private data"):
+        FedSC(K, noise=DATA, diagnostics=True).check()
