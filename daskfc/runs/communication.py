@@ -2,15 +2,16 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from daskfc.federation import Ledger, Message
 from daskfc.federation.messages import CALLER, SERVER
+from daskfc.privacy import Accountant, GaussianEvent
 
-__all__ = ["communication_of", "ledger_frame"]
+__all__ = ["communication_of", "costliest_client", "ledger_frame"]
 
 
 def _message_classes(base: type[Message] = Message) -> Iterator[type[Message]]:
@@ -102,3 +103,32 @@ def communication_of(ledger: pd.DataFrame) -> dict[str, Any]:
     totals = ("messages", "payload_bytes", "wire_bytes", "uploaded_floats")
     sums = {key: sum(row[key] for row in by_message.values()) for key in totals}
     return {**sums, "by_message": by_message}
+
+
+def costliest_client(ledgers: Sequence[pd.DataFrame]) -> Accountant:
+    """Return the noisy releases of the client that several fits cost most.
+
+    Parameters
+    ----------
+    ledgers : sequence of pandas.DataFrame
+        As `ledger_frame` gives them, of fits on the same samples.
+
+    Returns
+    -------
+    Accountant
+        Without events when nothing was released with noise.
+
+    Examples
+    --------
+    >>> from daskfc.federation import Ledger
+    >>> from daskfc.runs.communication import costliest_client, ledger_frame
+    >>> costliest_client([ledger_frame(Ledger([]))]).mu
+    0.0
+    """
+    rows = pd.concat(ledgers)
+    noised = rows[rows["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])
+    spent = [
+        Accountant(tuple(GaussianEvent(z) for z in own["noise_multiplier"]))
+        for _, own in noised.groupby("sender")
+    ]
+    return max(spent, key=lambda accountant: accountant.mu, default=Accountant())

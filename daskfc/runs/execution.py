@@ -104,6 +104,7 @@ def _fit(
         "peak_memory_bytes": {k: int(v) for k, v in federation.peak_memory().items()},
         "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
         "privacy": privacy_of(type(model)),
+        "noise": getattr(model, "privacy_", None),
     }
     return Fit(method, seed, model.labels_, ledger, model.timing_, facts)
 

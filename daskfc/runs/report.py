@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from daskfc.runs.folder import RunFolder
-from daskfc.runs.table import bytes_in_words, seconds_in_words
+from daskfc.runs.table import bytes_in_words, noise_in_words, seconds_in_words
 
 __all__ = ["report_html", "write_report"]
 
@@ -117,6 +117,7 @@ def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         lead = f"{summary['method']} on {size}; {lead}"
     error = record.get("error")
     statement = summary.get("privacy", {}).get("statement", "")
+    noise = summary.get("privacy", {}).get("noise")
     parts = [
         f"<h1>{escape(name)}</h1>",
         f"<p>{escape(lead)}; begun {escape(str(record.get('created', '')))}</p>",
@@ -125,6 +126,7 @@ def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         _scores(summary),
         "<h2>What left a party in one fit, and what it reveals</h2>",
         f"<p>{escape(statement)}</p>" if statement else "",
+        f"<p>Noise: {escape(noise_in_words(noise))}</p>" if noise else "",
         _messages(summary),
         "<h2>Time</h2>",
         _rows(timing, ["stage", ""], 1),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from daskfc.runs.communication import communication_of
+from daskfc.runs.communication import communication_of, costliest_client
 from daskfc.runs.config import Pipeline
 from daskfc.runs.evaluate import score
 from daskfc.runs.fits import Fit
@@ -67,7 +67,20 @@ def _timing(own: Sequence[Fit], fits: Sequence[Fit], total_s: float) -> dict[str
     }
 
 
-def _privacy(communication: Mapping[str, Any], own: Fit) -> dict[str, Any]:
+def _noise(fits: Sequence[Fit]) -> dict[str, Any]:
+    """Return what a method's noise was, and what its fits with all seeds cost a client together."""
+    told = [fit.facts.get("noise") for fit in fits]
+    if not told or not all(told):
+        return {}
+    first = dict(told[0] or {})
+    if first["delta"] is None:
+        return {"noise": {**first, "epsilon": None}}
+    epsilon = costliest_client([fit.ledger for fit in fits]).epsilon(first["delta"])
+    return {"noise": {**first, "fits": len(fits), "epsilon_of_all_fits": epsilon}}
+
+
+def _privacy(communication: Mapping[str, Any], fits: Sequence[Fit]) -> dict[str, Any]:
+    own = fits[0]
     kinds = communication["by_message"]
     protections: dict[str, int] = {}
     for row in kinds.values():
@@ -76,6 +89,7 @@ def _privacy(communication: Mapping[str, Any], own: Fit) -> dict[str, Any]:
         "statement": own.facts.get("privacy", ""),
         "messages_by_protection": protections,
         "reveals": {name: row["reveals"] for name, row in kinds.items()},
+        **_noise(fits),
     }
 
 
@@ -135,7 +149,7 @@ def summary_of(
         "metrics": {} if truth is None else score(truth, labels, pipeline.metrics),
         "methods": methods,
         "communication": communication,
-        "privacy": _privacy(communication, own[0]),
+        "privacy": _privacy(communication, own),
         "timing": _timing(own, fits, total_s),
         "peak_memory_bytes": peaks,
     }

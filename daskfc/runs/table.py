@@ -8,7 +8,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["bytes_in_words", "print_summary", "seconds_in_words", "summary_tables"]
+__all__ = [
+    "bytes_in_words",
+    "noise_in_words",
+    "print_summary",
+    "seconds_in_words",
+    "summary_tables",
+]
 
 
 def bytes_in_words(count: float) -> str:
@@ -136,8 +142,31 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
     note = summary["privacy"].get("statement")
     if note:
         parts.append(Text(f"Privacy: {note}\n"))
+    noise = summary["privacy"].get("noise")
+    if noise:
+        parts.append(Text(f"Noise: {noise_in_words(noise)}\n"))
     parts.append(Text(f"The run's folder: {folder}"))
     return Group(*parts)
+
+
+def noise_in_words(noise: Mapping[str, Any]) -> str:
+    """Return what the noise of a run was and what it guarantees, as a sentence.
+
+    Examples
+    --------
+    >>> from daskfc.runs.table import noise_in_words
+    >>> noise_in_words({"on": "data", "sigma": 0.5, "epsilon": None, "delta": None})
+    'on data, sigma 0.5; it guarantees no (ε, δ).'
+    """
+    known = {"on", "epsilon", "delta", "fits", "epsilon_of_all_fits"}
+    sizes = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in noise.items() if k not in known and v]
+    head = ", ".join([f"on {noise['on']}", *sizes])
+    if noise.get("delta") is None:
+        return f"{head}; it guarantees no (ε, δ)."
+    each = f"ε = {noise['epsilon']:.4g} at δ = {noise['delta']:g} for each client's rows in a fit"
+    if noise["fits"] == 1:
+        return f"{head}; {each}."
+    return f"{head}; {each}, ε = {noise['epsilon_of_all_fits']:.4g} in all {noise['fits']} fits."
 
 
 def print_summary(summary: Mapping[str, Any], folder: object, console: Console) -> None:

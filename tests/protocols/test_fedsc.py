@@ -179,3 +179,24 @@ def test_the_view_of_the_server_holds_the_factors(urls):
         FedSC(K, rounds=1).fit(running)
         with pytest.raises(InvalidInput, match="in the run of fit"):
             model.server_view(running)
+
+
+def test_without_coefficients_at_the_server(federation, tmp_path):
+    plain, coded = FedSC(K).fit(federation), FedSC(K, similarity="coded").fit(federation)
+    np.testing.assert_array_equal(coded.labels_, plain.labels_)
+    from_clients = {row.message for row in coded.ledger_ if row.sender != "server"}
+    assert "SimilarityRows" not in from_clients
+    assert from_clients == {
+        "SampleDigests", "ClientSummary", "PublicKeys", "MaskedPart", "RowSummary", "SquaredNorms",
+        "HidingKey", "CodedRows", "CodedDistances", "LabelledSamples",
+    }  # fmt: skip
+    with pytest.raises(InvalidInput, match="the similarity was coded"):
+        coded.server_view(federation)
+    new = {"client-2": ROWS["client-2"]}
+    found = coded.predict(federation, stores_of(tmp_path, new))
+    own = coded.labels_.values[coded.labels_.client.values == "client-2"]
+    assert np.mean(found.values == own) > 0.95
+    with pytest.raises(InvalidInput, match="needs 2l \\+ 2t - 1 = 5 clients"):
+        FedSC(K, similarity="coded", n_colluding=2).fit(federation)
+    with pytest.raises(InvalidInput, match="needs sparsify=True"):
+        FedSC(K, similarity="coded", sparsify=False).fit(federation)

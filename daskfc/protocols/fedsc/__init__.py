@@ -21,8 +21,13 @@ Messages    who → whom           class             what it reveals
             server → client      Dictionary        the mean of Z
             server → client      FinalDictionary   the last Z and the root of its kernel
             client → server      SimilarityRows    similarities, and through Z the samples
+            or, with coded similarity
+            client → server      RowSummary, SquaredNorms    a bound; self-similarities
+            client → client      HidingKey, CodedRows        nothing to few colluding clients
+            client → server      CodedDistances    similarities
             server → client      ClientLabels      the clusters of its samples
-            server → caller      Progress, Plan    change of Z; what was chosen
+            server → caller      Progress, Plan, Resumed    change of Z; what was chosen
+            client → caller      Reconstruction    on demand: errors of its own similarities
             client → caller      LabelledSamples   labels with sample ids
 
 Departures  (1) The step on Z is the closed form of the published code's preconditioned step; the

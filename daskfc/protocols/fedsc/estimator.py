@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import xarray as xr
@@ -19,25 +18,13 @@ from daskfc.federation.samples import canonical_positions, labelled_samples, sam
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, Planned, Settings, secure_sums
+from daskfc.protocols.fedsc.coded import CodedSimilarity, choose_coded
 from daskfc.protocols.fedsc.diagnosis import reconstruction_of
 from daskfc.protocols.fedsc.messages import Plan, Reconstruction, Resumed, ServerView
 from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise, noise_of
+from daskfc.protocols.fedsc.similarities import Clustered, Clustering, predict_new
 
 __all__ = ["FedSC"]
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """What `predict` needs of `fit`, as handles of what stays at the parties."""
-
-    final: Sent
-    dictionary: Local
-    plan: Sent
-    chosen: Local
-    noise: Noise | None
-    rows: PerClient[Sent]
-    positions: Local
-    labels: Local
 
 
 class FedSC(FederatedClusterer):
@@ -79,6 +66,10 @@ class FedSC(FederatedClusterer):
         published one, which knows nothing of the data.
     stale_pair : bool
         Keep the coefficients of the dictionary before the last one, as the published runs do.
+    similarity : {"rows", "coded"}
+        Whether the server gets a row of every sample, or by coded computing among the clients only
+        the similarities (Appendix C). The latter needs 2l + 2t - 1 clients, 3 at least, with l
+        segments and t = ``max(1, n_colluding)``.
     noise : mapping, optional
         Section 3's variants. ``{"on": "data", "clip": τ, "delta": δ}`` with either ``epsilon``,
         from which σ follows, or ``sigma``, from which ε follows: every row is shortened to norm τ
@@ -129,7 +120,8 @@ class FedSC(FederatedClusterer):
     mean dictionaries, sizes and mean distances of the clients; with secure averaging no client's
     own dictionary. In the end it gets rows of every client whose inner products are the
     similarities, from which it can reconstruct samples as far as the atoms span them: this is the
-    paper's protocol, and no protection against the server. With noise, the releases of a client
+    paper's protocol, and no protection against the server. With coded similarity it gets the inner
+    products only, which still tell how far apart samples are. With noise, the releases of a client
     are (ε, δ)-differentially private as `privacy_` says.
 
     References
@@ -159,6 +151,7 @@ class FedSC(FederatedClusterer):
         "averaging": one_of("masked", "recovering", "plain"),
         "start": one_of("moments", "normal"),
         "stale_pair": boolean(),
+        "similarity": one_of("rows", "coded"),
         "noise": Constraint("a mapping, or None", lambda value: True),  # noise_of decides
         "diagnostics": boolean(),
         "tolerance": real(low=0),
@@ -187,6 +180,7 @@ class FedSC(FederatedClusterer):
         averaging: str = "masked",
         start: str = "moments",
         stale_pair: bool = False,
+        similarity: str = "rows",
         noise: Mapping[str, Any] | None = None,
         diagnostics: bool = False,
         tolerance: float = 0.0,
@@ -210,6 +204,7 @@ class FedSC(FederatedClusterer):
         self.averaging = averaging
         self.start = start
         self.stale_pair = stale_pair
+        self.similarity = similarity
         self.noise = noise
         self.diagnostics = diagnostics
         self.tolerance = tolerance
@@ -236,6 +231,13 @@ class FedSC(FederatedClusterer):
                 "'diagnostics' tells errors measured on private data, which no noise protects. "
                 "Leave it out, or leave 'clip' and 'delta' of the noise out."
             )
+        if self.similarity == "coded" and not self.sparsify:
+            raise InvalidInput(
+                "similarity='coded' gives the server no rows that it could embed, and needs "
+                "sparsify=True; got False. Use similarity='rows' with it."
+            )
+        if n_clients is not None and self.similarity == "coded":
+            choose_coded(n_clients, None, self.n_colluding)
         if n_clients is not None and self.averaging != "plain":
             active = self._settings().n_active(n_clients)
             check_maskers(active, self.n_colluding, self.allow_few)
@@ -254,6 +256,18 @@ class FedSC(FederatedClusterer):
             self.allow_few,
             self.patience_s,
             self.random_state,
+        )
+
+    def _clustering(self, seed: int) -> Clustering:
+        return Clustering(
+            self.n_clusters,
+            self.ridge,
+            self.neighbors,
+            self.sparsify,
+            self.similarity == "coded",
+            self.n_init,
+            self.n_colluding,
+            seed,
         )
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
@@ -290,22 +304,21 @@ class FedSC(FederatedClusterer):
                 ridge=self.ridge,
                 noise=noise,
             )
-            rows = federation.ask(party.tell_rows, own)
-            labels = federation.on_server(
-                server.cluster,
-                rows,
-                positions,
-                self.n_clusters,
-                self.neighbors,
-                self.n_init,
-                seed,
-                self.sparsify,
-            )
+            clustering = self._clustering(seed)
+            labels, held = clustering.run(federation, own, positions, noise)
             federation.wait(labels)
         if self.diagnostics:
             self._diagnose(federation, planned, own, final, older)
-        self._fitted = _Fitted(
-            final, dictionary, planned.told, planned.chosen, noise, rows, positions, labels
+        self._fitted = Clustered(
+            clustering,
+            final,
+            dictionary,
+            planned.told,
+            planned.chosen,
+            noise,
+            held,
+            positions,
+            labels,
         )
         if noise is not None:
             self.privacy_ = self._spent(federation, noise, done)
@@ -429,30 +442,7 @@ class FedSC(FederatedClusterer):
             )
         if federation.run_id != self.run_id_:
             self.fit(federation)
-        fitted, new, clients = self._fitted, PerClient(stores), list(stores)
-        samples = federation.on_clients(party.new_samples, new, fitted.noise, clients=clients)
-        own = federation.on_clients(
-            party.rows_of,
-            samples,
-            fitted.final,
-            None,
-            fitted.plan,
-            ridge=self.ridge,
-            noise=fitted.noise,
-            clients=clients,
-        )
-        rows = federation.ask(party.tell_rows, own, clients=clients)
-        labels = federation.on_server(
-            server.predict,
-            rows,
-            fitted.rows,
-            fitted.positions,
-            fitted.labels,
-            self.n_clusters,
-            self.neighbors,
-        )
-        told = federation.tell(server.tell_new_labels, labels, clients=clients)
-        sent = federation.publish(party.labelled_new, new, told, party=clients, wait=False)
+        sent = predict_new(federation, self._fitted, stores)
         return labels_array({name: handle.result() for name, handle in sent.items()})
 
     def server_view(self, federation: Federation) -> ServerView:
@@ -472,7 +462,7 @@ class FedSC(FederatedClusterer):
         Raises
         ------
         InvalidInput
-            When the run of `fit` is over.
+            When the run of `fit` is over, or its similarity was coded.
         EgressRefused
             When the federation does not allow raw data.
         """
@@ -483,6 +473,8 @@ class FedSC(FederatedClusterer):
                 "Fit again."
             )
         fitted = self._fitted
-        view = federation.publish(server.tell_view, fitted.rows, fitted.dictionary, fitted.chosen)
+        if isinstance(fitted.held, CodedSimilarity):
+            raise InvalidInput("the server saw no coefficients: the similarity was coded.")
+        view = federation.publish(server.tell_view, fitted.held, fitted.dictionary, fitted.chosen)
         assert isinstance(view, ServerView), type(view)
         return view

@@ -54,6 +54,7 @@ __all__ = [
     "tell_new_labels",
     "tell_plan",
     "tell_view",
+    "vote",
 ]
 
 Floats = NDArray[np.float64]
@@ -282,16 +283,33 @@ def predict(
 def _voted(
     rows: Floats, B: Floats, labels: NDArray[np.int64], n_clusters: int, k: int
 ) -> NDArray[np.int64]:
-    found = np.empty(len(rows), dtype=np.int64)
     step = max(1, _BLOCK_ENTRIES // len(B))
-    for start in range(0, len(rows), step):
-        similar = rows[start : start + step] @ B.T
-        nearest = np.argpartition(-similar, k - 1, axis=1)[:, :k]
-        votes = np.zeros((len(similar), n_clusters))
-        shares = np.maximum(np.take_along_axis(similar, nearest, axis=1), 0.0)
-        np.add.at(votes, (np.arange(len(similar))[:, None], labels[nearest]), shares)
-        found[start : start + step] = votes.argmax(axis=1)
-    return found
+    blocks = (rows[start : start + step] @ B.T for start in range(0, len(rows), step))
+    return np.concatenate([vote(similar, labels, n_clusters, k) for similar in blocks])
+
+
+def vote(similar: Floats, labels: NDArray[np.int64], n_clusters: int, k: int) -> NDArray[np.int64]:
+    """Label new samples by the summed similarity of the k most similar clustered ones.
+
+    Parameters
+    ----------
+    similar : ndarray of shape (b, n)
+        Similarities of new to clustered samples.
+    labels : ndarray of shape (n,)
+        Of the clustered samples.
+    n_clusters, k : int
+        Clusters, and how many vote.
+
+    Returns
+    -------
+    ndarray of shape (b,), int64
+    """
+    nearest = np.argpartition(-similar, k - 1, axis=1)[:, :k]
+    votes = np.zeros((len(similar), n_clusters))
+    shares = np.maximum(np.take_along_axis(similar, nearest, axis=1), 0.0)
+    np.add.at(votes, (np.arange(len(similar))[:, None], labels[nearest]), shares)
+    winners: NDArray[np.int64] = votes.argmax(axis=1)
+    return winners
 
 
 def tell_view(parts: Mapping[str, SimilarityRows], dictionary: Floats, plan: Plan) -> ServerView:

@@ -1,8 +1,8 @@
 """OmniFC's wiring up to the distances: plan, encode, exchange shares, evaluate, decode."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,13 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
 from daskfc.pairwise import SymmetricGrid, Workload, check, choose_tile, landmark_needs, needs
 from daskfc.protocols.omnifc import party, server
-from daskfc.protocols.omnifc.messages import LandmarkStatus, MissingBlocks, PublicPlan, ServerDisk
+from daskfc.protocols.omnifc.messages import (
+    CodedRows,
+    LandmarkStatus,
+    MissingBlocks,
+    PublicPlan,
+    ServerDisk,
+)
 from daskfc.protocols.omnifc.streaming import AnswerStream
 
 __all__ = [
@@ -23,12 +29,14 @@ __all__ = [
     "plan_run",
     "stream_blocks",
     "stream_columns",
+    "stream_new",
 ]
 
 ENCODED_ROWS = 4096  # ours: rows encoded at once; K r k 4096 bytes, 51 MB for MNIST
 LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST
 COLUMN_ROWS = 8192  # ours: samples of one panel of landmark columns
 COPIES_OF_COORDINATES = 1  # the rows of D, in as many coordinates; k-means centres them in place
+NEW_ROWS = 8192  # ours: clustered samples of one block against new ones
 BLOCK_WINDOW = 3  # blocks under way: one evaluated, one decoded, one asked
 
 
@@ -93,7 +101,11 @@ def choose_code(
 
 @dataclass(frozen=True)
 class CodedSamples:
-    """Where everything is once the shares are exchanged; handles and public numbers only."""
+    """Where everything is once the shares are exchanged; handles and public numbers only.
+
+    Rows are those of the clients' stores, unless `held` stands for others that stay at the clients
+    and `encode` is the step that shares them out, as `party.encode_rows` does.
+    """
 
     federation: Federation
     settings: Settings
@@ -104,6 +116,8 @@ class CodedSamples:
     public: PublicPlan
     hiding: PerClient[Sent] | None
     coded: PerClient[Local] | None  # at the evaluators; None until `encode_all`
+    held: PerClient[Local] | None = None
+    encode: Callable[..., Mapping[str, CodedRows]] | None = None
 
     @property
     def n_samples(self) -> int:
@@ -161,7 +175,8 @@ def encode_all(samples: CodedSamples) -> CodedSamples:
     for client, size in zip(federation.clients, samples.public.samples.tolist(), strict=True):
         for start in range(0, size, ENCODED_ROWS):
             parts = federation.exchange(
-                party.encode_rows,
+                samples.encode or party.encode_rows,
+                *([samples.held] if samples.held else []),
                 clients=[client],
                 receivers=evaluators,
                 start=start,
@@ -181,9 +196,7 @@ def encode_all(samples: CodedSamples) -> CodedSamples:
         clients=evaluators,
     )
     _watch(federation, "sharing", [coded[name] for name in evaluators])
-    return CodedSamples(
-        **{**samples.__dict__, "hiding": hiding, "coded": coded},
-    )
+    return replace(samples, hiding=hiding, coded=coded)
 
 
 def _watch(federation: Federation, stage: str, handles: Sequence[Local]) -> None:
@@ -205,7 +218,12 @@ def _limits(samples: CodedSamples) -> tuple[dict[str, int | None], int | None, i
 
 
 def stream_blocks(
-    samples: CodedSamples, *, mode: str, n_neighbors: int | None, radius2: float | None
+    samples: CodedSamples,
+    *,
+    mode: str,
+    n_neighbors: int | None = None,
+    radius2: float | None = None,
+    in_memory: bool = True,
 ) -> tuple[CodedSamples, Local, dict[str, str]]:
     """Compute all blocks that the server does not hold yet.
 
@@ -217,6 +235,8 @@ def stream_blocks(
         What the server keeps.
     n_neighbors, radius2 : int, float, optional
         For the two graphs.
+    in_memory : bool
+        Whether the server will read all distances at once in mode "full", else panel by panel.
 
     Returns
     -------
@@ -244,7 +264,7 @@ def stream_blocks(
         window=BLOCK_WINDOW,
         residue_bytes=np.dtype(system.dtype).itemsize,
         distance_bytes=8,
-        in_memory="full" if mode == "full" else "nothing",
+        in_memory="full" if mode == "full" and in_memory else "nothing",
     )
     limits, evaluator_limit, server_limit = _limits(samples)
     tile = samples.settings.tile or choose_tile(
@@ -413,3 +433,59 @@ def stream_columns(
         number += 1
         if status.converged:
             return samples, embedding, dropped
+
+
+def stream_new(
+    samples: CodedSamples, shared: PerClient[PerClient[Sent]], owner: str, panel: str
+) -> list[Local]:
+    """Compute the distances of all clustered samples to a panel of new ones.
+
+    Parameters
+    ----------
+    samples : CodedSamples
+        Encoded.
+    shared : PerClient of PerClient of Sent
+        Shares of the new samples, by evaluator and by owner.
+    owner : str
+        The client that holds them.
+    panel : str
+        Names them.
+
+    Returns
+    -------
+    list of Local
+        The server's `Columns`, one block of clustered samples after the other.
+    """
+    federation, code = samples.federation, samples.code
+    common: dict[str, Any] = {
+        "code": code,
+        "system": samples.system,
+        "evaluators": samples.evaluators,
+    }
+    n = samples.n_samples
+    blocks = [(first, min(first + NEW_ROWS, n)) for first in range(0, n, NEW_ROWS)]
+    columns: dict[tuple[int, int], Local] = {}
+
+    def ask(block: tuple[int, int], names: Sequence[str]) -> PerClient[Sent]:
+        return federation.ask(
+            party.answer_new,
+            samples.coded_at(names),
+            samples.hiding_at(names),
+            PerClient({name: shared[name][owner] for name in names}),
+            clients=names,
+            start=block[0],
+            stop=block[1],
+            panel=panel,
+            engine=samples.settings.engine,
+            **common,
+        )
+
+    def decode(block: tuple[int, int], answers: PerClient[Sent]) -> Sent:
+        what = f"samples {block[0]} to {block[1]} and new samples of {owner}"
+        columns[block] = federation.on_server(server.decode_columns, answers, what=what, **common)
+        return federation.publish(server.decoded_columns, columns[block], wait=False)
+
+    stream = AnswerStream(federation, code, samples.evaluators, ask, decode)
+    for _ in stream.run(blocks):
+        pass
+    return [columns[block] for block in blocks]

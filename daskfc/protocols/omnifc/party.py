@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daskfc.coding import (
     Engine,
@@ -54,6 +55,7 @@ __all__ = [
     "hiding_key",
     "labelled_new",
     "rounded_up",
+    "share_out",
 ]
 
 
@@ -175,9 +177,50 @@ def encode_rows(
         One share for each evaluator.
     """
     rows = quantise(data.rows(start, stop), system)  # Eq. (1)
+    return share_out(
+        rows,
+        secret,
+        data.digest,
+        start=start,
+        code=code,
+        system=system,
+        evaluators=evaluators,
+    )
+
+
+def share_out(
+    rows: NDArray[np.int64],
+    secret: SecretKey,
+    digest: str,
+    *,
+    start: int,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+) -> dict[str, CodedRows]:
+    """Evaluate the Lagrange polynomials of quantised rows at every evaluator's point.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (n, d)
+        Consecutive rows, see `quantise`.
+    secret : SecretKey
+        The client's key of this run.
+    digest : str
+        Tells all rows that these are part of from any others that the secret ever covers.
+    start : int
+        Number of the first row among these.
+    code, system, evaluators
+        As for `encode_rows`.
+
+    Returns
+    -------
+    dict of str to CodedRows
+        One share for each evaluator.
+    """
     # the same noise never covers other rows, another scale or another code
-    key = secret.derive("noise segments", data.digest, repr(system), repr(code))
-    noise = key.derive(start, stop).stream()
+    key = secret.derive("noise segments", digest, repr(system), repr(code))
+    noise = key.derive(start, start + len(rows)).stream()
     shares = code.encode(rows, system, noise)  # Eqs. (2), (3): (evaluator, prime, row, column)
     fingerprint = key.fingerprint()
     return {
@@ -410,7 +453,9 @@ def answer_new(
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
     left = np.ascontiguousarray(coded.residues[:, start:stop])
-    mask = _hiding(code, system, number, hiding, ("new", coded.encoding, panel), (start, stop))
+    # the fingerprint: other samples may come under the same name
+    what = ("new", coded.encoding, panel, new.fingerprint)
+    mask = _hiding(code, system, number, hiding, what, (start, stop))
     residues = coded_distances(left, new.residues, system, kernel, hiding=mask)
     return CodedDistances(
         residues, hash64(coded.encoding.to_bytes(8, "little"), str(new.fingerprint).encode())

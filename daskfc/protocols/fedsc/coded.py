@@ -1,0 +1,275 @@
+"""FedSC's similarities by coded computing: the server gets inner products, and never C.
+
+The steps and messages, with the paper's notation, are in `coded_rows`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from daskfc.coding import LagrangeCode, choose_residues
+from daskfc.errors import InvalidInput
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.protocols.fedsc.coded_rows import (
+    count_rows,
+    encode_quantised,
+    graph_of_distances,
+    joined_votes,
+    plan_rows,
+    quantised_rows,
+    squared_norms,
+    summarise_rows,
+    votes_of_panel,
+)
+from daskfc.protocols.omnifc.distances import (
+    CodedSamples,
+    Settings,
+    choose_code,
+    encode_all,
+    stream_blocks,
+    stream_new,
+)
+from daskfc.protocols.omnifc.messages import NewSamples, PublicPlan
+from daskfc.protocols.omnifc.server import public_plan
+
+__all__ = ["TOLERANCE", "CodedSimilarity", "choose_coded", "coded_predict", "coded_similarity"]
+
+TOLERANCE = 2e-7
+"""Ours: RMS error of a squared distance over the squared radius. With radius 1 that is S = 4.1e6,
+and similarities with an RMS error near 1e-7, and never above √d / S + d / (4 S²), 2.5e-6 for
+100 atoms. Six primes of one byte; 48 bits for all would allow a grid twice as fine and no finer."""
+
+_PANEL_ENTRIES = 1 << 23  # ours: similarities of a panel of new samples, 64 MiB
+
+
+def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> LagrangeCode:
+    """Return the code of coded similarities; at least one client's view is always hidden.
+
+    Parameters
+    ----------
+    n_clients : int
+        Number of clients.
+    n_segments : int, optional
+        l; by default 2, or 1 with few clients.
+    n_colluding : int
+        Clients that may pool what they see; 0 counts as 1, for a single client sees shares too.
+
+    Raises
+    ------
+    InvalidInput
+        When there are too few clients.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.coded import choose_coded
+    >>> choose_coded(5, None, 0)
+    LagrangeCode(n_segments=2, n_colluding=1, n_evaluators=5)
+    """
+    t, l = max(1, n_colluding), n_segments or 1  # noqa: E741
+    needed = 2 * l + 2 * t - 1
+    if n_clients < needed:
+        raise InvalidInput(
+            f"FedSC with similarity='coded' needs 2l + 2t - 1 = {needed} clients for l = {l} "
+            f"segments and t = {t} colluding clients; the federation has {n_clients}. Lower "
+            "n_colluding, add clients, or use similarity='rows'."
+        )
+    return choose_code(n_clients, n_segments, t, None)
+
+
+@dataclass(frozen=True)
+class CodedSimilarity:
+    """The graph at the server, and what new samples are held against; handles only.
+
+    Parameters
+    ----------
+    graph : Local
+        The server's csr_array of `graph_of_distances`.
+    samples : CodedSamples
+        Code, scale and shares.
+    norms : PerClient of Sent
+        `SquaredNorms` of the clustered samples.
+    dropped : dict of str to str
+        Evaluators that were left out, and why.
+    """
+
+    graph: Local
+    samples: CodedSamples
+    norms: PerClient[Sent]
+    dropped: dict[str, str]
+
+
+def coded_similarity(
+    federation: Federation,
+    rows: PerClient[Local],
+    positions: Local,
+    *,
+    n_neighbors: int | None = None,
+    n_segments: int | None = None,
+    n_colluding: int = 0,
+    radius: float | None = 1.0,
+    hide_segments: bool = True,
+    engine: str = "auto",
+    tile: int | None = None,
+) -> CodedSimilarity:
+    """Have the server make the graph of similarities without any client's rows.
+
+    Parameters
+    ----------
+    federation : Federation
+        The parties, in a run.
+    rows : PerClient of Local
+        B_p at each client, (N_p, d) float64 or `Noised`; one length d at all clients.
+    positions : Local
+        The server's `canonical_positions`.
+    n_neighbors : int, optional
+        As for `similarity_graph`.
+    n_segments, n_colluding : int
+        As for `choose_coded`.
+    radius : float or None
+        Public bound on the norm of a row: 1, which holds for rows without noise on the factors.
+        With None the largest norm is told, rounded up.
+    hide_segments : bool
+        Hide the inner products of single segments from the server.
+    engine, tile
+        As for `OmniFC`.
+
+    Returns
+    -------
+    CodedSimilarity
+        Its ``graph`` equals that of `similarity_graph` for the quantised rows.
+
+    Raises
+    ------
+    InvalidInput
+        When there are too few clients, before anything starts.
+    ResourceRefused
+        When a party's memory or the server's disk cannot hold it; before anything is encoded.
+
+    Notes
+    -----
+    Privacy: any `n_colluding` clients see uniform numbers of the others' rows, and neither C nor B
+    leaves a client. The server gets all similarities, from which B follows up to one rotation of
+    all rows, and C does not; but similarities are close to the Gaussian kernel, and with its width
+    tell about how far apart samples are. A client that gives the server the hiding key also gives
+    it the inner products of single segments of rows.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.coded import coded_similarity
+    >>> similarity = coded_similarity(federation, rows, positions)  # doctest: +SKIP
+    >>> labels = federation.on_server(cluster, similarity.graph)  # doctest: +SKIP
+    """
+    code = choose_coded(len(federation.clients), n_segments, n_colluding)
+    summaries = federation.ask(summarise_rows, rows, radius=radius)
+    plan = federation.on_server(plan_rows, summaries, positions)
+    public = federation.publish(public_plan, plan)
+    assert isinstance(public, PublicPlan), type(public)
+    system = choose_residues(
+        radius=public.radius,
+        n_features=public.n_features,
+        tolerance=TOLERANCE,
+        grids=0,
+        n_columns=code.n_columns(public.n_features),
+        n_points=code.n_points,
+        mean_square=public.radius**2 or None,
+    )
+    held = federation.on_clients(quantised_rows, rows, system=system, purpose="clustered")
+    norms = federation.ask(squared_norms, held)
+    samples = CodedSamples(
+        federation,
+        Settings(TOLERANCE, None, hide_segments, engine, tile),
+        code,
+        system,
+        federation.clients[: code.n_evaluators],
+        plan,
+        public,
+        hiding=None,
+        coded=None,
+        held=held,
+        encode=encode_quantised,
+    )
+    samples, tiles, dropped = stream_blocks(samples, mode="full", in_memory=False)
+    graph = federation.on_server(
+        graph_of_distances, tiles, norms, plan, system=system, n_neighbors=n_neighbors
+    )
+    return CodedSimilarity(graph, samples, norms, dropped)
+
+
+def coded_predict(
+    similarity: CodedSimilarity,
+    new: PerClient[Local],
+    labels: Local,
+    *,
+    n_clusters: int,
+    n_neighbors: int | None = None,
+) -> Local:
+    """Label new samples at the server without any client's rows.
+
+    Parameters
+    ----------
+    similarity : CodedSimilarity
+        Of the fit.
+    new : PerClient of Local
+        Rows of new samples at some clients, as at the fit.
+    labels : Local
+        The server's labels of the clustered samples, in canonical order.
+    n_clusters, n_neighbors : int
+        As at the fit.
+
+    Returns
+    -------
+    Local
+        The server's mapping from each of these clients to the labels of its new samples.
+
+    Notes
+    -----
+    Privacy: as for `coded_similarity`; the server gets similarities of new to clustered samples.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.coded import coded_predict
+    >>> told = coded_predict(similarity, new, labels, n_clusters=3)  # doctest: +SKIP
+    """
+    samples = similarity.samples
+    if samples.coded is None:  # the server held every distance when the samples were clustered
+        samples = encode_all(samples)
+    federation, system, owners = samples.federation, samples.system, list(new)
+    common: dict[str, Any] = {
+        "code": samples.code,
+        "system": system,
+        "evaluators": samples.evaluators,
+    }
+    held = federation.on_clients(quantised_rows, new, system=system, purpose="new", clients=owners)
+    norms = federation.ask(squared_norms, held, clients=owners)
+    width = max(1, min(2048, _PANEL_ENTRIES // samples.n_samples))
+    panels: dict[str, list[Local]] = {name: [] for name in owners}
+    for name in owners:
+        told = federation.publish(count_rows, held, party=name)
+        assert isinstance(told, NewSamples), type(told)
+        for start in range(0, told.n_samples, width):
+            stop = min(start + width, told.n_samples)
+            shared = federation.exchange(
+                encode_quantised,
+                held,
+                clients=[name],
+                receivers=samples.evaluators,
+                start=start,
+                stop=stop,
+                **common,
+            )
+            columns = stream_new(samples, shared, name, f"{name}:{start}:{stop}")
+            panels[name].append(
+                federation.on_server(
+                    votes_of_panel,
+                    columns,
+                    norms[name],
+                    similarity.norms,
+                    samples.plan,
+                    labels,
+                    start=start,
+                    stop=stop,
+                    system=system,
+                    n_clusters=n_clusters,
+                    n_neighbors=n_neighbors,
+                )
+            )
+    return federation.on_server(joined_votes, panels)

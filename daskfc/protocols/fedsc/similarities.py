@@ -1,0 +1,121 @@
+"""FedSC, Stage II: from rows at the clients to labels, by way of the server or of coded shares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.protocols.fedsc import party, server
+from daskfc.protocols.fedsc.coded import CodedSimilarity, coded_predict, coded_similarity
+from daskfc.protocols.fedsc.noise import DataNoise, Noise
+
+__all__ = ["Clustered", "Clustering", "predict_new"]
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """The parameters of FedSC that Stage II depends on."""
+
+    n_clusters: int
+    ridge: float
+    neighbors: int | None
+    sparsify: bool
+    coded: bool
+    n_init: int
+    n_colluding: int
+    seed: int
+
+    def run(
+        self, federation: Federation, own: PerClient[Local], positions: Local, noise: Noise | None
+    ) -> tuple[Local, PerClient[Sent] | CodedSimilarity]:
+        """Cluster the samples whose rows stay at the clients.
+
+        Returns
+        -------
+        labels : Local
+            At the server, in canonical order.
+        held : PerClient of Sent, or CodedSimilarity
+            What new samples are compared with.
+        """
+        if self.coded:
+            similarity = coded_similarity(
+                federation,
+                own,
+                positions,
+                n_neighbors=self.neighbors,
+                n_colluding=self.n_colluding,
+                # without noise on the factors no row is longer than 1
+                radius=1.0 if noise is None or isinstance(noise, DataNoise) else None,
+            )
+            labels = federation.on_server(
+                server.cluster_similarity,
+                similarity.graph,
+                self.n_clusters,
+                self.n_init,
+                self.seed,
+            )
+            return labels, similarity
+        rows = federation.ask(party.tell_rows, own)
+        labels = federation.on_server(
+            server.cluster,
+            rows,
+            positions,
+            self.n_clusters,
+            self.neighbors,
+            self.n_init,
+            self.seed,
+            self.sparsify,
+        )
+        return labels, rows
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """What `predict_new` needs of a fit, as handles of what stays at the parties."""
+
+    clustering: Clustering
+    final: Sent
+    dictionary: Local
+    told: Sent
+    chosen: Local
+    noise: Noise | None
+    held: PerClient[Sent] | CodedSimilarity
+    positions: Local
+    labels: Local
+
+
+def predict_new(
+    federation: Federation, clustered: Clustered, stores: Mapping[str, str]
+) -> PerClient[Sent]:
+    """Label new samples by the clustered ones that are most similar; return what clients tell."""
+    how, new, clients = clustered.clustering, PerClient(stores), list(stores)
+    samples = federation.on_clients(party.new_samples, new, clustered.noise, clients=clients)
+    own = federation.on_clients(
+        party.rows_of,
+        samples,
+        clustered.final,
+        None,
+        clustered.told,
+        ridge=how.ridge,
+        noise=clustered.noise,
+        clients=clients,
+    )
+    if isinstance(clustered.held, CodedSimilarity):
+        labels = coded_predict(
+            clustered.held,
+            own,
+            clustered.labels,
+            n_clusters=how.n_clusters,
+            n_neighbors=how.neighbors,
+        )
+    else:
+        labels = federation.on_server(
+            server.predict,
+            federation.ask(party.tell_rows, own, clients=clients),
+            clustered.held,
+            clustered.positions,
+            clustered.labels,
+            how.n_clusters,
+            how.neighbors,
+        )
+    told = federation.tell(server.tell_new_labels, labels, clients=clients)
+    return federation.publish(party.labelled_new, new, told, party=clients, wait=False)
