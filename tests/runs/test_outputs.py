@@ -1,4 +1,5 @@
 import io
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from rich.console import Console
 from daskfc.errors import DaskfcError, InvalidInput
 from daskfc.federation import Ledger
 from daskfc.runs import print_summary
-from daskfc.runs.communication import communication_of, ledger_frame
+from daskfc.runs.communication import communication_of, costliest_client, ledger_frame
 from daskfc.runs.evaluate import score
 from daskfc.runs.fits import Fit, FitShelf, labels_cube
 from daskfc.runs.promises import paper_of, privacy_of
@@ -156,3 +157,29 @@ def test_promises_come_from_the_documentation():
     assert privacy_of(FakeMethod) == "none whatsoever."
     assert privacy_of(int) == ""
     assert paper_of(FakeMethod) == ""
+
+
+def test_the_cost_of_several_fits_is_composed_for_the_client_they_cost_most():
+    first = Ledger([
+        ledger_row(sender="client-1", task="a", noise_multiplier=4.0),
+        ledger_row(sender="client-1", task="a", noise_multiplier=4.0),  # the same, sent again
+        ledger_row(sender="client-2", task="b", noise_multiplier=2.0),
+        ledger_row(sender="client-2", task="c"),
+    ])  # fmt: skip
+    second = Ledger([ledger_row(sender="client-2", task="d", noise_multiplier=2.0)])
+    spent = costliest_client([ledger_frame(first), ledger_frame(second)])
+    assert spent.mu == pytest.approx(np.sqrt(1 / 4 + 1 / 4))
+
+
+def test_noise_is_told_in_a_sentence(summary):
+    noise = {
+        "on": "data", "sigma": 15.0, "clip": 2.0, "delta": 1e-5, "epsilon": 1.0, "fits": 2,
+        "epsilon_of_all_fits": 1.5,
+    }  # fmt: skip
+    summary["privacy"]["noise"] = noise
+    told = "sigma 15, clip 2; ε = 1 at δ = 1e-05 for each client's rows in a fit, ε = 1.5 in all 2"
+    assert told in " ".join(printed(summary).split())
+    assert escape(told) in report_html({"run_id": "a", "status": "done"}, summary)
+    summary["privacy"]["noise"] = {"on": "factors", "relative_dictionary": 0.1, "epsilon": None,
+                                   "delta": None}  # fmt: skip
+    assert "relative dictionary 0.1; it guarantees no (ε, δ)" in printed(summary)
