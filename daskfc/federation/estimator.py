@@ -132,6 +132,18 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         federation.start_run(run_id, random_state=self.random_state, workspace=federation.workspace)
         return run_id
 
+    def _ready_for(self, stores: Mapping[str, str], federation: Federation) -> None:
+        """Hold the stores given to predict against the clients; repeat fit in another run of it."""
+        unknown = sorted(set(stores) - set(federation.clients))
+        if unknown or not stores:
+            raise InvalidInput(
+                f"the stores given to predict must belong to clients, "
+                f"{', '.join(federation.clients)}; got {unknown or 'none'}. Name a client of the "
+                "federation."
+            )
+        if federation.run_id != self.run_id_:
+            self.fit(federation)
+
     @contextmanager
     def _stage(self, federation: Federation, name: str) -> Iterator[None]:
         """Time a stage and tell whoever watches that it began."""

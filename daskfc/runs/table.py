@@ -155,12 +155,12 @@ def noise_in_words(noise: Mapping[str, Any]) -> str:
     Examples
     --------
     >>> from daskfc.runs.table import noise_in_words
-    >>> noise_in_words({"on": "data", "sigma": 0.5, "epsilon": None, "delta": None})
+    >>> noise_in_words({"kind": "data", "sigma": 0.5, "epsilon": None, "delta": None})
     'on data, sigma 0.5; it guarantees no (ε, δ).'
     """
-    known = {"on", "epsilon", "delta", "fits", "epsilon_of_all_fits"}
+    known = {"kind", "epsilon", "delta", "fits", "epsilon_of_all_fits"}
     sizes = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in noise.items() if k not in known and v]
-    head = ", ".join([f"on {noise['on']}", *sizes])
+    head = ", ".join([f"on {noise['kind']}", *sizes])
     if noise.get("delta") is None:
         return f"{head}; it guarantees no (ε, δ)."
     each = f"ε = {noise['epsilon']:.4g} at δ = {noise['delta']:g} for each client's rows in a fit"

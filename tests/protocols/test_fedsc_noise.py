@@ -24,8 +24,8 @@ from daskfc.testing.federation import stores_of
 from tests.protocols.one_place import ROWS, K
 
 DELTA = 1e-5
-DATA = {"on": "data", "epsilon": 2.0, "delta": DELTA, "clip": 10.0}
-FACTORS = {"on": "factors", "epsilon": 4.0, "delta": DELTA, "clip": 1.0}
+DATA = {"kind": "data", "epsilon": 2.0, "delta": DELTA, "clip": 10.0}
+FACTORS = {"kind": "factors", "epsilon": 4.0, "delta": DELTA, "clip": 1.0}
 KEY = SecretKey.from_bytes(bytes(range(32)))
 
 
@@ -47,12 +47,14 @@ def test_a_budget_becomes_noise_that_spends_all_of_it_and_no_more():
 
 
 def test_noise_given_by_its_size_has_the_cost_that_follows():
-    data = noise_of({"on": "data", "sigma": 30.0, "clip": 10.0, "delta": DELTA}, rounds=1, ridge=1)
+    data = noise_of(
+        {"kind": "data", "sigma": 30.0, "clip": 10.0, "delta": DELTA}, rounds=1, ridge=1
+    )
     assert data.events(5) == (GaussianEvent(1.5),)
-    asked = {"on": "factors", "sigma_dictionary": 4.0, "sigma_coefficients": 30.0, "clip": 1.0}
+    asked = {"kind": "factors", "sigma_dictionary": 4.0, "sigma_coefficients": 30.0, "clip": 1.0}
     factors = noise_of({**asked, "delta": DELTA}, rounds=3, ridge=0.5)
     assert factors.events(3) == (GaussianEvent(2.0, 3), GaussianEvent(30.0))
-    assert noise_of({"on": "data", "sigma": 1.0}, rounds=1, ridge=1).events(1) == ()
+    assert noise_of({"kind": "data", "sigma": 1.0}, rounds=1, ridge=1).events(1) == ()
 
 
 def test_published_formulas_are_valid_in_their_ranges_only():
@@ -82,18 +84,18 @@ def test_what_is_left_of_a_budget_after_a_start_that_broke_off():
 @pytest.mark.parametrize(
     ("asked", "match"),
     [
-        ("much", "be a mapping with 'on'"),
-        ({"on": "labels"}, "be a mapping with 'on'"),
-        ({"on": "data"}, "one of 'sigma' and 'epsilon'"),
+        ("much", "be a mapping with 'kind'"),
+        ({"kind": "labels"}, "be a mapping with 'kind'"),
+        ({"kind": "data"}, "one of 'sigma' and 'epsilon'"),
         ({**DATA, "sigma": 1.0}, "one of 'sigma' and 'epsilon'"),
-        ({"on": "data", "epsilon": 1.0}, "have 'delta' and 'clip' beside 'epsilon'"),
-        ({"on": "data", "sigma": 1.0, "clip": 1.0}, "both or none of 'clip' and 'delta'"),
-        ({"on": "data", "sigma": -1.0}, "'sigma' parameter of the noise of FedSC"),
-        ({"on": "data", "relative_dictionary": 1.0}, "no parameter 'relative_dictionary'"),
+        ({"kind": "data", "epsilon": 1.0}, "have 'delta' and 'clip' beside 'epsilon'"),
+        ({"kind": "data", "sigma": 1.0, "clip": 1.0}, "both or none of 'clip' and 'delta'"),
+        ({"kind": "data", "sigma": -1.0}, "'sigma' parameter of the noise of FedSC"),
+        ({"kind": "data", "relative_dictionary": 1.0}, "no parameter 'relative_dictionary'"),
         ({**FACTORS, "delta": 1.0}, "strictly between 0 and 1"),
         ({**FACTORS, "sigma_dictionary": 1.0}, "either 'epsilon' or both"),
-        ({"on": "factors", "clip": 1.0, "delta": DELTA}, "either 'epsilon' or both"),
-        ({"on": "factors", "relative_dictionary": 0.1, "clip": 1.0}, "nothing beside shares"),
+        ({"kind": "factors", "clip": 1.0, "delta": DELTA}, "either 'epsilon' or both"),
+        ({"kind": "factors", "relative_dictionary": 0.1, "clip": 1.0}, "nothing beside shares"),
     ],
 )
 def test_what_is_no_noise(asked, match):
@@ -168,7 +170,7 @@ def test_perturbed_data_are_one_release_of_each_client(federation):
     model = FedSC(K, noise=DATA).fit(federation)
     sigma = gaussian_sigma(2.0, DELTA, 20.0)
     assert model.privacy_ == {
-        "on": "data", "sigma": pytest.approx(sigma), "clip": 10.0, "delta": DELTA,
+        "kind": "data", "sigma": pytest.approx(sigma), "clip": 10.0, "delta": DELTA,
         "epsilon": pytest.approx(2.0),
     }  # fmt: skip
     assert events(model) == {name: (GaussianEvent(model.privacy_["sigma"] / 20),) for name in ROWS}
@@ -216,9 +218,9 @@ def test_a_budget_is_not_reset_by_starting_again(federation, monkeypatch, tmp_pa
 @pytest.mark.slow
 def test_errors_beside_their_bounds(federation):
     clean = FedSC(K, diagnostics=True).fit(federation).reconstruction_
-    noisy = FedSC(K, diagnostics=True, noise={"on": "data", "sigma": 0.5}).fit(federation)
+    noisy = FedSC(K, diagnostics=True, noise={"kind": "data", "sigma": 0.5}).fit(federation)
     rough = FedSC(
-        K, diagnostics=True, noise={"on": "factors", "relative_coefficients": 0.1}
+        K, diagnostics=True, noise={"kind": "factors", "relative_coefficients": 0.1}
     ).fit(federation)  # fmt: skip
     assert set(clean) == set(ROWS)
     for name in ROWS:
@@ -228,8 +230,24 @@ def test_errors_beside_their_bounds(federation):
         assert rough.reconstruction_[name]["error"] > clean[name]["error"]
         assert math.isnan(rough.reconstruction_[name]["bound"])
     assert noisy.privacy_ == {
-        "on": "data", "sigma": 0.5, "clip": None, "epsilon": math.inf, "delta": None
+        "kind": "data", "sigma": 0.5, "clip": None, "epsilon": math.inf, "delta": None
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_new_samples_get_noise_of_their_own_and_never_a_second_fit(federation, tmp_path):
+    params = {"kernel_width": 2.5, "n_atoms": 8, "start": "normal", "rounds": 1}
+    new = stores_of(tmp_path, {"client-2": ROWS["client-2"]})
+    for asked, more in ((FACTORS, params), (DATA, {})):
+        model = FedSC(K, noise=asked, **more).fit(federation)
+        found = model.predict(federation, new)
+        assert len(found) == len(ROWS["client-2"])
+        if asked is FACTORS:
+            rows = [r for r in federation.ledger if r.message == "SimilarityRows"]
+            assert all(row.noise_multiplier is not None for row in rows)
+        FedSC(K, rounds=1).fit(federation)
+        with pytest.raises(PrivacyError, match="would release the data once more"):
+            model.predict(federation, new)
 
 
 def test_what_would_undo_the_noise_is_refused():

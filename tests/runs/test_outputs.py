@@ -173,13 +173,13 @@ def test_the_cost_of_several_fits_is_composed_for_the_client_they_cost_most():
 
 def test_noise_is_told_in_a_sentence(summary):
     noise = {
-        "on": "data", "sigma": 15.0, "clip": 2.0, "delta": 1e-5, "epsilon": 1.0, "fits": 2,
+        "kind": "data", "sigma": 15.0, "clip": 2.0, "delta": 1e-5, "epsilon": 1.0, "fits": 2,
         "epsilon_of_all_fits": 1.5,
     }  # fmt: skip
     summary["privacy"]["noise"] = noise
     told = "sigma 15, clip 2; ε = 1 at δ = 1e-05 for each client's rows in a fit, ε = 1.5 in all 2"
     assert told in " ".join(printed(summary).split())
     assert escape(told) in report_html({"run_id": "a", "status": "done"}, summary)
-    summary["privacy"]["noise"] = {"on": "factors", "relative_dictionary": 0.1, "epsilon": None,
+    summary["privacy"]["noise"] = {"kind": "factors", "relative_dictionary": 0.1, "epsilon": None,
                                    "delta": None}  # fmt: skip
     assert "relative dictionary 0.1; it guarantees no (ε, δ)" in printed(summary)

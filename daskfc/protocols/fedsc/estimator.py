@@ -71,10 +71,10 @@ class FedSC(FederatedClusterer):
         the similarities (Appendix C). The latter needs 2l + 2t - 1 clients, 3 at least, with l
         segments and t = ``max(1, n_colluding)``.
     noise : mapping, optional
-        Section 3's variants. ``{"on": "data", "clip": τ, "delta": δ}`` with either ``epsilon``,
+        Section 3's variants. ``{"kind": "data", "clip": τ, "delta": δ}`` with either ``epsilon``,
         from which σ follows, or ``sigma``, from which ε follows: every row is shortened to norm τ
         and perturbed before anything else; ``sigma`` alone perturbs without a guarantee.
-        ``{"on": "factors", "clip": τ, "delta": δ}`` with either ``epsilon`` or both of
+        ``{"kind": "factors", "clip": τ, "delta": δ}`` with either ``epsilon`` or both of
         ``sigma_dictionary`` and ``sigma_coefficients``: a client's change of Z is shortened to
         norm τ and perturbed in every round, C in the end; needs `kernel_width`, `n_atoms` and
         ``start="normal"``, so that nothing else is told of the data.
@@ -425,23 +425,24 @@ class FedSC(FederatedClusterer):
         ------
         InvalidInput
             When a name is no client, or none is given.
+        PrivacyError
+            When `fit` would have to be repeated, and with it its noisy releases.
         PartyError
             When new samples have other features.
 
         Notes
         -----
-        Privacy: as in `fit`; the server gets the new samples' rows.
+        Privacy: as in `fit`; the server gets the new samples' rows. Noise protects them as it does
+        the clustered ones, in releases of their own.
         """
         check_is_fitted(self)
-        unknown = sorted(set(stores) - set(federation.clients))
-        if unknown or not stores:
-            raise InvalidInput(
-                f"the stores given to predict must belong to clients, "
-                f"{', '.join(federation.clients)}; got {unknown or 'none'}. Name a client of the "
-                "federation."
+        again = federation.run_id != self.run_id_
+        if again and getattr(self, "privacy_", {}).get("delta") is not None:
+            raise PrivacyError(
+                "predict needs the federation in the run of fit, whose rows are gone with it, and "
+                "fitting again would release the data once more. Fit again if the budget allows it."
             )
-        if federation.run_id != self.run_id_:
-            self.fit(federation)
+        self._ready_for(stores, federation)
         sent = predict_new(federation, self._fitted, stores)
         return labels_array({name: handle.result() for name, handle in sent.items()})
 

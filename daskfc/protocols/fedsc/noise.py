@@ -53,7 +53,7 @@ _SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, ab
                     and float(v) < 1.0)  # fmt: skip
 _FORMULA = one_of("exact", "published")
 _DATA: dict[str, Constraint] = {
-    "on": one_of("data"),
+    "kind": one_of("data"),
     "sigma": _POSITIVE,
     "epsilon": _POSITIVE,
     "delta": _SHARE,
@@ -61,7 +61,7 @@ _DATA: dict[str, Constraint] = {
     "formula": _FORMULA,
 }
 _FACTORS: dict[str, Constraint] = {
-    "on": one_of("factors"),
+    "kind": one_of("factors"),
     "sigma_dictionary": _POSITIVE,
     "sigma_coefficients": _POSITIVE,
     "relative_dictionary": real(low=0),
@@ -113,7 +113,7 @@ class DataNoise:
 
     def told(self) -> dict[str, Any]:
         """Return the numbers for the caller."""
-        return {"on": "data", "sigma": self.sigma, "clip": self.clip}
+        return {"kind": "data", "sigma": self.sigma, "clip": self.clip}
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class FactorNoise:
     def told(self) -> dict[str, Any]:
         """Return the numbers for the caller."""
         return {
-            "on": "factors",
+            "kind": "factors",
             "sigma_dictionary": self.sigma_dictionary,
             "sigma_coefficients": self.sigma_coefficients,
             "clip": self.clip,
@@ -214,7 +214,7 @@ class RelativeNoise:
     def told(self) -> dict[str, Any]:
         """Return the numbers for the caller."""
         return {
-            "on": "factors",
+            "kind": "factors",
             "relative_dictionary": self.dictionary,
             "relative_coefficients": self.coefficients,
         }
@@ -262,22 +262,22 @@ def noise_of(
     Examples
     --------
     >>> from daskfc.protocols.fedsc.noise import noise_of
-    >>> asked = {"on": "data", "epsilon": 1.0, "delta": 1e-5, "clip": 2.0}
+    >>> asked = {"kind": "data", "epsilon": 1.0, "delta": 1e-5, "clip": 2.0}
     >>> round(noise_of(asked, rounds=5, ridge=1e-3).sigma, 3)
     14.923
     """
     if asked is None:
         return None
-    if not isinstance(asked, Mapping) or asked.get("on") not in ("data", "factors"):
-        raise _refuse("be a mapping with 'on' of 'data' or 'factors', or None", asked)
+    if not isinstance(asked, Mapping) or asked.get("kind") not in ("data", "factors"):
+        raise _refuse("be a mapping with 'kind' of 'data' or 'factors', or None", asked)
     given = {key: value for key, value in asked.items() if value is not None}
-    table = _DATA if given["on"] == "data" else _FACTORS
+    table = _DATA if given["kind"] == "data" else _FACTORS
     check_params("the noise of FedSC", given, table)
     published = given.pop("formula", "exact") == "published"
     if "epsilon" in given and not {"delta", "clip"} <= set(given):
         raise _refuse("have 'delta' and 'clip' beside 'epsilon'", sorted(given))
     left = _Budget(given, spent)
-    return _data(given, published, left) if given["on"] == "data" else _factors(
+    return _data(given, published, left) if given["kind"] == "data" else _factors(
         given, published, left, rounds, ridge
     )  # fmt: skip
 
@@ -329,7 +329,7 @@ def _factors(
 ) -> FactorNoise | RelativeNoise:
     relative = {key for key in given if key.startswith("relative_")}
     if relative:
-        if set(given) - relative - {"on"}:
+        if set(given) - relative - {"kind"}:
             raise _refuse("have nothing beside shares of the factors' own spread", sorted(given))
         return RelativeNoise(
             given.get("relative_dictionary", 0.0), given.get("relative_coefficients", 0.0)

@@ -265,14 +265,6 @@ class OmniFC(FederatedClusterer):
         Privacy: as in `fit`; the server learns the distances of new to clustered samples.
         """
         check_is_fitted(self)
-        unknown = sorted(set(stores) - set(federation.clients))
-        if unknown or not stores:
-            raise InvalidInput(
-                f"the stores given to predict must belong to clients, "
-                f"{', '.join(federation.clients)}; got {unknown or 'none'}. Name a client of the "
-                "federation."
-            )
-        if federation.run_id != self.run_id_:
-            self.fit(federation)
+        self._ready_for(stores, federation)
         fitted = self._fitted
         return predict_new(fitted.samples, fitted.clustering, fitted.clusterer, stores)
