@@ -1,6 +1,7 @@
 """The methods that ours are compared with, and the central algorithms on pooled raw data."""
 
 from daskfc.baselines.central import Central
+from daskfc.baselines.dsc import DSC
 from daskfc.baselines.fedmavg import FedMAvg
 from daskfc.baselines.ffcm import FFCM
 from daskfc.baselines.graphs import AGC, GCC
@@ -8,13 +9,14 @@ from daskfc.baselines.k_fed import KFED
 from daskfc.baselines.mufc import MUFC
 from daskfc.federation.estimator import FederatedClusterer
 
-__all__ = ["AGC", "BASELINES", "FFCM", "GCC", "KFED", "MUFC", "Central", "FedMAvg"]
+__all__ = ["AGC", "BASELINES", "DSC", "FFCM", "GCC", "KFED", "MUFC", "Central", "FedMAvg"]
 
 BASELINES: dict[str, type[FederatedClusterer]] = {
     "k-FED": KFED,
     "MUFC": MUFC,
     "FFCM": FFCM,
     "FedMAvg": FedMAvg,
+    "DSC": DSC,
     "AGC": AGC,
     "GCC": GCC,
 }

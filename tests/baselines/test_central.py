@@ -91,6 +91,6 @@ def test_an_unknown_clusterer_is_refused():
 
 
 def test_the_table_of_baselines():
-    assert list(BASELINES) == ["k-FED", "MUFC", "FFCM", "FedMAvg", "AGC", "GCC"]
+    assert list(BASELINES) == ["k-FED", "MUFC", "FFCM", "FedMAvg", "DSC", "AGC", "GCC"]
     for kind in BASELINES.values():
         assert kind(3).get_params()["n_clusters"] == 3
