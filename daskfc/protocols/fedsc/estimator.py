@@ -305,7 +305,7 @@ class FedSC(FederatedClusterer):
                 noise=noise,
             )
             clustering = self._clustering(seed)
-            labels, held = clustering.run(federation, own, positions, noise)
+            labels, held = clustering.run(federation, own, positions, planned.chosen, noise)
             federation.wait(labels)
         if self.diagnostics:
             self._diagnose(federation, planned, own, final, older)
@@ -476,6 +476,8 @@ class FedSC(FederatedClusterer):
         fitted = self._fitted
         if isinstance(fitted.held, CodedSimilarity):
             raise InvalidInput("the server saw no coefficients: the similarity was coded.")
-        view = federation.publish(server.tell_view, fitted.held, fitted.dictionary, fitted.chosen)
+        view = federation.publish(
+            server.tell_view, fitted.held, fitted.positions, fitted.dictionary, fitted.chosen
+        )
         assert isinstance(view, ServerView), type(view)
         return view

@@ -38,11 +38,13 @@ __all__ = [
     "Journal",
     "cluster",
     "cluster_similarity",
+    "empty_rows",
     "expect",
     "first",
     "journal_of",
     "mean_dictionary",
     "normal_start",
+    "place_rows",
     "plan_of",
     "predict",
     "progress",
@@ -218,19 +220,25 @@ def tell_final(dictionary: Floats, plan: Plan) -> FinalDictionary:
     return FinalDictionary(dictionary, dictionary_root(dictionary, plan.width))
 
 
-def _in_order(
-    parts: Mapping[str, SimilarityRows], positions: Mapping[str, NDArray[np.int64]]
+def empty_rows(positions: Mapping[str, NDArray[np.int64]], plan: Plan) -> Floats:
+    """Make room for the rows of all samples."""
+    return np.zeros((sum(map(len, positions.values())), plan.n_atoms))
+
+
+def place_rows(
+    B: Floats, message: SimilarityRows, positions: Mapping[str, NDArray[np.int64]], client: str
 ) -> Floats:
-    """Return all rows in canonical order, the same for every split of the samples."""
-    B = np.empty((sum(map(len, positions.values())), next(iter(parts.values())).rows.shape[1]))
-    for name, part in parts.items():
-        B[positions[name]] = part.rows
+    """Put a client's rows into canonical order, the same for every split of the samples.
+
+    In place, so that the server never holds all rows twice: to put them there again changes
+    nothing.
+    """
+    B[positions[client]] = message.rows
     return B
 
 
 def cluster(
-    parts: Mapping[str, SimilarityRows],
-    positions: Mapping[str, NDArray[np.int64]],
+    B: Floats,
     n_clusters: int,
     neighbors: int | None,
     n_init: int,
@@ -238,7 +246,6 @@ def cluster(
     sparsify: bool,
 ) -> NDArray[np.int64]:
     """Cluster all samples, in canonical order, on their most similar ones or on all (Stage II)."""
-    B = _in_order(parts, positions)
     _check_clusters(n_clusters, len(B))
     if not sparsify:
         return cluster_rows(B, n_clusters, seed=seed, n_init=n_init).labels
@@ -268,14 +275,12 @@ def tell_labels(
 
 def predict(
     new: Mapping[str, SimilarityRows],
-    parts: Mapping[str, SimilarityRows],
-    positions: Mapping[str, NDArray[np.int64]],
+    B: Floats,
     labels: NDArray[np.int64],
     n_clusters: int,
     neighbors: int | None,
 ) -> Mapping[str, NDArray[np.int64]]:
     """Label new samples by the summed similarity of their most similar clustered ones."""
-    B = _in_order(parts, positions)
     k = min(neighbors or default_neighbors(len(B)), len(B))
     return {name: _voted(part.rows, B, labels, n_clusters, k) for name, part in new.items()}
 
@@ -312,11 +317,13 @@ def vote(similar: Floats, labels: NDArray[np.int64], n_clusters: int, k: int) ->
     return winners
 
 
-def tell_view(parts: Mapping[str, SimilarityRows], dictionary: Floats, plan: Plan) -> ServerView:
+def tell_view(
+    B: Floats, positions: Mapping[str, NDArray[np.int64]], dictionary: Floats, plan: Plan
+) -> ServerView:
     """Tell the caller the dictionary, and the coefficients that follow from the rows."""
-    B = np.concatenate([part.rows for part in parts.values()])
     root = dictionary_root(dictionary, plan.width)
-    C: Floats = scipy.linalg.solve_triangular(root, B.T, lower=True, trans="T")
+    rows = B[np.concatenate(list(positions.values()))]
+    C: Floats = scipy.linalg.solve_triangular(root, rows.T, lower=True, trans="T")
     return ServerView(dictionary, C)
 
 

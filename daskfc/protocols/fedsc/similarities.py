@@ -25,16 +25,21 @@ class Clustering:
     seed: int
 
     def run(
-        self, federation: Federation, own: PerClient[Local], positions: Local, noise: Noise | None
-    ) -> tuple[Local, PerClient[Sent] | CodedSimilarity]:
-        """Cluster the samples whose rows stay at the clients.
+        self,
+        federation: Federation,
+        own: PerClient[Local],
+        positions: Local,
+        chosen: Local,
+        noise: Noise | None,
+    ) -> tuple[Local, Local | CodedSimilarity]:
+        """Cluster the samples whose rows are at the clients.
 
         Returns
         -------
         labels : Local
             At the server, in canonical order.
-        held : PerClient of Sent, or CodedSimilarity
-            What new samples are compared with.
+        held : Local or CodedSimilarity
+            What new samples are compared with: all rows, or what the clients hold.
         """
         if self.coded:
             similarity = coded_similarity(
@@ -54,11 +59,12 @@ class Clustering:
                 self.seed,
             )
             return labels, similarity
-        rows = federation.ask(party.tell_rows, own)
+        rows = federation.on_server(server.empty_rows, positions, chosen)
+        for name, sent in federation.ask(party.tell_rows, own).items():
+            rows = federation.on_server(server.place_rows, rows, sent, positions, name)
         labels = federation.on_server(
             server.cluster,
             rows,
-            positions,
             self.n_clusters,
             self.neighbors,
             self.n_init,
@@ -78,7 +84,7 @@ class Clustered:
     told: Sent
     chosen: Local
     noise: Noise | None
-    held: PerClient[Sent] | CodedSimilarity
+    held: Local | CodedSimilarity
     positions: Local
     labels: Local
 
@@ -112,7 +118,6 @@ def predict_new(
             server.predict,
             federation.ask(party.tell_rows, own, clients=clients),
             clustered.held,
-            clustered.positions,
             clustered.labels,
             how.n_clusters,
             how.neighbors,
