@@ -23,7 +23,12 @@ from numpy.typing import ArrayLike
 from daskfc.errors import InvalidInput
 from daskfc.privacy.ranges import check
 
-__all__ = ["feature_residual", "perturbed_data_bound", "perturbed_factors_bound"]
+__all__ = [
+    "chi_square_reach",
+    "feature_residual",
+    "perturbed_data_bound",
+    "perturbed_factors_bound",
+]
 
 
 def feature_residual(C: ArrayLike, kernel_zz: ArrayLike, kernel_zx: ArrayLike) -> float:
@@ -66,8 +71,22 @@ def feature_residual(C: ArrayLike, kernel_zz: ArrayLike, kernel_zx: ArrayLike) -
     return float(np.sqrt(max(squared.max(), 0.0)))
 
 
-def _chi_square_reach(n_degrees: int, t: float) -> float:
-    """Return ξ² that a χ² variable exceeds with probability e^-t at most (Eq. 83)."""
+def chi_square_reach(n_degrees: int, t: float) -> float:
+    """Return ξ² that a χ² variable exceeds with probability e^-t at most (Eq. 83).
+
+    Parameters
+    ----------
+    n_degrees : int
+        Degrees of freedom, at least 1.
+    t : float
+        At least 0.
+
+    Examples
+    --------
+    >>> from daskfc.privacy.fedsc_bounds import chi_square_reach
+    >>> chi_square_reach(4, 1.0)
+    10.0
+    """
     return float(n_degrees + 2 * np.sqrt(n_degrees * t) + 2 * t)
 
 
@@ -145,7 +164,7 @@ def perturbed_data_bound(
         failure=failure,
     )
     t = np.log(max(n_samples * (n_samples - 1), 1) / failure)
-    shift = data_sigma * np.sqrt(_chi_square_reach(n_features, t))  # σξ
+    shift = data_sigma * np.sqrt(chi_square_reach(n_features, t))  # σξ
     of_data = shift * (shift + 2 * np.sqrt(2) * data_norm) / width**2  # ((σξ+√2θ)² - 2θ²) / r²
     return float(of_data + (np.sqrt(n_atoms) * coefficient_norm + 1) * residual)
 
@@ -222,8 +241,8 @@ def perturbed_factors_bound(
         failure=failure,
     )
     t = np.log((n_samples + n_atoms) / failure)
-    of_c = coefficient_sigma * np.sqrt(_chi_square_reach(n_atoms, t))  # σ_C ξ_d
-    exponent = (dictionary_sigma / width) ** 2 * _chi_square_reach(n_features, t) / 2
+    of_c = coefficient_sigma * np.sqrt(chi_square_reach(n_atoms, t))  # σ_C ξ_d
+    exponent = (dictionary_sigma / width) ** 2 * chi_square_reach(n_features, t) / 2
     of_z = coefficient_norm * np.sqrt(-2 * np.expm1(-exponent))
     gamma_zc = residual + np.sqrt(n_atoms) * (of_c + of_z)
     return float(gamma_zc * (gamma_zc + 2))

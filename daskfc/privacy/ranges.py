@@ -23,6 +23,9 @@ _RANGES: dict[str, Constraint] = {
     "ridge": _POSITIVE,
     "step": _POSITIVE,
     "data_norm": _POSITIVE,
+    "clip_norm": _POSITIVE,
+    "margin": _POSITIVE,
+    "tolerance": _NOT_NEGATIVE,
     "dictionary_norm": _NOT_NEGATIVE,
     "coefficient_norm": _NOT_NEGATIVE,
     "reach": _NOT_NEGATIVE,
@@ -36,6 +39,7 @@ _RANGES: dict[str, Constraint] = {
     "n_features": integer(1),
     "n_atoms": integer(1),
     "n_clusters": integer(1),
+    "n_neighbors": integer(1),
     "max_iter": integer(0),
     "seed": integer(0),
 }

@@ -64,6 +64,37 @@ def test_the_graph_does_not_depend_on_the_blocks(monkeypatch):
     np.testing.assert_allclose(join_similar(parts).toarray(), whole.toarray(), atol=1e-12)
 
 
+@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize(
+    "kind", ["spread", "repeated", "closer than float32 can tell", "some rows far smaller", "zero"]
+)
+def test_screening_in_float32_changes_nothing(monkeypatch, kind, blocks):
+    n, k = 300, 4
+    random = np.random.default_rng(5)
+    B = random.normal(size=(n, 3))
+    if kind == "repeated":  # exact in float64, with many ties
+        B = np.rint(2 * B)
+    elif kind == "closer than float32 can tell":
+        B[:, 0] = 1.0 + 1e-11 * B[:, 0]
+        B[::2, 1:] = 0.0
+    elif kind == "some rows far smaller":
+        B *= 10.0 ** random.uniform(-30, 0, size=(n, 1))
+    elif kind == "zero":
+        B[:] = 0.0
+    monkeypatch.setattr("daskfc.clustering.low_rank_similarity._BLOCK", n * n // blocks)
+    if kind in ("spread", "some rows far smaller"):  # no block needs float64 as a whole
+        monkeypatch.delattr("daskfc.clustering.low_rank_similarity.most_similar")
+    got = similarity_graph(B, k)
+    assert (got != got.T).nnz == 0
+    want = join_similar([most_similar(B @ B.T, 0, k)])
+    np.testing.assert_allclose(got.toarray(), want.toarray(), rtol=0, atol=1e-13)
+
+
+def test_similarities_that_overflow_are_refused():
+    with pytest.raises(InvalidInput, match="the similarities must be finite"):
+        similarity_graph(np.full((3, 1), 1e200))
+
+
 def test_ties_go_to_the_smaller_number_and_a_sample_is_its_own_neighbour():
     K = np.array([[1.0, 2.0, 2.0, 2.0]])
     assert most_similar(K, 0, 3).indices.tolist() == [[0, 1, 2]]
