@@ -144,6 +144,14 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if federation.run_id != self.run_id_:
             self.fit(federation)
 
+    def _still_running(self, federation: Federation) -> None:
+        """Refuse a federation that is not in the run of fit any more."""
+        if federation.run_id != self.run_id_:
+            raise InvalidInput(
+                "server_view needs the federation in the run of fit, as what the server saw is gone "
+                "with it. Fit again."
+            )
+
     @contextmanager
     def _stage(self, federation: Federation, name: str) -> Iterator[None]:
         """Time a stage and tell whoever watches that it began."""

@@ -468,11 +468,7 @@ class FedSC(FederatedClusterer):
             When the federation does not allow raw data.
         """
         check_is_fitted(self)
-        if federation.run_id != self.run_id_:
-            raise InvalidInput(
-                "server_view needs the federation in the run of fit, whose rows are gone with it. "
-                "Fit again."
-            )
+        self._still_running(federation)
         fitted = self._fitted
         if isinstance(fitted.held, CodedSimilarity):
             raise InvalidInput("the server saw no coefficients: the similarity was coded.")

@@ -221,11 +221,7 @@ class KCAGC(FederatedClusterer):
             When the federation does not allow raw data.
         """
         check_is_fitted(self)
-        if federation.run_id != self.run_id_:
-            raise InvalidInput(
-                "server_view needs the federation in the run of fit, whose sums are gone with it. "
-                "Fit again."
-            )
+        self._still_running(federation)
         view = federation.publish(server.tell_view, self._fitted.seen)
         assert isinstance(view, ServerView), type(view)
         return view.sums
