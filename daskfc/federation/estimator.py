@@ -148,8 +148,8 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Refuse a federation that is not in the run of fit any more."""
         if federation.run_id != self.run_id_:
             raise InvalidInput(
-                "server_view needs the federation in the run of fit, as what the server saw is gone "
-                "with it. Fit again."
+                "server_view needs the federation in the run of fit, as what the server saw "
+                "is gone with it. Fit again."
             )
 
     @contextmanager
