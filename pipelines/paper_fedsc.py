@@ -9,7 +9,6 @@ circles, mnist (Tables 1, 3 and 8), atoms (4), factors (5), attack (6), single (
 rounds, bounds, reconstruction.
 """
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -41,7 +40,7 @@ from paper_fedsc_factors import (
 )
 from paper_fedsc_tables import render
 from paper_fedsc_values import ATOMS, FACTORS, SVD_ATOMS
-from paper_journal import Journal, Record
+from paper_journal import Journal, Record, command_line
 from paper_results import write_section
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -296,16 +295,7 @@ def line_of(record: Record) -> str:
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every piece."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("pipeline", type=Path, help="the run definition with seeds")
-    parser.add_argument("--data", type=Path, required=True, help="folder with the npz files")
-    parser.add_argument("--only", default=",".join(PARTS), help=f"of {','.join(PARTS)}")
-    parser.add_argument("--out", type=Path, default=Path("docs/results.md"))
-    parser.add_argument("--records", type=Path, help="JSON lines that a second start goes on from")
-    args = parser.parse_args()
-    chosen = args.only.split(",")
-    if unknown := sorted(set(chosen) - set(PARTS)):
-        parser.error(f"--only must name some of {', '.join(PARTS)}; got {', '.join(unknown)}")
+    args, chosen = command_line(__doc__, PARTS, pipeline=True)
     study = Study(args.data, tuple(load_pipeline(args.pipeline).seeds))
     journal = Journal(args.records)
     warnings.simplefilter("ignore")  # clients with fewer different rows than clusters

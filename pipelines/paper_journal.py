@@ -1,10 +1,15 @@
-"""What a program that reproduces a paper found so far; a second start goes on from there."""
+"""What the programs that reproduce a paper share: their command line, and what they found so far.
 
+A second start goes on from what a record file holds.
+"""
+
+import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["Journal", "Record"]
+__all__ = ["Journal", "Record", "command_line"]
 
 Record: TypeAlias = dict[str, Any]
 
@@ -33,3 +38,38 @@ class Journal:
         if self._path:
             with self._path.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(record) + "\n" for record in fresh)
+
+
+def command_line(
+    description: str, parts: Sequence[str], *, pipeline: bool
+) -> tuple[argparse.Namespace, list[str]]:
+    """Read the command line.
+
+    Parameters
+    ----------
+    description : str
+        The program's documentation, of which the first paragraph is shown.
+    parts : sequence of str
+        What `--only` may name.
+    pipeline : bool
+        Whether a run definition with seeds comes first.
+
+    Returns
+    -------
+    args : argparse.Namespace
+        ``data``, ``out``, ``records``, and ``pipeline`` if it was asked for.
+    chosen : list of str
+        The parts to run.
+    """
+    parser = argparse.ArgumentParser(description=description.split("\n\n")[0])
+    if pipeline:
+        parser.add_argument("pipeline", type=Path, help="the run definition with the seeds")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the npz files")
+    parser.add_argument("--only", default=",".join(parts), help=f"of {','.join(parts)}")
+    parser.add_argument("--out", type=Path, default=Path("docs/results.md"))
+    parser.add_argument("--records", type=Path, help="JSON lines that a second start goes on from")
+    args = parser.parse_args()
+    chosen = args.only.split(",")
+    if unknown := sorted(set(chosen) - set(parts)):
+        parser.error(f"--only must name some of {', '.join(parts)}; got {', '.join(unknown)}")
+    return args, chosen

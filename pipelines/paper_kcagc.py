@@ -7,7 +7,6 @@ With `--records FILE` every finished part is kept there, and a second start goes
 missing. Parts: central, cora, pubmed, filter, orders, split, counts, leakage, times, latency.
 """
 
-import argparse
 import tempfile
 import time
 import warnings
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from paper_journal import Journal, Record
+from paper_journal import Journal, Record, command_line
 from paper_kcagc_tables import render
 from paper_kcagc_values import LEAKAGE, LOCAL, PARTICIPANTS
 from paper_results import write_section
@@ -295,16 +294,7 @@ def line_of(record: Record) -> str:
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every part."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("pipeline", type=Path, help="the run definition with seeds and parameters")
-    parser.add_argument("--data", type=Path, required=True, help="folder with the npz files")
-    parser.add_argument("--only", default=",".join(PARTS), help=f"of {','.join(PARTS)}")
-    parser.add_argument("--out", type=Path, default=Path("docs/results.md"))
-    parser.add_argument("--records", type=Path, help="JSON lines that a second start goes on from")
-    args = parser.parse_args()
-    chosen = args.only.split(",")
-    if unknown := sorted(set(chosen) - set(PARTS)):
-        parser.error(f"--only must name some of {', '.join(PARTS)}; got {', '.join(unknown)}")
+    args, chosen = command_line(__doc__, PARTS, pipeline=True)
     study = Study(args.data, tuple(load_pipeline(args.pipeline).seeds))
     journal = Journal(args.records)
     warnings.simplefilter("ignore")  # participants with fewer different rows than clusters

@@ -6,7 +6,6 @@ FOLDER holds iris.npz, digits.npz, coil20.npz and mnist.npz with arrays X and y.
 FILE` every finished part is kept there, and a second start goes on with what is missing.
 """
 
-import argparse
 import hashlib
 import math
 import tempfile
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from paper_journal import Journal, Record
+from paper_journal import Journal, Record, command_line
 from paper_omnifc_distances import (
     SIZES,
     canonical_labels,
@@ -224,16 +223,7 @@ def line_of(record: Record) -> str:
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every part."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with the npz files")
-    choices = (*DATASETS, "distances")
-    parser.add_argument("--only", default=",".join(choices), help=f"of {','.join(choices)}")
-    parser.add_argument("--out", type=Path, default=Path("docs/results.md"))
-    parser.add_argument("--records", type=Path, help="JSON lines that a second start goes on from")
-    args = parser.parse_args()
-    chosen = args.only.split(",")
-    if unknown := sorted(set(chosen) - set(choices)):
-        parser.error(f"--only must name some of {', '.join(choices)}; got {', '.join(unknown)}")
+    args, chosen = command_line(__doc__, (*DATASETS, "distances"), pipeline=False)
     journal = Journal(args.records)
     warnings.simplefilter("ignore")  # methods that stop at their last iteration say so in the logs
     with Progress(console=Console(stderr=True, highlight=False)) as progress:
