@@ -105,6 +105,7 @@ def _fit(
         "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
         "privacy": privacy_of(type(model)),
         "noise": getattr(model, "privacy_", None),
+        "reconstruction": getattr(model, "reconstruction_", None),
     }
     return Fit(method, seed, model.labels_, ledger, model.timing_, facts)
 

@@ -1,5 +1,6 @@
 """``summary.json``: what other programs read about a run."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -79,6 +80,18 @@ def _noise(fits: Sequence[Fit]) -> dict[str, Any]:
     return {"noise": {**first, "fits": len(fits), "epsilon_of_all_fits": epsilon}}
 
 
+def _reconstruction(own: Fit) -> dict[str, Any]:
+    """Return the clients' errors of similarities, where they were measured, beside their bounds."""
+    told = own.facts.get("reconstruction")
+    if not told:
+        return {}
+    clients = {
+        name: {key: value if math.isfinite(value) else None for key, value in errors.items()}
+        for name, errors in told.items()
+    }
+    return {"reconstruction": clients}
+
+
 def _privacy(communication: Mapping[str, Any], fits: Sequence[Fit]) -> dict[str, Any]:
     own = fits[0]
     kinds = communication["by_message"]
@@ -90,6 +103,7 @@ def _privacy(communication: Mapping[str, Any], fits: Sequence[Fit]) -> dict[str,
         "messages_by_protection": protections,
         "reveals": {name: row["reveals"] for name, row in kinds.items()},
         **_noise(fits),
+        **_reconstruction(own),
     }
 
 

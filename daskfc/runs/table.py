@@ -145,8 +145,20 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
     noise = summary["privacy"].get("noise")
     if noise:
         parts.append(Text(f"Noise: {noise_in_words(noise)}\n"))
+    reconstruction = summary["privacy"].get("reconstruction")
+    if reconstruction:
+        parts.append(_reconstruction(reconstruction))
     parts.append(Text(f"The run's folder: {folder}"))
     return Group(*parts)
+
+
+def _reconstruction(clients: Mapping[str, Mapping[str, float | None]]) -> Table:
+    title = "How far similarities are from the true ones, at each client"
+    table = _table(title, "client", "largest", "rms", "bound")
+    for name, errors in clients.items():
+        numbers = (errors[key] for key in ("error", "rms", "bound"))
+        table.add_row(name, *("" if one is None else f"{one:.3g}" for one in numbers))
+    return table
 
 
 def noise_in_words(noise: Mapping[str, Any]) -> str:

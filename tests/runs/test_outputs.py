@@ -183,3 +183,13 @@ def test_noise_is_told_in_a_sentence(summary):
     summary["privacy"]["noise"] = {"kind": "factors", "relative_dictionary": 0.1, "epsilon": None,
                                    "delta": None}  # fmt: skip
     assert "relative dictionary 0.1; it guarantees no (ε, δ)" in printed(summary)
+
+
+def test_errors_of_similarities_stand_beside_their_bounds(summary):
+    summary["privacy"]["reconstruction"] = {
+        "client-1": {"error": 0.125, "rms": 0.01, "bound": 1.4},
+        "client-2": {"error": 0.25, "rms": 0.02, "bound": None},
+    }
+    lines = [line.split() for line in printed(summary).splitlines()]
+    assert ["client-1", "0.125", "0.01", "1.4"] in lines
+    assert ["client-2", "0.25", "0.02"] in lines
