@@ -59,14 +59,14 @@ GRAPHS = {
 
 @contextmanager
 def opened(
-    data: Path, graph: str, clients: int, latency: float = 0.0, **partition: Any
+    data: Path, name: str, clients: int, latency: float = 0.0, **partition: Any
 ) -> Iterator[tuple[Federation, dict[str, ClientStore]]]:
     """Open a federation of worker processes on the columns of a graph."""
     with tempfile.TemporaryDirectory(prefix="paper-kcagc-") as folder:
         storage = {
-            "source": {"path": str(data / f"{graph.lower()}.npz")},
+            "source": {"path": str(data / f"{name.lower()}.npz")},
             "partition": {"scheme": "vertical", "clients": clients, **partition},
-            "layout": {"dtype": GRAPHS[graph].dtype},
+            "layout": {"dtype": GRAPHS[name].dtype},
             "root": folder,
         }
         cluster = {"cluster": "local", "latency": latency}

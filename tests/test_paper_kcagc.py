@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import DATA, needs_data
+
 PIPELINES = Path(__file__).parents[1] / "pipelines"
 
 
@@ -64,3 +66,15 @@ def test_times_are_ratios_to_the_pooled_run():
 
 def test_nothing_found_yet_is_a_page_without_tables():
     assert "###" not in rendered([])
+
+
+@needs_data
+@pytest.mark.slow
+def test_every_kind_of_partition_opens():
+    program = importlib.import_module("paper_kcagc")
+    split = {"graph": "split", "graph_share": 0.5, "seed": 0}
+    with program.opened(DATA, "Cora", 2, **split) as (federation, stores):
+        assert list(stores) == list(federation.clients)
+        shares = [store.graph().nnz for store in stores.values()]
+        assert shares[0] == pytest.approx(shares[1], abs=4)
+        assert len(program.truth(stores)) == 2708
