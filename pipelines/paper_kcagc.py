@@ -234,8 +234,8 @@ class Study:
         with opened(self.data, "Cora", L) as (federation, stores):
             model = KCAGC(7, random_state=0).fit(federation)
             seen = model.server_view(federation)
-        first = next(iter(stores.values()))
-        X = singular_coordinates(first.rows(0, first.n_samples), 7)
+            first = next(iter(stores.values()))
+            X = singular_coordinates(first.rows(0, first.n_samples), 7)
         kept = np.unique(seen, axis=0, return_index=True)[1]  # a density needs different samples
         X, seen = X[kept] * np.sqrt(len(kept)), seen[kept] / seen.std()
         yield {
