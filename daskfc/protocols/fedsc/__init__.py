@@ -1,7 +1,7 @@
 """FedSC: federated spectral clustering by reconstruction of the similarity.
 
 Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity Reconstruction",
-            NeurIPS 2023; the maths is in `daskfc.clustering.kernel_dictionary`.
+            NeurIPS 2023.
 
 Notation    paper   here            shape, range
             P       clients         int >= 1

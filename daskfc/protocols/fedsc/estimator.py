@@ -117,13 +117,13 @@ class FedSC(FederatedClusterer):
 
     Notes
     -----
-    Privacy: clients and server are semi-honest. The server learns moments of all samples and the
-    mean dictionaries, sizes and mean distances of the clients; with secure averaging no client's
-    own dictionary. In the end it gets rows of every client whose inner products are the
-    similarities, from which it can reconstruct samples as far as the atoms span them: this is the
-    paper's protocol, and no protection against the server. With coded similarity it gets the inner
-    products only, which still tell how far apart samples are. With noise, the releases of a client
-    are (ε, δ)-differentially private as `privacy_` says.
+    Privacy: other clients see mean dictionaries; the server, semi-honest as all are, sees them too
+    (with plain averaging each client's own) and in the end rows from which it can reconstruct
+    samples; with coded similarity only how similar they are, with noise what (ε, δ) allow.
+
+    Before, the server learns moments of all samples, the mean dictionaries, and sizes and mean
+    distances of the clients. Rows tell it the samples as far as the atoms span them: this is the
+    paper's protocol, and no protection against the server.
 
     References
     ----------
