@@ -1,6 +1,7 @@
 """The driver's connection to a scheduler, with every failure as one sentence."""
 
 import contextlib
+import gc
 from typing import Any
 
 import dask.config
@@ -61,6 +62,9 @@ def connect_client(
             )
         except (OSError, TimeoutError, ValueError, TypeError) as error:
             kind = type(error).__name__
+    # The half-made client is part of a cycle. Collected while another thread starts a loop, it
+    # would wait for the lock that this start holds.
+    gc.collect()
     raise ClusterError(
         f"no Dask scheduler answered at {address} within {timeout:g} s ({kind}). "
         "Start one with 'dask scheduler', or correct the address in the cluster's file."
