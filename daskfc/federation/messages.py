@@ -171,9 +171,14 @@ def noise_multiplier() -> Any:
     return dataclasses.field(default=math.inf, metadata={_KEY: _Declared("noise")})
 
 
+def _fields(message: Message) -> tuple[dataclasses.Field[Any], ...]:
+    # Message itself is no dataclass, so that a subclass that is none either is refused.
+    return dataclasses.fields(type(message))  # type: ignore[arg-type]
+
+
 def noise_of(message: Message) -> float | None:
     """Return a message's noise multiplier, or None when it has none."""
-    for field in dataclasses.fields(type(message)):  # type: ignore[arg-type]
+    for field in _fields(message):
         if field.metadata[_KEY].kind == "noise":
             value: float = getattr(message, field.name)
             return value if math.isfinite(value) else None
@@ -260,7 +265,7 @@ may leave a party. Nothing was sent.
             "may leave a party. Nothing was sent."
         )
     kind = type(message).__name__
-    fields = dataclasses.fields(type(message))  # type: ignore[arg-type]
+    fields = _fields(message)
     extra = set(getattr(message, "__dict__", ())) - {field.name for field in fields}
     if extra:
         raise EgressRefused(
@@ -274,7 +279,7 @@ may leave a party. Nothing was sent.
         if declared is None:
             raise EgressRefused(
                 f"party {party!r} tried to send {what}, which is declared neither by array() nor "
-                "by integer(), real() or text(). Nothing was sent."
+                "by integer(), real(), text() or noise_multiplier(). Nothing was sent."
             )
         value = getattr(message, field.name)
         if declared.kind == "array":
@@ -286,7 +291,7 @@ may leave a party. Nothing was sent.
 def payload_bytes(message: Message) -> int:
     """Return the bytes of a message's content: arrays, 8 for a number, UTF-8 for text."""
     total = 0
-    for field in dataclasses.fields(type(message)):  # type: ignore[arg-type]
+    for field in _fields(message):
         if field.metadata[_KEY].kind == "noise":
             continue
         value = getattr(message, field.name)

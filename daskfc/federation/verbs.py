@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, overload
 
@@ -20,7 +21,7 @@ __all__ = ["Verbs"]
 _Step = Callable[..., Any]
 
 
-class Verbs:
+class Verbs(ABC):
     """The half of a Federation that builds graphs.
 
     Parameters
@@ -41,9 +42,9 @@ class Verbs:
         self._tag = uuid.uuid4().hex[:8]
         self._serial = itertools.count()
 
+    @abstractmethod
     def _running(self) -> RunSettings:
         """Return the run under way; raise when there is none, or when it was refused."""
-        raise NotImplementedError
 
     # -- steps --------------------------------------------------------------------------------
 

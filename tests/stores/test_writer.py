@@ -6,6 +6,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import fsspec
 import numpy as np
 import pytest
 import zarr
@@ -175,7 +176,6 @@ def test_disk_errors_while_writing(number, old, url, monkeypatch, tmp_path):
 
 
 def test_failed_replacement_elsewhere_keeps_a_whole_copy(monkeypatch):
-    fsspec = pytest.importorskip("fsspec")
     fs = fsspec.filesystem("memory")
     url = "memory://replaced/a.zarr"
     write_store(url, "old", X, IDS, overwrite=True)
