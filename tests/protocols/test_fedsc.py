@@ -71,7 +71,14 @@ def test_what_leaves_a_client(federation, averaging):
     model = FedSC(K, n_atoms=7, rounds=3, averaging=averaging).fit(federation)
     part = "PlainPart" if averaging == "plain" else "MaskedPart"
     rows = [row for row in model.ledger_ if row.sender.startswith("client")]
-    kinds = {"SampleDigests", "ClientSummary", part, "SimilarityRows", "LabelledSamples"}
+    kinds = {
+        "SampleDigests",
+        "StoreContent",
+        "ClientSummary",
+        part,
+        "SimilarityRows",
+        "LabelledSamples",
+    }
     assert {row.message for row in rows} == kinds | ({"PublicKeys"} if part[0] == "M" else set())
     sizes = 7 * 4 * 8  # d m numbers
     for number in (1, 2, 3):
@@ -187,8 +194,8 @@ def test_without_coefficients_at_the_server(federation, tmp_path):
     from_clients = {row.message for row in coded.ledger_ if row.sender != "server"}
     assert "SimilarityRows" not in from_clients
     assert from_clients == {
-        "SampleDigests", "ClientSummary", "PublicKeys", "MaskedPart", "RowSummary", "SquaredNorms",
-        "HidingKey", "CodedRows", "CodedDistances", "LabelledSamples",
+        "SampleDigests", "StoreContent", "ClientSummary", "PublicKeys", "MaskedPart", "RowSummary",
+        "SquaredNorms", "HidingKey", "CodedRows", "CodedDistances", "LabelledSamples",
     }  # fmt: skip
     with pytest.raises(InvalidInput, match="the similarity was coded"):
         coded.server_view(federation)
@@ -200,3 +207,17 @@ def test_without_coefficients_at_the_server(federation, tmp_path):
         FedSC(K, similarity="coded", n_colluding=2).fit(federation)
     with pytest.raises(InvalidInput, match="needs sparsify=True"):
         FedSC(K, similarity="coded", sparsify=False).fit(federation)
+
+
+def test_changed_samples_begin_a_fit_anew(tmp_path):
+    rows = {name: ROWS[name].copy() for name in ("client-1", "client-2")}
+    finished = []
+    for scale in (1.0, 2.0, 2.0):
+        folder = tmp_path / str(len(finished))
+        folder.mkdir()
+        urls = stores_of(folder, {name: scale * X for name, X in rows.items()})
+        with Federation.local(urls) as running:
+            running.workspace = str(tmp_path / "work")
+            model = FedSC(K, rounds=2).fit(running)
+            finished.append(len({r.round for r in model.ledger_ if r.message == "Dictionary"}))
+    assert finished == [2, 2, 0]

@@ -255,3 +255,12 @@ def test_what_would_undo_the_noise_is_refused():
         FedSC(K, noise=FACTORS).check()
     with pytest.raises(PrivacyError, match="measured on private data"):
         FedSC(K, noise=DATA, diagnostics=True).check()
+
+
+@pytest.mark.slow
+def test_a_fit_without_noise_claims_nothing_of_an_earlier_one(federation):
+    model = FedSC(K, rounds=1, noise=DATA).fit(federation)
+    assert "StoreContent" not in {row.message for row in model.ledger_}
+    assert model.privacy_["delta"] == DELTA
+    model.set_params(noise=None).fit(federation)
+    assert not hasattr(model, "privacy_")

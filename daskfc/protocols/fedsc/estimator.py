@@ -272,10 +272,16 @@ class FedSC(FederatedClusterer):
         )
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
+        for told in ("privacy_", "reconstruction_"):  # of an earlier fit with other parameters
+            self.__dict__.pop(told, None)
         seed, settings = seeds.integer_seed(self.random_state, "FedSC"), self._settings()
         with self._stage(federation, "planning"):
             positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
-            journal = federation.on_server(server.journal_of, self._key(), positions)
+            # noise that guarantees something leaves no room for a hash of the data
+            asked = noise_of(self.noise, rounds=self.rounds, ridge=self.ridge)
+            known = asked is None or not asked.claims
+            contents = federation.ask(party.content_of) if known else None
+            journal = federation.on_server(server.journal_of, self._key(), positions, contents)
             done = federation.publish(server.resumed, journal)
             assert isinstance(done, Resumed), type(done)
             noise, done = self._noise(done)

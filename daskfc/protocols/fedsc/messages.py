@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from daskfc.federation import Message, array, integer, noise_multiplier, real
+from daskfc.federation import Message, array, integer, noise_multiplier, real, text
 
 __all__ = [
     "ClientSummary",
@@ -17,6 +17,7 @@ __all__ = [
     "Resumed",
     "ServerView",
     "SimilarityRows",
+    "StoreContent",
 ]
 
 
@@ -33,6 +34,16 @@ class ClientSummary(Message):
     n_atoms: int = integer()
     magnitude: float = real()
     noise_multiplier: float = noise_multiplier()
+
+
+@dataclass(frozen=True)
+class StoreContent(Message):
+    """What tells changed samples from those of an earlier start of a fit."""
+
+    protection: ClassVar = "plain"
+    route: ClassVar = "client → server"
+    reveals: ClassVar = "a hash of all the client's samples, by which a guess can be checked"
+    digest: str = text(128)
 
 
 @dataclass(frozen=True)

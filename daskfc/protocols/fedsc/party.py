@@ -19,12 +19,14 @@ from daskfc.protocols.fedsc.messages import (
     FinalDictionary,
     Plan,
     SimilarityRows,
+    StoreContent,
 )
 from daskfc.protocols.fedsc.noise import REACH_OF_NOISE, DataNoise, FactorNoise, Noise
 from daskfc.stores import ClientStore
 
 __all__ = [
     "REACH",
+    "content_of",
     "labelled_new",
     "largest_entry",
     "moments",
@@ -59,6 +61,11 @@ def samples_of(data: ClientStore, noise: Noise | None, secret: SecretKey) -> Flo
     """Return the client's samples, perturbed if that is asked for; they stay at the client."""
     X = data.rows(0, data.n_samples)
     return noise.applied(X, secret) if isinstance(noise, DataNoise) else X
+
+
+def content_of(data: ClientStore) -> StoreContent:
+    """Tell the server a hash of the samples, so that a fit goes on only where they are the same."""
+    return StoreContent(data.digest)
 
 
 def summarise(

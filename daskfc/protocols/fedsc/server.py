@@ -31,6 +31,7 @@ from daskfc.protocols.fedsc.messages import (
     Resumed,
     ServerView,
     SimilarityRows,
+    StoreContent,
 )
 from daskfc.protocols.fedsc.party import weight_of
 
@@ -127,9 +128,16 @@ class Journal:
             file.write(f"{multiplier!r}\n")
 
 
-def journal_of(workspace: str, params: str, positions: Mapping[str, NDArray[np.int64]]) -> Journal:
-    """Open the journal of this fit of these samples."""
+def journal_of(
+    workspace: str,
+    params: str,
+    positions: Mapping[str, NDArray[np.int64]],
+    contents: Mapping[str, StoreContent] | None,
+) -> Journal:
+    """Open the journal of this fit of these samples; without contents they count as unchanged."""
     digest = hashlib.sha256(params.encode())
+    for name in sorted(contents or ()):
+        digest.update(f"{name} {(contents or {})[name].digest} ".encode())
     for name in sorted(positions):
         digest.update(name.encode() + positions[name].tobytes())
     folder = Path(workspace) / f"fedsc-{digest.hexdigest()[:16]}"
