@@ -11,6 +11,8 @@ from typing import Any
 
 from distributed.utils import get_mp_context
 
+from daskfc.deploy.settings import THREADS
+
 __all__ = ["prepare_forkserver", "without_main"]
 
 # What steps import. Loaded once in the process that all worker processes are forked from.
@@ -27,6 +29,7 @@ _PRELOAD = (
     "sklearn.metrics",
     "xarray",
     "zarr",
+    "cryptography.hazmat.backends.openssl",  # it loads it at the first key
     "onnxruntime",
     "numba",
     "distributed",
@@ -39,7 +42,6 @@ _PRELOAD = (
     "daskfc.linalg",
     "daskfc.federation.guard",
 )
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 _lock = threading.Lock()
 _depth = 0
@@ -74,8 +76,8 @@ def without_main() -> Iterator[None]:
 
 def prepare_forkserver() -> None:
     """Make the process that workers are forked from load what steps import, with one thread."""
-    for name in _THREADS:
-        os.environ.setdefault(name, "1")
+    for name, value in THREADS.items():
+        os.environ.setdefault(name, value)
     context = get_mp_context()  # sets Dask's own list of modules, once
     if context.get_start_method() == "forkserver":
         there = [name for name in _PRELOAD if importlib.util.find_spec(name.split(".")[0])]

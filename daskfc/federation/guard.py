@@ -12,6 +12,7 @@ that takes a network sandbox of the operating system. Whoever may submit tasks i
 
 import asyncio
 import contextlib
+import gc
 import pickle
 import signal
 import time
@@ -135,6 +136,9 @@ class PartyWorker(Worker):  # type: ignore[misc]
     """
 
     def __init__(self, *args: Any, party: PartyOptions, **kwargs: Any) -> None:
+        # What was imported stays; a collection that visits it would copy every page that this
+        # process shares with the one it was forked from: 1.3 s each for 11 parties on two cores.
+        gc.freeze()
         super().__init__(*args, name=kwargs.pop("name", party.name), **kwargs)
         with contextlib.suppress(ValueError):  # not in the main thread
             # Ctrl-C reaches the whole terminal; the nanny ends this process in order.
