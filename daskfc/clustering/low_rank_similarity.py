@@ -27,6 +27,7 @@ from scipy import sparse
 
 from daskfc.checks import check_params, integer
 from daskfc.clustering.kernels import atom_kernel, real_matrix
+from daskfc.clustering.largest_products import largest_products
 from daskfc.clustering.nearest import nearest_columns
 from daskfc.errors import InvalidInput
 
@@ -41,11 +42,9 @@ __all__ = [
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 Graph: TypeAlias = "sparse.csr_array[Any, Any]"
 
 _BLOCK = 1 << 23  # similarities held at a time: 64 MiB
-_RARE = 32  # ours: a product of two rows by itself costs about as much as so many of a matrix
 
 
 def dictionary_root(Z: ArrayLike, width: float) -> Floats:
@@ -280,9 +279,8 @@ def similarity_graph(B: ArrayLike, n_neighbors: int | None = None) -> Graph:
 
     Notes
     -----
-    O(n² d) time; about 250 MiB beside B for the block at hand, and 100 bytes for each edge.
-    Products in float32 screen the pairs, by a bound on their rounding; those that can matter are
-    computed in float64. A block in which too many can matter is computed in float64 as a whole.
+    O(n² d / 2) time in float32 where that tells neighbours apart, else O(n² d) in float64; about
+    350 MiB beside B, and 100 bytes for each edge.
 
     Examples
     --------
@@ -294,105 +292,15 @@ def similarity_graph(B: ArrayLike, n_neighbors: int | None = None) -> Graph:
     n = len(B)
     k = default_neighbors(n) if n_neighbors is None else n_neighbors
     check_params("similarity_graph", {"n_neighbors": k}, {"n_neighbors": integer(1, n)})
-    return join_similar(_Screen(B, k).blocks())
+    real_matrix(np.einsum("ij,ij->i", B, B)[:, None], "the similarities")
+    found = largest_products(B, k)
+    if found is None:
+        return join_similar(_blocks(B, k))
+    highest = float(found.values[:, 0].max())  # no product exceeds the larger of two squares
+    return join_similar([MostSimilar(0, found.indices, found.values, found.lowest, highest)])
 
 
-class _Screen:
-    """Rows of B Bᵀ, screened in float32.
-
-    With u = 2⁻²⁴ and rows scaled to entries of at most 1, a product of rounded rows is off by at
-    most (d + 3) u |b_i| |b_j| but for u² and for what float32 flushes to 0: `error` has room.
-    """
-
-    def __init__(self, B: Floats, k: int) -> None:
-        self.B, self.k = B, k
-        largest = max(float(B.max()), -float(B.min())) or 1.0
-        self.scale, self.unit = 1.0 / largest, largest * largest
-        self.useful = len(B) >= _RARE * k and self.unit > 1e-200  # else pairs are not rare, or 0
-        loops = real_matrix(np.einsum("ij,ij->i", B, B)[:, None], "the similarities")
-        self.loops = loops[:, 0]  # the largest of them is the largest similarity of all
-        norms = np.sqrt(self.loops) / largest
-        d = B.shape[1]
-        self.error = norms * (norms.max() * 2.0**-24 * (d + 5)) + d * 1e-37  # (n,), over the unit
-        self.lowest = float(self.loops.min())  # of the similarities so far
-
-    def blocks(self) -> Iterator[MostSimilar]:
-        """Yield all rows in blocks."""
-        n = len(self.B)
-        few = max(1, _BLOCK // n)
-        step = 4 * few  # float32, and none of the copies that are made in float64
-        for start in range(0, n, step):
-            stop = min(start + step, n)
-            part = self._screened(start, stop) if self.useful else None
-            if part is not None:
-                yield part
-                continue
-            for first in range(start, stop, few):
-                rows = self.B[first : min(first + few, stop)]
-                yield most_similar(rows @ self.B.T, first, self.k)
-
-    def _screened(self, start: int, stop: int) -> MostSimilar | None:
-        """Return what Eq. (25) keeps of a block; None where too many pairs are too close."""
-        error = self.error[start:stop, None].astype(np.float32)
-        S = self._rounded_products(start, stop)  # (b, n)
-        own = np.arange(stop - start)
-        S[own, start + own] = np.inf
-        least, widest = np.float32(S.min()), np.float32(error.max())
-        if least - widest <= self.lowest / self.unit:  # some may be less than any so far
-            low = _pairs(S <= least + 2 * widest)
-            if low is None:
-                return None
-            self.lowest = min(self.lowest, float(self._products(start, *low).min()))
-        S[own, start + own] = -np.inf
-        high = _pairs(S >= _at_most_kth(S, self.k - 1) - 2 * error)
-        if high is None:
-            return None
-        rows, cols = high
-        values = self._products(start, rows, cols)
-        order = np.lexsort((cols, -values, rows))
-        counts = np.bincount(rows, minlength=len(own))
-        picked = order[(np.cumsum(counts) - counts)[:, None] + np.arange(self.k - 1)]
-        indices = np.hstack([start + own[:, None], cols[picked]]).astype(np.int32)
-        similar = np.hstack([self.loops[start:stop, None], values[picked]])
-        return MostSimilar(start, indices, similar, self.lowest, float(self.loops.max()))
-
-    def _rounded_products(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Return a block of rows of B Bᵀ over the unit; rounded rows are made anew each time."""
-        n, d = self.B.shape
-        rows = (self.B[start:stop] * self.scale).astype(np.float32)
-        S = np.empty((stop - start, n), np.float32)
-        width = max(1, _BLOCK // d)
-        panel = np.empty((min(width, n), d), np.float32)
-        for first in range(0, n, width):
-            columns = self.B[first : first + width]
-            part = panel[: len(columns)]
-            np.multiply(columns, self.scale, out=part, casting="same_kind")
-            np.matmul(rows, part.T, out=S[:, first : first + width])
-        return S
-
-    def _products(self, start: int, rows: Ints, cols: Ints) -> Floats:
-        """Return the similarities of listed pairs; the same for a pair and its mirror image."""
-        result = np.empty(rows.size)
-        step = max(1, (_BLOCK >> 3) // self.B.shape[1])
-        for first in range(0, rows.size, step):
-            part = slice(first, first + step)
-            pairs = self.B[start + rows[part]], self.B[cols[part]]
-            np.einsum("ij,ij->i", *pairs, out=result[part])
-        return result
-
-
-def _pairs(mask: NDArray[np.bool_]) -> tuple[Ints, Ints] | None:
-    """Return rows and columns where a mask holds; None where that is not rare."""
-    flat = np.flatnonzero(mask)
-    return None if flat.size > mask.size // _RARE else np.divmod(flat, mask.shape[1])
-
-
-def _at_most_kth(S: NDArray[np.float32], k: int) -> NDArray[np.float32]:
-    """Return for each row a number that k of its entries reach, mostly the k-th largest."""
-    if k == 0:
-        return np.full((len(S), 1), np.inf, np.float32)
-    n = S.shape[1]
-    folds = max(1, min(64, n // (4 * k)))
-    q = n // folds
-    peaks = S[:, : folds * q].reshape(len(S), folds, q).max(axis=1)  # of 64 entries each
-    return np.partition(peaks, q - k, axis=1)[:, q - k, None]
+def _blocks(B: Floats, k: int) -> Iterator[MostSimilar]:
+    step = max(1, _BLOCK // len(B))
+    for start in range(0, len(B), step):
+        yield most_similar(B[start : start + step] @ B.T, start, k)

@@ -1,0 +1,76 @@
+"""The largest inner products of each row, screened in float32, against all of them in float64."""
+
+import numpy as np
+import pytest
+
+from daskfc.clustering import largest_products as module
+from daskfc.clustering.largest_products import largest_products
+
+
+def points(kind: str, n: int) -> np.ndarray:
+    """Rows for which nearly equal products, or a late change of the nearest, are likely."""
+    random = np.random.default_rng(7)
+    angle = np.sort(random.uniform(0.0, 3.0, n))
+    match kind:
+        case "cloud":
+            return random.normal(size=(n, 5))
+        case "along a curve":  # every later row is nearer than all before it
+            return np.column_stack([np.cos(angle), np.sin(angle)])
+        case "growing":  # the last rows have the largest products with all others
+            return np.linspace(1.0, 2.0, n)[:, None] * random.uniform(1.0, 1.1, size=(n, 3))
+        case "in pairs":  # products with both of a pair are equal
+            return np.repeat(random.normal(size=(n // 2, 4)), 2, axis=0)
+    raise AssertionError(kind)
+
+
+@pytest.mark.parametrize("rows", [100, 230, 600], ids="blocks from {} rows".format)
+@pytest.mark.parametrize("k", [1, 2, 6])
+@pytest.mark.parametrize("kind", ["cloud", "along a curve", "growing", "in pairs"])
+def test_the_result_is_that_of_float64(monkeypatch, kind, k, rows):
+    n = 600
+    B = points(kind, n)
+    monkeypatch.setattr(module, "_BLOCK", rows * n)
+    found = largest_products(B, k)
+    assert found is not None
+    K = np.einsum("id,jd->ij", B, B)
+    assert found.lowest == pytest.approx(K.min(), abs=1e-14)
+    np.testing.assert_allclose(found.values, np.take_along_axis(K, found.indices, 1), rtol=1e-14)
+    np.fill_diagonal(K, np.inf)  # itself first
+    order = np.argsort(-K, axis=1, kind="stable")[:, :k]
+    want, got = np.take_along_axis(K, order, 1), np.take_along_axis(K, found.indices, 1)
+    np.testing.assert_allclose(got, want, rtol=1e-14)
+    assert all(len(set(row)) == k for row in found.indices.tolist())
+    if kind == "cloud":  # no ties: one answer
+        assert np.array_equal(found.indices, order)
+
+
+def test_pairs_are_dropped_on_the_way(monkeypatch):
+    n, k, sizes = 600, 3, []
+    B = points("growing", n)
+    monkeypatch.setattr(module, "_BLOCK", 60 * n)
+    want = largest_products(B, k)
+    drop = module._Screen._drop
+
+    def counted(self):
+        before = sum(rows.size for rows, _, _ in self.pairs)
+        drop(self)
+        sizes.append((before, self.pairs[0][0].size))
+
+    monkeypatch.setattr(module._Screen, "_drop", counted)
+    got = largest_products(B, k)
+    assert len(sizes) > 1
+    assert all(after < before for before, after in sizes[:-1])
+    assert np.array_equal(got.indices, want.indices)
+
+
+@pytest.mark.parametrize(
+    ("B", "k"),
+    [
+        (np.ones((400, 2)), 3),  # all alike
+        (1e-120 * points("cloud", 400), 3),  # squares that float64 hardly holds
+        (points("cloud", 400), 100),  # a quarter of all pairs
+    ],
+    ids=["all alike", "tiny", "many neighbours"],
+)
+def test_where_screening_tells_nothing_nothing_is_returned(B, k):
+    assert largest_products(B, k) is None
