@@ -107,16 +107,22 @@ class _Screen:
         start = 0
         while start < n:
             stop = start + _rows_at(start, n)
-            S = self._rounded(start, stop)  # (b, n - start)
-            own, later = np.arange(len(S)), S[:, len(S) :]
-            S[own, own] = np.inf
-            useful = self._note_lowest(S, start)
-            S[own, own] = -np.inf
-            useful = useful and self._note_pairs(S, start, start, axis=1)
-            if not useful or (later.size and not self._note_pairs(later, stop, start, axis=0)):
+            if not self._screened(start, stop):
                 return None
             start = stop
         return self._kept()
+
+    def _screened(self, start: int, stop: int) -> bool:
+        """Note what can matter of a block and its mirror image; False where that is too much."""
+        S = self._rounded(start, stop)  # (b, n - start)
+        own, later = np.arange(len(S)), S[:, len(S) :]
+        S[own, own] = np.inf
+        if not self._note_lowest(S, start):
+            return False
+        S[own, own] = -np.inf
+        return self._note_pairs(S, start, start, axis=1) and (
+            later.size == 0 or self._note_pairs(later, stop, start, axis=0)
+        )
 
     def _rounded(self, start: int, stop: int) -> Rounded:
         """Return products of a block with itself and all later rows, over the unit."""
