@@ -10,6 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.clustering.nearest import first_of_each_row
+
 __all__ = ["LargestProducts", "largest_products"]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -185,13 +187,11 @@ class _Screen:
         self._drop()
         rows, others, _ = self.pairs[0]
         values = self._products(rows, others)
-        order = np.lexsort((others, -values, rows))
-        counts = np.bincount(rows, minlength=len(self.B))
-        picked = order[(np.cumsum(counts) - counts)[:, None] + np.arange(self.k - 1)]
+        nearest, falling = first_of_each_row(rows, others, -values, len(self.B), self.k - 1)
         itself = np.arange(len(self.B))[:, None]
         return LargestProducts(
-            np.hstack([itself, others[picked]]).astype(np.int32),
-            np.hstack([self.squares[:, None], values[picked]]),
+            np.hstack([itself, nearest]).astype(np.int32),
+            np.hstack([self.squares[:, None], -falling]),
             self.lowest,
         )
 

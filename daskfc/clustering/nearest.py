@@ -17,6 +17,7 @@ from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
 from daskfc.coding.scale import GRIDS, detect_grids
 
 __all__ = [
+    "first_of_each_row",
     "nearest_columns",
     "nearest_of_matrix",
     "nearest_of_points",
@@ -64,13 +65,38 @@ def nearest_columns(distances: Floats, k: int) -> Ints:
     """
     kth = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
     rows, cols = np.nonzero(distances <= kth)
-    return _first_of_each_row(rows, cols, distances[rows, cols], len(distances), k)[0]
+    return first_of_each_row(rows, cols, distances[rows, cols], len(distances), k)[0]
 
 
-def _first_of_each_row(
+def first_of_each_row(
     rows: Ints, cols: Ints, values: Floats, n_rows: int, k: int
 ) -> tuple[Ints, Floats]:
-    """Select the k smallest of each row from a list of at least k candidates a row."""
+    """Select the k smallest of each row from a list of at least k candidates a row.
+
+    Parameters
+    ----------
+    rows, cols : ndarray of shape (c,), int64
+        Where the candidates are.
+    values : ndarray of shape (c,)
+        The candidates.
+    n_rows : int
+        Number of rows.
+    k : int
+        At least 0.
+
+    Returns
+    -------
+    cols, values : ndarray of shape (n_rows, k)
+        Smallest first; equal values in order of the column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.nearest import first_of_each_row
+    >>> rows, cols = np.array([0, 1, 0]), np.array([2, 0, 1])
+    >>> first_of_each_row(rows, cols, np.array([0.5, 0.1, 0.5]), 2, 1)[0].tolist()
+    [[1], [0]]
+    """
     order = np.lexsort((cols, values, rows))
     ends = np.cumsum(np.bincount(rows, minlength=n_rows))
     starts = ends - np.bincount(rows, minlength=n_rows)
@@ -179,7 +205,7 @@ def nearest_of_points(X: Floats, k: int) -> NeighbourGraph:
         rows, cols = np.nonzero(block <= limit)
         exact = _pair_distances(X, rows + start, cols)
         part = slice(start, start + len(block))
-        indices[part], distances[part] = _first_of_each_row(rows, cols, exact, len(block), k)
+        indices[part], distances[part] = first_of_each_row(rows, cols, exact, len(block), k)
     return NeighbourGraph(indices, distances / unit)
 
 
