@@ -1,5 +1,7 @@
 """Reproduce the tables of the FedSC paper through real federations, and write docs/results.md.
 
+Its figures need matplotlib, which `pip install 'daskfc[figures]'` brings.
+
     python pipelines/paper_fedsc.py pipelines/paper-fedsc.yaml --data FOLDER
 
 FOLDER holds iris.npz, coil20_20x20.npz, banknote.npz, mnist.npz and concentric_circles.npz. The
@@ -38,6 +40,7 @@ from paper_fedsc_factors import (
     reconstruction,
     similarity_error,
 )
+from paper_fedsc_figures import draw
 from paper_fedsc_tables import render
 from paper_fedsc_values import ATOMS, FACTORS, SVD_ATOMS
 from paper_journal import Journal, Record, command_line
@@ -316,6 +319,7 @@ def main() -> None:
                 write_section(args.out, "FedSC", render(journal.records))
             progress.advance(task)
     write_section(args.out, "FedSC", render(journal.records))
+    draw(journal.records, args.out.parent / "figures")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,17 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from paper_fedsc_text import DIGITS, SETTINGS, cell_text, gap, listed, mean_of, of_kind
+from paper_fedsc_text import (
+    DIGITS,
+    ROUNDS_FIGURE,
+    SETTINGS,
+    cell_text,
+    figure_link,
+    gap,
+    listed,
+    mean_of,
+    of_kind,
+)
 from paper_fedsc_values import ATTACK
 from paper_journal import Record
 from paper_results import markdown_table, number
@@ -103,6 +113,7 @@ def rounds(records: Sequence[Record]) -> Iterator[str]:
                     )
     head = ["data", "setting", "d", "S =", *map(str, counts)]
     yield "### Error of the similarity over rounds\n"
+    yield figure_link(ROUNDS_FIGURE, "Relative error of the similarities over the rounds")
     yield markdown_table(head, rows, left=4) + "\n"
     yield (
         "Of CᵀK(Z, Z)C, as the server has it, against the kernel of the samples: *relative* in "

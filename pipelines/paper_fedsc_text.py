@@ -10,8 +10,11 @@ from paper_results import difference
 
 __all__ = [
     "DIGITS",
+    "NOISE_FIGURE",
+    "ROUNDS_FIGURE",
     "SETTINGS",
     "cell_text",
+    "figure_link",
     "gap",
     "listed",
     "mean_of",
@@ -22,6 +25,7 @@ __all__ = [
 
 DIGITS = 3
 SETTINGS = ("published", "defaults")
+NOISE_FIGURE, ROUNDS_FIGURE = "fedsc-noise.svg", "fedsc-rounds.svg"  # in the folder "figures"
 
 
 def of_kind(records: Sequence[Record], kind: str, **wanted: Any) -> list[Record]:
@@ -48,6 +52,17 @@ def cell_text(value: Value | None) -> str:
     ('0.900 ± 0.003', '–')
     """
     return "–" if value is None else f"{value[0]:.{DIGITS}f} ± {value[1]:.{DIGITS}f}"
+
+
+def figure_link(file: str, caption: str) -> str:
+    """Return the Markdown that shows a figure.
+
+    Examples
+    --------
+    >>> print(figure_link("fedsc-noise.svg", "Accuracy"), end="")
+    ![Accuracy](figures/fedsc-noise.svg)
+    """
+    return f"![{caption}](figures/{file})\n"
 
 
 def spread_text(values: Sequence[float]) -> str:

@@ -257,6 +257,32 @@ def test_the_similarity_of_as_many_atoms_as_samples_is_true():
     assert 0.0 < noisy["error"] <= noisy["bound"]
 
 
+def test_figures_show_what_the_records_hold(tmp_path):
+    draw = importlib.import_module("paper_fedsc_figures").draw
+    assert draw([], tmp_path) == []
+    cells = [cell(acc, noise=noise) for noise in (0.0, 0.5) for acc in (0.8, 0.9)]
+    rounds = [
+        {"kind": "rounds", "data": "iris", "setting": setting, "rounds": n, "relative": 0.1 / n}
+        for setting in ("published", "defaults")
+        for n in (1, 5)
+    ]
+    drawn = draw([*cells, cell(0.7, "SC"), *rounds], tmp_path)
+    assert [file.name for file in drawn] == ["fedsc-noise.svg", "fedsc-rounds.svg"]
+    noise, errors = (file.read_text(encoding="utf-8") for file in drawn)
+    for word in ("iris", "accuracy", "FedSC, published", "FedSC, paper", ">SC<"):
+        assert word in noise
+    assert "DSC" not in noise  # no record, no line
+    assert "relative error of similarities" in errors
+    draw([*cells, cell(0.7, "SC"), *rounds], tmp_path)
+    assert drawn[0].read_text(encoding="utf-8") == noise  # the same bytes again
+
+
+def test_the_page_shows_the_figures_that_are_drawn():
+    page = rendered(cell(0.9))
+    assert "](figures/fedsc-noise.svg)" in page
+    assert "fedsc-rounds.svg" not in page
+
+
 @pytest.mark.slow
 def test_a_cell_runs_every_method_and_a_second_start_runs_nothing(cells, tmp_path, monkeypatch):
     program = importlib.import_module("paper_fedsc")
@@ -270,6 +296,7 @@ def test_a_cell_runs_every_method_and_a_second_start_runs_nothing(cells, tmp_pat
     monkeypatch.setattr(sys, "argv", ["paper_fedsc.py", *arguments])
     program.main()
     text, kept = page.read_text(encoding="utf-8"), records.read_text(encoding="utf-8")
+    assert (tmp_path / "figures" / "fedsc-noise.svg").exists()
     for method in ("k-means", "SC", "DSC", "FedSC, published", "FedSC, defaults"):
         assert row_of(text, "0.1", method)[3].endswith("± 0.000")
     assert row_of(text, "0.1", "FedSC, defaults")[3] == "1.000 ± 0.000"

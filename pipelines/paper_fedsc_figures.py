@@ -1,0 +1,131 @@
+"""Figures of FedSC's section of docs/results.md, drawn from the records of `paper_fedsc.py`.
+
+matplotlib draws them: `pip install 'daskfc[figures]'`.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from paper_fedsc_text import NOISE_FIGURE, ROUNDS_FIGURE, SETTINGS, mean_of, of_kind
+from paper_fedsc_values import ACCURACY
+from paper_journal import Record
+
+__all__ = ["draw"]
+
+# The same bytes for the same records: no date, no random names. Words stay words.
+_STYLE = {
+    "svg.hashsalt": "daskfc",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "legend.frameon": False,
+}
+_OURS = {"defaults": "#0b5fa5", "published": "#d1731b"}
+_OTHERS = {"SC": ("#555555", "--"), "k-means": ("#999999", "-."), "DSC": ("#999999", ":")}
+
+
+def _accuracies(found: Sequence[Record]) -> list[tuple[float, float, float]]:
+    """Return noise, mean and deviation of the accuracy over the seeds."""
+    levels = sorted({r["noise"] for r in found})
+    means = [(noise, mean_of([r for r in found if r["noise"] == noise])) for noise in levels]
+    return [(noise, *value) for noise, value in means if value is not None]
+
+
+def _noise_panel(axes: Axes, data: str, cells: Sequence[Record]) -> None:
+    own = [r for r in cells if r["data"] == data and r["split"] == "equal"]
+    for method, (color, dashes) in _OTHERS.items():
+        points = _accuracies([r for r in own if r["method"] == method])
+        if points:
+            x, y, _ = zip(*points, strict=True)
+            axes.plot(x, y, color=color, linestyle=dashes, linewidth=1, label=method)
+    for setting in SETTINGS:
+        points = _accuracies([r for r in own if r.get("setting") == setting])
+        if points:
+            x, y, spread = zip(*points, strict=True)
+            low = [a - s for a, s in zip(y, spread, strict=True)]
+            high = [a + s for a, s in zip(y, spread, strict=True)]
+            axes.fill_between(x, low, high, color=_OURS[setting], alpha=0.15, linewidth=0)
+            axes.plot(x, y, color=_OURS[setting], label=f"FedSC, {setting}")
+    paper = [(noise, *v) for (d, noise, m), v in ACCURACY.items() if (d, m) == (data, "FedSC")]
+    if paper:
+        x, y, spread = zip(*paper, strict=True)
+        axes.errorbar(x, y, spread, color="black", fmt="o", markersize=3, linewidth=1, capsize=2,
+                      label="FedSC, paper")  # fmt: skip
+    axes.set(title=data, xlabel="noise β", ylim=(0, 1.02))
+
+
+def _noise(records: Sequence[Record]) -> Figure | None:
+    cells = of_kind(records, "cell")
+    names = list(dict.fromkeys(r["data"] for r in cells))
+    if not names:
+        return None
+    figure = Figure(figsize=(2.1 * len(names) + 0.6, 2.9), layout="constrained")
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
+        _noise_panel(axes, name, cells)
+    panels[0].set_ylabel("accuracy")
+    legend = {}
+    for axes in panels:
+        handles, words = axes.get_legend_handles_labels()
+        legend.update(zip(words, handles, strict=True))
+    figure.legend(legend.values(), legend.keys(), loc="outside upper center", ncols=len(legend))
+    return figure
+
+
+def _rounds(records: Sequence[Record]) -> Figure | None:
+    found = of_kind(records, "rounds")
+    names = list(dict.fromkeys(r["data"] for r in found))
+    if not names:
+        return None
+    figure = Figure(figsize=(2.6 * len(names) + 0.6, 2.6), layout="constrained")
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
+        for setting in SETTINGS:
+            own = of_kind(found, "rounds", data=name, setting=setting)
+            counts = sorted({r["rounds"] for r in own})
+            errors = [fmean(r["relative"] for r in own if r["rounds"] == n) for n in counts]
+            axes.plot(counts, errors, marker="o", markersize=3, color=_OURS[setting], label=setting)
+        axes.set(title=name, xlabel="rounds", xscale="log", yscale="log", xticks=counts)
+        axes.set_xticks(counts, [str(n) for n in counts])
+        axes.minorticks_off()
+    panels[0].set_ylabel("relative error of similarities")
+    panels[-1].legend()
+    return figure
+
+
+_FIGURES: dict[str, Callable[[Sequence[Record]], Figure | None]] = {
+    NOISE_FIGURE: _noise,
+    ROUNDS_FIGURE: _rounds,
+}
+
+
+def draw(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Draw every figure for which there are records.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        Of `paper_fedsc.py`.
+    folder : Path
+        Where the SVG files go; made when it is not there.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
+    drawn = []
+    with mpl.rc_context(_STYLE):
+        for name, make in _FIGURES.items():
+            figure = make(records)
+            if figure is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                figure.savefig(folder / name, metadata={"Date": None})
+                drawn.append(folder / name)
+    return drawn
