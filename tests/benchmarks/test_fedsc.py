@@ -8,7 +8,8 @@ scikit-learn have as many threads of BLAS as are asked for; each client has one.
 resident memory that a process ever used, libraries included.
 
 Samples are MNIST's, where a folder with mnist.npz is named, or generated ones like it. As an
-ordinary test it runs on few samples. The issue's sizes:
+ordinary test it runs on few samples. All sizes, in half an hour of which scikit-learn's last
+factorisation takes most:
 
     python tests/benchmarks/test_fedsc.py --data FOLDER --n 2000 10000 70000 --atoms default 200
 """
