@@ -23,6 +23,8 @@ SYSTEM = ResidueSystem((251, 227), scale=1.0, bound=1000)
 
 @pytest.fixture(params=["_Int8Vnni", "_Int8Onnx", "_Int8Torch"])
 def engine(request):
+    if request.param == "_Int8Torch":
+        pytest.importorskip("torch", reason="torch is not installed (daskfc[torch])")
     found = getattr(engines, request.param)()
     why = found.refusal(SYSTEM)
     if why:
