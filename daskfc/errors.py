@@ -66,6 +66,11 @@ class PartyError(DaskfcError):
         Name of the step.
     kind : str
         The exception's type, or daskfc's own sentence, which never holds private values.
+
+    Attributes
+    ----------
+    error_type : str
+        Which of daskfc's errors the sentence is of; empty for any other exception.
     """
 
     def __init__(self, party: str, step: str, kind: str) -> None:
@@ -73,6 +78,7 @@ class PartyError(DaskfcError):
         self.party = party
         self.step = step
         self.kind = kind
+        self.error_type = ""
 
     def __str__(self) -> str:
         return f"step {self.step!r} of party {self.party!r} failed: {self.kind}"

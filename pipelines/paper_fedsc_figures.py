@@ -60,18 +60,26 @@ def _noise_panel(axes: Axes, data: str, cells: Sequence[Record]) -> None:
     axes.set(title=data, xlabel="noise β", ylim=(0, 1.02))
 
 
+def _panels(
+    records: Sequence[Record], width: float, height: float, label: str
+) -> tuple[Figure, dict[str, Axes]]:
+    """Return a figure with a panel for each data set, side by side; sizes in inches."""
+    names = list(dict.fromkeys(r["data"] for r in records))
+    figure = Figure(figsize=(width * len(names) + 0.6, height), layout="constrained")
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    panels[0].set_ylabel(label)
+    return figure, dict(zip(names, panels, strict=True))
+
+
 def _noise(records: Sequence[Record]) -> Figure | None:
     cells = of_kind(records, "cell")
-    names = list(dict.fromkeys(r["data"] for r in cells))
-    if not names:
+    if not cells:
         return None
-    figure = Figure(figsize=(2.1 * len(names) + 0.6, 2.9), layout="constrained")
-    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    for axes, name in zip(panels, names, strict=True):
+    figure, panels = _panels(cells, 2.1, 2.9, "accuracy")
+    for name, axes in panels.items():
         _noise_panel(axes, name, cells)
-    panels[0].set_ylabel("accuracy")
     legend = {}
-    for axes in panels:
+    for axes in panels.values():
         handles, words = axes.get_legend_handles_labels()
         legend.update(zip(words, handles, strict=True))
     figure.legend(legend.values(), legend.keys(), loc="outside upper center", ncols=len(legend))
@@ -80,22 +88,20 @@ def _noise(records: Sequence[Record]) -> Figure | None:
 
 def _rounds(records: Sequence[Record]) -> Figure | None:
     found = of_kind(records, "rounds")
-    names = list(dict.fromkeys(r["data"] for r in found))
-    if not names:
+    if not found:
         return None
-    figure = Figure(figsize=(2.6 * len(names) + 0.6, 2.6), layout="constrained")
-    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    for axes, name in zip(panels, names, strict=True):
+    figure, panels = _panels(found, 2.6, 2.6, "relative error of similarities")
+    ticks = sorted({r["rounds"] for r in found})
+    for name, axes in panels.items():
         for setting in SETTINGS:
             own = of_kind(found, "rounds", data=name, setting=setting)
             counts = sorted({r["rounds"] for r in own})
             errors = [fmean(r["relative"] for r in own if r["rounds"] == n) for n in counts]
             axes.plot(counts, errors, marker="o", markersize=3, color=_OURS[setting], label=setting)
-        axes.set(title=name, xlabel="rounds", xscale="log", yscale="log", xticks=counts)
-        axes.set_xticks(counts, [str(n) for n in counts])
+        axes.set(title=name, xlabel="rounds", xscale="log", yscale="log")
+        axes.set_xticks(ticks, [str(n) for n in ticks])
         axes.minorticks_off()
-    panels[0].set_ylabel("relative error of similarities")
-    panels[-1].legend()
+    axes.legend()  # in the last panel
     return figure
 
 

@@ -103,6 +103,7 @@ class _Screen:
         self.room: int = 4 * n * k  # pairs, before those that cannot be kept after all are dropped
 
     def run(self) -> LargestProducts | None:
+        """Screen block by block, from the diagonal on."""
         n = len(self.B)
         if self.unit < 1e-200:  # a rounding error in these units would be lost
             return None

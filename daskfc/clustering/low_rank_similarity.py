@@ -292,11 +292,12 @@ def similarity_graph(B: ArrayLike, n_neighbors: int | None = None) -> Graph:
     n = len(B)
     k = default_neighbors(n) if n_neighbors is None else n_neighbors
     check_params("similarity_graph", {"n_neighbors": k}, {"n_neighbors": integer(1, n)})
+    # no product is larger than the larger of two squares
     real_matrix(np.einsum("ij,ij->i", B, B)[:, None], "the similarities")
     found = largest_products(B, k)
     if found is None:
         return join_similar(_blocks(B, k))
-    highest = float(found.values[:, 0].max())  # no product exceeds the larger of two squares
+    highest = float(found.values[:, 0].max())  # among the squares
     return join_similar([MostSimilar(0, found.indices, found.values, found.lowest, highest)])
 
 

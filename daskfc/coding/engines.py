@@ -44,7 +44,7 @@ def _tables(p: int, dtype: np.dtype[Any]) -> tuple[_Array, _Array]:
     """Return tables of z and of -2z modulo p by byte z, balanced."""
     z = np.arange(256, dtype=np.int64) % p
     minus = -2 * z % p
-    return tuple((x - p * (x > p // 2)).astype(dtype) for x in (z, minus))  # type: ignore[return-value]
+    return (z - p * (z > p // 2)).astype(dtype), (minus - p * (minus > p // 2)).astype(dtype)
 
 
 class Engine(ABC):

@@ -176,7 +176,7 @@ class KeyStream:
 
     def fill(self, out: NDArray[np.unsignedinteger]) -> None:
         """Overwrite a contiguous array with the next bytes of the main stream."""
-        raw: Any = memoryview(out.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        raw = out.reshape(-1).view(np.uint8).data
         for start in range(0, len(raw), _ZEROS.nbytes):
             part = raw[start : start + _ZEROS.nbytes]
             self._main.update_into(_ZEROS[: part.nbytes], part)

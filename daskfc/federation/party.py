@@ -147,7 +147,7 @@ def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
         return error.with_traceback(None)
     if isinstance(error, DaskfcError):
         crossing = PartyError(party, step, str(error))
-        crossing.error_type = type(error).__name__  # type: ignore[attr-defined]
+        crossing.error_type = type(error).__name__
         return crossing
     return PartyError(party, step, type(error).__name__)
 

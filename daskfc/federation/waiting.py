@@ -41,7 +41,7 @@ def translated(error: BaseException, handle: Handle) -> DaskfcError:
     """Return Dask's or a party's exception about a step as one of daskfc's."""
     where = f"step {handle.step!r} of party {handle.party!r}"
     if isinstance(error, PartyError):
-        original = getattr(errors, getattr(error, "error_type", ""), None)
+        original = getattr(errors, error.error_type, None)
         if original is not None:
             error.__cause__ = original(error.kind)
         return error

@@ -7,7 +7,7 @@ damaged and not compressed, can crash it and the process with it: read files tha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import fsspec
 import numpy as np
@@ -102,8 +102,9 @@ def _check_version(head: bytes, path: str) -> None:
 
     SciPy reads any file with a zero among its first bytes as version 4.
     """
-    order = {b"IM": "little", b"MI": "big"}.get(head[126:128])
-    version = int.from_bytes(head[124:126], order) if order else 0  # type: ignore[arg-type]
+    orders: dict[bytes, Literal["little", "big"]] = {b"IM": "little", b"MI": "big"}
+    order = orders.get(head[126:128])
+    version = int.from_bytes(head[124:126], order) if order else 0
     if version >> 8 == 2 or head.startswith(b"\x89HDF"):
         raise StoreError(
             f"{path}: MATLAB's version 7.3, which is HDF5, cannot be read; save the variables "

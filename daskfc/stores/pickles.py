@@ -12,7 +12,7 @@ import io
 import pickle
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -41,8 +41,8 @@ class _Type(_Record):
         self.state = (3, "=")
 
     def dtype(self) -> np.dtype[Any]:
-        order = {"<": "<", ">": ">"}.get(self.state[1], "=")
-        return np.dtype(self.name).newbyteorder(order)  # type: ignore[arg-type]
+        orders: dict[Any, Literal["<", ">"]] = {"<": "<", ">": ">"}
+        return np.dtype(self.name).newbyteorder(orders.get(self.state[1], "="))
 
 
 class _Array(_Record):

@@ -245,8 +245,8 @@ def compare(n: int, d: int, rounds: int, variants: list[tuple[str, int, bool]]) 
 @pytest.mark.parametrize("hidden", [False, True], ids=["plain", "hidden"])
 @pytest.mark.parametrize("engine_name", ["int8", "f32", "f64"])
 def test_coded_distances(benchmark, engine_name, hidden):
-    if ENGINES[engine_name].refusal(ResidueSystem((251,), 1.0, 1)):
-        pytest.skip(f"{engine_name} is not available here")
+    if why := ENGINES[engine_name].refusal(ResidueSystem((251,), 1.0, 1)):
+        pytest.skip(why)
     n = int(os.environ.get("DASKFC_BENCHMARK_N", "300"))
     X = pixels(n, 784)
     system = residue_system(X, 4)

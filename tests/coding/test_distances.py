@@ -33,8 +33,8 @@ LONG = ResidueSystem(primes_below(9562603, 2), 1.0, 2**45)
 
 
 def available(name):
-    if name == "int8":
-        pytest.importorskip("onnxruntime")
+    if why := ENGINES[name].refusal(byte_system()):
+        pytest.skip(why)
     return ENGINES[name]
 
 

@@ -1,5 +1,6 @@
 """Steps and messages for the tests: importable, because worker processes import them."""
 
+import gc
 import hashlib
 import os
 import signal
@@ -212,3 +213,9 @@ def length_of_name(names) -> dict[str, Vector]:
 
 def lengths(parts):
     return [len(part.left) for part in parts]
+
+
+def how_it_shares(party: str) -> Where:
+    """Tell what keeps this process off other processes' cores and pages."""
+    policy = os.environ.get("OMP_WAIT_POLICY")
+    return Where(os.getpid(), party, f"{gc.get_freeze_count()} frozen, waits {policy}")

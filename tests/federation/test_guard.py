@@ -278,3 +278,11 @@ def test_handles_are_checked_while_the_graph_is_built(federation):
         federation.on_server(steps.raw_rows)
     with pytest.raises(InvalidInput, match="got 'client-9'"):
         federation.on_client("client-9", steps.keep_pid)
+
+
+def test_parties_are_built_to_share_cores(federation):
+    told = federation.publish(steps.how_it_shares, party="clients")
+    for name, message in told.items():
+        frozen, policy = message.note.split(" frozen, ")
+        assert int(frozen) > 10_000, name  # what was imported, in the process it was forked from
+        assert policy == "waits passive"

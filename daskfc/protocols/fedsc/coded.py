@@ -64,11 +64,12 @@ def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> La
     >>> choose_coded(5, None, 0)
     LagrangeCode(n_segments=2, n_colluding=1, n_evaluators=5)
     """
-    t, l = max(1, n_colluding), n_segments or 1  # noqa: E741
-    needed = 2 * l + 2 * t - 1
+    t = max(1, n_colluding)
+    least = n_segments or 1
+    needed = 2 * least + 2 * t - 1
     if n_clients < needed:
         raise InvalidInput(
-            f"FedSC with similarity='coded' needs 2l + 2t - 1 = {needed} clients for l = {l} "
+            f"FedSC with similarity='coded' needs 2l + 2t - 1 = {needed} clients for l = {least} "
             f"segments and t = {t} colluding clients; the federation has {n_clients}. Lower "
             "n_colluding, add clients, or use similarity='rows'."
         )

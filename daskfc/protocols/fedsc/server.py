@@ -136,8 +136,8 @@ def journal_of(
 ) -> Journal:
     """Open the journal of this fit of these samples; without contents they count as unchanged."""
     digest = hashlib.sha256(params.encode())
-    for name in sorted(contents or ()):
-        digest.update(f"{name} {(contents or {})[name].digest} ".encode())
+    for name, content in sorted((contents or {}).items()):
+        digest.update(f"{name} {content.digest} ".encode())
     for name in sorted(positions):
         digest.update(name.encode() + positions[name].tobytes())
     folder = Path(workspace) / f"fedsc-{digest.hexdigest()[:16]}"
