@@ -37,7 +37,7 @@ def nearest_labels(data: ClientStore, centers: GlobalCenters) -> LabelledSamples
     return own_labels(data, assign(data, centers.centers))
 
 
-def nearest_of_new(url: str, centers: np.ndarray, *, party: str) -> LabelledSamples:
+def nearest_of_new(url: str, centers: np.ndarray) -> LabelledSamples:
     """Label the samples of another store of a client with the nearest centre.
 
     Parameters
@@ -46,32 +46,14 @@ def nearest_of_new(url: str, centers: np.ndarray, *, party: str) -> LabelledSamp
         The store, reachable by the client.
     centers : numpy.ndarray
         ``(n_clusters, d)`` float64.
-    party : str
-        The client, for the message of an error.
 
     Returns
     -------
     LabelledSamples
         In the order of the store.
-
-    Raises
-    ------
-    InvalidInput
-        When the store has another number of features.
     """
-    data = open_new(url, n_features=centers.shape[1], party=party)
-    return own_labels(data, assign(data, centers))
-
-
-def open_new(url: str, *, n_features: int, party: str) -> ClientStore:
-    """Open a store of new samples and hold its width against the model's."""
     data = ClientStore.open(url)
-    if data.n_features != n_features:
-        raise InvalidInput(
-            f"the new store of client {party!r} must have the {n_features} features of the model; "
-            f"got {data.n_features}. Write it with the columns that the model was fitted on."
-        )
-    return data
+    return own_labels(data, assign(data, centers))
 
 
 def predict_new(
@@ -84,7 +66,7 @@ def predict_new(
     federation : Federation
         The parties, running.
     step : callable
-        ``step(url, *args, party=...)`` to `LabelledSamples`.
+        ``step(url, *args)`` to `LabelledSamples`.
     stores : mapping of str to str
         The clients and the URLs of their new stores.
     *args : object
@@ -94,18 +76,7 @@ def predict_new(
     -------
     xarray.DataArray
         ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
-
-    Raises
-    ------
-    InvalidInput
-        When a name is no client of the federation.
     """
-    for name in stores:
-        if name not in federation.clients:
-            raise InvalidInput(
-                f"predict got a store for {name!r}, which is no client of this federation; it has "
-                f"{', '.join(federation.clients)}. Correct the name."
-            )
     sent = {
         name: federation.publish(step, url, *args, party=name, wait=False)
         for name, url in stores.items()
@@ -123,6 +94,7 @@ class CenterClusterer(FederatedClusterer):
         ``(n_clusters, n_features)`` float64, published by the server.
     """
 
+    split: ClassVar = "samples"
     n_clusters: int
     cluster_centers_: np.ndarray
 
@@ -140,8 +112,14 @@ class CenterClusterer(FederatedClusterer):
         -------
         xarray.DataArray
             ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
+
+        Raises
+        ------
+        InvalidInput
+            When a name is no client of the federation, or a store has other columns than those of
+            ``fit``.
         """
-        self._start_run(federation)
+        self._start_predict(stores, federation)
         return predict_new(federation, nearest_of_new, stores, self.cluster_centers_)
 
     def _check_local_clusters(self, n_local_clusters: int | None, n_clients: int | None) -> None:

@@ -202,6 +202,7 @@ class Central(FederatedClusterer):
     'k-means'
     """
 
+    split: ClassVar = "samples"
     needs_raw: ClassVar[bool] = True
     _params: ClassVar[Mapping[str, Constraint]] = {
         "n_clusters": optional(integer(low=1)),
@@ -275,18 +276,10 @@ class Central(FederatedClusterer):
         return placed
 
     def _pool_shape(self, shapes: Mapping[str, TableShape]) -> tuple[int, int]:
-        widths = {name: shape.n_features for name, shape in shapes.items()}
-        first = next(iter(widths))
-        for name, width in widths.items():
-            if width != widths[first]:
-                raise InvalidInput(
-                    f"all clients must have the same features; client {first!r} has "
-                    f"{widths[first]} and client {name!r} has {width}. Write one of them again."
-                )
         n = sum(shape.n_samples for shape in shapes.values())
         if self.n_clusters is not None and self.n_clusters > n:
             raise InvalidInput(
                 f"the 'n_clusters' parameter of Central must be at most the number of samples, "
                 f"{n}; got {self.n_clusters}. Lower it."
             )
-        return n, widths[first]
+        return n, next(iter(shapes.values())).n_features

@@ -228,14 +228,9 @@ def aligned_rows(
     Raises
     ------
     InvalidInput
-        When the client has other features than the coordinator, and as for `first_rows`.
+        As for `first_rows`.
     """
     n = _checked(data, n_clusters, n_neighbors, party)
-    if data.n_features != len(shared.row):
-        raise InvalidInput(
-            f"all clients of DSC must have the same features; client {party!r} has "
-            f"{data.n_features} and the coordinator {len(shared.row)}. Write one of them again."
-        )
     V = _embed(
         np.concatenate([data.rows(0, n), shared.row[None]]),
         n_clusters=n_clusters,
@@ -362,6 +357,7 @@ class DSC(FederatedClusterer):
     1.0
     """
 
+    split: ClassVar = "samples"
     needs_raw: ClassVar[bool] = True
     _params: ClassVar[Mapping[str, Constraint]] = {
         "n_clusters": integer(low=1),

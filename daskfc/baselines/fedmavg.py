@@ -39,7 +39,7 @@ import numpy as np
 import xarray as xr
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.baselines.centers import open_new, predict_new
+from daskfc.baselines.centers import predict_new
 from daskfc.checks import Constraint, integer, real
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
@@ -340,9 +340,9 @@ def nearest_direction(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     return np.asarray(cosines.argmax(axis=1))
 
 
-def direction_of_new(url: str, basis: np.ndarray, *, party: str) -> LabelledSamples:
+def direction_of_new(url: str, basis: np.ndarray) -> LabelledSamples:
     """Label the samples of another store of a client with their nearest direction."""
-    data = open_new(url, n_features=basis.shape[1], party=party)
+    data = ClientStore.open(url)
     return own_labels(
         data, np.concatenate([nearest_direction(rows, basis) for _, rows in data.blocks()])
     )
@@ -390,6 +390,7 @@ class FedMAvg(FederatedClusterer):
     10
     """
 
+    split: ClassVar = "samples"
     _params: ClassVar[Mapping[str, Constraint]] = {
         "n_clusters": integer(low=1),
         "orthogonality": real(low=0),
@@ -479,6 +480,12 @@ class FedMAvg(FederatedClusterer):
         -------
         xarray.DataArray
             ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
+
+        Raises
+        ------
+        InvalidInput
+            When a name is no client of the federation, or a store has other columns than those of
+            ``fit``.
         """
-        self._start_run(federation)
+        self._start_predict(stores, federation)
         return predict_new(federation, direction_of_new, stores, self.basis_)

@@ -118,6 +118,7 @@ def tell_pooled(labels: NDArray[np.int64]) -> ClientLabels:
 class _Pooled(FederatedClusterer):
     """A central method on the columns of all participants."""
 
+    split: ClassVar = "columns"
     needs_raw: ClassVar[bool] = True
 
     def _publish(self, federation: Federation, step: Any, options: Any) -> PerClient[Sent]:

@@ -131,10 +131,12 @@ class ExistingCluster(_Strict):
         Address, such as ``tcp://10.0.0.1:8786`` or ``tls://...``.
     security : SecurityFiles, optional
         For ``tls://``.
+    expect : tuple of str, optional
+        Names of the clients that take part, where no storage file names them.
     deadline : float
         Seconds that a party may be away before the run fails.
-    startup : float
-        Seconds until all parties must be there.
+    startup : float, optional
+        Seconds until all parties must be there; as long as the deadline by default.
     connect : float
         Seconds until the scheduler must have answered.
     dask : dict
@@ -144,8 +146,9 @@ class ExistingCluster(_Strict):
     cluster: Literal["existing"]
     scheduler: str = Field(pattern=r"^(tcp|tls|ws|wss)://.+:\d+$")
     security: SecurityFiles | None = None
+    expect: tuple[str, ...] | None = Field(default=None, min_length=1)
     deadline: _Seconds = 60.0
-    startup: _Seconds = 60.0
+    startup: _Seconds | None = None
     connect: _Seconds = 5.0
     dask: dict[str, Any] = {}
 

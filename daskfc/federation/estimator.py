@@ -10,13 +10,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
 
 from daskfc.checks import Constraint, check_params
 from daskfc.errors import InvalidInput
+from daskfc.federation.contract import Contract, new_store_summary
 from daskfc.federation.federation import Federation
 from daskfc.federation.handles import PerClient, Sent
 from daskfc.federation.ledger import Ledger
 from daskfc.federation.samples import LabelledSamples
+from daskfc.stores.together import SPLITS, Split
 
 __all__ = ["FederatedClusterer", "labels_array"]
 
@@ -49,8 +52,9 @@ def labels_array(parts: Mapping[str, LabelledSamples]) -> xr.DataArray:
 class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the methods: checks parameters, opens and closes the run, keeps the results.
 
-    A subclass has keyword-only parameters, the table ``_params`` of their constraints and ``_fit``,
-    which wires steps and returns one handle of `LabelledSamples` per client.
+    A subclass has keyword-only parameters, the table ``_params`` of their constraints, ``split``,
+    which says how data lie with clients ("samples" or "columns"), and ``_fit``, which wires steps
+    and returns one handle of `LabelledSamples` per client.
 
     Attributes
     ----------
@@ -65,6 +69,7 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _params: ClassVar[Mapping[str, Constraint]]
+    split: ClassVar[Split]
     resumable: ClassVar[bool] = False
     needs_raw: ClassVar[bool] = False  # whether raw data leave clients
     random_state: int
@@ -73,6 +78,12 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     ledger_: Ledger
     timing_: dict[str, float]
     run_id_: str
+    _contract: Contract  # of the federation of fit; new samples are held against it
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if getattr(cls, "split", None) not in SPLITS:
+            raise TypeError(f"{cls.__name__}.split must be one of {', '.join(SPLITS)}.")
 
     def check(self, n_clients: int | None = None) -> None:
         """Hold the parameters against their constraints.
@@ -107,7 +118,8 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InvalidInput
-            When a parameter breaks its rule, before anything runs.
+            When a parameter breaks its rule, or the clients' columns do not go together in the way
+            that ``split`` says, before anything runs.
         PartyError
             When a step fails at a party.
         """
@@ -117,6 +129,8 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 "Open one with Federation.local(storage) or Federation.connect(cluster)."
             )
         self.check(len(federation.clients))
+        federation.contract.check_split(self.split, type(self).__name__)
+        self._contract = federation.contract
         self.timing_ = {}
         self.run_id_ = self._start_run(federation)
         started = time.monotonic()
@@ -132,8 +146,8 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         federation.start_run(run_id, random_state=self.random_state, workspace=federation.workspace)
         return run_id
 
-    def _ready_for(self, stores: Mapping[str, str], federation: Federation) -> None:
-        """Hold the stores given to predict against the clients; repeat fit in another run of it."""
+    def _check_clients(self, stores: Mapping[str, str], federation: Federation) -> None:
+        """Refuse stores of new samples that belong to no client of the federation."""
         unknown = sorted(set(stores) - set(federation.clients))
         if unknown or not stores:
             raise InvalidInput(
@@ -141,8 +155,30 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 f"{', '.join(federation.clients)}; got {unknown or 'none'}. Name a client of the "
                 "federation."
             )
+
+    def _check_new(self, stores: Mapping[str, str], federation: Federation) -> None:
+        """Hold stores of new samples against their clients and the columns of fit."""
+        sent = {
+            name: federation.publish(new_store_summary, url, party=name, wait=False)
+            for name, url in stores.items()
+        }
+        for name, store in sent.items():
+            self._contract.check_new(name, store.result())
+
+    def _start_predict(self, stores: Mapping[str, str], federation: Federation) -> None:
+        """Begin ``predict`` of a method that keeps its model, in a run of its own."""
+        check_is_fitted(self)
+        self._check_clients(stores, federation)
+        self._start_run(federation)
+        self._check_new(stores, federation)
+
+    def _return_to_fit(self, stores: Mapping[str, str], federation: Federation) -> None:
+        """Begin ``predict`` of a method whose model lies with the parties, or fit again."""
+        check_is_fitted(self)
+        self._check_clients(stores, federation)
         if federation.run_id != self.run_id_:
             self.fit(federation)
+        self._check_new(stores, federation)
 
     def _still_running(self, federation: Federation) -> None:
         """Refuse a federation that is not in the run of fit any more."""

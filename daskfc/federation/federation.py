@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, Self
 
 from daskfc.errors import DeadlineError, EgressRefused, InvalidInput
+from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
 from daskfc.federation.ledger import Ledger
@@ -59,6 +60,8 @@ class Federation(Verbs):
         Folder of the next run of a method; set it to find and continue what a former run left.
     on_progress : callable, optional
         Told ``(stage, done, total)`` as a method goes on.
+    opening_ledger : Ledger
+        What clients of a running cluster told when it was joined: whose their stores are.
     dask_client : distributed.Client
         Dask's own client. What it gathers passes the guards like everything else.
 
@@ -81,6 +84,8 @@ class Federation(Verbs):
         self._run: RunSettings | None = None
         self._roll_call = RollCall(opened.dask_client)
         self._refusals = _Refusals()
+        self._contract = opened.contract
+        self.opening_ledger = Ledger([])
         opened.dask_client.subscribe_topic(REFUSALS, self._refusals.hear)
         self._finalizer = weakref.finalize(self, opened.closing.close)
 
@@ -118,7 +123,21 @@ class Federation(Verbs):
         **options
             See `daskfc.federation.opening.open_existing`: clients.
         """
-        return cls(open_existing(cluster, **options), allow_raw=allow_raw)
+        federation = cls(open_existing(cluster, **options), allow_raw=allow_raw)
+        try:
+            federation._agree()
+        except BaseException:
+            federation.close()
+            raise
+        return federation
+
+    def _agree(self) -> None:
+        """Ask the clients of a running cluster what they bring; a run of its own in the ledger."""
+        self.start_run(uuid.uuid4().hex, random_state=0)
+        told = self.publish(store_summary, party="clients")
+        self.opening_ledger = self.ledger
+        self._run = None
+        self._contract = Contract.of(told)
 
     def __enter__(self) -> Self:
         return self
@@ -134,6 +153,12 @@ class Federation(Verbs):
         return f"<Federation of {len(self.clients)} clients: {', '.join(self.clients)}>"
 
     # -- runs ---------------------------------------------------------------------------------
+
+    @property
+    def contract(self) -> Contract:
+        """What every fit relies on: the owners and the columns of the clients' stores."""
+        assert self._contract is not None
+        return self._contract
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -167,7 +192,8 @@ class Federation(Verbs):
             raise InvalidInput(f"random_state must be an int of at least 0; got {random_state!r}.")
         self._deadline = self._default_deadline if deadline_s is None else deadline_s
         start = uuid.uuid4().hex
-        settings = RunSettings(run_id, random_state, self.allow_raw, workspace, start)
+        builds = dict(self._contract.builds) if self._contract is not None else {}
+        settings = RunSettings(run_id, random_state, self.allow_raw, workspace, start, builds)
         self._refusals.run_id, self._refusals.sentence = run_id, None
         self._roll_call.everyone(
             self.parties,

@@ -18,13 +18,14 @@ from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_clus
 from daskfc.deploy.connection import connect_client
 from daskfc.deploy.settings import quiet_logs
 from daskfc.errors import ClusterError, InvalidInput
+from daskfc.federation.contract import Contract, new_store_summary
 from daskfc.federation.guard import PartyNanny
 from daskfc.federation.messages import CALLER, SERVER
 from daskfc.federation.party import PartyOptions
 from daskfc.federation.roll_call import RollCall
 from daskfc.stores import load_storage
 
-__all__ = ["Opened", "check_party_name", "open_existing", "open_local"]
+__all__ = ["Opened", "check_party_name", "open_existing", "open_local", "who_takes_part"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -45,6 +46,8 @@ class Opened:
         Bytes of memory of each party; None where there is no limit.
     closing : contextlib.ExitStack
         What must be closed in the end.
+    contract : Contract, optional
+        What the clients' stores are, where these could be read from here.
     processes : LocalParties, optional
         The parties' processes, when they were started here.
     """
@@ -54,6 +57,7 @@ class Opened:
     deadline: float
     limits: Mapping[str, int | None]
     closing: ExitStack
+    contract: Contract | None = None
     processes: LocalParties | None = None
 
 
@@ -119,6 +123,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
             f"the cluster's file sets limits of {', '.join(unknown)}, which the storage does not "
             f"name; its clients are {', '.join(urls)}. Correct the name."
         )
+    contract = Contract.of({name: new_store_summary(url) for name, url in urls.items()})
     with ExitStack() as stack:
         scratch = tempfile.mkdtemp(prefix="daskfc-")
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
@@ -146,6 +151,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
             deadline=config.deadline,
             limits={name: config.limits(name).memory_limit for name in parties},
             closing=stack.pop_all(),
+            contract=contract,
             processes=processes,
         )
 
@@ -158,29 +164,29 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
     cluster : path-like, mapping or ExistingCluster
         A cluster file with ``cluster: existing``, or its content.
     clients : sequence of str, optional
-        Who must be there; by default every client that is.
+        Who takes part; by default those whom the cluster's file expects.
 
     Raises
     ------
+    InvalidInput
+        When nothing says who takes part: whoever happens to be there would be the federation.
     ClusterError
         When the scheduler does not answer, when parties are missing, or when a worker has no guard.
     """
     config = load_cluster(cluster)
     if not isinstance(config, ExistingCluster):
         raise InvalidInput("Federation.connect needs a cluster file with 'cluster: existing'.")
-    for name in clients or ():
-        check_party_name(name)
+    names = who_takes_part(config, clients)
     with ExitStack() as stack:
         stack.enter_context(quiet_logs())
         dask_client = connect_client(
             config.scheduler, timeout=config.connect, security=config.security
         )
         stack.callback(dask_client.close, timeout=2)
-        found = _find_parties(RollCall(dask_client), config, clients)
-        names = list(clients) if clients else _in_order(set(found) - {SERVER})
+        found = _find_parties(RollCall(dask_client), config, names)
         return Opened(
             dask_client,
-            tuple(names),
+            names,
             deadline=config.deadline,
             limits={name: found[name]["memory_limit"] for name in (*names, SERVER)},
             closing=stack.pop_all(),
@@ -194,10 +200,50 @@ def _in_order(names: set[str]) -> list[str]:
     )
 
 
+def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the clients of a federation on a running cluster.
+
+    Parameters
+    ----------
+    config : ExistingCluster
+        May say whom it expects.
+    clients : sequence of str, optional
+        Names that the caller, or a storage file, gives.
+
+    Raises
+    ------
+    InvalidInput
+        When neither names anybody, when the two differ, or for a name that none can have.
+
+    Examples
+    --------
+    >>> from daskfc.deploy import load_cluster
+    >>> from daskfc.federation.opening import who_takes_part
+    >>> there = {"cluster": "existing", "scheduler": "tcp://10.0.0.1:8786", "expect": ["a", "b"]}
+    >>> who_takes_part(load_cluster(there), None)
+    ('a', 'b')
+    """
+    named, expected = tuple(clients or ()), config.expect or ()
+    for name in (*named, *expected):
+        check_party_name(name)
+    if not named and not expected:
+        raise InvalidInput(
+            f"nothing says which clients of {config.scheduler} take part. Name them in a storage "
+            "file (clients: [a, b]), in the cluster's file (expect: [a, b]), or by clients=."
+        )
+    if named and expected and sorted(named) != sorted(expected):
+        raise InvalidInput(
+            f"the cluster's file expects {', '.join(expected)}, and {', '.join(named)} were named "
+            "to take part. Correct one of them."
+        )
+    return named or expected
+
+
 def _find_parties(
-    roll_call: RollCall, config: ExistingCluster, clients: Sequence[str] | None
+    roll_call: RollCall, config: ExistingCluster, clients: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    ends = time.monotonic() + config.startup
+    waited = config.deadline if config.startup is None else config.startup
+    ends = time.monotonic() + waited
     while True:
         answers = roll_call.ask("daskfc_describe")
         unguarded = [name for name, answer in answers.items() if answer is None]
@@ -207,14 +253,15 @@ def _find_parties(
                 "is a plain Dask worker without the guard. Stop it and start parties with "
                 "'daskfc party'."
             )
-        wanted = [*(clients or ()), SERVER]
-        missing = [name for name in wanted if name not in answers]
-        if not missing and (clients or len(answers) > 1):
+        missing = [name for name in (*clients, SERVER) if name not in answers]
+        if not missing:
             return answers
         if time.monotonic() >= ends:
-            names = ", ".join(map(repr, missing)) or "every client"
+            others = ", ".join(map(repr, _in_order(set(answers)))) or "nobody"
+            store = "" if missing == [SERVER] else " --store URL (none for the server)"
             raise ClusterError(
-                f"party {names} is not at {config.scheduler} after {config.startup:g} s. "
-                "Start it with 'daskfc party NAME --scheduler ADDRESS'."
+                f"party {', '.join(map(repr, missing))} is not at {config.scheduler} after "
+                f"{waited:g} s; there is {others}. Start it with 'daskfc party NAME{store} "
+                f"--scheduler {config.scheduler}', or correct the names."
             )
         time.sleep(0.2)

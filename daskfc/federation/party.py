@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from daskfc import seeds
 from daskfc.coding.streams import SecretKey
-from daskfc.errors import ClusterError, DaskfcError, EgressRefused, InvalidInput, PartyError
+from daskfc.errors import (
+    ClusterError,
+    DaskfcError,
+    EgressRefused,
+    InvalidInput,
+    PartyError,
+    StoreError,
+)
 from daskfc.federation.handles import fill_slots
 from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.messages import (
@@ -53,6 +60,8 @@ class RunSettings:
         The run's folder, where the server's folder lies.
     start : str
         Of this start of the run: one that is begun again has new secrets.
+    builds : mapping of str to str
+        Which writing of its store each client brought when the federation opened.
     """
 
     run_id: str
@@ -60,6 +69,7 @@ class RunSettings:
     allow_raw: bool = False
     workspace: str | None = None
     start: str = ""
+    builds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -188,6 +198,7 @@ class Party:
         """Begin a run: forget refusals, move into its folder."""
         self.options = replace(self.options, run=run)
         self.refusal = None
+        self._store = None  # it may have been written again since the last run
         self.folder = self.options.run_folder()
         self._enter_folder()
 
@@ -206,16 +217,33 @@ class Party:
         logging.captureWarnings(True)
 
     def store(self) -> "ClientStore":
-        """Return this client's store, opened once per process."""
+        """Return this client's store, opened once a run.
+
+        Raises
+        ------
+        StoreError
+            When it is another client's, or was written again since the federation opened.
+        """
         if self._store is None:
             if self.options.store is None:
                 raise InvalidInput(
                     f"party {self.name!r} has no store, so that no step of it may have a parameter "
                     "'data'. Run the step at a client."
                 )
-            from daskfc.stores import ClientStore  # zarr costs a server a second it does not need
+            # zarr costs a server a second it does not need
+            from daskfc.stores import ClientStore
+            from daskfc.stores.together import check_owner
 
-            self._store = ClientStore.open(self.options.store)
+            store = ClientStore.open(self.options.store)
+            check_owner(store.name, self.name, store.url)
+            if self.run is not None and self.run.builds.get(self.name, store.build_id) != (
+                store.build_id
+            ):
+                raise StoreError(
+                    f"the store of client {self.name!r} was written again since the federation "
+                    "opened. Open the federation again."
+                )
+            self._store = store
         return self._store
 
     def perform(self, call: StepCall, values: tuple[Any, ...]) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from daskfc.errors import InvalidInput
 from daskfc.federation.messages import Message, array
+from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -61,10 +62,7 @@ class LabelledSamples(Message):
 
     def sample_ids(self) -> np.ndarray:
         """Return the sample ids as an array of str, ``(sample,)``."""
-        raw = self.id_bytes.tobytes()
-        starts = np.concatenate([[0], self.id_ends[:-1]]).tolist() if len(self.id_ends) else []
-        ends = self.id_ends.tolist()
-        return np.array([raw[a:b].decode() for a, b in zip(starts, ends, strict=True)], dtype=str)
+        return np.array(texts_in(self.id_bytes, self.id_ends), dtype=str)
 
 
 def sample_digests(data: ClientStore, *, salt: str = SAMPLE_ORDER) -> SampleDigests:
@@ -192,12 +190,7 @@ def labels_of_client(
 
 
 def _with_ids(data: ClientStore, labels: np.ndarray) -> LabelledSamples:
-    encoded = [str(name).encode() for name in data.sample_ids()]
-    return LabelledSamples(
-        labels=np.asarray(labels, dtype=np.int64),
-        id_bytes=np.frombuffer(b"".join(encoded), dtype=np.uint8),
-        id_ends=np.cumsum([len(name) for name in encoded], dtype=np.int64),
-    )
+    return LabelledSamples(np.asarray(labels, dtype=np.int64), *text_arrays(data.sample_ids()))
 
 
 def labelled_samples(data: ClientStore, labels: ClientLabels) -> LabelledSamples:

@@ -18,6 +18,7 @@ from daskfc.federation.messages import SERVER
 from daskfc.federation.opening import check_party_name
 from daskfc.federation.party import PartyOptions
 from daskfc.stores import ClientStore
+from daskfc.stores.together import check_owner
 
 __all__ = ["serve_party"]
 
@@ -65,7 +66,7 @@ def serve_party(
     InvalidInput
         For a wrong name or limit, or a client without a store, before anything starts.
     StoreError
-        When the store is missing, half-written or corrupt.
+        When the store is missing, half-written, corrupt, or another client's.
     ClusterError
         When the scheduler cannot be reached.
     """
@@ -76,7 +77,7 @@ def serve_party(
     if role != SERVER:
         if store is None:
             raise InvalidInput(f"party {name!r} needs a store. Give its URL with --store.")
-        ClientStore.open(store)
+        check_owner(ClientStore.open(store).name, name, store)
     try:
         limits = WorkerLimits.model_validate(
             {"nthreads": nthreads, "blas_threads": blas_threads, "memory_limit": memory_limit}

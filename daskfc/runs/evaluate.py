@@ -10,20 +10,31 @@ import xarray as xr
 
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Message, array
+from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.metrics import all_metrics
 from daskfc.stores import ClientStore
 
-__all__ = ["EvaluationLabels", "evaluation_labels", "score", "true_labels"]
+__all__ = ["EvaluationLabels", "Truth", "evaluation_labels", "joined", "score", "true_labels"]
 
 
 @dataclass(frozen=True)
 class EvaluationLabels(Message):
-    """The true labels of one client's samples, in the order of its store; none if it has none."""
+    """The true labels of one client's samples, in the order of its store; none if it has none.
+
+    Where the source had words, a label is the place of its word among the client's classes.
+    """
 
     protection: ClassVar = "plain"
     route: ClassVar = "client → caller"
     reveals: ClassVar = "evaluation only: to the caller the true label of every sample"
     labels: np.ndarray = array("sample", dtype="int64")
+    class_bytes: np.ndarray = array("byte", dtype="uint8")
+    class_ends: np.ndarray = array("class", dtype="int64")
+
+    def words(self) -> np.ndarray | None:
+        """Return each sample's class as a word, ``(sample,)`` str; None for labels in numbers."""
+        classes = texts_in(self.class_bytes, self.class_ends)
+        return np.array([_plain_word(word) for word in classes])[self.labels] if classes else None
 
 
 def evaluation_labels(data: ClientStore) -> EvaluationLabels:
@@ -37,15 +48,90 @@ def evaluation_labels(data: ClientStore) -> EvaluationLabels:
     Returns
     -------
     EvaluationLabels
-        ``(n_samples,)`` int64, or ``(0,)`` when the store holds none.
+        ``(n_samples,)`` int64, or ``(0,)`` when the store holds none; and the words of the classes,
+        none where labels are numbers.
     """
     labels = data.labels()
-    return EvaluationLabels(
-        np.zeros(0, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
-    )
+    if labels is None:
+        return EvaluationLabels(np.zeros(0, dtype=np.int64), *text_arrays(()))
+    return EvaluationLabels(np.asarray(labels, dtype=np.int64), *text_arrays(data.classes or ()))
 
 
-def true_labels(federation: Federation, like: xr.DataArray) -> np.ndarray | None:
+def _plain_word(word: str) -> str:
+    """Return a class's name so that sites which wrote a number differently mean the same."""
+    try:
+        number = float(word)
+    except ValueError:
+        return word.strip()
+    return str(int(number)) if number.is_integer() else str(number)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true labels of a result's samples, or why there are none.
+
+    Parameters
+    ----------
+    labels : numpy.ndarray or None
+        ``(sample,)`` int64.
+    missing : str
+        A sentence that says why there are no labels; empty where there are.
+    """
+
+    labels: np.ndarray | None
+    missing: str = ""
+
+
+def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
+    """Join the clients' true labels, on the words where there are words.
+
+    Parameters
+    ----------
+    parts : mapping of str to EvaluationLabels
+        What every client told.
+
+    Returns
+    -------
+    Truth
+        One client's samples after another. None where a client has no labels, or where one has
+        numbers and another words: nobody knows which is which then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.federation.texts import text_arrays
+    >>> from daskfc.runs.evaluate import EvaluationLabels, joined
+    >>> both = EvaluationLabels(np.array([0, 1]), *text_arrays(["healthy", "sick"]))
+    >>> sick = EvaluationLabels(np.array([0, 0]), *text_arrays(["sick"]))
+    >>> joined({"a": both, "b": sick}).labels
+    array([0, 1, 1, 1])
+    """
+    without = [name for name, part in parts.items() if not len(part.labels)]
+    if without:
+        return Truth(None, f"{_clients(without)} lacks true labels.")
+    words = {name: part.words() for name, part in parts.items()}
+    if all(own is None for own in words.values()):
+        return Truth(np.concatenate([part.labels for part in parts.values()]))
+    numbers = [name for name, own in words.items() if own is None]
+    told = [
+        own if own is not None else parts[name].labels.astype(str) for name, own in words.items()
+    ]
+    every = np.concatenate(told)
+    if numbers and not all(word.lstrip("-").isdigit() for word in np.unique(every)):
+        named = [name for name in words if name not in numbers]
+        return Truth(
+            None,
+            f"the true labels of {_clients(numbers)} are numbers and those of {_clients(named)} "
+            "words. Write one of the stores again with labels as the other has them.",
+        )
+    return Truth(np.unique(every, return_inverse=True)[1].astype(np.int64))
+
+
+def _clients(names: Sequence[str]) -> str:
+    return f"client {', '.join(map(repr, names))}"
+
+
+def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
     """Ask the clients for the true labels of the samples of a result.
 
     Parameters
@@ -57,8 +143,8 @@ def true_labels(federation: Federation, like: xr.DataArray) -> np.ndarray | None
 
     Returns
     -------
-    numpy.ndarray or None
-        ``(sample,)`` int64 in the order of ``like``; None when a client has no labels.
+    Truth
+        ``(sample,)`` int64 in the order of ``like``, or why there are none.
     """
     # counted apart from any method's messages
     federation.start_run(uuid.uuid4().hex, random_state=0)
@@ -68,13 +154,14 @@ def true_labels(federation: Federation, like: xr.DataArray) -> np.ndarray | None
     parts: Mapping[str, Any] = federation.publish(
         evaluation_labels, party="clients" if everyone else named
     )
-    truth = np.empty(len(owners), dtype=np.int64)
-    for client, part in parts.items():
-        mine = owners == client
-        if len(part.labels) != mine.sum():
-            return None
-        truth[mine] = part.labels
-    return truth
+    truth = joined(parts)
+    if truth.labels is None:
+        return truth
+    sizes = [len(part.labels) for part in parts.values()]
+    labels = np.empty(len(owners), dtype=np.int64)
+    for client, own in zip(parts, np.split(truth.labels, np.cumsum(sizes)[:-1]), strict=True):
+        labels[owners == client] = own
+    return Truth(labels)
 
 
 def score(

@@ -6,11 +6,10 @@ import shutil
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
@@ -18,7 +17,7 @@ from daskfc.errors import ClusterError, DaskfcError, InvalidInput, PrivacyError
 from daskfc.federation import Federation
 from daskfc.runs.communication import ledger_frame
 from daskfc.runs.config import Pipeline, load_pipeline
-from daskfc.runs.evaluate import true_labels
+from daskfc.runs.evaluate import Truth, true_labels
 from daskfc.runs.fits import Fit, FitShelf, folder_name, labels_cube
 from daskfc.runs.folder import RunFolder
 from daskfc.runs.methods import estimator_of
@@ -171,13 +170,13 @@ def _write_results(
     folder: RunFolder,
     pipeline: Pipeline,
     fits: list[Fit],
-    truth: np.ndarray | None,
+    truth: Truth,
     total_s: float,
-    evaluation: pd.DataFrame,
+    others: Mapping[str, pd.DataFrame],
 ) -> None:
     folder.write_labels(labels_cube(fits))
     rows = [fit.ledger.assign(method=fit.method, seed=fit.seed) for fit in fits]
-    rows.append(evaluation.assign(method="evaluation", seed=-1))
+    rows += [ledger.assign(method=name, seed=-1) for name, ledger in others.items() if len(ledger)]
     folder.write_ledger(pd.concat(rows, ignore_index=True))
     summary = summary_of(folder.record, pipeline, fits, truth, total_s=total_s)
     folder.write_summary(summary)
@@ -220,13 +219,20 @@ def execute(folder: RunFolder, progress: Progress | None = None) -> None:
             tell("starting the workers", 0, 0)
             with open_federation(record, pipeline) as federation:
                 opened = True
-                folder.update(status="running", started=True, error=None, resumable=True)
+                folder.update(
+                    status="running",
+                    started=True,
+                    error=None,
+                    resumable=True,
+                    builds=dict(federation.contract.builds),
+                )
+                opening = ledger_frame(federation.opening_ledger)
                 folder.write_summary(unfinished_summary(folder.record))
                 fits = _fits(federation, pipeline, folder, tell)
                 tell("scoring", 0, 0)
                 truth = true_labels(federation, fits[0].labels)
-                evaluation = ledger_frame(federation.ledger)
-            _write_results(folder, pipeline, fits, truth, time.monotonic() - started, evaluation)
+                others = {"opening": opening, "evaluation": ledger_frame(federation.ledger)}
+            _write_results(folder, pipeline, fits, truth, time.monotonic() - started, others)
         except BaseException as error:
             if isinstance(error, InvalidInput | ClusterError) and not opened:
                 if not record.get("started"):

@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -11,6 +11,7 @@ from daskfc.baselines import BASELINES, Central
 from daskfc.errors import InvalidInput
 from daskfc.protocols import METHODS
 from daskfc.runs.config import Pipeline
+from daskfc.stores.together import check_columns
 
 __all__ = ["check_pipeline", "estimator_of", "known_methods", "make_estimator"]
 
@@ -134,7 +135,11 @@ def estimator_of(pipeline: Pipeline, method: str, seed: int) -> BaseEstimator:
 
 
 def check_pipeline(
-    pipeline: Pipeline, *, n_clients: int | None = None, n_samples: int | None = None
+    pipeline: Pipeline,
+    *,
+    n_clients: int | None = None,
+    n_samples: int | None = None,
+    columns: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Hold a pipeline against everything that is known before a worker starts.
 
@@ -144,6 +149,8 @@ def check_pipeline(
         The definition.
     n_clients, n_samples : int, optional
         Size of the storage, where it can be read from here.
+    columns : mapping of str to sequence of str, optional
+        The names of every client's columns, where they are known.
 
     Raises
     ------
@@ -176,6 +183,8 @@ Lower 'n_clusters'.
         estimator = estimator_of(pipeline, method, pipeline.seeds[0])
         if hasattr(estimator, "check"):
             estimator.check(n_clients)
+        if columns is not None:
+            check_columns(columns, estimator.split, method)
         clusters = getattr(estimator, "n_clusters", None)
         if n_samples is not None and isinstance(clusters, int) and clusters > n_samples:
             raise InvalidInput(

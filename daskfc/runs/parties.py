@@ -1,6 +1,7 @@
 """Whose data and where: from the storage and cluster files to an open federation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -8,25 +9,43 @@ from typing import Any
 from daskfc.deploy import load_cluster
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
+from daskfc.federation.opening import who_takes_part
 from daskfc.runs.config import Pipeline
-from daskfc.runs.methods import known_methods
+from daskfc.runs.methods import check_pipeline, known_methods
 from daskfc.stores import ClientStore, load_storage
 
-__all__ = ["locate", "open_federation"]
+__all__ = ["Located", "locate", "open_federation"]
+
+
+@dataclass(frozen=True)
+class Located:
+    """What is known of the parties before any of them starts.
+
+    Parameters
+    ----------
+    record : dict
+        For ``run.json``: ``storage`` (absolute URLs), ``contents`` (digest of each store),
+        ``cluster`` (resolved), ``n_clients``, ``n_samples``.
+    columns : mapping of str to sequence of str, optional
+        The names of every client's columns, where its store can be read from here.
+    """
+
+    record: dict[str, Any]
+    columns: Mapping[str, Sequence[str]] | None = None
 
 
 def locate(
     storage: str | PathLike[str] | Mapping[str, Any] | None,
     cluster: str | PathLike[str] | Mapping[str, Any] | None,
     progress: Any = None,
-) -> dict[str, Any]:
+) -> Located:
     """Find every client's store, building what is missing, and check the cluster file.
 
     Parameters
     ----------
     storage : path or mapping, optional
         Whose data. With a running cluster, whose workers bring their stores, it says which clients
-        must be there; without it, whoever is there takes part.
+        take part; without it, the cluster's file must.
     cluster : path or mapping, optional
         Where.
     progress : callable, optional
@@ -34,9 +53,8 @@ def locate(
 
     Returns
     -------
-    dict
-        For ``run.json``: ``storage`` (absolute URLs), ``contents`` (digest of each store),
-        ``cluster`` (resolved), ``n_clients``, ``n_samples``.
+    Located
+        What the run's folder keeps, and the columns.
 
     Raises
     ------
@@ -47,7 +65,8 @@ def locate(
     found: dict[str, Any] = {"cluster": where.model_dump(mode="json")}
     if storage is None:
         if where.cluster == "existing":
-            return {**found, "storage": None, "contents": {}}
+            n_clients = len(who_takes_part(where, None))
+            return Located({**found, "storage": None, "contents": {}, "n_clients": n_clients})
         raise InvalidInput(
             "a run on workers that it starts itself needs to know whose data. Give "
             "--storage storage/digits.yaml (in Python: storage=...)."
@@ -55,10 +74,11 @@ def locate(
 
     loaded = load_storage(storage if isinstance(storage, Mapping) else Path(storage))
     if where.cluster == "existing":
-        # The stores are the sites' own and may be out of reach here: only who must be there counts.
-        urls = loaded.client_urls()
-        clients = {name: {"store": url} for name, url in urls.items()}
-        return {**found, "storage": {"clients": clients}, "contents": {}, "n_clients": len(urls)}
+        # The stores are the sites' own and may be out of reach here: only who takes part counts.
+        names = list(who_takes_part(where, loaded.client_names()))
+        return Located(
+            {**found, "storage": {"clients": names}, "contents": {}, "n_clients": len(names)}
+        )
 
     def told(done: int, total: int) -> None:
         if progress is not None:
@@ -66,15 +86,18 @@ def locate(
 
     urls = loaded.ensure(progress=told)
     stores = loaded.open()
-    return {
-        **found,
-        "storage": {"clients": {name: {"store": url} for name, url in urls.items()}},
-        "contents": {
-            name: store.attributes.get("content_digest") for name, store in stores.items()
+    return Located(
+        {
+            **found,
+            "storage": {"clients": {name: {"store": url} for name, url in urls.items()}},
+            "contents": {
+                name: store.attributes.get("content_digest") for name, store in stores.items()
+            },
+            "n_clients": len(stores),
+            "n_samples": _number_of_samples(list(stores.values())),
         },
-        "n_clients": len(stores),
-        "n_samples": _number_of_samples(list(stores.values())),
-    }
+        {name: store.feature_names for name, store in stores.items()},
+    )
 
 
 def _number_of_samples(stores: list[ClientStore]) -> int:
@@ -97,7 +120,7 @@ def _check_unchanged(record: Mapping[str, Any]) -> None:
 
 
 def open_federation(record: Mapping[str, Any], pipeline: Pipeline) -> Federation:
-    """Start the workers of a run, or join those that are running.
+    """Start the workers of a run, or join those that are running, and check what they bring.
 
     Parameters
     ----------
@@ -121,8 +144,26 @@ def open_federation(record: Mapping[str, Any], pipeline: Pipeline) -> Federation
     allow_raw = any(methods[name].needs_raw for name in (pipeline.method, *pipeline.compare))
     where = load_cluster(record["cluster"])
     clients = (record["storage"] or {}).get("clients", {})
-    if where.cluster == "existing":
-        names = list(clients) or None  # None: whoever is there
-        return Federation.connect(where, clients=names, allow_raw=allow_raw)
-    urls = {name: client["store"] for name, client in clients.items()}
-    return Federation.local(urls, cluster=where, allow_raw=allow_raw)
+    if where.cluster == "local":
+        urls = {name: client["store"] for name, client in clients.items()}
+        return Federation.local(urls, cluster=where, allow_raw=allow_raw)
+    federation = Federation.connect(where, clients=list(clients) or None, allow_raw=allow_raw)
+    try:
+        check_pipeline(
+            pipeline, n_clients=len(federation.clients), columns=federation.contract.columns
+        )
+        _check_same_builds(record, federation)
+    except BaseException:
+        federation.close()
+        raise
+    return federation
+
+
+def _check_same_builds(record: Mapping[str, Any], federation: Federation) -> None:
+    """Refuse to continue with a site whose store was written again."""
+    for name, build in federation.contract.builds.items():
+        if record.get("builds", {}).get(name, build) != build:
+            raise InvalidInput(
+                f"client {name!r}: its store was written again since the run began. Restore it, or "
+                "start a new run."
+            )

@@ -43,7 +43,8 @@ def _rows(rows: Iterable[Sequence[object]], head: Sequence[str], numbers_from: i
 def _scores(summary: Mapping[str, Any]) -> str:
     scores = summary.get("metrics") or {}
     if not scores:
-        return "<p>No scores: no client has true labels, or the run did not end.</p>"
+        why = summary.get("unscored") or "the run did not end."
+        return f"<p>No scores: {escape(why)}</p>"
     names = list(dict.fromkeys(name for row in scores.values() for name in row))
     notes = summary.get("methods", {})
     rows = [

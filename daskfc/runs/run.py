@@ -183,9 +183,13 @@ def prepare(
     """
     definition = load_pipeline(pipeline, params=params, overrides=overrides)
     check_pipeline(definition)  # the method first: stores may take a while to build
-    parties = locate(storage, cluster, progress)
+    located = locate(storage, cluster, progress)
+    parties = located.record
     check_pipeline(
-        definition, n_clients=parties.get("n_clients"), n_samples=parties.get("n_samples")
+        definition,
+        n_clients=parties.get("n_clients"),
+        n_samples=parties.get("n_samples"),
+        columns=located.columns,
     )
     record = {
         "pipeline_source": _source_of(pipeline),
@@ -222,8 +226,7 @@ def run(
         What to run.
     storage : path or mapping, optional
         Whose data. Stores that do not exist yet are built. With a running cluster, whose workers
-        bring their stores, it says which clients must be there; without it, whoever is there takes
-        part.
+        bring their stores, it says which clients take part; without it, the cluster's file must.
     cluster : path or mapping, optional
         Where; one process a party on this machine if not given.
     params : mapping, optional

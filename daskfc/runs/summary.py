@@ -8,7 +8,7 @@ import numpy as np
 
 from daskfc.runs.communication import communication_of, costliest_client
 from daskfc.runs.config import Pipeline
-from daskfc.runs.evaluate import score
+from daskfc.runs.evaluate import Truth, score
 from daskfc.runs.fits import Fit
 
 __all__ = ["summary_of", "unfinished_summary"]
@@ -111,7 +111,7 @@ def summary_of(
     record: Mapping[str, Any],
     pipeline: Pipeline,
     fits: Sequence[Fit],
-    truth: np.ndarray | None,
+    truth: Truth,
     *,
     total_s: float,
 ) -> dict[str, Any]:
@@ -125,8 +125,8 @@ def summary_of(
         What was run.
     fits : sequence of Fit
         Every method with every seed, the run's own method first.
-    truth : numpy.ndarray or None
-        ``(sample,)`` true labels; None when a client has none.
+    truth : Truth
+        The true labels, or why there are none.
     total_s : float
         Seconds of the whole run, the start of the workers included.
 
@@ -160,7 +160,8 @@ def summary_of(
         "n_samples": int(own[0].labels.sizes["sample"]),
         "n_clients": record.get("n_clients")
         or len(np.unique(own[0].labels["client"].to_numpy().astype(str))),
-        "metrics": {} if truth is None else score(truth, labels, pipeline.metrics),
+        "metrics": {} if truth.labels is None else score(truth.labels, labels, pipeline.metrics),
+        "unscored": truth.missing,
         "methods": methods,
         "communication": communication,
         "privacy": _privacy(communication, own),

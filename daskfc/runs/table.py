@@ -137,7 +137,7 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
     if summary["metrics"]:
         parts.append(_scores(summary))
     else:
-        parts.append("No client has true labels, so there are no scores.\n")
+        parts.append(f"No scores: {summary.get('unscored') or 'the run did not end.'}\n")
     parts += [_messages(summary), side]
     note = summary["privacy"].get("statement")
     if note:

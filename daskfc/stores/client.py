@@ -275,6 +275,11 @@ class ClientStore:
         """
         return _text(self._read(self._ids, 0, self.n_samples))
 
+    @property
+    def build_id(self) -> str:
+        """What this writing of the store is called, at random; empty in stores of daskfc 0.1."""
+        return str(self.attributes.get("build_id", ""))
+
     def labels(self) -> np.ndarray | None:
         """Return the evaluation labels.
 

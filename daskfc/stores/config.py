@@ -241,8 +241,8 @@ class ClientConfig(_Section):
 
     Parameters
     ----------
-    store : str
-        URL or path of the store.
+    store : str or None
+        URL or path of the store; None for a client whose own site knows it.
     """
 
-    store: str = Field(min_length=1)
+    store: str | None = Field(min_length=1)

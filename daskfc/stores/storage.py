@@ -29,11 +29,12 @@ from daskfc.stores.config import (
     SourceConfig,
     client_name,
 )
-from daskfc.stores.dealing import check_together, deal
+from daskfc.stores.dealing import deal
 from daskfc.stores.layout import digest_of, positions_of_repeats
 from daskfc.stores.locations import check_space, resolve_url
 from daskfc.stores.readers import check_source, fingerprint, open_source
 from daskfc.stores.staging import store_exists, unfinished
+from daskfc.stores.together import check_owner, check_together
 from daskfc.stores.writer import StoreWriter
 
 __all__ = ["Storage", "load_storage"]
@@ -55,8 +56,8 @@ class Storage(BaseModel):
     root : str, optional
         Folder or URL that will hold ``client-1.zarr`` and so on; ``stores/<name of the file>``
         below the working directory by default.
-    clients : mapping of str to ClientConfig, optional
-        Names and stores that exist.
+    clients : mapping of str to ClientConfig, or list of str, optional
+        Names and stores that exist; names alone where the sites of a running cluster have them.
 
     Examples
     --------
@@ -80,6 +81,15 @@ class Storage(BaseModel):
     root: str | None = Field(default=None, min_length=1)
     clients: dict[str, ClientConfig] | None = Field(default=None, min_length=1)
     _name: str = PrivateAttr(default="")
+
+    @field_validator("clients", mode="before")
+    @classmethod
+    def _names_alone(cls, clients: Any) -> Any:
+        if not isinstance(clients, list | tuple):
+            return clients
+        if len({str(name) for name in clients}) < len(clients):
+            raise ValueError("must not name a client twice")
+        return {name: {"store": None} for name in clients}
 
     @field_validator("clients")
     @classmethod
@@ -110,6 +120,13 @@ class Storage(BaseModel):
         """SHA-256 of the resolved file without its root, for provenance."""
         return digest_of(self.model_dump(mode="json", exclude_none=True, exclude={"root"}))
 
+    def client_names(self) -> tuple[str, ...]:
+        """Return the names of the clients."""
+        if self.clients is not None:
+            return tuple(self.clients)
+        assert self.partition is not None  # by _one_kind
+        return tuple(f"client-{i}" for i in range(1, self.partition.clients + 1))
+
     def client_urls(self, root: str | None = None) -> dict[str, str]:
         """Return the clients and the URLs of their stores, without building or opening any.
 
@@ -122,13 +139,25 @@ class Storage(BaseModel):
         -------
         dict of str to str
             In the file's order, or client-1, client-2, ...
+
+        Raises
+        ------
+        InvalidInput
+            When the file names a client and not its store.
         """
-        if self.clients is not None:
-            return {name: resolve_url(client.store) for name, client in self.clients.items()}
-        assert self.partition is not None  # by _one_kind
-        folder = resolve_url(root or self.root or f"stores/{self.name}")
-        numbers = range(1, self.partition.clients + 1)
-        return {f"client-{i}": f"{folder}/client-{i}.zarr" for i in numbers}
+        if self.clients is None:
+            folder = resolve_url(root or self.root or f"stores/{self.name}")
+            return {name: f"{folder}/{name}.zarr" for name in self.client_names()}
+        urls = {}
+        for name, client in self.clients.items():
+            if client.store is None:
+                raise InvalidInput(
+                    f"storage {self.name!r} names client {name!r} and not its store; names alone "
+                    "are for clusters whose sites have the stores. Add 'store', or choose a "
+                    "cluster file with 'cluster: existing'."
+                )
+            urls[name] = resolve_url(client.store)
+        return urls
 
     def build(
         self,
@@ -288,7 +317,7 @@ class Storage(BaseModel):
                 writer.close()
 
     def open(self, root: str | None = None, *, verify: bool = False) -> dict[str, ClientStore]:
-        """Open every client's store and refuse columns that differ.
+        """Open every client's store and refuse those of others, and columns that differ.
 
         Parameters
         ----------
@@ -305,12 +334,19 @@ class Storage(BaseModel):
         Raises
         ------
         StoreError
-            When one is missing or damaged, or has other columns than the first.
+            When one is missing, damaged, or another client's.
+        InvalidInput
+            When one has other columns than the first.
         """
+        stores = self._opened(root, verify)
+        check_together(stores)
+        return stores
+
+    def _opened(self, root: str | None, verify: bool) -> dict[str, ClientStore]:
         stores: dict[str, ClientStore] = {}
         for name, url in self.client_urls(root).items():
             stores[name] = ClientStore.open(url, verify=verify)
-        check_together(stores)
+            check_owner(stores[name].name, name, url)
         return stores
 
     def check(self, root: str | None = None) -> None:
@@ -325,9 +361,11 @@ class Storage(BaseModel):
         ------
         StoreError
             For the first fault; see `ClientStore.check`. Also when a sample id occurs at two
-            clients.
+            clients that hold different samples.
         """
-        stores = self.open(root, verify=True)
+        stores = self._opened(root, verify=True)
+        if check_together(stores) == "columns":
+            return
         names = list(stores)
         ids = [store.sample_ids() for store in stores.values()]
         repeats = positions_of_repeats(np.concatenate(ids))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -23,6 +24,7 @@ from daskfc.stores.layout import (
     positions_of_repeats,
 )
 from daskfc.stores.locations import check_space, local_path, resolve_url, zarr_store
+from daskfc.stores.samples import encode_labels
 from daskfc.stores.staging import partial_name, put_in_place, remove, store_exists, sweep
 
 __all__ = ["StoreWriter", "write_store"]
@@ -323,6 +325,7 @@ class StoreWriter:
                 {
                     "feature_names": list(self._names),
                     "content_digest": self._digest.hexdigest(),
+                    "build_id": uuid.uuid4().hex,  # tells two builds apart and nothing of the data
                     "complete": True,  # last: a reader refuses a group without it
                 }
             )
@@ -348,7 +351,7 @@ def write_store(
     name: str,
     features: np.ndarray | Iterable[np.ndarray],
     sample_ids: Sequence[str] | np.ndarray,
-    labels: np.ndarray | None = None,
+    labels: Sequence[Any] | np.ndarray | None = None,
     *,
     feature_names: Sequence[str] | None = None,
     chunk_rows: int = 1024,
@@ -368,8 +371,8 @@ def write_store(
         Finite numbers; an iterable is read one block at a time.
     sample_ids : sequence of str
         One id a row, all different.
-    labels : ndarray of shape (n_samples,), optional
-        Integers, for evaluation only; kept in a group apart.
+    labels : array-like of shape (n_samples,), optional
+        Integers or words, for evaluation only; kept in a group apart.
     feature_names : sequence of str, optional
         Columns; x0, x1, ... by default.
     chunk_rows : int
@@ -408,6 +411,9 @@ def write_store(
             f"client {name!r} must have one label a sample; got {len(labels)} labels and "
             f"{len(ids)} ids."
         )
+    classes = None
+    if labels is not None:
+        labels, classes = encode_labels(labels, f"client {name!r}")
     with StoreWriter(
         url,
         name,
@@ -415,6 +421,7 @@ def write_store(
         np.shape(first)[1],
         feature_names=feature_names,
         labelled=labels is not None,
+        classes=classes,
         chunk_rows=chunk_rows,
         dtype=dtype,
         overwrite=overwrite,

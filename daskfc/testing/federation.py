@@ -1,6 +1,6 @@
 """Small federations of real processes, from arrays."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -19,6 +19,7 @@ def stores_of(
     rows: Mapping[str, np.ndarray],
     labels: Mapping[str, np.ndarray] | None = None,
     *,
+    columns: Mapping[str, Sequence[str]] | None = None,
     chunk_rows: int = 16,
 ) -> dict[str, str]:
     """Write one store per client.
@@ -31,6 +32,8 @@ def stores_of(
         ``(n_samples, n_features)`` of each client.
     labels : mapping of str to numpy.ndarray, optional
         ``(n_samples,)`` evaluation labels of each client.
+    columns : mapping of str to sequence of str, optional
+        Names of each client's columns; x0, x1, ... by default.
     chunk_rows : int
         Rows of a chunk; small, so that tests cross chunks.
 
@@ -56,7 +59,14 @@ def stores_of(
         ids = [f"{name}/{i}" for i in range(len(values))]
         own = None if labels is None else labels[name]
         write_store(
-            urls[name], name, values, ids, own, chunk_rows=chunk_rows, dtype=str(values.dtype)
+            urls[name],
+            name,
+            values,
+            ids,
+            own,
+            feature_names=None if columns is None else columns[name],
+            chunk_rows=chunk_rows,
+            dtype=str(values.dtype),
         )
     return urls
 

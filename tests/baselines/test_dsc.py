@@ -165,16 +165,6 @@ def test_refusals_name_client_and_way_out(three):
         DSC(K, kernel_scale=1e-9).fit(three)
 
 
-@pytest.mark.slow
-def test_clients_with_other_features_are_refused(tmp_path):
-    urls = write(tmp_path, {"wide": np.ones((9, 3)).cumsum(0), "narrow": ROWS[:9]})
-    with (
-        pytest.raises((InvalidInput, PartyError), match="same features"),
-        Federation.local(urls, allow_raw=True) as federation,
-    ):
-        DSC(2).fit(federation)
-
-
 def step_parts(store, seed=0):
     stores = {name: store(ROWS[own], name=name) for name, own in PARTS.items()}
     how = {**HOW, "random_state": seed}

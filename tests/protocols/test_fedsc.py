@@ -110,7 +110,7 @@ def test_predict_of_the_same_samples(federation, tmp_path):
         model.predict(federation, {"client-9": "x"})
     wide = str(tmp_path / "wide.zarr")
     write_store(wide, "client-1", np.ones((3, 5)), ["a", "b", "c"])
-    with pytest.raises(PartyError, match="must have its 4 features"):
+    with pytest.raises(InvalidInput, match="column 5 is missing there and 'x4' in the new"):
         model.predict(federation, {"client-1": wide})
 
 

@@ -36,7 +36,8 @@ def vertical(folder, columns, ids=None):
     for name, X in columns.items():
         urls[name] = str(folder / f"{name}.zarr")
         own = np.arange(N) if ids is None else ids[name]
-        write_store(urls[name], name, X, own.astype(str), dtype="float64")
+        names = [f"{name}/{i}" for i in range(X.shape[1])]
+        write_store(urls[name], name, X, own.astype(str), feature_names=names, dtype="float64")
     return urls
 
 
@@ -215,5 +216,5 @@ def test_the_log_says_when_the_basic_protocol_is_cheaper(federation, caplog):
 def test_predict_with_other_columns(federation, columns, tmp_path):
     model = KCAGC(K, filter_order=0, n_init=1).fit(federation)
     new = vertical(tmp_path, {**columns, "client-2": columns["client-2"][:, 1:]})
-    with pytest.raises(PartyError, match="must have its 21 features"):
+    with pytest.raises(InvalidInput, match="column 21 is 'client-2/20' there and missing"):
         model.predict(federation, new)

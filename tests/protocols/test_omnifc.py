@@ -164,7 +164,7 @@ def test_predict_refuses_what_does_not_fit(federation, iris, tmp_path):
         model.predict(federation, {"client-77": "nowhere"})
     narrow = str(tmp_path / "narrow.zarr")
     write_store(narrow, "client-1", iris[0][:4, :3], list("abcd"))
-    with pytest.raises(PartyError, match="must have 4 features"):
+    with pytest.raises(InvalidInput, match="column 4 is 'x3' there and missing in the new"):
         model.predict(federation, {"client-1": narrow})
     far = str(tmp_path / "far.zarr")
     write_store(far, "client-1", iris[0][:4] * 1e3, list("abcd"))

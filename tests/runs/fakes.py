@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from daskfc.checks import check_params, integer, one_of
 from daskfc.errors import PartyError
 from daskfc.federation import Ledger
+from daskfc.federation.contract import Contract, store_summary
 from daskfc.stores import ClientStore
 
 PIPELINE = {
@@ -33,7 +34,8 @@ class FakeFederation:
         }
         self.clients = tuple(self.stores)
         self.workspace = None
-        self.ledger = Ledger([])
+        self.ledger = self.opening_ledger = Ledger([])
+        self.contract = Contract.of({n: store_summary(store) for n, store in self.stores.items()})
         self.on_progress = None
 
     def __enter__(self):
@@ -78,6 +80,7 @@ class FakeMethod(BaseEstimator):
         "clusterer": one_of("spectral", "dbscan"),
         "random_state": integer(low=0),
     }
+    split = "samples"
     needs_raw = False
     fits: list = []  # noqa: RUF012 - what was fitted, over all instances
     trouble: dict = {}  # noqa: RUF012 - seed -> exception to raise once

@@ -9,9 +9,10 @@ from rich.console import Console
 
 from daskfc.errors import DaskfcError, InvalidInput
 from daskfc.federation import Ledger
+from daskfc.federation.texts import text_arrays
 from daskfc.runs import print_summary
 from daskfc.runs.communication import communication_of, costliest_client, ledger_frame
-from daskfc.runs.evaluate import score
+from daskfc.runs.evaluate import EvaluationLabels, joined, score
 from daskfc.runs.fits import Fit, FitShelf, labels_cube
 from daskfc.runs.promises import paper_of, privacy_of
 from daskfc.runs.report import report_html
@@ -128,6 +129,36 @@ def test_scores_have_mean_and_deviation():
     truth = np.array([0, 0, 1, 1])
     table = score(truth, {"A": [np.array([5, 5, 7, 7]), np.array([0, 1, 0, 1])]}, ["kappa"])
     assert table == {"A": {"kappa": {"mean": 0.5, "std": 0.5}}}
+
+
+def told(labels, classes=()):
+    return EvaluationLabels(np.array(labels, dtype=np.int64), *text_arrays(classes))
+
+
+def test_true_labels_join_on_words():
+    parts = {"a": told([0, 1, 2], ["acute", "ckd", "healthy"]), "b": told([0, 1], ["ckd", "x"])}
+    assert joined(parts).labels.tolist() == [0, 1, 2, 1, 3]
+    numbers = {"a": told([3, 1]), "b": told([1, 7])}
+    assert joined(numbers).labels.tolist() == [3, 1, 1, 7]
+
+
+def test_numbers_that_a_site_wrote_as_words_are_the_same_classes():
+    parts = {"a": told([0, 1], ["1.0", "2"]), "b": told([2, 1]), "c": told([0, 0], [" 2"])}
+    labels = joined(parts).labels
+    assert (labels == labels[0]).tolist() == [True, False, False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"a": told([0]), "b": told([])}, "client 'b' lacks true labels"),
+        ({"a": told([0, 1]), "b": told([0], ["ckd"])}, "'a' are numbers and those of client 'b'"),
+    ],
+)
+def test_why_there_are_no_scores(parts, why):
+    truth = joined(parts)
+    assert truth.labels is None
+    assert why in truth.missing
 
 
 def test_scores_need_one_label_a_sample():

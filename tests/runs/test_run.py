@@ -3,11 +3,11 @@ import logging
 
 import numpy as np
 import pytest
-from sklearn.metrics import cohen_kappa_score
+from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
 
 from daskfc.errors import ClusterError, EgressRefused, InvalidInput
 from daskfc.runs import Run, RunFailed, prepare, resume, run
-from daskfc.stores import load_storage
+from daskfc.stores import load_storage, write_store
 from tests.runs.fakes import PIPELINE, FakeFederation, FakeMethod, party_error
 
 KEYS = {
@@ -253,13 +253,12 @@ def test_a_default_name_says_what_was_run(fake, storage, tmp_path):
 
 
 def test_unlabelled_clients_have_no_scores(start, fake, tmp_path):
-    from daskfc.stores import write_store
-
     url = str(tmp_path / "a.zarr")
     rows = np.random.default_rng(0).random((6, 3))
     write_store(url, "a", rows, [str(i) for i in range(6)])
     done = run(PIPELINE, storage={"clients": {"a": {"store": url}}}, runs_dir=tmp_path / "runs")
     assert done.summary["metrics"] == {}
+    assert done.summary["unscored"] == "client 'a' lacks true labels."
     assert done.status == "done"
 
 
@@ -275,5 +274,30 @@ def test_a_running_cluster_needs_no_store_in_reach(fake, tmp_path):
     named = prepare(PIPELINE, storage={"clients": clients}, cluster=cluster, runs_dir=tmp_path)
     assert list(named.config["storage"]["clients"]) == ["a", "b"]
     assert named.config["contents"] == {}
-    anybody = prepare(PIPELINE, cluster=cluster, runs_dir=tmp_path)
-    assert anybody.config["storage"] is None
+    alone = prepare(PIPELINE, storage={"clients": ["a", "b"]}, cluster=cluster, runs_dir=tmp_path)
+    assert list(alone.config["storage"]["clients"]) == ["a", "b"]
+    expected = prepare(PIPELINE, cluster={**cluster, "expect": ["a", "b"]}, runs_dir=tmp_path)
+    assert (expected.config["storage"], expected.config["n_clients"]) == (None, 2)
+    with pytest.raises(InvalidInput, match=r"nothing says which clients of tcp://127\.0\.0\.1:1"):
+        prepare(PIPELINE, cluster=cluster, runs_dir=tmp_path)
+
+
+def test_sites_that_coded_their_labels_alone_are_scored_on_the_words(fake, tmp_path):
+    """Site b has nobody who is healthy, so that its code 0 is another word's than at a."""
+    generator = np.random.default_rng(0)
+    kinds = {"a": ["healthy", "ckd", "acute"], "b": ["ckd", "acute"], "c": ["healthy", "acute"]}
+    place = {"healthy": 0.0, "ckd": 3.7, "acute": 7.0}
+    clients, words = {}, []
+    for name, own in kinds.items():
+        label = generator.choice(own, 40)
+        rows = (
+            generator.normal(scale=0.4, size=(40, 3))
+            + np.array([place[word] for word in label])[:, None]
+        )
+        url = str(tmp_path / f"{name}.zarr")
+        write_store(url, name, rows, [f"{name}{i}" for i in range(40)], label)
+        clients[name], words = {"store": url}, [*words, *label]
+    done = run({**PIPELINE, "metrics": ["ari"]}, storage={"clients": clients}, runs_dir=tmp_path)
+    expected = adjusted_rand_score(words, done.labels)
+    assert done.summary["metrics"]["Fake"]["ari"]["mean"] == pytest.approx(expected)
+    assert expected > 0.8

@@ -162,6 +162,7 @@ class FedSC(FederatedClusterer):
         "patience_s": real(above=0),
         "random_state": integer(low=0),
     }
+    split = "samples"
     resumable = True
 
     def __init__(
@@ -449,7 +450,7 @@ class FedSC(FederatedClusterer):
                 "predict needs the federation in the run of fit, whose rows are gone with it, and "
                 "fitting again would release the data once more. Fit again if the budget allows it."
             )
-        self._ready_for(stores, federation)
+        self._return_to_fit(stores, federation)
         sent = predict_new(federation, self._fitted, stores)
         return labels_array({name: handle.result() for name, handle in sent.items()})
 

@@ -11,7 +11,6 @@ from daskfc.clustering.dictionary_start import count_atoms, mean_distance
 from daskfc.clustering.kernel_dictionary import StepKind, coefficients, local_update
 from daskfc.clustering.low_rank_similarity import similarity_rows
 from daskfc.coding import SecretKey
-from daskfc.errors import InvalidInput
 from daskfc.federation.samples import ClientLabels, LabelledSamples, labelled_samples
 from daskfc.protocols.fedsc.messages import (
     ClientSummary,
@@ -155,20 +154,9 @@ def tell_rows(rows: Part) -> SimilarityRows:
     return SimilarityRows(rows)
 
 
-def new_samples(data: ClientStore, new: str, noise: Noise | None, secret: SecretKey) -> Floats:
-    """Return new samples of the client, perturbed as the clustered ones.
-
-    Raises
-    ------
-    InvalidInput
-        When their features are not those of the clustered samples.
-    """
+def new_samples(new: str, noise: Noise | None, secret: SecretKey) -> Floats:
+    """Return new samples of the client, perturbed as the clustered ones."""
     store = ClientStore.open(new)
-    if store.feature_names != data.feature_names:
-        raise InvalidInput(
-            f"new samples of client {data.name!r} must have its {data.n_features} features in the "
-            f"same order; those of the store {new} differ. Name its columns so."
-        )
     X = store.rows(0, store.n_samples)
     return noise.applied(X, secret, "new", store.digest) if isinstance(noise, DataNoise) else X
 

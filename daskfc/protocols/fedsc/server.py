@@ -69,12 +69,6 @@ def plan_of(
     parts: Mapping[str, ClientSummary], kernel_width: float | None, n_atoms: int | None
 ) -> Plan:
     """Choose the kernel's width (Eq. 42, averaged over clients) and the number of atoms."""
-    widths = sorted({part.n_features for part in parts.values()})
-    if len(widths) > 1:
-        raise InvalidInput(
-            f"clients of FedSC must have the same features; got {widths} of them. Choose the same "
-            "columns at all clients."
-        )
     width = kernel_width or float(np.mean([part.mean_distance for part in parts.values()]))
     if not width > 0:
         raise InvalidInput(
@@ -84,7 +78,7 @@ def plan_of(
     return Plan(
         width,
         n_atoms or max(part.n_atoms for part in parts.values()),
-        widths[0],
+        next(iter(parts.values())).n_features,
         max(part.magnitude for part in parts.values()),
         max(part.n_samples for part in parts.values()),
     )

@@ -116,6 +116,7 @@ class KCAGC(FederatedClusterer):
     'global-norm'
     """
 
+    split: ClassVar = "columns"
     _params: ClassVar[Mapping[str, Constraint]] = {
         "n_clusters": integer(low=1),
         "n_local_clusters": optional(integer(low=1)),
@@ -294,8 +295,7 @@ class KCAGC(FederatedClusterer):
                 "predict needs a store of every client and of nobody else; wrong or missing: "
                 f"{odd}. Give each client its columns of the new samples."
             )
-        if federation.run_id != self.run_id_:
-            self.fit(federation)
+        self._return_to_fit(stores, federation)
         fitted, new = self._fitted, PerClient(stores)
         digests = federation.ask(party.new_digests, new)
         federation.wait(federation.on_server(linked_samples, digests))

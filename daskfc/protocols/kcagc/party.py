@@ -156,18 +156,8 @@ def project_new(data: ClientStore, new: str, projection: Projection) -> Floats:
         has one.
     projection : Projection
         As for `project`.
-
-    Raises
-    ------
-    InvalidInput
-        When the columns are not the same.
     """
     store = ClientStore.open(new)
-    if store.feature_names != data.feature_names:
-        raise InvalidInput(
-            f"new samples of client {data.name!r} must have its {data.n_features} features in the "
-            f"same order; those of the store {new} differ. Name its columns so."
-        )
     X = filtered_columns(data, projection)
     U = singular_coordinates(X, projection.n_clusters, "U")
     images = X.T @ U  # (d, k): V Σ

@@ -110,6 +110,7 @@ class OmniFC(FederatedClusterer):
     ...     model = OmniFC(n_clusters=3, clusterer="spectral").fit(federation)
     """
 
+    split = "samples"
     resumable = True
     _params: ClassVar = {
         "n_clusters": optional(integer(low=1)),
@@ -265,6 +266,6 @@ class OmniFC(FederatedClusterer):
         Privacy: as in `fit`; the server learns the distances of new to clustered samples.
         """
         check_is_fitted(self)
-        self._ready_for(stores, federation)
+        self._return_to_fit(stores, federation)
         fitted = self._fitted
         return predict_new(fitted.samples, fitted.clustering, fitted.clusterer, stores)

@@ -36,7 +36,6 @@ class ClientSummary(Message):
     )
     digests: np.ndarray = array("sample", dtype="uint64")
     n_features: int = integer()
-    columns: int = integer()  # hash of the feature names
     content: int = integer()  # salted hash of the store, for resuming
     radius: float = real()  # >= max |x|
     grids: int = integer()  # bit i: the values are on daskfc.coding.GRIDS[i]

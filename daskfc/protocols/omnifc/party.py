@@ -130,7 +130,6 @@ def describe(data: ClientStore, *, max_abs: float | None) -> ClientSummary:
     return ClientSummary(
         digests=sample_digests(data).digests,
         n_features=data.n_features,
-        columns=hash64(*(name.encode() for name in data.feature_names)),
         content=hash64(SAMPLE_ORDER.encode(), data.digest.encode()),
         radius=rounded_up(float(radius)),
         grids=grids,
@@ -383,21 +382,9 @@ def answer_columns(
     return CodedDistances(residues, coded.encoding)
 
 
-def describe_new(*, url: str, party: str, n_features: int) -> NewSamples:
-    """Tell the caller how many new samples a client has, and hold them against the clustered ones.
-
-    Raises
-    ------
-    InvalidInput
-        When they have another number of features.
-    """
-    store = ClientStore.open(url)
-    if store.n_features != n_features:
-        raise InvalidInput(
-            f"new samples of client {party!r} must have {n_features} features; its store has "
-            f"{store.n_features}. Build it with the same columns."
-        )
-    return NewSamples(store.n_samples)
+def describe_new(*, url: str) -> NewSamples:
+    """Tell the caller how many new samples a client has."""
+    return NewSamples(ClientStore.open(url).n_samples)
 
 
 def encode_new(

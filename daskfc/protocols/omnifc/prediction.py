@@ -50,9 +50,7 @@ def predict_new(
 
 
 def _count(samples: CodedSamples, client: str, url: str) -> int:
-    message = samples.federation.publish(
-        party.describe_new, party=client, url=url, n_features=samples.n_features
-    )
+    message = samples.federation.publish(party.describe_new, party=client, url=url)
     assert isinstance(message, NewSamples), type(message)
     return message.n_samples
 

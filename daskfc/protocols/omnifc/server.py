@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, find_wrong, reconstruct
-from daskfc.errors import DecodingError, InvalidInput
+from daskfc.errors import DecodingError
 from daskfc.federation.samples import SampleDigests, canonical_positions
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
@@ -64,7 +64,7 @@ class Plan:
 
 
 def plan(parts: Mapping[str, ClientSummary]) -> Plan:
-    """Hold the clients' summaries against each other and put the samples in order.
+    """Put the samples in order and work out the range of the data.
 
     Parameters
     ----------
@@ -79,22 +79,8 @@ def plan(parts: Mapping[str, ClientSummary]) -> Plan:
     Raises
     ------
     InvalidInput
-        When clients have different columns or share sample ids.
+        When clients share sample ids.
     """
-    names = list(parts)
-    first = parts[names[0]]
-    for name, part in parts.items():
-        if part.n_features != first.n_features:
-            raise InvalidInput(
-                f"all clients must have the same features; client {name!r} has {part.n_features}, "
-                f"client {names[0]!r} has {first.n_features}. Build its store with the same "
-                "columns."
-            )
-        if part.columns != first.columns:
-            raise InvalidInput(
-                f"all clients must have the same features in the same order; client {name!r} names "
-                f"them otherwise than client {names[0]!r}. Rename or reorder its columns."
-            )
     positions = canonical_positions({n: SampleDigests(p.digests) for n, p in parts.items()})
     grids = -1
     for part in parts.values():
@@ -104,7 +90,7 @@ def plan(parts: Mapping[str, ClientSummary]) -> Plan:
     radius = max(part.radius for part in parts.values())
     return Plan(
         positions=positions,
-        n_features=first.n_features,
+        n_features=next(iter(parts.values())).n_features,
         radius=radius,
         grids=grids,
         problem=hash64(ordered.tobytes(), *map(str.encode, contents), repr(radius).encode()),
