@@ -122,7 +122,8 @@ def test_sites_start_their_own_parties(site, tmp_path):
         senders = {row.sender for row in federation.ledger}
         assert senders == {"hospital-a", "hospital-b", "server"}
         assert federation.limits()["server"] == 2_000_000_000
-    with Federation.connect(cluster) as federation:  # finds them by itself, in order
+    expected = {**cluster, "expect": ["hospital-a", "hospital-b"]}
+    with Federation.connect(expected) as federation:
         assert federation.clients == ("hospital-a", "hospital-b")
     first.send_signal(signal.SIGTERM)
     assert first.wait(15) == 0
@@ -198,7 +199,7 @@ def test_everything_runs_over_tls(site, tmp_path):
     site.party("hospital-a", address, store=urls["hospital-a"], security=files)
     site.party("server", address, security=files)
     with pytest.raises(ClusterError, match="no Dask scheduler answered at tls://127"):
-        Federation.connect(cluster_of(address, connect="1s"))
+        Federation.connect(cluster_of(address, connect="1s"), clients=["hospital-a"])
     with Federation.connect(
         cluster_of(address, security=files), clients=["hospital-a"]
     ) as federation:
@@ -210,7 +211,7 @@ def test_everything_runs_over_tls(site, tmp_path):
 def test_nobody_at_the_address_is_an_error_in_time(tmp_path):
     began = time.monotonic()
     with pytest.raises(ClusterError, match=r"no Dask scheduler answered at tcp://127\.0\.0\.1:9"):
-        Federation.connect(cluster_of("tcp://127.0.0.1:9", connect="1s"))
+        Federation.connect(cluster_of("tcp://127.0.0.1:9", connect="1s"), clients=["a"])
     with pytest.raises(ClusterError, match="party 'server' could not join the scheduler at tcp"):
         serve_party("server", scheduler="tcp://127.0.0.1:9", connect=1.0)
     assert time.monotonic() - began < 6
