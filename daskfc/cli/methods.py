@@ -15,6 +15,12 @@ from daskfc.runs.promises import paper_of, privacy_of
 __all__ = ["methods"]
 
 
+_CLIENTS_HOLD = {
+    "samples": "For clients that hold different samples.",
+    "columns": "For clients that hold columns of the same samples.",
+}
+
+
 def _parameters(kind: type[BaseEstimator]) -> str:
     words = []
     for name, parameter in inspect.signature(kind).parameters.items():
@@ -34,7 +40,8 @@ def _first_sentence(kind: type[BaseEstimator]) -> str:
 def methods() -> None:
     """List the methods that a pipeline's 'method' and 'compare' may name.
 
-    For each: its paper, what it promises or reveals, and its parameters with their defaults.
+    For each: its paper, what its clients hold, what it promises or reveals, and its parameters with
+    their defaults.
     """
     table = Table(box=box.SIMPLE_HEAD, show_lines=True, title_justify="left")
     table.add_column("method", no_wrap=True)
@@ -42,7 +49,8 @@ def methods() -> None:
     table.add_column("what it does and what it promises")
     table.add_column("parameters")
     for name, kind in known_methods().items():
-        promise = " ".join(part for part in (_first_sentence(kind), privacy_of(kind)) if part)
+        told = (_first_sentence(kind), _CLIENTS_HOLD[kind.split], privacy_of(kind))
+        promise = " ".join(part for part in told if part)
         table.add_row(
             Text(name, style="bold"),
             Text(paper_of(kind)),

@@ -44,6 +44,7 @@ def test_methods_lists_all(daskfc):
     assert result.exit_code == 0
     for name in ("OmniFC", "k-FED", "MUFC", "FFCM", "FedMAvg", "central", "n_clusters"):
         assert name in result.output
+    assert "different samples" in result.output
 
 
 def test_version(daskfc):
