@@ -1,5 +1,6 @@
 """Steps and messages for the tests: importable, because worker processes import them."""
 
+import asyncio
 import gc
 import hashlib
 import os
@@ -8,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from distributed import get_worker
 
 from daskfc.errors import OverflowRefused
 from daskfc.federation import Message, array, integer, text
+from daskfc.federation.party import Outgoing
 
 EVERYWHERE = (
     "client → server",
@@ -27,6 +30,11 @@ class Vector(Message):
     route = EVERYWHERE
     reveals = "a vector"
     values: np.ndarray = array("n", dtype="float64")
+
+
+@dataclass(frozen=True)
+class VectorAndMore(Vector):
+    more: np.ndarray = array("m", dtype="float64")
 
 
 @dataclass(frozen=True)
@@ -163,6 +171,22 @@ def not_the_declared() -> Pair:
     return Vector(np.zeros(3))
 
 
+def more_than_declared(data) -> Vector:
+    return VectorAndMore(np.zeros(3), data.rows(0, 1)[0])
+
+
+def a_vector():
+    return Vector(np.zeros(3))
+
+
+def pair_whole():
+    return pair_of(3)
+
+
+def rows_of_zeros():
+    return RawRows(np.zeros((1, 2)))
+
+
 def a_bare_array() -> Vector:
     return np.zeros(3)
 
@@ -171,6 +195,34 @@ def with_a_stowaway(data) -> Vector:
     message = Vector(np.zeros(3))
     object.__setattr__(message, "extra", data.rows(0, 1))
     return message
+
+
+def forged(message, run_id, party, sender=None, axes=None):
+    """An envelope that no verb made, as a result that stays."""
+    return Outgoing(message(), sender or party, "caller", "forged", run_id, 0, axes or {})
+
+
+class _Broken:
+    """A connection to an asker who is gone by the time that something is written."""
+
+    peer_address = "tcp://127.0.0.1:1"
+
+    async def write(self, msg, **kwargs):
+        raise OSError("the other end is gone")
+
+    def abort(self):
+        """Nothing is left to be closed."""
+
+
+def answers_a_broken_connection(key):
+    """Be asked for a value by a caller who is gone by then."""
+    worker = get_worker()
+    answering = worker.get_data(_Broken(), [key])
+    try:
+        asyncio.run_coroutine_threadsafe(answering, worker.loop.asyncio_loop).result(10)
+    except OSError as error:
+        return str(error)
+    raise AssertionError("nothing broke")
 
 
 def fails_with_values(data) -> Vector:

@@ -89,6 +89,50 @@ def test_parties_refuse_by_themselves_after_a_refusal(federation):
     federation._refusals.run_id = run_id
 
 
+def test_a_refusal_holds_back_earlier_messages(federation):
+    """What the party made before it refused does not leave either, asked behind the driver."""
+    earlier = federation.publish(steps.row_sum, party="client-1", wait=False)
+    federation.wait(earlier)
+    local = federation.on_client("client-1", steps.raw_rows)
+    with pytest.raises(EgressRefused):
+        federation.dask_client.gather(local.futures["client-1"])
+    with pytest.raises(EgressRefused, match="for a ndarray"):
+        federation.dask_client.gather(earlier.futures["caller"])
+    assert len(federation.ledger) == 0
+
+
+@pytest.mark.parametrize(
+    ("made", "what"),
+    [
+        ({"message": steps.pair_wrong_dtype}, "tried to send Pair.right as int64"),
+        ({"message": steps.a_bare_array}, "tried to send a ndarray"),
+        ({"message": steps.pair_whole}, r"to 'caller' \(client → caller\); its routes are"),
+        ({"message": steps.rows_of_zeros}, "tried to send RawRows, which is raw data"),
+        ({"message": steps.a_vector, "axes": {"n": 4}}, r"Vector.values .* declared .* \(n=4,\)"),
+        ({"message": steps.a_vector, "run_id": "another"}, "of another run or party"),
+        ({"message": steps.a_vector, "sender": "client-2"}, "of another run or party"),
+    ],
+    ids=["dtype", "no message", "route", "raw", "axes", "run", "sender"],
+)
+def test_an_envelope_that_no_verb_made_is_checked_at_the_door(federation, made, what):
+    made = {"run_id": federation.run_id, **made}
+    local = federation.on_client("client-1", steps.forged, **made)
+    federation.wait(local)
+    with pytest.raises(EgressRefused, match=f"party 'client-1' .*{what}"):
+        federation.dask_client.gather(local.futures["client-1"])
+    assert len(federation.ledger) == 0
+
+
+def test_a_message_has_its_row_before_it_is_sent(federation):
+    sent = federation.publish(steps.megabytes, 1, party="client-1", wait=False)
+    federation.wait(sent)
+    key = sent.futures["caller"].key
+    federation.wait(federation.on_client("client-1", steps.answers_a_broken_connection, key))
+    (row,) = federation.ledger.rows
+    assert (row.step, row.sender, row.receiver) == ("megabytes", "client-1", "caller")
+    assert row.wire_bytes == row.payload_bytes == 2**20  # not known better
+
+
 @pytest.mark.parametrize(
     ("step", "what"),
     [
@@ -96,6 +140,7 @@ def test_parties_refuse_by_themselves_after_a_refusal(federation):
         (steps.pair_wrong_lengths, r"Pair.right as uint8 \(4,\); declared .* \(n=3,\)"),
         (steps.pair_wrong_rank, r"Pair.left as float64 \(3, 1\); declared float64 \(n,\)"),
         (steps.not_the_declared, "tried to send Vector; step 'not_the_declared' declares Pair"),
+        (steps.more_than_declared, "VectorAndMore; step 'more_than_declared' declares Vector"),
         (steps.a_bare_array, "tried to send a ndarray"),
         (steps.with_a_stowaway, "with 1 attributes that are no fields"),
     ],
