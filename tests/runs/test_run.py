@@ -1,5 +1,7 @@
 import json
 import logging
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from daskfc.errors import ClusterError, EgressRefused, InvalidInput
 from daskfc.runs import Run, RunFailed, prepare, resume, run
+from daskfc.runs.folder import RunFolder
 from daskfc.stores import load_storage
 from tests.runs.fakes import PIPELINE, FakeFederation, FakeMethod, party_error
 
@@ -180,6 +183,67 @@ def test_the_labels_of_a_resumed_run_are_the_same(start, storage, tmp_path):
     )
     assert resumed.all_labels.identical(whole.all_labels)
     assert resumed.summary["metrics"] == whole.summary["metrics"]
+
+
+def test_seeds_share_a_workspace_and_methods_do_not(start, monkeypatch):
+    fit, seen = FakeMethod.fit, {}
+
+    def noting(model, federation):
+        seen.setdefault(type(model).__name__, []).append(federation.workspace)
+        return fit(model, federation)
+
+    monkeypatch.setattr(FakeMethod, "fit", noting)
+    folder = start({**PIPELINE, "compare": ["FakeRaw"]}).folder.absolute()
+    places = {name: {Path(place) for place in own} for name, own in seen.items()}
+    assert [len(own) for own in seen.values()] == [2, 2]
+    assert [len(own) for own in places.values()] == [1, 1]
+    assert len(set.union(*places.values())) == 2
+    assert all(folder in place.parents for own in places.values() for place in own)
+
+
+def test_the_seconds_of_all_attempts_count(start):
+    FakeMethod.trouble[1] = party_error()
+    with pytest.raises(RunFailed) as got:
+        start()
+    folder = RunFolder(got.value.folder)
+    assert folder.record["elapsed_s"] > 0
+    folder.update(elapsed_s=1000.0)
+    began = time.monotonic()
+    total = resume(folder.path).summary["timing"]["total_s"]
+    assert 1000 < total <= 1000 + time.monotonic() - began
+
+
+def test_attempts_add_up_however_often_it_breaks_off(start):
+    FakeMethod.trouble[1] = party_error()
+    with pytest.raises(RunFailed) as got:
+        start()
+    folder = RunFolder(got.value.folder)
+    folder.update(elapsed_s=1000.0)
+    FakeMethod.trouble[1] = party_error()
+    with pytest.raises(RunFailed):
+        resume(folder.path)
+    assert 1000 < folder.record["elapsed_s"] < 2000
+
+
+def test_done_is_said_when_all_else_is_written(start, monkeypatch):
+    """A process that is killed while it writes results leaves a run that can be resumed."""
+    seen = []
+    for name in ("write_labels", "write_ledger", "write_summary"):
+        _tell_status(monkeypatch, name, seen)
+    done = start()
+    assert {name for name, _ in seen} == {"write_labels", "write_ledger", "write_summary"}
+    assert {status for _, status in seen} == {"running"}
+    assert done.status == "done"
+
+
+def _tell_status(monkeypatch, name, seen):
+    write = getattr(RunFolder, name)
+
+    def watched(folder, content):
+        write(folder, content)
+        seen.append((name, folder.status))
+
+    monkeypatch.setattr(RunFolder, name, watched)
 
 
 def test_a_done_run_is_not_resumed(start):
