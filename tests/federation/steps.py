@@ -197,9 +197,9 @@ def with_a_stowaway(data) -> Vector:
     return message
 
 
-def forged(message, run_id, party, sender=None, axes=None):
-    """An envelope that no verb made, as a result that stays."""
-    return Outgoing(message(), sender or party, "caller", "forged", run_id, 0, axes or {})
+def forged(message, run_id, sender, axes=None):
+    """Return an envelope that no verb made."""
+    return Outgoing(message(), sender, "caller", "forged", run_id, 0, axes or {})
 
 
 class _Broken:

@@ -102,24 +102,26 @@ def test_a_refusal_holds_back_earlier_messages(federation):
 
 
 @pytest.mark.parametrize(
-    ("made", "what"),
+    "made",
     [
-        ({"message": steps.pair_wrong_dtype}, "tried to send Pair.right as int64"),
-        ({"message": steps.a_bare_array}, "tried to send a ndarray"),
-        ({"message": steps.pair_whole}, r"to 'caller' \(client → caller\); its routes are"),
-        ({"message": steps.rows_of_zeros}, "tried to send RawRows, which is raw data"),
-        ({"message": steps.a_vector, "axes": {"n": 4}}, r"Vector.values .* declared .* \(n=4,\)"),
-        ({"message": steps.a_vector, "run_id": "another"}, "of another run or party"),
-        ({"message": steps.a_vector, "sender": "client-2"}, "of another run or party"),
+        {"message": steps.pair_wrong_dtype},
+        {"message": steps.a_bare_array},
+        {"message": steps.pair_whole},  # which goes to the server only
+        {"message": steps.rows_of_zeros},
+        {"message": steps.a_vector, "axes": {"n": 4}},
+        {"message": steps.a_vector, "run_id": "another"},
+        {"message": steps.a_vector, "sender": "client-2"},
     ],
     ids=["dtype", "no message", "route", "raw", "axes", "run", "sender"],
 )
-def test_an_envelope_that_no_verb_made_is_checked_at_the_door(federation, made, what):
-    made = {"run_id": federation.run_id, **made}
-    local = federation.on_client("client-1", steps.forged, **made)
-    federation.wait(local)
-    with pytest.raises(EgressRefused, match=f"party 'client-1' .*{what}"):
-        federation.dask_client.gather(local.futures["client-1"])
+def test_an_envelope_that_no_verb_made_is_held_at_the_door(federation, made):
+    made = {"run_id": federation.run_id, "sender": "client-1", **made}
+    kind = type(made["message"]()).__name__
+    future = federation.dask_client.submit(
+        steps.forged, resources={"client-1": 1}, pure=False, **made
+    )
+    with pytest.raises(EgressRefused, match=f"party 'client-1' .*{kind}.* Nothing was sent"):
+        federation.dask_client.gather(future)
     assert len(federation.ledger) == 0
 
 
