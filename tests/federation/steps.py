@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from distributed import get_worker
+from distributed import Worker, get_worker
 
-from daskfc.errors import OverflowRefused
-from daskfc.federation import Message, array, integer, text
+from daskfc.errors import EgressRefused, OverflowRefused, PartyError
+from daskfc.federation import Message, array, integer, noise_multiplier, text
 from daskfc.federation.party import Outgoing
 
 EVERYWHERE = (
@@ -44,6 +44,15 @@ class Pair(Message):
     reveals = "two vectors of one length"
     left: np.ndarray = array("n", dtype="float64")
     right: np.ndarray = array("n", dtype="uint8 | uint32")
+
+
+@dataclass(frozen=True)
+class Noised(Message):
+    protection = "noised"
+    route = "client → server"
+    reveals = "a noisy vector"
+    values: np.ndarray = array("n", dtype="float64")
+    multiplier: float = noise_multiplier()
 
 
 @dataclass(frozen=True)
@@ -102,6 +111,10 @@ def total(parts):
 
 def total_message(parts) -> Vector:
     return Vector(total(parts))
+
+
+def noised(multiplier) -> Noised:
+    return Noised(np.zeros(2), multiplier)
 
 
 def draws(random) -> Vector:
@@ -236,6 +249,30 @@ def fails_with_cause(data) -> Vector:
         raise RuntimeError("secret-text") from error
 
 
+def refuses_with_cause(data) -> Vector:
+    try:
+        raise KeyError(str(data.rows(0, 1)[0, 0]))
+    except KeyError as error:
+        raise EgressRefused("a sentence of its own") from error
+
+
+def fails_by_itself_with_cause(data) -> Vector:
+    try:
+        raise KeyError(str(data.rows(0, 1)[0, 0]))
+    except KeyError as error:
+        raise PartyError("client-1", "fails_by_itself_with_cause", "a reason") from error
+
+
+def tells_an_event(data):
+    get_worker().log_event("rows", data.rows(0, 1).tolist())
+
+
+def tells_of_a_refusal(run_id):
+    """Tell the driver what the guard tells it, for any run."""
+    told = {"run_id": run_id, "kind": "EgressRefused", "sentence": "nothing leaves any more."}
+    Worker.log_event(get_worker(), "daskfc-refusals", told)
+
+
 def fails_with_sentence() -> Vector:
     raise OverflowRefused("distances need 31 bits; 24 are there. Lower the tolerance.")
 
@@ -245,6 +282,12 @@ def held(started, release, random) -> Vector:
     Path(started).write_text(str(os.getpid()))
     Path(release).read_text()
     return Vector(random.random(3))
+
+
+def held_then_not_the_declared(started, release) -> Pair:
+    Path(started).write_text(str(os.getpid()))
+    Path(release).read_text()
+    return Vector(np.zeros(3))
 
 
 def ends_its_process():
@@ -261,6 +304,10 @@ def to_server() -> ClientsOnly:
 
 def length_of_name(names) -> dict[str, Vector]:
     return {name: Vector(np.full(1, float(len(name)))) for name in names}
+
+
+def lengths_of(parts):
+    return {name: len(part.values) for name, part in parts.items()}
 
 
 def lengths(parts):

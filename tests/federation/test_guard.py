@@ -76,6 +76,63 @@ def test_a_refusal_ends_the_run_until_the_next(federation, processes):
     assert federation.publish(steps.where, party="client-1").party == "client-1"
 
 
+@pytest.fixture
+def heard(federation):
+    """Tell when the driver has heard of a refusal."""
+    told = threading.Event()
+    federation.dask_client.subscribe_topic(
+        "daskfc-refusals", lambda event: (federation._refusals.hear(event), told.set())
+    )
+    return told
+
+
+def test_a_refusal_in_a_step_ends_the_run_though_nobody_waits_for_it(federation, heard):
+    federation.ask(steps.not_the_declared, clients=["client-1"])
+    assert heard.wait(30)
+    with pytest.raises(EgressRefused, match="declares Pair"):
+        federation.on_client("client-2", steps.keep_pid)
+
+
+def test_a_refusal_ends_the_wait_for_others(federation, pipes):
+    started, release = pipes
+    straggler = federation.publish(steps.held, started, release, party="client-2", wait=False)
+    with open(started) as running:
+        running.read()
+    federation.ask(steps.not_the_declared, clients=["client-1"])
+    with pytest.raises(EgressRefused, match="declares Pair"):
+        federation.wait(straggler, timeout=30)
+    with open(release, "w") as let_go:
+        let_go.write("go")
+
+
+def test_a_refusal_in_a_step_of_the_last_run_does_not_end_this_one(federation, heard, pipes):
+    started, release = pipes
+    late = federation.ask(steps.held_then_not_the_declared, started, release, clients=["client-1"])
+    with open(started) as running:
+        running.read()
+    federation.start_run("the-next", random_state=0)
+    with open(release, "w") as let_go:
+        let_go.write("go")
+    with pytest.raises(EgressRefused, match="declares Pair"):
+        federation.wait(late)
+    heard.clear()
+    federation.wait(federation.on_client("client-1", steps.tells_of_a_refusal, "another"))
+    assert heard.wait(30)  # and so of whatever was told before
+    assert federation.publish(steps.where, party="client-1").party == "client-1"
+
+
+def test_a_refusal_of_another_run_ends_nothing(federation, heard):
+    told = federation.on_client("client-1", steps.tells_of_a_refusal, "another")
+    assert heard.wait(30)
+    federation.wait(told)
+    assert federation.publish(steps.where, party="client-1").party == "client-1"
+
+
+def test_steps_tell_the_scheduler_nothing(federation):
+    federation.wait(federation.on_client("client-1", steps.tells_an_event))
+    assert federation.dask_client.get_events("rows") == ()
+
+
 def test_parties_refuse_by_themselves_after_a_refusal(federation):
     """Even when the driver has not heard of it, the party performs no further step of the run."""
     local = federation.on_client("client-1", steps.raw_rows)
@@ -153,6 +210,20 @@ def test_what_is_not_declared_does_not_leave(federation, step, what):
     with pytest.raises(EgressRefused, match=f"party 'client-2' .*{what}"):
         federation.wait(sent)
     assert len(federation.ledger) == 0
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda f: f.tell(steps.as_message, [1.0, 2.0], axes={"n": 3}),
+        lambda f: f.exchange(steps.length_of_name, f.clients, clients=["client-1"], axes={"n": 3}),
+        lambda f: f.publish(steps.row_sum, party="client-1", wait=False, axes={"n": 3}),
+    ],
+    ids=["tell", "exchange", "publish"],
+)
+def test_sizes_given_by_the_caller_hold_for_every_verb(federation, send):
+    with pytest.raises(EgressRefused, match=r"declared float64 \(n=3,\)"):
+        federation.wait(send(federation))
 
 
 def test_sizes_given_by_the_caller_hold(federation):
@@ -291,6 +362,16 @@ def test_the_text_of_an_exception_stays_at_its_party(federation, step, tmp_path)
     log = (tmp_path / "parties" / "client-1" / "party.log").read_text()
     assert value in log
     assert "Traceback" in log
+
+
+@pytest.mark.parametrize("step", [steps.refuses_with_cause, steps.fails_by_itself_with_cause])
+def test_what_daskfcs_own_errors_come_from_stays_too(federation, step):
+    with pytest.raises((EgressRefused, PartyError), match=r"a sentence of its own|a reason") as got:
+        federation.wait(federation.ask(step, clients=["client-1"]))
+    error = got.value
+    seen = f"{error!r} {error.__cause__!r} {error.__context__!r} {vars(error)}"
+    assert repr(float(ROWS["client-1"][0, 0])) not in seen
+    assert "KeyError" not in seen
 
 
 def test_a_task_that_is_no_step_gives_no_text_either(federation):
