@@ -1,5 +1,7 @@
 """The order of samples: one for all clients, the same for linked ones, labels back by it."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,35 @@ from daskfc.federation.samples import (
     canonical_positions,
     labels_of_client,
     linked_samples,
+    own_labels,
+    sample_digests,
 )
+from daskfc.stores import ClientStore
+from daskfc.testing.federation import stores_of
 
 
 def digests(**clients):
     return {name: SampleDigests(np.array(own, dtype="uint64")) for name, own in clients.items()}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return ClientStore.open(stores_of(tmp_path, {"é": np.eye(3)})["é"])
+
+
+def test_a_pseudonym_is_the_hash_of_salt_and_id(store):
+    def expected(salt):
+        hashes = (hashlib.sha256(f"{salt}\x1fé/{i}".encode()).hexdigest() for i in range(3))
+        return [int.from_bytes(bytes.fromhex(one[:16]), "little") for one in hashes]
+
+    assert list(sample_digests(store).digests) == expected("daskfc-sample-order")
+    assert list(sample_digests(store, salt="of this run").digests) == expected("of this run")
+
+
+def test_ids_come_back_with_labels(store):
+    told = own_labels(store, np.array([2, 0, 1]))
+    assert list(told.sample_ids()) == ["é/0", "é/1", "é/2"]
+    assert list(told.labels) == [2, 0, 1]
 
 
 def test_places_do_not_depend_on_who_holds_a_sample():
