@@ -285,8 +285,8 @@ class PartyWorker(Worker):  # type: ignore[misc]
         error = event.exception.data
         error = pickle.loads(error) if isinstance(error, bytes) else error
         crossing = without_values(error, self.party.name, _step_of(key))
-        if isinstance(crossing, EgressRefused):
-            self.refuse(str(crossing))
+        if isinstance(crossing, EgressRefused) and str(self.party.refusal) == str(crossing):
+            self.refuse(str(crossing))  # which the party did in the run under way
         return self._failure(key, event.run_id, crossing, event.stimulus_id)
 
     def _failure(

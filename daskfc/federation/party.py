@@ -272,7 +272,8 @@ class Party:
             return self._address(call, name, result)
         except Exception as error:
             logger.exception("step %s of round %d failed", name, call.round)
-            if isinstance(error, EgressRefused):
+            # A late step of a run that broke off ends no other run.
+            if isinstance(error, EgressRefused) and self.run and self.run.run_id == call.run_id:
                 self.refusal = str(error)
             crossing = without_values(error, self.name, name)
         # Outside of the except clause: the first exception must not travel as its context.

@@ -32,6 +32,8 @@ def error_of(handle: Handle) -> DaskfcError | None:
                 error = future.exception(timeout=5)
             except (Exception, CancelledError) as failure:
                 error = failure
+            if error is None and future.cancelled():  # Dask has no exception for it
+                error = CancelledError()
             if error is not None:
                 return translated(error, handle)
     return None

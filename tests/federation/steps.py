@@ -1,5 +1,6 @@
 """Steps and messages for the tests: importable, because worker processes import them."""
 
+import asyncio
 import gc
 import hashlib
 import os
@@ -8,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from distributed import Worker, get_worker
 
-from daskfc.errors import OverflowRefused
-from daskfc.federation import Message, array, integer, text
+from daskfc.errors import EgressRefused, OverflowRefused, PartyError
+from daskfc.federation import Message, array, integer, noise_multiplier, text
+from daskfc.federation.party import Outgoing
 
 EVERYWHERE = (
     "client → server",
@@ -30,12 +33,26 @@ class Vector(Message):
 
 
 @dataclass(frozen=True)
+class VectorAndMore(Vector):
+    more: np.ndarray = array("m", dtype="float64")
+
+
+@dataclass(frozen=True)
 class Pair(Message):
     protection = "plain"
     route = "client → server"
     reveals = "two vectors of one length"
     left: np.ndarray = array("n", dtype="float64")
     right: np.ndarray = array("n", dtype="uint8 | uint32")
+
+
+@dataclass(frozen=True)
+class Noised(Message):
+    protection = "noised"
+    route = "client → server"
+    reveals = "a noisy vector"
+    values: np.ndarray = array("n", dtype="float64")
+    multiplier: float = noise_multiplier()
 
 
 @dataclass(frozen=True)
@@ -94,6 +111,10 @@ def total(parts):
 
 def total_message(parts) -> Vector:
     return Vector(total(parts))
+
+
+def noised(multiplier) -> Noised:
+    return Noised(np.zeros(2), multiplier)
 
 
 def draws(random) -> Vector:
@@ -163,6 +184,22 @@ def not_the_declared() -> Pair:
     return Vector(np.zeros(3))
 
 
+def more_than_declared(data) -> Vector:
+    return VectorAndMore(np.zeros(3), data.rows(0, 1)[0])
+
+
+def a_vector():
+    return Vector(np.zeros(3))
+
+
+def pair_whole():
+    return pair_of(3)
+
+
+def rows_of_zeros():
+    return RawRows(np.zeros((1, 2)))
+
+
 def a_bare_array() -> Vector:
     return np.zeros(3)
 
@@ -171,6 +208,34 @@ def with_a_stowaway(data) -> Vector:
     message = Vector(np.zeros(3))
     object.__setattr__(message, "extra", data.rows(0, 1))
     return message
+
+
+def forged(message, run_id, sender, axes=None):
+    """Return an envelope that no verb made."""
+    return Outgoing(message(), sender, "caller", "forged", run_id, 0, axes or {})
+
+
+class _Broken:
+    """A connection to an asker who is gone by the time that something is written."""
+
+    peer_address = "tcp://127.0.0.1:1"
+
+    async def write(self, msg, **kwargs):
+        raise OSError("the other end is gone")
+
+    def abort(self):
+        """Nothing is left to be closed."""
+
+
+def answers_a_broken_connection(key):
+    """Be asked for a value by a caller who is gone by then."""
+    worker = get_worker()
+    answering = worker.get_data(_Broken(), [key])
+    try:
+        asyncio.run_coroutine_threadsafe(answering, worker.loop.asyncio_loop).result(10)
+    except OSError as error:
+        return str(error)
+    raise AssertionError("nothing broke")
 
 
 def fails_with_values(data) -> Vector:
@@ -184,6 +249,30 @@ def fails_with_cause(data) -> Vector:
         raise RuntimeError("secret-text") from error
 
 
+def refuses_with_cause(data) -> Vector:
+    try:
+        raise KeyError(str(data.rows(0, 1)[0, 0]))
+    except KeyError as error:
+        raise EgressRefused("a sentence of its own") from error
+
+
+def fails_by_itself_with_cause(data) -> Vector:
+    try:
+        raise KeyError(str(data.rows(0, 1)[0, 0]))
+    except KeyError as error:
+        raise PartyError("client-1", "fails_by_itself_with_cause", "a reason") from error
+
+
+def tells_an_event(data):
+    get_worker().log_event("rows", data.rows(0, 1).tolist())
+
+
+def tells_of_a_refusal(run_id):
+    """Tell the driver what the guard tells it, for any run."""
+    told = {"run_id": run_id, "kind": "EgressRefused", "sentence": "nothing leaves any more."}
+    Worker.log_event(get_worker(), "daskfc-refusals", told)
+
+
 def fails_with_sentence() -> Vector:
     raise OverflowRefused("distances need 31 bits; 24 are there. Lower the tolerance.")
 
@@ -193,6 +282,12 @@ def held(started, release, random) -> Vector:
     Path(started).write_text(str(os.getpid()))
     Path(release).read_text()
     return Vector(random.random(3))
+
+
+def held_then_not_the_declared(started, release) -> Pair:
+    Path(started).write_text(str(os.getpid()))
+    Path(release).read_text()
+    return Vector(np.zeros(3))
 
 
 def ends_its_process():
@@ -209,6 +304,10 @@ def to_server() -> ClientsOnly:
 
 def length_of_name(names) -> dict[str, Vector]:
     return {name: Vector(np.full(1, float(len(name)))) for name in names}
+
+
+def lengths_of(parts):
+    return {name: len(part.values) for name, part in parts.items()}
 
 
 def lengths(parts):

@@ -1,3 +1,5 @@
+import resource
+
 import numpy as np
 import pytest
 
@@ -30,3 +32,22 @@ def test_a_failed_save_keeps_the_old_state(tmp_path):
     with pytest.raises(InvalidInput, match="arrays without objects; 'b'"):
         checkpoints.save(1, {"b": np.array([object()])})
     assert list(checkpoints.latest()[1]) == ["a"]
+
+
+def test_a_save_that_breaks_off_midway_keeps_the_old_state(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    old, new = np.arange(20.0), np.ones(10_000)
+    checkpoints.save(1, {"a": old})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))  # as on a disk that is full
+    try:
+        for number in (1, 2):  # in place of a state, and beside it
+            with pytest.raises(OSError, match="too large"):
+                checkpoints.save(number, {"a": new})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    number, state = Checkpoints(tmp_path).latest()
+    assert number == 1
+    np.testing.assert_array_equal(state["a"], old)
+    checkpoints.save(1, {"a": new})
+    np.testing.assert_array_equal(checkpoints.load(1)["a"], new)

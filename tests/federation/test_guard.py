@@ -76,6 +76,63 @@ def test_a_refusal_ends_the_run_until_the_next(federation, processes):
     assert federation.publish(steps.where, party="client-1").party == "client-1"
 
 
+@pytest.fixture
+def heard(federation):
+    """Tell when the driver has heard of a refusal."""
+    told = threading.Event()
+    federation.dask_client.subscribe_topic(
+        "daskfc-refusals", lambda event: (federation._refusals.hear(event), told.set())
+    )
+    return told
+
+
+def test_a_refusal_in_a_step_ends_the_run_though_nobody_waits_for_it(federation, heard):
+    federation.ask(steps.not_the_declared, clients=["client-1"])
+    assert heard.wait(30)
+    with pytest.raises(EgressRefused, match="declares Pair"):
+        federation.on_client("client-2", steps.keep_pid)
+
+
+def test_a_refusal_ends_the_wait_for_others(federation, pipes):
+    started, release = pipes
+    straggler = federation.publish(steps.held, started, release, party="client-2", wait=False)
+    with open(started) as running:
+        running.read()
+    federation.ask(steps.not_the_declared, clients=["client-1"])
+    with pytest.raises(EgressRefused, match="declares Pair"):
+        federation.wait(straggler, timeout=30)
+    with open(release, "w") as let_go:
+        let_go.write("go")
+
+
+def test_a_refusal_in_a_step_of_the_last_run_does_not_end_this_one(federation, heard, pipes):
+    started, release = pipes
+    late = federation.ask(steps.held_then_not_the_declared, started, release, clients=["client-1"])
+    with open(started) as running:
+        running.read()
+    federation.start_run("the-next", random_state=0)
+    with open(release, "w") as let_go:
+        let_go.write("go")
+    with pytest.raises(EgressRefused, match="declares Pair"):
+        federation.wait(late)
+    heard.clear()
+    federation.wait(federation.on_client("client-1", steps.tells_of_a_refusal, "another"))
+    assert heard.wait(30)  # and so of whatever was told before
+    assert federation.publish(steps.where, party="client-1").party == "client-1"
+
+
+def test_a_refusal_of_another_run_ends_nothing(federation, heard):
+    told = federation.on_client("client-1", steps.tells_of_a_refusal, "another")
+    assert heard.wait(30)
+    federation.wait(told)
+    assert federation.publish(steps.where, party="client-1").party == "client-1"
+
+
+def test_steps_tell_the_scheduler_nothing(federation):
+    federation.wait(federation.on_client("client-1", steps.tells_an_event))
+    assert federation.dask_client.get_events("rows") == ()
+
+
 def test_parties_refuse_by_themselves_after_a_refusal(federation):
     """Even when the driver has not heard of it, the party performs no further step of the run."""
     local = federation.on_client("client-1", steps.raw_rows)
@@ -89,6 +146,52 @@ def test_parties_refuse_by_themselves_after_a_refusal(federation):
     federation._refusals.run_id = run_id
 
 
+def test_a_refusal_holds_back_earlier_messages(federation):
+    """What the party made before it refused does not leave either, asked behind the driver."""
+    earlier = federation.publish(steps.row_sum, party="client-1", wait=False)
+    federation.wait(earlier)
+    local = federation.on_client("client-1", steps.raw_rows)
+    with pytest.raises(EgressRefused):
+        federation.dask_client.gather(local.futures["client-1"])
+    with pytest.raises(EgressRefused, match="for a ndarray"):
+        federation.dask_client.gather(earlier.futures["caller"])
+    assert len(federation.ledger) == 0
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"message": steps.pair_wrong_dtype},
+        {"message": steps.a_bare_array},
+        {"message": steps.pair_whole},  # which goes to the server only
+        {"message": steps.rows_of_zeros},
+        {"message": steps.a_vector, "axes": {"n": 4}},
+        {"message": steps.a_vector, "run_id": "another"},
+        {"message": steps.a_vector, "sender": "client-2"},
+    ],
+    ids=["dtype", "no message", "route", "raw", "axes", "run", "sender"],
+)
+def test_an_envelope_that_no_verb_made_is_held_at_the_door(federation, made):
+    made = {"run_id": federation.run_id, "sender": "client-1", **made}
+    kind = type(made["message"]()).__name__
+    future = federation.dask_client.submit(
+        steps.forged, resources={"client-1": 1}, pure=False, **made
+    )
+    with pytest.raises(EgressRefused, match=f"party 'client-1' .*{kind}.* Nothing was sent"):
+        federation.dask_client.gather(future)
+    assert len(federation.ledger) == 0
+
+
+def test_a_message_has_its_row_before_it_is_sent(federation):
+    sent = federation.publish(steps.megabytes, 1, party="client-1", wait=False)
+    federation.wait(sent)
+    key = sent.futures["caller"].key
+    federation.wait(federation.on_client("client-1", steps.answers_a_broken_connection, key))
+    (row,) = federation.ledger.rows
+    assert (row.step, row.sender, row.receiver) == ("megabytes", "client-1", "caller")
+    assert row.wire_bytes == row.payload_bytes == 2**20  # not known better
+
+
 @pytest.mark.parametrize(
     ("step", "what"),
     [
@@ -96,6 +199,7 @@ def test_parties_refuse_by_themselves_after_a_refusal(federation):
         (steps.pair_wrong_lengths, r"Pair.right as uint8 \(4,\); declared .* \(n=3,\)"),
         (steps.pair_wrong_rank, r"Pair.left as float64 \(3, 1\); declared float64 \(n,\)"),
         (steps.not_the_declared, "tried to send Vector; step 'not_the_declared' declares Pair"),
+        (steps.more_than_declared, "VectorAndMore; step 'more_than_declared' declares Vector"),
         (steps.a_bare_array, "tried to send a ndarray"),
         (steps.with_a_stowaway, "with 1 attributes that are no fields"),
     ],
@@ -106,6 +210,20 @@ def test_what_is_not_declared_does_not_leave(federation, step, what):
     with pytest.raises(EgressRefused, match=f"party 'client-2' .*{what}"):
         federation.wait(sent)
     assert len(federation.ledger) == 0
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda f: f.tell(steps.as_message, [1.0, 2.0], axes={"n": 3}),
+        lambda f: f.exchange(steps.length_of_name, f.clients, clients=["client-1"], axes={"n": 3}),
+        lambda f: f.publish(steps.row_sum, party="client-1", wait=False, axes={"n": 3}),
+    ],
+    ids=["tell", "exchange", "publish"],
+)
+def test_sizes_given_by_the_caller_hold_for_every_verb(federation, send):
+    with pytest.raises(EgressRefused, match=r"declared float64 \(n=3,\)"):
+        federation.wait(send(federation))
 
 
 def test_sizes_given_by_the_caller_hold(federation):
@@ -244,6 +362,16 @@ def test_the_text_of_an_exception_stays_at_its_party(federation, step, tmp_path)
     log = (tmp_path / "parties" / "client-1" / "party.log").read_text()
     assert value in log
     assert "Traceback" in log
+
+
+@pytest.mark.parametrize("step", [steps.refuses_with_cause, steps.fails_by_itself_with_cause])
+def test_what_daskfcs_own_errors_come_from_stays_too(federation, step):
+    with pytest.raises((EgressRefused, PartyError), match=r"a sentence of its own|a reason") as got:
+        federation.wait(federation.ask(step, clients=["client-1"]))
+    error = got.value
+    seen = f"{error!r} {error.__cause__!r} {error.__context__!r} {vars(error)}"
+    assert repr(float(ROWS["client-1"][0, 0])) not in seen
+    assert "KeyError" not in seen
 
 
 def test_a_task_that_is_no_step_gives_no_text_either(federation):

@@ -46,6 +46,38 @@ def test_handles_are_found_in_nested_mappings():
         handles_in([3])
 
 
+def test_handles_are_found_in_tuples_too():
+    local = Local("client-1", "raw_rows", {"client-1": "future"})
+    template, futures = packed({"a": (local, [3, (local,)])}, "client-1")
+    assert futures == ["future", "future"]
+    assert fill_slots(template, ("one", "two")) == {"a": ("one", [3, ("two",)])}
+    with pytest.raises(PrivacyError, match="stays at party 'client-1'"):
+        packed(((local,),), "client-2")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "done", "failed"),
+    [
+        (["finished", "finished"], True, False),
+        (["finished", "pending"], False, False),
+        (["finished", "error"], True, True),
+        (["cancelled", "finished"], True, True),
+    ],
+)
+def test_a_message_is_done_for_all_receivers_or_failed_for_one(statuses, done, failed):
+    futures = {f"client-{i}": FutureOf(status) for i, status in enumerate(statuses)}
+    sent = Sent("server", "step", futures)
+    assert (sent.done(), sent.failed()) == (done, failed)
+
+
+class FutureOf:
+    def __init__(self, status):
+        self.status = status
+
+    def done(self):
+        return self.status != "pending"
+
+
 def test_injected_parameters_are_not_the_callers():
     assert bind(addressed, ("v",), {"names": ["a"]}) == {"vector": "v", "names": ["a"]}
     with pytest.raises(InvalidInput, match="'party' of step 'addressed' is filled in"):
@@ -71,3 +103,14 @@ def test_the_annotation_is_the_declaration():
     assert step_name(partial) == "addressed"
     with pytest.raises(InvalidInput, match="got none"):
         declared_message(total)
+
+
+def test_the_annotation_may_be_text_or_that_of_a_call():
+    def step(data) -> "dict[str, Vector]": ...
+
+    class Step:
+        def __call__(self, data) -> Vector: ...
+
+    assert declared_message(step) == (Vector, True)
+    assert declared_message(Step()) == (Vector, False)
+    assert declared_message(functools.partial(Step())) == (Vector, False)

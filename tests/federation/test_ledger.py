@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -55,6 +56,22 @@ def test_summary_counts_by_message():
     assert table["wire_bytes"].sum() == ledger.wire_bytes == 300
     assert ledger.payload_bytes == 72
     assert len(Ledger([]).summary()) == 0
+
+
+def test_a_release_that_is_sent_again_costs_once():
+    rows = [
+        row(time=1.0, sender="client-1", task="a", noise_multiplier=2.0),
+        row(time=2.0, sender="client-1", task="a", noise_multiplier=2.0),  # sent again
+        row(time=3.0, sender="client-1", task="b", noise_multiplier=1.0),
+        row(time=4.0, sender="client-1", task="c"),
+        row(time=5.0, sender="client-2", task="d", noise_multiplier=4.0),
+        row(time=6.0, sender="server", task="e"),
+    ]
+    spent = Ledger(vars(one) for one in rows).releases()
+    assert set(spent) == {"client-1", "client-2"}
+    # several releases compose to one with mu**2 = the sum of 1 / multiplier**2
+    assert spent["client-1"].mu == pytest.approx(np.sqrt(1 / 4 + 1))
+    assert spent["client-2"].mu == pytest.approx(1 / 4)
 
 
 @pytest.mark.parametrize(("name", "read"), [("l.csv", pd.read_csv), ("l.parquet", pd.read_parquet)])

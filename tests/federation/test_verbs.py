@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from daskfc import seeds
-from daskfc.errors import DeadlineError, InvalidInput, PartyError
+from daskfc.errors import ClusterError, DeadlineError, InvalidInput, PartyError
 from daskfc.federation import PerClient
+from daskfc.federation.guard import run_step
+from daskfc.federation.steps import StepCall
 from daskfc.stores import ClientStore
 from tests.federation import steps
 from tests.federation.conftest import ROWS
@@ -59,6 +61,50 @@ def test_a_step_must_address_all_its_receivers(federation):
     short = federation.exchange(steps.addressed_to_one, names=["client-1"], clients=["client-2"])
     with pytest.raises(PartyError, match="must return one message for each of client-1, client-2"):
         federation.wait(short)
+    long = federation.exchange(
+        steps.length_of_name, names=federation.clients, receivers=["client-1"], clients=["client-2"]
+    )
+    with pytest.raises(PartyError, match="each of client-1; got messages for client-1, client-2"):
+        federation.wait(long)
+
+
+def test_a_step_returns_one_message_or_one_for_each_as_its_verb_needs(federation):
+    names = list(federation.clients)
+    for party in ("clients", "client-1", names):
+        with pytest.raises(InvalidInput, match="'length_of_name' must return one message to be"):
+            federation.publish(steps.length_of_name, names, party=party)
+    with pytest.raises(InvalidInput, match="'length_of_name' must return one message to be"):
+        federation.ask(steps.length_of_name, names)
+    with pytest.raises(InvalidInput, match="'row_sum' must return a mapping of receivers to one"):
+        federation.exchange(steps.row_sum)
+
+
+def test_each_sender_may_have_its_own_receivers(federation):
+    pairs = {"client-1": ("client-2",), "client-2": ("client-1", "client-3")}
+    sent = federation.exchange(
+        steps.length_of_name,
+        names=PerClient({"client-1": ["client-2"], "client-2": ["client-1", "client-3"]}),
+        receivers=PerClient(pairs),
+        clients=["client-1", "client-2"],
+    )
+    federation.wait(sent)
+    assert {
+        sender: tuple(receiver for receiver in sorted(sent) if sender in sent[receiver])
+        for sender in pairs
+    } == pairs
+
+
+def test_nobody_is_no_choice_of_clients(federation):
+    with pytest.raises(InvalidInput, match="got none"):
+        federation.on_clients(steps.row_sum, clients=[])
+    with pytest.raises(InvalidInput, match="got none"):
+        federation.ask(steps.row_sum, clients=[])
+    with pytest.raises(InvalidInput, match="got none"):
+        federation.tell(steps.as_message, 1.0, clients=[])
+    with pytest.raises(InvalidInput, match="got none"):
+        federation.exchange(steps.length_of_name, [], receivers=[])
+    with pytest.raises(InvalidInput, match="got none"):
+        federation.publish(steps.row_sum, party=[])
 
 
 def test_steps_run_at_their_party_and_nowhere_else(federation):
@@ -110,6 +156,16 @@ def test_secrets_are_per_party_and_run(federation, tmp_path):
     assert len({*first.values(), *traces().values()}) == 6
 
 
+def test_a_run_that_is_begun_again_has_new_secrets(federation, tmp_path):
+    def traces():
+        answers = federation.publish(steps.secret_trace, party="clients")
+        return {tuple(message.values) for message in answers.values()}
+
+    first = traces()
+    federation.start_run(federation.run_id, random_state=0, workspace=str(tmp_path))
+    assert len(first | traces()) == 6
+
+
 def test_secrets_are_nowhere_but_in_the_process(federation, tmp_path):
     federation.publish(steps.secret_trace, party="clients")
     for name in federation.clients:
@@ -144,6 +200,14 @@ def test_the_ledger_says_what_was_sent(federation, tmp_path):
     assert file.read_text().count("\n") == 2  # begun, and completed
     federation.start_run("empty", random_state=0)
     assert len(federation.ledger) == 0
+
+
+def test_the_ledger_keeps_a_releases_noise(federation):
+    federation.wait(federation.on_server(steps.lengths_of, federation.ask(steps.noised, 2.5)))
+    rows = federation.ledger.rows
+    assert [(row.protection, row.noise_multiplier) for row in rows] == [("noised", 2.5)] * 3
+    assert {row.payload_bytes for row in rows} == {16}  # the multiplier is no content
+    assert set(federation.ledger.releases()) == set(federation.clients)
 
 
 def test_wire_bytes_of_several_messages_in_one_answer(federation):
@@ -196,6 +260,35 @@ def test_failures_count_only_when_they_must(federation):
     with pytest.raises(PartyError, match="party 'client-1'"):
         federation.check([failing, good])
     federation.check(good)
+    also = federation.ask(steps.fails_with_sentence, clients=["client-2"])
+    with pytest.raises(PartyError):
+        federation.wait(also)
+    with pytest.raises(PartyError, match="party 'client-1'"):  # the first of several
+        federation.wait([failing, also, good])
+
+
+def test_more_than_there_are_is_no_count(federation):
+    asked = federation.ask(steps.draws)
+    with pytest.raises(InvalidInput, match="4 steps were to end and 3 were given"):
+        federation.wait(asked, count=4)
+
+
+def test_a_cancelled_step_has_not_ended_well(federation, pipes):
+    started, release = pipes
+    straggler = federation.ask(steps.held, started, release, clients=["client-2"])
+    behind = federation.ask(steps.draws, clients=["client-2"])
+    with open(started) as running:
+        running.read()
+    federation.cancel(behind)
+    with open(release, "w") as let_go:
+        let_go.write("go")
+    done, late = federation.wait([behind, straggler], count=1)
+    assert ([handle.step for handle in done], [handle.step for handle in late]) == (
+        ["held"],
+        ["draws"],
+    )
+    with pytest.raises(ClusterError, match="'draws' of party 'client-2' has no result: Cancelled"):
+        federation.wait(behind)
 
 
 def test_a_result_in_time_or_an_error(federation, pipes):
@@ -235,6 +328,13 @@ def test_steps_of_an_old_run_are_not_performed(federation, pipes, tmp_path):
         let_go.write("go")
     with pytest.raises(PartyError, match="belongs to another run"):
         federation.wait(old)
+
+
+def test_steps_of_another_party_are_not_performed(federation):
+    call = StepCall(steps.row_sum, {}, "client-2", federation.run_id, 0, "send", ("server",), {})
+    future = federation.dask_client.submit(run_step, call, resources={"client-1": 1}, pure=False)
+    with pytest.raises(PartyError, match="belongs to another run or party than party 'client-1'"):
+        federation.dask_client.gather(future)
 
 
 def test_data_is_the_clients_own_store(federation):

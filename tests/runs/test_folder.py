@@ -1,7 +1,9 @@
 import json
 import os
+import resource
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -9,9 +11,14 @@ from daskfc.errors import InvalidInput
 from daskfc.runs.folder import RunFolder
 
 
+def noise(n):
+    return np.random.default_rng(0).random(n)
+
+
 def labels(n=5):
+    numbers = np.arange(2 * n) if n < 10 else (noise(2 * n) * 2**60).astype(np.int64)
     return xr.Dataset(
-        {"labels": (("algorithm", "seed", "sample"), np.arange(2 * n).reshape(1, 2, n))},
+        {"labels": (("algorithm", "seed", "sample"), numbers.reshape(1, 2, n))},
         coords={
             "algorithm": np.array(["OmniFC"]),
             "seed": np.array([0, 3]),
@@ -75,9 +82,15 @@ def test_a_run_without_labels_says_so(folder):
 
 
 def test_json_holds_no_nan_and_numpy_numbers_are_numbers(folder):
-    folder.write_summary({"a": float("nan"), "b": np.float64("inf"), "c": np.int64(3), "d": (1,)})
+    nan = float("nan")
+    nested = {"f": nan, "g": [nan, {"h": np.float32("-inf")}]}
+    folder.write_summary(
+        {"a": nan, "b": np.float64("inf"), "c": np.int64(3), "d": (1, nan), "e": nested}
+    )
     text = (folder.path / "summary.json").read_text()
-    assert json.loads(text) == {"a": None, "b": None, "c": 3, "d": [1]}
+    assert json.loads(text) == {
+        "a": None, "b": None, "c": 3, "d": [1, None], "e": {"f": None, "g": [None, {"h": None}]},
+    }  # fmt: skip
     assert folder.summary["c"] == 3
 
 
@@ -98,6 +111,37 @@ def test_a_failed_write_leaves_the_old_file_and_no_rest(folder, monkeypatch):
     monkeypatch.undo()
     assert (folder.path / "report.html").read_text() == "old"
     assert sorted(p.name for p in folder.path.iterdir()) == ["report.html", "run.json"]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda folder, rows: folder.write_labels(labels(rows)),
+        lambda folder, rows: folder.write_ledger(pd.DataFrame({"bytes": noise(rows)})),
+        lambda folder, rows: folder.write_summary({"metrics": noise(rows).tolist()}),
+    ],
+    ids=["labels", "ledger", "summary"],
+)
+def test_a_disk_that_fills_up_leaves_what_was_there(folder, write):
+    def content():
+        files = (p for p in folder.path.rglob("*") if p.is_file())
+        parts = ((p, p.relative_to(folder.path).parts) for p in files)
+        return {names: p.read_bytes() for p, names in parts if not names[0].startswith(".")}
+
+    write(folder, 5)
+    before = content()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            write(folder, 40_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert content() == before
+
+
+def test_a_run_without_a_ledger_has_an_empty_one(folder):
+    assert folder.read_ledger().empty
 
 
 def test_one_process_at_a_time(folder):

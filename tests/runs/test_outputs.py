@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -13,7 +14,8 @@ from daskfc.federation.texts import text_arrays
 from daskfc.runs import print_summary
 from daskfc.runs.communication import communication_of, costliest_client, ledger_frame
 from daskfc.runs.evaluate import EvaluationLabels, joined, score
-from daskfc.runs.fits import Fit, FitShelf, labels_cube
+from daskfc.runs.fits import Fit, FitShelf, folder_name, labels_cube
+from daskfc.runs.methods import known_methods
 from daskfc.runs.promises import paper_of, privacy_of
 from daskfc.runs.report import report_html
 from daskfc.runs.table import bytes_in_words, seconds_in_words
@@ -120,9 +122,35 @@ def test_a_fit_comes_back_whole(tmp_path):
     assert [p.name for p in (tmp_path / "fits").iterdir()] == ["k-FED-3"]
 
 
+def test_a_fit_that_cannot_be_written_is_absent_and_an_older_one_stays(tmp_path):
+    shelf = FitShelf(tmp_path / "fits")
+    spoilt = replace(fit("A", labels=[9, 9, 9, 9]), facts={"x": object()})
+    with pytest.raises(TypeError):
+        shelf.put(spoilt)
+    assert FitShelf(tmp_path / "fits").get("A", 0) is None
+    shelf.put(fit("A"))
+    with pytest.raises(TypeError):
+        shelf.put(spoilt)
+    assert list(FitShelf(tmp_path / "fits").get("A", 0).labels) == [0, 1, 2, 3]
+    shelf.put(fit("A", labels=[5, 5, 5, 5]))  # in its place
+    assert list(FitShelf(tmp_path / "fits").get("A", 0).labels) == [5, 5, 5, 5]
+
+
+def test_methods_have_folders_of_their_own():
+    names = list(known_methods())
+    assert len({folder_name(name) for name in names}) == len(names)
+
+
 def test_fits_of_other_samples_are_refused():
     with pytest.raises(DaskfcError, match="labelled other samples"):
         labels_cube([fit(), fit("B", n=3)])
+    for name in ("sample_id", "client"):
+        moved = fit("B")
+        values = moved.labels[name].to_numpy()[::-1].copy()
+        values[:2] = values[1::-1]
+        moved = replace(moved, labels=moved.labels.assign_coords({name: ("sample", values)}))
+        with pytest.raises(DaskfcError, match=r"B \(seed 0\) labelled other samples than A"):
+            labels_cube([fit(), moved])
 
 
 def test_scores_have_mean_and_deviation():

@@ -1,5 +1,8 @@
 import json
 import logging
+import shutil
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
 
 from daskfc.errors import ClusterError, EgressRefused, InvalidInput
 from daskfc.runs import Run, RunFailed, prepare, resume, run
+from daskfc.runs.folder import RunFolder
 from daskfc.stores import load_storage, write_store
 from tests.runs.fakes import PIPELINE, FakeFederation, FakeMethod, party_error
 
@@ -182,6 +186,161 @@ def test_the_labels_of_a_resumed_run_are_the_same(start, storage, tmp_path):
     assert resumed.summary["metrics"] == whole.summary["metrics"]
 
 
+def test_a_started_run_outlives_parties_that_cannot_be_opened(start, monkeypatch):
+    def unreachable(*where):
+        raise ClusterError("no scheduler answers at tcp://127.0.0.1:1.")
+
+    FakeMethod.trouble[1] = party_error()
+    with pytest.raises(RunFailed) as got:
+        start()
+    with monkeypatch.context() as away:
+        away.setattr("daskfc.runs.execution.open_federation", unreachable)
+        with pytest.raises(ClusterError, match="no scheduler"):
+            resume(got.value.folder)
+    assert resume(got.value.folder).status == "done"
+    assert [seed for _, seed in FakeMethod.fits] == [0, 1, 1]
+
+
+@pytest.fixture
+def during(monkeypatch):
+    """Do something whenever a fit begins."""
+
+    def begin(act):
+        fit = FakeMethod.fit
+
+        def acting(model, federation):
+            act(model, federation)
+            return fit(model, federation)
+
+        monkeypatch.setattr(FakeMethod, "fit", acting)
+
+    return begin
+
+
+def test_a_run_that_goes_on_has_no_error_any_more(start, during):
+    FakeMethod.trouble[1] = party_error()
+    with pytest.raises(RunFailed) as got:
+        start()
+    folder, seen = RunFolder(got.value.folder), []
+    during(lambda *_: seen.extend([folder.record, folder.summary]))
+    resume(folder.path)
+    said = [(told["status"], told["error"], told["resumable"]) for told in seen]
+    assert said == [("running", None, True)] * 2
+
+
+def test_a_stage_is_logged_once(start, during):
+    during(lambda _, federation: federation.on_progress("distances", 0, 2))
+    log = (start().folder / "log.txt").read_text()
+    assert log.count("Fake, seed 0: distances") == log.count("Fake, seed 1: distances") == 1
+
+
+def test_a_folder_that_is_removed_meanwhile_is_a_failed_run(start, during, tmp_path):
+    during(lambda *_: shutil.rmtree(tmp_path / "runs" / "a"))
+    FakeMethod.trouble[0] = party_error()
+    with pytest.raises(RunFailed):
+        start()
+
+
+def test_scores_do_not_depend_on_the_order_of_a_result(start, storage, monkeypatch, tmp_path):
+    fit = FakeMethod.fit
+
+    def interleaved(model, federation):
+        fit(model, federation)
+        owners = model.labels_["client"].to_numpy()
+        place = [(owners[:i] == owner).sum() for i, owner in enumerate(owners)]
+        model.labels_ = model.labels_[np.argsort(place, kind="stable")]
+        return model
+
+    whole = start().summary["metrics"]
+    monkeypatch.setattr(FakeMethod, "fit", interleaved)
+    other = run(PIPELINE, storage=storage, runs_dir=tmp_path / "runs", name="b")
+    assert list(other.labels["client"].to_numpy()[:3]) == ["client-1", "client-2", "client-3"]
+    assert other.summary["metrics"] == whole
+
+
+def test_clients_without_a_result_are_not_scored(start, monkeypatch):
+    fit, publish, asked = FakeMethod.fit, FakeFederation.publish, []
+
+    def without_the_last(model, federation):
+        fit(model, federation)
+        model.labels_ = model.labels_[model.labels_["client"].to_numpy() != "client-3"]
+        return model
+
+    def of_some(federation, step, *, party):
+        asked.append(party)
+        found = publish(federation, step, party="clients")
+        return found if party == "clients" else {name: found[name] for name in party}
+
+    monkeypatch.setattr(FakeMethod, "fit", without_the_last)
+    monkeypatch.setattr(FakeFederation, "publish", of_some)
+    done = start()
+    assert asked == [["client-1", "client-2"]]
+    assert done.summary["metrics"]["Fake"]["kappa"]["mean"] > 0
+
+
+def test_seeds_share_a_workspace_and_methods_do_not(start, during):
+    seen = {}
+
+    def noting(model, federation):
+        place = Path(federation.workspace)
+        seen.setdefault(type(model).__name__, []).append(place)
+        place.mkdir(parents=True, exist_ok=True)
+
+    during(noting)
+    folder = start({**PIPELINE, "compare": ["FakeRaw"]}).folder.absolute()
+    places = {name: set(own) for name, own in seen.items()}
+    assert [len(own) for own in seen.values()] == [2, 2]
+    assert [len(own) for own in places.values()] == [1, 1]
+    assert len(set.union(*places.values())) == 2
+    assert all(folder in place.parents for own in places.values() for place in own)
+    assert not any(place.parent.exists() for own in places.values() for place in own)
+
+
+def test_the_seconds_of_all_attempts_count(start):
+    FakeMethod.trouble[1] = party_error()
+    with pytest.raises(RunFailed) as got:
+        start()
+    folder = RunFolder(got.value.folder)
+    assert folder.record["elapsed_s"] > 0
+    folder.update(elapsed_s=1000.0)
+    began = time.monotonic()
+    total = resume(folder.path).summary["timing"]["total_s"]
+    assert 1000 < total <= 1000 + time.monotonic() - began
+
+
+def test_attempts_add_up_however_often_it_breaks_off(start):
+    FakeMethod.trouble[1] = party_error()
+    with pytest.raises(RunFailed) as got:
+        start()
+    folder = RunFolder(got.value.folder)
+    folder.update(elapsed_s=1000.0)
+    FakeMethod.trouble[1] = party_error()
+    with pytest.raises(RunFailed):
+        resume(folder.path)
+    assert 1000 < folder.record["elapsed_s"] < 2000
+
+
+def test_done_is_said_when_all_else_is_written(start, monkeypatch):
+    """A process that is killed while it writes results leaves a run that can be resumed."""
+    seen = []
+    for name in ("write_labels", "write_ledger", "write_summary"):
+        _tell_status(monkeypatch, name, seen)
+    done = start()
+    assert {name for name, _ in seen} == {"write_labels", "write_ledger", "write_summary"}
+    assert {status for _, status in seen} == {"running"}
+    assert done.status == "done"
+
+
+def _tell_status(monkeypatch, name, seen):
+    write = getattr(RunFolder, name)
+
+    def watched(folder, content):
+        write(folder, content)
+        seen.append((name, folder.status))
+
+    monkeypatch.setattr(RunFolder, name, watched)
+
+
 def test_a_done_run_is_not_resumed(start):
     done = start()
     with pytest.raises(InvalidInput, match="nothing to resume"):
@@ -263,9 +422,14 @@ def test_unlabelled_clients_have_no_scores(start, fake, tmp_path):
 
 
 def test_the_log_handler_is_gone_after_a_run(start):
-    before = list(logging.getLogger("daskfc").handlers)
-    start()
-    assert logging.getLogger("daskfc").handlers == before
+    logger = logging.getLogger("daskfc")
+    handlers, level = list(logger.handlers), logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        start()
+        assert (logger.handlers, logger.level) == (handlers, logging.ERROR)
+    finally:
+        logger.setLevel(level)
 
 
 def test_a_running_cluster_needs_no_store_in_reach(fake, tmp_path):

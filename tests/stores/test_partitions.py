@@ -68,6 +68,14 @@ def test_skew_fraction_of_a_large_source():
         assert others.min() > 0
 
 
+@pytest.mark.parametrize(("skew", "wanted"), [(0.4, 6), (0.6, 10)], ids=["down", "up"])
+def test_the_skewed_part_is_rounded_to_the_nearest(skew, wanted):
+    labels = np.repeat(np.arange(50), 16)  # of 16: 6.4 and 9.6
+    parts = label_skew(labels, 50, skew=skew, seed=0)
+    counts = [(labels[part] == client).sum() for client, part in enumerate(parts)]
+    assert min(counts) == wanted  # the rest comes from 50 clusters, so that many get none of it
+
+
 def test_no_skew_looks_like_iid():
     labels = np.repeat(np.arange(4), 1000)
     for part in label_skew(labels, 4, skew=0.0, seed=3):

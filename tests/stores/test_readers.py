@@ -229,6 +229,17 @@ def test_scale_and_subsample(tmp_path):
         opened(tmp_path / "t.npz", subsample={"n": 12})
 
 
+def test_the_seed_chooses_the_subsample(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.zeros((200, 1)))
+
+    def chosen(**keys):
+        return tuple(opened(tmp_path / "t.npz", subsample={"n": 20, **keys}).ids())
+
+    assert len({chosen(seed=0), chosen(seed=1), chosen(seed=2)}) == 3
+    assert chosen(seed=1) == chosen(seed=1)
+    assert chosen() == chosen(seed=0)
+
+
 def test_empty_source(tmp_path):
     np.savez(tmp_path / "t.npz", X=np.empty((0, 3)))
     with pytest.raises(StoreError, match="at least one sample and one feature; got 0 x 3"):
@@ -269,6 +280,38 @@ def test_fingerprint_follows_the_content(tmp_path):
     assert fingerprint(source) == before
     np.savez_compressed(tmp_path / "t.npz", X=X + 1, y=y)
     assert fingerprint(source) != before
+
+
+@pytest.mark.parametrize("at", [0, 2**20 - 1, -(2**20), -1], ids=["first", "", "", "last"])
+def test_fingerprint_sees_a_change_at_either_end_of_a_large_file(at, tmp_path):
+    content = bytearray(3 * 2**20)
+    (tmp_path / "t.npz").write_bytes(content)
+    source = SourceConfig(path=str(tmp_path / "t.npz"))
+    before = fingerprint(source)
+    content[at] = 1
+    (tmp_path / "t.npz").write_bytes(content)
+    assert fingerprint(source) != before
+
+
+def test_fingerprint_sees_a_file_grow_in_the_middle(tmp_path):
+    (tmp_path / "t.npz").write_bytes(bytes(3 * 2**20))
+    source = SourceConfig(path=str(tmp_path / "t.npz"))
+    before = fingerprint(source)
+    (tmp_path / "t.npz").write_bytes(bytes(3 * 2**20 + 1))
+    assert fingerprint(source) != before
+
+
+def test_fingerprint_of_a_folder_sees_names_and_sizes(tmp_path):
+    write_other_zarr(tmp_path)
+    source = SourceConfig(path=str(tmp_path / "o.zarr"))
+    seen = {fingerprint(source)}
+    (tmp_path / "o.zarr" / "X" / "more").write_bytes(b"1")
+    seen.add(fingerprint(source))
+    (tmp_path / "o.zarr" / "X" / "more").write_bytes(b"12")
+    seen.add(fingerprint(source))
+    (tmp_path / "o.zarr" / "X" / "more").rename(tmp_path / "o.zarr" / "X" / "other")
+    seen.add(fingerprint(source))
+    assert len(seen) == 4
 
 
 @pytest.mark.parametrize("name", ["iris", "digits", "wine", "breast_cancer"])
