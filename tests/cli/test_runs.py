@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daskfc.cli.exits import exits, terminated_as_interrupt
+from daskfc.cli.exits import exits, signals_as_interrupt
 from daskfc.errors import DecodingError
 from daskfc.runs import Run
 from tests.runs.fakes import FakeFederation, FakeMethod, party_error
@@ -113,7 +113,7 @@ def test_an_interrupt_is_1_and_resumable(fake, daskfc, files):
 
 
 def test_a_signal_to_end_is_an_interrupt():
-    with pytest.raises(KeyboardInterrupt), terminated_as_interrupt():
+    with pytest.raises(KeyboardInterrupt), signals_as_interrupt():
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
