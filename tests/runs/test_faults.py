@@ -14,19 +14,8 @@ from daskfc.federation import Local
 from daskfc.federation.waiting import translated
 from daskfc.runs import Run, RunFailed, resume, run
 from daskfc.runs.folder import RunFolder
+from tests.faults import tears
 from tests.runs.fakes import PIPELINE, FakeFederation, FakeMethod, party_error
-
-TEARS = {
-    "truncated": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
-    "a hole": lambda path: path.write_bytes(
-        path.read_bytes()[: path.stat().st_size // 2] + bytes(-(-path.stat().st_size // 2))
-    ),
-    "empty": lambda path: path.write_bytes(b""),
-    "missing": lambda path: path.unlink(),
-}
-
-tears = pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
 
 
 @pytest.fixture(scope="module")
