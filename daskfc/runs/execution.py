@@ -275,7 +275,10 @@ def execute(folder: RunFolder, progress: Progress | None = None) -> None:
             # What only a resumed run would need; the server's distances are the data up to a
             # rigid motion.
             if _is_done(folder):
-                folder.drop_work()
+                try:
+                    folder.drop_work()
+                finally:
+                    folder.drop_work()  # in case an interrupt cut the first short
 
 
 def _is_done(folder: RunFolder) -> bool:
