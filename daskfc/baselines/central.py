@@ -117,6 +117,9 @@ def place_rows(
     """
     path = _pool_path(workspace, run)
     path.parent.mkdir(parents=True, exist_ok=True)
+    for old in path.parent.glob("central-*.npy"):
+        if old != path:
+            old.unlink(missing_ok=True)  # raw rows that a start left which was killed
     mode = "r+" if path.exists() and placed else "w+"
     pool = np.lib.format.open_memmap(
         path,

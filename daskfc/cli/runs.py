@@ -1,12 +1,14 @@
 """``daskfc run``, ``daskfc resume``, ``daskfc report``."""
 
 import json
+from contextlib import suppress
 
 import click
 
-from daskfc.cli.exits import exits, terminated_as_interrupt
+from daskfc.cli.exits import exits, signals_as_interrupt
 from daskfc.cli.output import stdout_console
 from daskfc.cli.progress import shown_progress
+from daskfc.errors import InvalidInput
 from daskfc.runs import Run, RunFailed, prepare, print_summary
 
 __all__ = ["report", "resume", "run"]
@@ -24,15 +26,24 @@ def _print(run: Run, as_json: bool) -> None:
         print_summary(run.summary, run.folder, stdout_console())
 
 
+def _print_broken_off(run: Run, as_json: bool) -> None:
+    if as_json:
+        with suppress(InvalidInput):  # its folder is gone
+            _print(run, as_json)
+
+
 def _carry_out(run: Run, as_json: bool) -> None:
-    with exits(resumable=run.folder), terminated_as_interrupt():
+    with exits(run=run), signals_as_interrupt():
         try:
             with shown_progress() as progress:
                 run.resume(progress=progress)
-        except (RunFailed, KeyboardInterrupt):
-            if as_json:
-                _print(run, as_json)
+        except RunFailed:
+            _print_broken_off(run, as_json)
             raise
+        except KeyboardInterrupt:
+            if run.status != "done":  # else nothing was left to interrupt
+                _print_broken_off(run, as_json)
+                raise
         _print(run, as_json)
 
 
@@ -77,7 +88,7 @@ def run(
       daskfc run pipelines/omnifc.yaml --storage storage/digits.yaml \
                  --cluster cluster-configs/local.yaml --set params.n_clusters=10
     """
-    with exits(), terminated_as_interrupt(), shown_progress() as progress:
+    with exits(), signals_as_interrupt(), shown_progress() as progress:
         prepared = prepare(
             pipeline,
             storage=storage,

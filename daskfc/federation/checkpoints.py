@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, StoreError
+from daskfc.federation.durable import flush
 
 __all__ = ["Checkpoints"]
 
@@ -72,6 +73,7 @@ class Checkpoints:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
+        flush(self.folder)
         for old in self.rounds()[: -self.keep]:
             (self.folder / f"round-{old:08d}.npz").unlink(missing_ok=True)
 
@@ -81,11 +83,29 @@ class Checkpoints:
         return sorted(int(match.group(1)) for match in found if match)
 
     def latest(self) -> tuple[int, dict[str, np.ndarray]] | None:
-        """Return the newest round and its state, or None."""
-        rounds = self.rounds()
-        return (rounds[-1], self.load(rounds[-1])) if rounds else None
+        """Return the newest round whose state can be read, and that state, or None."""
+        for number in reversed(self.rounds()):
+            try:
+                return number, self.load(number)
+            except StoreError:  # torn by a crash of the machine: as if it had not come so far
+                continue
+        return None
 
     def load(self, round: int) -> dict[str, np.ndarray]:
-        """Return the state after a round that is on disk."""
-        with np.load(self.folder / f"round-{round:08d}.npz", allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        """Return the state after a round that is on disk.
+
+        Raises
+        ------
+        StoreError
+            When it is not there, or not as it was written.
+        """
+        path = self.folder / f"round-{round:08d}.npz"
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                # Every array of the archive has a checksum.
+                return {name: archive[name] for name in archive.files}
+        except Exception as error:  # whatever NumPy and zipfile say of other bytes
+            raise StoreError(
+                f"{path}: the state after round {round} is missing or damaged "
+                f"({type(error).__name__}). Resume the run, which goes on from an older one."
+            ) from None

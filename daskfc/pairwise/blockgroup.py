@@ -2,9 +2,13 @@
 
 A block counts as done when its marker exists, and the marker is the last thing written. Everything
 before it may be there, half there or missing: the block is then written again, and is the same.
+A crash of the machine may keep the marker and lose the block: whoever goes on with a group looks at
+every block once, by its checksum, and takes the marker from those that are not what was written.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -142,7 +146,9 @@ class BlockGroup:
                         f"{path} was begun with {key}={found.get(key)!r} and cannot go on with "
                         f"{key}={value!r}. Choose another folder or remove it."
                     )
-            return cls.open(path)
+            begun = cls.open(path)
+            begun._forget_torn()
+            return begun
         # ready is said last, so that a creation cut short is begun anew
         group = zarr.create_group(
             _store(path),
@@ -165,7 +171,7 @@ class BlockGroup:
     def _array(self, name: str) -> zarr.Array[Any]:
         try:
             array = self._group[name]
-        except KeyError as error:
+        except (KeyError, ValueError) as error:  # no description, or none that can be read
             raise StoreError(
                 f"the {self.kind} at {self.path} has lost its array {name!r}. Create it again."
             ) from error
@@ -175,16 +181,41 @@ class BlockGroup:
     def _read(self, array: zarr.Array[Any], where: tuple[Any, ...]) -> NDArray[Any]:
         try:
             return np.asarray(array[where])
-        except ValueError as error:  # what zarr raises for a checksum or a length that is wrong
+        except (ValueError, RuntimeError) as error:  # a checksum, a length or a code that is wrong
             raise StoreError(
                 f"array {array.basename!r} of the {self.kind} at {self.path} is corrupt. "
-                f"Remove the folder and compute it again."
+                f"Resume the run, or remove the folder and compute it again."
             ) from error
 
     def _refresh(self) -> None:
-        markers = self._read(self._markers, (slice(None), slice(None)))
+        markers = self._readable_markers()
         for i, j in np.argwhere(markers > 0):
             self._known[int(i), int(j)] = int(markers[i, j]) - 1
+
+    def _readable_markers(self) -> NDArray[Any]:
+        """Return all markers; 0, not done, where one is torn."""
+        with suppress(StoreError):
+            return self._read(self._markers, (slice(None), slice(None)))
+        markers = np.zeros(self._markers.shape, np.int64)
+        for i, j in self.grid.blocks():
+            with suppress(StoreError):
+                markers[i, j] = self._read(self._markers, (i, j))
+        return markers
+
+    def _forget_torn(self) -> None:
+        """Take the marker from blocks that are not what was written, and remove torn markers."""
+        for i, j in self.grid.blocks():
+            try:
+                self._read(self._markers, (i, j))
+                if (i, j) in self._known:
+                    self._look(i, j)
+            except StoreError:
+                self._markers[i, j] = 0
+                self._known.pop((i, j), None)
+
+    @abstractmethod
+    def _look(self, i: int, j: int) -> None:
+        """Read a block that is marked as done; raise StoreError unless it is what was written."""
 
     def _mark(self, i: int, j: int, count: int = 0) -> None:
         self._markers[i, j] = count + 1

@@ -204,13 +204,17 @@ class NeighbourTiles(BlockGroup):
         if np.isnan(cell[0, 0, 0]):
             raise StoreError(
                 f"the piece of panels {p} and {q} of the {self.kind} at {self.path} is lost. "
-                f"Remove the folder and compute it again."
+                f"Resume the run, or remove the folder and compute it again."
             )
         owners = np.flatnonzero(np.isfinite(cell[:, 0, 0]))
         distances, others = cell[owners, :, 0], np.full((len(owners), cell.shape[1]), NOBODY)
         there = np.isfinite(distances)
         others[there] = cell[owners, :, 1][there].astype(np.int64)
         return Nearest(owners, distances, others)
+
+    def _look(self, i: int, j: int) -> None:
+        self._piece(i, j)
+        self._piece(j, i)
 
     def _from_disk(self, p: int) -> _Known:
         known = _Known.nothing(self.grid.size(p), self.n_neighbors)

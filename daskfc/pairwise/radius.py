@@ -156,6 +156,18 @@ class RadiusTiles(BlockGroup):
         self._mark(i, j, count)
         return True
 
+    def _look(self, i: int, j: int) -> None:
+        cell = self._read(self._within, (i, j))
+        if int(np.unpackbits(cell).sum(dtype=np.int64)) != self._known[i, j]:
+            raise self._lost(i, j)
+
+    def _lost(self, i: int, j: int) -> StoreError:
+        return StoreError(
+            f"block ({i}, {j}) of the {self.kind} at {self.path} does not hold the "
+            f"{self._known[i, j]} pairs that were written. Resume the run, or remove the folder "
+            f"and compute it again."
+        )
+
     def edges(self) -> Iterator[Edges]:
         """Iterate over the pairs, block by block.
 
@@ -187,11 +199,7 @@ class RadiusTiles(BlockGroup):
                     cols += first[1]
                     yield rows.astype(np.int32), cols.astype(np.int32)
             if count:
-                raise StoreError(
-                    f"block ({i}, {j}) of the {self.kind} at {self.path} does not hold the "
-                    f"{self._known[i, j]} pairs that were written. Remove the folder and compute "
-                    f"it again."
-                )
+                raise self._lost(i, j)
 
     def graph(self) -> RadiusGraph:
         """Return the graph, which reads the pairs from disk at every pass.

@@ -133,10 +133,13 @@ class DistanceTiles(BlockGroup):
         if np.isnan(values[0, 0]):
             raise StoreError(
                 f"block ({i}, {j}) of {self.path} is marked as done but its chunk is lost. "
-                f"Remove the folder and compute it again."
+                f"Resume the run, or remove the folder and compute it again."
             )
         assert values.shape == shape, (values.shape, shape)
         return values
+
+    def _look(self, i: int, j: int) -> None:
+        self.block(i, j)
 
     def blocks(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
         """Iterate over (i, j, block) of the upper triangle, each read once.

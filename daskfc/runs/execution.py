@@ -3,17 +3,26 @@
 import errno
 import logging
 import shutil
+import sys
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from daskfc.errors import ClusterError, DaskfcError, InvalidInput, PrivacyError
+from daskfc.errors import (
+    ClusterError,
+    DaskfcError,
+    InvalidInput,
+    PartyError,
+    PrivacyError,
+    StoreError,
+)
 from daskfc.federation import Federation
 from daskfc.runs.communication import ledger_frame
 from daskfc.runs.config import Pipeline, load_pipeline
@@ -23,7 +32,8 @@ from daskfc.runs.folder import RunFolder
 from daskfc.runs.methods import estimator_of
 from daskfc.runs.parties import open_federation
 from daskfc.runs.promises import privacy_of
-from daskfc.runs.report import write_report
+from daskfc.runs.report import report_html, write_report
+from daskfc.runs.settings import check_unedited, digest_of
 from daskfc.runs.summary import summary_of, unfinished_summary
 
 __all__ = ["Progress", "RunFailed", "execute"]
@@ -62,9 +72,25 @@ def _silent(stage: str, done: int, total: int) -> None:
     """Report progress to nobody."""
 
 
+class _LogFile(logging.FileHandler):
+    """A log that no run fails for: where its disk is full, the run itself will say so."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):  # that the file cannot be made
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handleError(record)
+
+    def close(self) -> None:
+        with suppress(OSError):  # that the rest cannot be written
+            super().close()
+
+
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    handler = logging.FileHandler(path, encoding="utf-8")
+    handler = _LogFile(path, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("daskfc")
     before = logger.level
@@ -78,63 +104,88 @@ def _logging_to(path: Path) -> Iterator[None]:
         handler.close()
 
 
-def _fit(
-    federation: Federation, model: BaseEstimator, method: str, seed: int, progress: Progress
-) -> Fit:
-    stages: list[str] = []
+class _Fits:
+    """The fits of a run, one after the other; those that are done are kept."""
 
-    def told(stage: str, done: int, total: int) -> None:
-        if stage not in stages:
-            stages.append(stage)
-            log.info("%s, seed %d: %s", method, seed, stage)
-        progress(f"{method}, seed {seed}: {stage}", done, total)
+    def __init__(self, pipeline: Pipeline, folder: RunFolder, progress: Progress) -> None:
+        self.pipeline = pipeline
+        self.folder = folder
+        self.progress = progress
+        self._shelf = FitShelf(folder.path / "fits", digest_of(folder.record))
+        self._under_way: BaseEstimator | None = None
+        self._noted = True
 
-    federation.on_progress = told
-    log.info("%s, seed %d: begins", method, seed)
-    with warnings.catch_warnings(record=True) as noticed:
-        warnings.simplefilter("always")
-        model.fit(federation)
-    for warning in noticed:  # for the run's folder, and again for who looks on
-        log.warning("%s, seed %d: %s", method, seed, warning.message)
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    log.info("%s, seed %d: done in %.1f s", method, seed, model.timing_.get("total_s", 0.0))
-    ledger = ledger_frame(model.ledger_)
-    facts = {
-        "peak_memory_bytes": {k: int(v) for k, v in federation.peak_memory().items()},
-        "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
-        "privacy": privacy_of(type(model)),
-        "noise": getattr(model, "privacy_", None),
-        "reconstruction": getattr(model, "reconstruction_", None),
-    }
-    return Fit(method, seed, model.labels_, ledger, model.timing_, facts)
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the fit under way, if there is one, could be started again."""
+        return self._under_way is None or bool(self._under_way.can_start_again())
 
+    def run(self, federation: Federation) -> list[Fit]:
+        """Fit every method with every seed, the run's own method first."""
+        fits: list[Fit] = []
+        for method in (self.pipeline.method, *self.pipeline.compare):
+            # One folder a method: seeds share exact distances, methods share nothing.
+            work = self.folder.path / "work" / folder_name(method)
+            federation.workspace = str(work.absolute())
+            for seed in self.pipeline.seeds:
+                fit = self._shelf.get(method, seed)
+                if fit is None:
+                    self._under_way = estimator_of(self.pipeline, method, seed)
+                    fit = self._fit(federation, self._under_way, method, seed)
+                    self._shelf.put(fit)
+                    self._under_way = None
+                    self._note()
+                else:
+                    log.info("%s, seed %d: done before, kept", method, seed)
+                fits.append(fit)
+        return fits
 
-def _fits(
-    federation: Federation, pipeline: Pipeline, folder: RunFolder, progress: Progress
-) -> list[Fit]:
-    shelf = FitShelf(folder.path / "fits")
-    fits: list[Fit] = []
-    for method in (pipeline.method, *pipeline.compare):
-        # One folder a method: seeds share exact distances, methods share nothing.
-        federation.workspace = str((folder.path / "work" / folder_name(method)).absolute())
-        for seed in pipeline.seeds:
-            fit = shelf.get(method, seed)
-            if fit is None:
-                model = estimator_of(pipeline, method, seed)
-                fit = _fit(federation, model, method, seed, progress)
-                shelf.put(fit)
-            else:
-                log.info("%s, seed %d: done before, kept", method, seed)
-            fits.append(fit)
-    return fits
+    def _note(self) -> None:
+        """Keep ``run.json`` true for whoever reads it after this process was killed."""
+        if self.can_go_on != self._noted:
+            self._noted = self.can_go_on
+            self.folder.update(resumable=self._noted)
+
+    def _fit(self, federation: Federation, model: BaseEstimator, method: str, seed: int) -> Fit:
+        stages: list[str] = []
+
+        def told(stage: str, done: int, total: int) -> None:
+            if stage not in stages:
+                stages.append(stage)
+                log.info("%s, seed %d: %s", method, seed, stage)
+                self._note()
+            self.progress(f"{method}, seed {seed}: {stage}", done, total)
+
+        federation.on_progress = told
+        log.info("%s, seed %d: begins", method, seed)
+        with warnings.catch_warnings(record=True) as noticed:
+            warnings.simplefilter("always")
+            model.fit(federation)
+        for warning in noticed:  # for the run's folder, and again for who looks on
+            log.warning("%s, seed %d: %s", method, seed, warning.message)
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+        log.info("%s, seed %d: done in %.1f s", method, seed, model.timing_.get("total_s", 0.0))
+        ledger = ledger_frame(model.ledger_)
+        facts = {
+            "peak_memory_bytes": {k: int(v) for k, v in federation.peak_memory().items()},
+            "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
+            "privacy": privacy_of(type(model)),
+            "noise": getattr(model, "privacy_", None),
+            "reconstruction": getattr(model, "reconstruction_", None),
+        }
+        return Fit(method, seed, model.labels_, ledger, model.timing_, facts)
 
 
 def _sentence(error: BaseException, folder: RunFolder) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted."
+    if not (folder.path / "run.json").exists():
+        return f"the run's folder {folder.path} was removed while it ran. Start a new run."
     if isinstance(error, DaskfcError):
         return " ".join(str(error).split())
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no space left on the disk of {folder.path}; free some."
     return (
         f"unexpected {type(error).__name__}; the traceback is in {folder.path / 'log.txt'}. "
@@ -142,13 +193,20 @@ def _sentence(error: BaseException, folder: RunFolder) -> str:
     )
 
 
-def _resumable(error: BaseException) -> bool:
-    # The same input would be refused again; anything else may have been the moment's fault.
-    return not isinstance(error, InvalidInput | PrivacyError)
+def _same_again(error: BaseException) -> bool:
+    """Return whether the same input would be refused again; all else may be the moment's fault."""
+    if isinstance(error, PartyError) and error.__cause__ is not None:
+        error = error.__cause__  # daskfc's own error, of which only the sentence crossed
+    # A store can be restored; the digest of its content tells that it is the same.
+    lasting = isinstance(error, InvalidInput | PrivacyError)
+    return lasting and not isinstance(error, StoreError)
 
 
-def _record_failure(folder: RunFolder, error: BaseException, elapsed_s: float) -> RunFailed:
-    failure = RunFailed(folder.path, _sentence(error, folder), _resumable(error))
+def _record_failure(
+    folder: RunFolder, error: BaseException, can_go_on: bool, elapsed_s: float
+) -> RunFailed:
+    resumable = can_go_on and not _same_again(error) and (folder.path / "run.json").exists()
+    failure = RunFailed(folder.path, _sentence(error, folder), resumable)
     log.error("failed: %s", failure.sentence)
     if not isinstance(error, KeyboardInterrupt):
         log.error("%s", "".join(traceback.format_exception(error)))
@@ -161,8 +219,8 @@ def _record_failure(folder: RunFolder, error: BaseException, elapsed_s: float) -
         )
         folder.write_summary(unfinished_summary(folder.record))
         write_report(folder)
-    except OSError as full:  # the disk that ended the run may not hold the note about it either
-        log.error("the failure could not be recorded: %s", full.strerror)
+    except (OSError, InvalidInput) as other:  # the disk that ended the run may not hold its end
+        log.error("the failure could not be recorded: %s", other)
     return failure
 
 
@@ -180,11 +238,9 @@ def _write_results(
     folder.write_ledger(pd.concat(rows, ignore_index=True))
     summary = summary_of(folder.record, pipeline, fits, truth, total_s=total_s)
     folder.write_summary(summary)
-    folder.update(status="done", error=None, resumable=False)  # last: "done" promises the rest
-    write_report(folder)
-    # What only a resumed run would need; the server's distances are the data up to a rigid motion.
-    for name in ("fits", "work"):
-        shutil.rmtree(folder.path / name, ignore_errors=True)
+    done = {"status": "done", "error": None, "resumable": False}
+    folder.write_text("report.html", report_html({**folder.record, **done}, summary))
+    folder.update(**done)  # last: "done" promises the rest
 
 
 def execute(folder: RunFolder, progress: Progress | None = None) -> None:
@@ -208,37 +264,64 @@ def execute(folder: RunFolder, progress: Progress | None = None) -> None:
         When it was interrupted; the run can be resumed.
     """
     tell = progress or _silent
-    with folder.claim(), _logging_to(folder.path / "log.txt"):
+    with folder.claim():
         record = folder.record
-        # As if the interruptions had not been: the seconds of all attempts count.
-        started = time.monotonic() - float(record.get("elapsed_s", 0.0))
-        opened = False
-        log.info("run %s begins", record["run_id"])
+        check_unedited(record, folder.path / "run.json")
         try:
-            pipeline = load_pipeline(record["pipeline"])
-            tell("starting the workers", 0, 0)
-            with open_federation(record, pipeline) as federation:
-                opened = True
-                folder.update(
-                    status="running",
-                    started=True,
-                    error=None,
-                    resumable=True,
-                    builds=dict(federation.contract.builds),
-                )
-                opening = ledger_frame(federation.opening_ledger)
-                folder.write_summary(unfinished_summary(folder.record))
-                fits = _fits(federation, pipeline, folder, tell)
-                tell("scoring", 0, 0)
-                truth = true_labels(federation, fits[0].labels)
-                others = {"opening": opening, "evaluation": ledger_frame(federation.ledger)}
-            _write_results(folder, pipeline, fits, truth, time.monotonic() - started, others)
-        except BaseException as error:
-            if isinstance(error, InvalidInput | ClusterError) and not opened:
-                if not record.get("started"):
-                    shutil.rmtree(folder.path, ignore_errors=True)
-                raise
-            failure = _record_failure(folder, error, time.monotonic() - started)
-            if isinstance(error, Exception):
-                raise failure from error
+            with _logging_to(folder.path / "log.txt"):
+                _carry_out(folder, record, tell)
+        finally:
+            # What only a resumed run would need; the server's distances are the data up to a
+            # rigid motion.
+            if _is_done(folder):
+                try:
+                    folder.drop_work()
+                finally:
+                    folder.drop_work()  # in case an interrupt cut the first short
+
+
+def _is_done(folder: RunFolder) -> bool:
+    try:
+        return folder.status == "done"
+    except (OSError, InvalidInput):  # removed or spoilt while it ran
+        return False
+
+
+def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> None:
+    # As if the interruptions had not been: the seconds of all attempts count.
+    started = time.monotonic() - float(record.get("elapsed_s", 0.0))
+    opened = False
+    fits: _Fits | None = None
+    log.info("run %s begins", record["run_id"])
+    try:
+        pipeline = load_pipeline(record["pipeline"])
+        tell("starting the workers", 0, 0)
+        with open_federation(record, pipeline) as federation:
+            opened = True
+            folder.update(
+                status="running",
+                started=True,
+                error=None,
+                resumable=True,
+                builds=dict(federation.contract.builds),
+            )
+            opening = ledger_frame(federation.opening_ledger)
+            folder.write_summary(unfinished_summary(folder.record))
+            fits = _Fits(pipeline, folder, tell)
+            found = fits.run(federation)
+            tell("scoring", 0, 0)
+            truth = true_labels(federation, found[0].labels)
+            others = {"opening": opening, "evaluation": ledger_frame(federation.ledger)}
+        _write_results(folder, pipeline, found, truth, time.monotonic() - started, others)
+    except BaseException as error:
+        if isinstance(error, InvalidInput | ClusterError) and not opened:
+            if not record.get("started"):
+                shutil.rmtree(folder.path, ignore_errors=True)
             raise
+        if _is_done(folder):  # and only then interrupted
+            raise
+        can_go_on = fits is None or fits.can_go_on
+        failure = _record_failure(folder, error, can_go_on, time.monotonic() - started)
+        if isinstance(error, Exception):
+            raise failure from error
+        raise

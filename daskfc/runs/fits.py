@@ -1,6 +1,9 @@
 """The fits of a run: one method with one seed each, kept as soon as it is done."""
 
+import hashlib
+import io
 import json
+import logging
 import os
 import re
 import shutil
@@ -14,9 +17,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from daskfc.errors import DaskfcError
+from daskfc.errors import InvalidInput
+from daskfc.federation.durable import flush, flush_tree
 
 __all__ = ["Fit", "FitShelf", "folder_name", "labels_cube"]
+
+log = logging.getLogger("daskfc.runs")
+
+_ARRAYS = ("labels.npz", "ledger.parquet")
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,10 @@ def folder_name(method: str) -> str:
     return re.sub(r"[^A-Za-z0-9-]", "_", method)
 
 
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 class FitShelf:
     """Finished fits in a folder, each whole or absent.
 
@@ -66,6 +78,8 @@ class FitShelf:
     ----------
     path : path
         The folder; made if missing.
+    settings : str
+        Digest of what the run's results depend on; a fit of other settings is absent.
 
     Examples
     --------
@@ -75,8 +89,9 @@ class FitShelf:
     True
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, settings: str = "") -> None:
         self.path = Path(path)
+        self.settings = settings
         self.path.mkdir(parents=True, exist_ok=True)
         for left in self.path.glob(".partial-*"):  # of a process that was killed while it wrote
             shutil.rmtree(left, ignore_errors=True)
@@ -87,33 +102,61 @@ class FitShelf:
     def put(self, fit: Fit) -> None:
         """Keep a fit."""
         partial = Path(tempfile.mkdtemp(dir=self.path, prefix=".partial-"))
+        try:
+            self._write(partial, fit)
+            flush_tree(partial)
+            place = self._place(fit.method, fit.seed)
+            shutil.rmtree(place, ignore_errors=True)
+            os.replace(partial, place)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        flush(self.path)
+
+    def _write(self, folder: Path, fit: Fit) -> None:
         labels = fit.labels
         owners = labels["client"].to_numpy().astype(str)
         names, codes = np.unique(owners, return_inverse=True)
         np.savez_compressed(
-            partial / "labels.npz",
+            folder / "labels.npz",
             labels=labels.to_numpy().astype(np.int64),
             clients=names,
             owners=codes.astype(np.int32),
             sample_ids=labels["sample_id"].to_numpy().astype(str),
         )
-        fit.ledger.to_parquet(partial / "ledger.parquet", index=False)
+        fit.ledger.to_parquet(folder / "ledger.parquet", index=False)
         about = {
             "method": fit.method, "seed": fit.seed, "timing": dict(fit.timing),
-            "facts": dict(fit.facts),
+            "facts": dict(fit.facts), "settings": self.settings,
+            "sha256": {name: _digest((folder / name).read_bytes()) for name in _ARRAYS},
         }  # fmt: skip
-        (partial / "fit.json").write_text(json.dumps(about), encoding="utf-8")
-        place = self._place(fit.method, fit.seed)
-        shutil.rmtree(place, ignore_errors=True)
-        os.replace(partial, place)
+        text = json.dumps(about)
+        sealed = {"fit": text, "sha256": _digest(text.encode())}
+        (folder / "fit.json").write_text(json.dumps(sealed), encoding="utf-8")
 
     def get(self, method: str, seed: int) -> Fit | None:
-        """Return a fit that is done, or None."""
+        """Return a fit that is done, or None; what cannot be read was never done."""
         place = self._place(method, seed)
         if not place.is_dir():
             return None
-        about = json.loads((place / "fit.json").read_text(encoding="utf-8"))
-        with np.load(place / "labels.npz", allow_pickle=False) as kept:
+        try:
+            return self._read(place)
+        except Exception as error:  # whatever a library says of bytes that were never written
+            kind = type(error).__name__
+            log.warning("%s, seed %d: its fit is damaged (%s), fit again", method, seed, kind)
+            return None
+
+    def _read(self, place: Path) -> Fit | None:
+        sealed = json.loads((place / "fit.json").read_text(encoding="utf-8"))
+        text = sealed["fit"]
+        about = json.loads(text)
+        files = {name: (place / name).read_bytes() for name in _ARRAYS}
+        found = {name: _digest(data) for name, data in files.items()}
+        if _digest(text.encode()) != sealed["sha256"] or found != about["sha256"]:
+            raise ValueError("other bytes than were written")
+        if about["settings"] != self.settings:
+            return None
+        with np.load(io.BytesIO(files["labels.npz"]), allow_pickle=False) as kept:
             labels = xr.DataArray(
                 kept["labels"],
                 dims="sample",
@@ -123,7 +166,7 @@ class FitShelf:
                 },
                 name="label",
             )
-        ledger = pd.read_parquet(place / "ledger.parquet")
+        ledger = pd.read_parquet(io.BytesIO(files["ledger.parquet"]))
         return Fit(about["method"], about["seed"], labels, ledger, about["timing"], about["facts"])
 
 
@@ -142,7 +185,7 @@ def labels_cube(fits: Sequence[Fit]) -> xr.Dataset:
 
     Raises
     ------
-    DaskfcError
+    InvalidInput
         When two fits do not label the same samples in the same order.
     """
     first = fits[0].labels
@@ -155,7 +198,7 @@ def labels_cube(fits: Sequence[Fit]) -> xr.Dataset:
             for c in ("client", "sample_id")
         )
         if not same:
-            raise DaskfcError(
+            raise InvalidInput(
                 f"{fit.method} (seed {fit.seed}) labelled other samples than {fits[0].method} "
                 f"(seed {fits[0].seed}): a store changed during the run. Start a new run."
             )

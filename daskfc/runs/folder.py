@@ -1,27 +1,35 @@
 """A run's folder: what is in it, and that nothing in it is ever half-written."""
 
 import fcntl
+import hashlib
 import json
 import math
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from daskfc.errors import InvalidInput
+from daskfc.federation.durable import flush, flush_tree
 
 __all__ = ["RunFolder"]
 
 STATUSES = ("running", "failed", "done")
+
+_BEGUN = (  # what a process that was killed while it wrote leaves behind
+    ".partial-*", ".labels-*", ".ledger.parquet", ".run.json-*", ".summary.json-*",
+    ".report.html-*",
+)  # fmt: skip
 
 
 def _plain(value: Any) -> Any:
@@ -106,9 +114,15 @@ class RunFolder:
                 f"a run's name must be usable as a folder's name; got {name!r}. Choose another."
             )
         path = Path(fspath(runs_dir)) / name
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        full = {"run_id": name, "status": "running", "created": now, **record}
+        staged = path.parent / f".partial-{uuid.uuid4().hex}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.mkdir()
+            staged.mkdir()
+            _write_json(staged / "run.json", full)
+            staged.rename(path)  # refused where a folder holds anything: no two runs share one
+            flush(path.parent)
         except OSError as error:
             if path.is_dir():
                 raise InvalidInput(
@@ -119,22 +133,30 @@ class RunFolder:
                 f"{path}: the run's folder cannot be made ({error.strerror}). Choose another "
                 "--runs-dir."
             ) from None
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        full = {"run_id": name, "status": "running", "created": now, **record}
-        _write_json(path / "run.json", full)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
         return cls(path)
 
     @property
     def record(self) -> dict[str, Any]:
         """What ``run.json`` holds now."""
-        text = (self.path / "run.json").read_text(encoding="utf-8")
+        path = self.path / "run.json"
         try:
-            record: dict[str, Any] = json.loads(text)
-        except json.JSONDecodeError as error:
+            record = _read_json(path)
+        except OSError as error:
             raise InvalidInput(
-                f"{self.path / 'run.json'}: not valid JSON (line {error.lineno}); the file was "
-                "changed by hand. Restore it."
+                f"{path}: cannot be read ({error.strerror}). Make it readable, or start a new run."
             ) from None
+        except ValueError:
+            raise InvalidInput(
+                f"{path}: not valid JSON; the file was changed by hand or damaged. Restore it, or "
+                "start a new run."
+            ) from None
+        if "run_id" not in record or record.get("status") not in STATUSES:
+            raise InvalidInput(
+                f"{path}: key 'run_id' or 'status' is missing or was changed by hand. Restore it, "
+                "or start a new run."
+            )
         return record
 
     @property
@@ -156,20 +178,73 @@ class RunFolder:
         InvalidInput
             When another process is running this run.
         """
-        with (self.path / ".claim").open("w") as handle:
+        handle = self._locked()
+        try:
+            self.sweep()
+            yield
+        finally:
+            self.sweep()
+            (self.path / ".claim").unlink(missing_ok=True)
+            handle.close()
+
+    def _locked(self) -> IO[str]:
+        path = self.path / ".claim"
+        while True:
+            try:
+                handle = path.open("w")
+            except OSError as error:
+                raise InvalidInput(
+                    f"{self.path}: the run's folder cannot be written ({error.strerror}). Make it "
+                    "writable, and free space if there is none."
+                ) from None
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(handle.fileno()).st_ino == path.stat().st_ino:
+                    return handle
             except BlockingIOError:
+                handle.close()
                 raise InvalidInput(
                     f"{self.path}: another process runs this run. Wait for it, or end it first."
                 ) from None
-            yield
+            except FileNotFoundError:
+                pass
+            handle.close()  # its holder has just ended and removed the file: claim the new one
+
+    def sweep(self) -> None:
+        """Remove what was begun and not finished, by whichever process."""
+        for pattern in _BEGUN:
+            for left in self.path.glob(pattern):
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink(missing_ok=True)
+
+    def drop_work(self) -> None:
+        """Remove what only a resumed run would need."""
+        for name in ("fits", "work"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What ``summary.json`` holds; empty before the run ended."""
-        path = self.path / "summary.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        """What ``summary.json`` holds; empty before the run ended.
+
+        Raises
+        ------
+        InvalidInput
+            When the run is done and its summary is not there, or not whole.
+        """
+        try:
+            return _read_json(self.path / "summary.json")
+        except (FileNotFoundError, ValueError):
+            if self.status != "done":
+                return {}
+            raise self._damaged("summary.json") from None
+
+    def _damaged(self, name: str) -> InvalidInput:
+        return InvalidInput(
+            f"{self.path / name}: is missing or damaged, and the run is done. Restore it from a "
+            "copy, or run again under another --name."
+        )
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``, all or none."""
@@ -192,11 +267,15 @@ class RunFolder:
             # Zarr v3 specifies strings of variable length only, hence object arrays.
             text = [name for name, c in labels.coords.items() if c.dtype.kind not in "iufb"]
             plain = labels.assign_coords({n: labels[n].astype(object) for n in text})
+            # A chunk that gets lost would read as label 0 everywhere.
+            plain.attrs["sha256"] = _fingerprint(plain)
             plain.to_zarr(partial / "labels.zarr", mode="w", zarr_format=3, consolidated=False)
+            flush_tree(partial)
             target = self.path / "labels.zarr"
             if target.exists():
                 target.rename(partial / "before")
             (partial / "labels.zarr").rename(target)
+            flush(self.path)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -211,28 +290,66 @@ class RunFolder:
         Raises
         ------
         InvalidInput
-            When the run has no labels yet.
+            When the run has no labels yet, or they are not those that were written.
         """
         path = self.path / "labels.zarr"
-        if not path.exists():
+        if not path.exists() and self.status != "done":
             raise InvalidInput(
                 f"{self.path}: the run has no labels yet; its status is {self.status!r}. "
                 f"Continue it with: daskfc resume {self.path}"
             )
-        loaded: xr.Dataset = xr.open_zarr(path, consolidated=False).load()
+        try:
+            loaded: xr.Dataset = xr.open_zarr(path, consolidated=False).load()
+        except Exception:  # whatever the libraries say of bytes that were never written
+            raise self._damaged("labels.zarr") from None
         text = [name for name, c in loaded.coords.items() if c.dtype.kind not in "iufb"]
-        return loaded.assign_coords({name: loaded[name].astype(object) for name in text})
+        labels = loaded.assign_coords({name: loaded[name].astype(object) for name in text})
+        if labels.attrs.pop("sha256", "") not in ("", _fingerprint(labels)):
+            raise self._damaged("labels.zarr")
+        return labels
 
     def write_ledger(self, ledger: pd.DataFrame) -> None:
         """Write ``ledger.parquet``, all or none."""
         partial = self.path / ".ledger.parquet"
-        ledger.to_parquet(partial, index=False)
+        ledger.to_parquet(partial, index=False, write_page_checksum=True)
+        flush(partial)
         os.replace(partial, self.path / "ledger.parquet")
+        flush(self.path)
 
     def read_ledger(self) -> pd.DataFrame:
-        """Return ``ledger.parquet``; empty when the run has none yet."""
+        """Return ``ledger.parquet``; empty when the run has none yet.
+
+        Raises
+        ------
+        InvalidInput
+            When the run is done and its ledger is not there, or not whole.
+        """
         path = self.path / "ledger.parquet"
-        return pd.read_parquet(path) if path.exists() else pd.DataFrame()
+        if not path.exists() and self.status != "done":
+            return pd.DataFrame()
+        try:
+            return pd.read_parquet(path, page_checksum_verification=True)
+        except (OSError, ValueError):  # pyarrow's own errors are either
+            raise self._damaged("ledger.parquet") from None
+
+
+def _fingerprint(labels: xr.Dataset) -> str:
+    """Return a digest of all values and coordinates."""
+    digest = hashlib.sha256()
+    for name in sorted(map(str, labels.variables)):
+        values = labels[name].to_numpy()
+        plain = values.tolist() if values.dtype.kind in "OUT" else values.astype("<i8").tobytes()
+        digest.update(f"{name} {values.shape} ".encode())
+        digest.update(json.dumps(plain).encode() if isinstance(plain, list) else plain)
+    return digest.hexdigest()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object; a ValueError for anything else."""
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError("no JSON object")
+    return value
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
@@ -244,6 +361,7 @@ def _write_bytes(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         os.chmod(partial, 0o644)  # mkstemp's own 0600 would hide a summary from whoever collects it
         os.replace(partial, path)
+        flush(path.parent)
     except BaseException:
         Path(partial).unlink(missing_ok=True)
         raise

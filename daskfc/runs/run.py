@@ -18,6 +18,8 @@ from daskfc.runs.folder import RunFolder
 from daskfc.runs.methods import check_pipeline
 from daskfc.runs.parties import locate
 from daskfc.runs.report import write_report
+from daskfc.runs.settings import digests_of
+from daskfc.runs.summary import unfinished_summary
 
 __all__ = ["Run", "prepare", "resume", "run"]
 
@@ -78,8 +80,9 @@ folder of a run, for example runs/<name>.
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What ``summary.json`` holds."""
-        return self._folder.summary
+        """What ``summary.json`` holds; of a run that is not done, how far it got."""
+        summary = self._folder.summary if self.status == "done" else {}
+        return summary or unfinished_summary(self.config)
 
     @property
     def all_labels(self) -> xr.DataArray:
@@ -121,6 +124,8 @@ folder of a run, for example runs/<name>.
             When it breaks off again.
         """
         if self.status == "done":
+            with self._folder.claim():  # if it was killed just after it was done
+                self._folder.drop_work()
             raise InvalidInput(
                 f"{self.folder}: the run is done; there is nothing to resume. See: "
                 f"daskfc report {self.folder}"
@@ -200,6 +205,7 @@ def prepare(
         "seeds": list(definition.seeds),
         "versions": _versions(),
     }
+    record["digests"] = digests_of(record)
     if name is None:
         now = datetime.now().strftime("%Y%m%d-%H%M%S-%f")[:-3]
         stems = (_name_of(pipeline, definition.method), _name_of(storage, ""), now)

@@ -34,7 +34,7 @@ def unfinished_summary(record: Mapping[str, Any]) -> dict[str, Any]:
     >>> unfinished_summary(record)["metrics"]
     {}
     """
-    pipeline = record["pipeline"]
+    pipeline = record.get("pipeline") or {}
     return {
         "run_id": record["run_id"],
         "status": record["status"],
@@ -42,7 +42,7 @@ def unfinished_summary(record: Mapping[str, Any]) -> dict[str, Any]:
         "resumable": bool(record.get("resumable")),
         "pipeline": record.get("pipeline_source"),
         "storage": record.get("storage_source"),
-        "method": pipeline["method"],
+        "method": pipeline.get("method"),
         "params": pipeline.get("params", {}),
         "n_samples": record.get("n_samples"),
         "n_clients": record.get("n_clients"),

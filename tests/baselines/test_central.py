@@ -37,6 +37,12 @@ def test_the_pool_holds_every_row_at_its_place(store, tmp_path, easy):
     np.testing.assert_array_equal(kept[positions["b"]], rows[50:])
 
 
+def test_raw_rows_that_a_killed_start_left_are_removed(store, tmp_path, easy):
+    (tmp_path / "central-before.npy").write_bytes(b"raw rows")
+    pool({"a": store(easy[0], name="a")}, tmp_path)
+    assert [path.name for path in tmp_path.glob("*.npy")] == ["central-r.npy"]
+
+
 def test_equals_the_central_algorithm_and_deletes_the_raw_rows(store, tmp_path, easy):
     rows, truth = easy
     stores = {"a": store(rows[:50], name="a"), "b": store(rows[50:], name="b")}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daskfc.cli.exits import exits, terminated_as_interrupt
+from daskfc.cli.exits import exits, signals_as_interrupt
 from daskfc.errors import DecodingError
 from daskfc.runs import Run
 from tests.runs.fakes import FakeFederation, FakeMethod, party_error
@@ -112,10 +112,75 @@ def test_an_interrupt_is_1_and_resumable(fake, daskfc, files):
     assert daskfc("resume", "runs/a", "--json").exit_code == 0
 
 
-def test_a_signal_to_end_is_an_interrupt():
-    with pytest.raises(KeyboardInterrupt), terminated_as_interrupt():
-        signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_to_end_is_an_interrupt_and_cleaning_up_is_not_disturbed(number):
+    before = [signal.getsignal(each) for each in SIGNALS]
+    cleaned = []
+
+    @signals_as_interrupt()
+    def work():
+        try:
+            signal.raise_signal(number)
+        finally:
+            for again in SIGNALS:
+                signal.raise_signal(again)
+            cleaned.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert cleaned
+    assert [signal.getsignal(each) for each in SIGNALS] == before
+
+
+def test_a_signal_that_is_ignored_stays_so():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with signals_as_interrupt():
+            signal.raise_signal(signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_an_interrupt_promises_nothing_that_is_not_left(fake, daskfc, files, monkeypatch):
+    monkeypatch.setattr(FakeMethod, "can_start_again", lambda self: False)
+    FakeMethod.trouble[0] = KeyboardInterrupt()
+    result = daskfc("run", *files)
+    assert result.exit_code == 1
+    assert one_line(result) == "daskfc: interrupted."
+    assert json.loads(daskfc("report", "runs/a", "--json").stdout)["resumable"] is False
+
+
+def test_an_interrupt_of_a_run_that_is_done_is_none(fake, daskfc, files, monkeypatch):
+    def interrupted(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("daskfc.runs.folder.RunFolder.drop_work", interrupted)
+    result = daskfc("run", *files)
+    assert result.exit_code == 0
+    assert "kappa" in result.stdout
+
+
+def test_an_edited_run_is_2_and_one_line(fake, daskfc, files):
+    FakeMethod.trouble[1] = party_error()
+    daskfc("run", *files)
+    record = Path("runs/a/run.json")
+    record.write_text(record.read_text().replace('"n_clusters": 3', '"n_clusters": 4'))
+    result = daskfc("resume", "runs/a")
+    assert result.exit_code == 2
+    assert "'pipeline.params.n_clusters' was changed since the run began" in one_line(result)
+
+
+def test_a_report_without_a_summary_is_2_and_one_line(fake, daskfc, files):
+    daskfc("run", *files)
+    os.unlink("runs/a/summary.json")
+    for words in (["report", "runs/a"], ["report", "runs/a", "--json"]):
+        result = daskfc(*words)
+        assert result.exit_code == 2
+        assert "summary.json: is missing or damaged" in one_line(result)
 
 
 def test_resume_of_a_done_run_is_2(fake, daskfc, files):

@@ -3,8 +3,9 @@ import resource
 import numpy as np
 import pytest
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import Checkpoints
+from tests.faults import tears
 
 
 def test_the_newest_state_comes_back(tmp_path):
@@ -51,3 +52,21 @@ def test_a_save_that_breaks_off_midway_keeps_the_old_state(tmp_path):
     np.testing.assert_array_equal(state["a"], old)
     checkpoints.save(1, {"a": new})
     np.testing.assert_array_equal(checkpoints.load(1)["a"], new)
+
+
+@tears
+def test_a_torn_state_is_not_there(tmp_path, tear):
+    checkpoints = Checkpoints(tmp_path, keep=3)
+    for number in (1, 2, 3):
+        checkpoints.save(number, {"a": np.full((40, 30), number), "b": np.array(0.5)})
+    tear(tmp_path / "round-00000003.npz")
+    number, state = checkpoints.latest()
+    assert number == 2
+    np.testing.assert_array_equal(state["a"], np.full((40, 30), 2))
+    with pytest.raises(StoreError, match="state after round 3 is missing or damaged"):
+        checkpoints.load(3)
+    tear(tmp_path / "round-00000001.npz")
+    tear(tmp_path / "round-00000002.npz")
+    assert checkpoints.latest() is None
+    checkpoints.save(3, {"a": np.full((40, 30), 9)})
+    assert checkpoints.latest()[0] == 3

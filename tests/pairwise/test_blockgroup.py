@@ -9,6 +9,7 @@ import zarr
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
+from tests.faults import tears
 from tests.oracles import pairwise as oracle
 
 KINDS = {
@@ -106,6 +107,40 @@ def test_corrupt_and_lost_chunks_are_named(kind, tmp_path, points, write_all):
     chunk.unlink()
     with pytest.raises(StoreError, match=r"is lost|does not hold the \d+ pairs"):
         result(cls.open(path))
+
+
+def files_of(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@tears
+@pytest.mark.parametrize("what", ["payload", "marker"])
+def test_a_torn_block_is_written_again(kind, what, tear, tmp_path, points, write_all):
+    cls, settings, payload = kind
+    D, path = oracle.distances(points), tmp_path / "a"
+    whole = write_all(cls.create(str(tmp_path / "b"), GRID, **settings), D)
+    write_all(cls.create(str(path), GRID, **settings), D)
+    folder = path / ("done" if what == "marker" else payload[1:]) / "c"
+    for file in files_of(folder)[::3]:
+        tear(file)
+    again = cls.create(str(path), GRID, **settings, resume=True)
+    missing = again.missing()
+    assert 0 < len(missing) < GRID.n_blocks
+    assert cls.open(str(path)).missing() == missing  # for every other process as well
+    write_all(again, D, missing)
+    assert same(again, whole)
+
+
+@tears
+@pytest.mark.parametrize("what", ["payload", "marker"])
+def test_a_torn_block_that_is_read_is_refused(kind, what, tear, tmp_path, points, write_all):
+    cls, settings, payload = kind
+    write_all(cls.create(str(tmp_path / "a"), GRID, **settings), oracle.distances(points))
+    folder = tmp_path / "a" / ("done" if what == "marker" else payload[1:]) / "c"
+    for file in files_of(folder):
+        tear(file)
+    with pytest.raises(StoreError, match=r"corrupt|is lost|does not hold|blocks are missing"):
+        result(cls.open(str(tmp_path / "a")))
 
 
 def test_unfinished_tiles_are_refused(kind, tmp_path, points, write_all):

@@ -82,6 +82,24 @@ def test_what_is_left_of_a_budget_after_a_start_that_broke_off():
 
 
 @pytest.mark.parametrize(
+    "asked",
+    [{**DATA, "epsilon": 0.5, "formula": "published"}, {**FACTORS, "formula": "published"}],
+)
+def test_published_formulas_keep_the_budget_over_all_starts(asked):
+    asked = {**asked, "epsilon": 0.5}
+    spent = None
+    for _ in range(9):
+        try:
+            noise = noise_of(asked, rounds=5, ridge=1e-3, spent=spent)
+        except PrivacyError:
+            break
+        # the one release, or four rounds, after which the start breaks off
+        events = noise.events(4)[:1]
+        spent = Accountant(events) if spent is None else spent.compose(*events)
+        assert spent.epsilon(DELTA) <= 0.5
+
+
+@pytest.mark.parametrize(
     ("asked", "match"),
     [
         ("much", "be a mapping with 'kind'"),

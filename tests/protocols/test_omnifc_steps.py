@@ -12,6 +12,7 @@ from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.protocols.omnifc import party, server
 from daskfc.protocols.omnifc.distances import choose_code
+from tests.faults import tears
 from tests.oracles import omnifc as oracle
 
 
@@ -280,3 +281,15 @@ def test_default_code(m, given_, expected):
 def test_too_few_clients_are_refused(m, given_):
     with pytest.raises(InvalidInput):
         choose_code(m, *given_)
+
+
+@tears
+@pytest.mark.parametrize("name", ["zarr.json", "done/zarr.json", "distances/zarr.json"])
+def test_a_group_of_blocks_that_is_torn_is_begun_anew(tmp_path, name, tear):
+    grid = SymmetricGrid(6, 3)
+    options = {"name": "0f", "grid": grid, "n_neighbors": None, "radius2": None}
+    server.open_tiles(str(tmp_path), **options).write(0, 0, np.ones((3, 3)))
+    tear(tmp_path / "0f" / name)
+    tiles = server.open_tiles(str(tmp_path), **options)
+    assert tiles.missing() == list(grid.blocks())
+    assert tiles.write(0, 0, np.ones((3, 3)))

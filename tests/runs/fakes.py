@@ -93,6 +93,9 @@ class FakeMethod(BaseEstimator):
     def check(self, n_clients=None):
         check_params("Fake", self.get_params(deep=False), self._params)
 
+    def can_start_again(self):
+        return True
+
     def fit(self, federation, y=None):
         FakeMethod.fits.append((type(self).__name__, self.random_state))
         federation.on_progress("distances", 1, 2)

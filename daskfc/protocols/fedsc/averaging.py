@@ -8,6 +8,7 @@ from daskfc import seeds
 from daskfc.aggregation import Aggregation, MaskedSum, PlainSum, RecoveringSum
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fedsc import party, server
+from daskfc.protocols.fedsc.journal import Releases
 from daskfc.protocols.fedsc.messages import Plan, Progress, Resumed
 from daskfc.protocols.fedsc.noise import FactorNoise, Noise
 
@@ -46,6 +47,7 @@ class Planned:
     plan: Plan
     told: Sent
     journal: Local
+    releases: Releases
     noise: Noise | None
 
 
@@ -167,6 +169,4 @@ class Averaging:
         if not isinstance(planned.noise, FactorNoise):
             return planned.journal
         multiplier = planned.noise.dictionary_multiplier
-        noted = self.federation.on_server(server.expect, planned.journal, multiplier)
-        self.federation.wait(noted)
-        return noted
+        return planned.releases.expect(self.federation, planned.journal, multiplier)

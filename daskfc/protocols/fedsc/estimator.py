@@ -20,6 +20,7 @@ from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, Planned, Settings, secure_sums
 from daskfc.protocols.fedsc.coded import CodedSimilarity, choose_coded
 from daskfc.protocols.fedsc.diagnosis import reconstruction_of
+from daskfc.protocols.fedsc.journal import Releases, journal_of, resumed
 from daskfc.protocols.fedsc.messages import Plan, Reconstruction, Resumed, ServerView
 from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise, noise_of
 from daskfc.protocols.fedsc.similarities import Clustered, Clustering, predict_new
@@ -275,6 +276,7 @@ class FedSC(FederatedClusterer):
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         for told in ("privacy_", "reconstruction_"):  # of an earlier fit with other parameters
             self.__dict__.pop(told, None)
+        self._releases = Releases()
         seed, settings = seeds.integer_seed(self.random_state, "FedSC"), self._settings()
         with self._stage(federation, "planning"):
             positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
@@ -282,13 +284,13 @@ class FedSC(FederatedClusterer):
             asked = noise_of(self.noise, rounds=self.rounds, ridge=self.ridge)
             known = asked is None or not asked.claims
             contents = federation.ask(party.content_of) if known else None
-            journal = federation.on_server(server.journal_of, self._key(), positions, contents)
-            done = federation.publish(server.resumed, journal)
+            journal = federation.on_server(journal_of, self._key(), positions, contents)
+            done = federation.publish(resumed, journal, noisy=not known)
             assert isinstance(done, Resumed), type(done)
+            self._releases = Releases(done.multipliers.tolist())
             noise, done = self._noise(done)
             if isinstance(noise, DataNoise) and noise.claims:
-                journal = federation.on_server(server.expect, journal, noise.multiplier)
-                federation.wait(journal)
+                journal = self._releases.expect(federation, journal, noise.multiplier)
             sums = secure_sums(federation, federation.clients, settings)
             planned = self._planned(federation, journal, noise)
             start = self._start(federation, sums, planned, seed)
@@ -301,8 +303,7 @@ class FedSC(FederatedClusterer):
             final = federation.tell(server.tell_final, dictionary, planned.chosen)
             older = federation.tell(server.tell_dictionary, before) if self.stale_pair else None
             if isinstance(noise, FactorNoise):
-                multiplier = noise.coefficient_multiplier
-                federation.wait(federation.on_server(server.expect, journal, multiplier))
+                self._releases.expect(federation, journal, noise.coefficient_multiplier)
             own = federation.on_clients(
                 party.rows_of,
                 planned.samples,
@@ -333,6 +334,15 @@ class FedSC(FederatedClusterer):
         told = federation.tell(server.tell_labels, labels, positions)
         return federation.publish(labelled_samples, told, party="clients", wait=False)
 
+    def can_start_again(self) -> bool:
+        """Whether the releases of a fit that broke off left anything of its budget."""
+        spent = self._releases.accountant if hasattr(self, "_releases") else None
+        try:
+            noise_of(self.noise, rounds=self.rounds, ridge=self.ridge, spent=spent)
+        except PrivacyError:
+            return False
+        return True
+
     def _key(self) -> str:
         """Return the parameters, to tell this fit from others in the same workspace."""
         return repr(sorted(self.get_params(deep=False).items()))
@@ -342,12 +352,11 @@ class FedSC(FederatedClusterer):
 
     def _noise(self, done: Resumed) -> tuple[Noise | None, Resumed]:
         """Return the noise of what is still to be released, and where the rounds begin."""
-        before = Accountant(tuple(GaussianEvent(z) for z in done.multipliers.tolist()))
         noise = noise_of(
             self.noise,
             rounds=self.rounds - done.round,
             ridge=self.ridge,
-            spent=before if before.events else None,
+            spent=self._releases.accountant,
         )
         if isinstance(noise, DataNoise):  # other noise, hence other samples: from the beginning
             done = Resumed(0, math.inf, done.multipliers)
@@ -360,7 +369,7 @@ class FedSC(FederatedClusterer):
         plan = federation.publish(server.tell_plan, chosen)
         assert isinstance(plan, Plan), type(plan)
         told = federation.tell(server.tell_plan, chosen)
-        return Planned(samples, sizes, chosen, plan, told, journal, noise)
+        return Planned(samples, sizes, chosen, plan, told, journal, self._releases, noise)
 
     def _start(
         self, federation: Federation, sums: Aggregation, planned: Planned, seed: int

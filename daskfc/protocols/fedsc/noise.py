@@ -319,9 +319,11 @@ def _data(given: Mapping[str, Any], published: bool, budget: _Budget) -> DataNoi
     assert clip is not None
     assert delta is not None
     least = budget.multiplier(1)  # refuses a budget that is spent, whatever the formula
+    sigma = 2 * clip * least
     if published:
-        return DataNoise(perturbed_data_sigma(given["epsilon"], delta, clip), clip, delta)
-    return DataNoise(2 * clip * least, clip, delta)
+        stated = perturbed_data_sigma(given["epsilon"], delta, clip)
+        sigma = stated if budget.spent is None else max(stated, sigma)
+    return DataNoise(sigma, clip, delta)
 
 
 def _factors(
@@ -351,13 +353,15 @@ def _factors(
         )
     of_C = coefficient_sensitivity(ridge)
     z = budget.multiplier(rounds + 1)
+    of_both = (2 * clip * z, of_C * z)
     if published:  # Theorem 3.9, half of the budget for each factor
         half = (given["epsilon"] / 2, delta / 2)
-        return FactorNoise(
+        stated = (
             composed_sigma(*half, 2 * clip, max(rounds, 1)),
             classical_sigma(*half, of_C),
-            clip,
-            ridge,
-            delta,
         )
-    return FactorNoise(2 * clip * z, of_C * z, clip, ridge, delta)
+        # it knows of no earlier start, whose releases count as well
+        of_both = stated if budget.spent is None else (
+            max(stated[0], of_both[0]), max(stated[1], of_both[1])
+        )  # fmt: skip
+    return FactorNoise(*of_both, clip, ridge, delta)

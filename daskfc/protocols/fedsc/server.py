@@ -1,10 +1,6 @@
 """What the server of FedSC does: average dictionaries, and cluster the similarity."""
 
-import hashlib
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import scipy.linalg
@@ -22,34 +18,29 @@ from daskfc.clustering.similarity_spectral import cluster_graph, cluster_rows
 from daskfc.errors import InvalidInput
 from daskfc.federation import Checkpoints
 from daskfc.federation.samples import ClientLabels
+from daskfc.protocols.fedsc.journal import Journal
 from daskfc.protocols.fedsc.messages import (
     ClientSummary,
     Dictionary,
     FinalDictionary,
     Plan,
     Progress,
-    Resumed,
     ServerView,
     SimilarityRows,
-    StoreContent,
 )
 from daskfc.protocols.fedsc.party import weight_of
 
 __all__ = [
-    "Journal",
     "cluster",
     "cluster_similarity",
     "empty_rows",
-    "expect",
     "first",
-    "journal_of",
     "mean_dictionary",
     "normal_start",
     "place_rows",
     "plan_of",
     "predict",
     "progress",
-    "resumed",
     "start",
     "tell_dictionary",
     "tell_final",
@@ -101,53 +92,6 @@ def normal_start(plan: Plan, n_clients: int, seed: int) -> Floats:
     return normal_dictionary(plan.n_atoms, plan.n_features, n_clients, seed)
 
 
-@dataclass(frozen=True)
-class Journal:
-    """Where the server keeps the dictionary after each round of one fit."""
-
-    folder: Path
-
-    @property
-    def _releases(self) -> Path:
-        return self.folder / "releases.txt"
-
-    def releases(self) -> NDArray[np.float64]:
-        """Return the noise multipliers of what was asked for in all starts of the fit."""
-        lines = self._releases.read_text().split() if self._releases.exists() else []
-        return np.array([float(line) for line in lines], dtype=np.float64)
-
-    def expect(self, multiplier: float) -> None:
-        """Note a noisy release before it is asked for, so that no crash forgets it."""
-        with self._releases.open("a") as file:
-            file.write(f"{multiplier!r}\n")
-
-
-def journal_of(
-    workspace: str,
-    params: str,
-    positions: Mapping[str, NDArray[np.int64]],
-    contents: Mapping[str, StoreContent] | None,
-) -> Journal:
-    """Open the journal of this fit of these samples; without contents they count as unchanged."""
-    digest = hashlib.sha256(params.encode())
-    for name, content in sorted((contents or {}).items()):
-        digest.update(f"{name} {content.digest} ".encode())
-    for name in sorted(positions):
-        digest.update(name.encode() + positions[name].tobytes())
-    folder = Path(workspace) / f"fedsc-{digest.hexdigest()[:16]}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return Journal(folder)
-
-
-def resumed(journal: Journal) -> Resumed:
-    """Tell the caller after which round an earlier start of the fit broke off, 0 for none."""
-    latest = Checkpoints(journal.folder).latest()
-    if latest is None:
-        return Resumed(0, math.inf, journal.releases())
-    number, state = latest
-    return Resumed(number, float(state["change"]), journal.releases())
-
-
 def first(journal: Journal, number: int, start: Floats) -> Floats:
     """Return the dictionary to go on from: of an earlier start of the fit, or the first one."""
     if number == 0:
@@ -156,12 +100,6 @@ def first(journal: Journal, number: int, start: Floats) -> Floats:
     state = Checkpoints(journal.folder).load(number)
     dictionary: Floats = state["dictionary"]
     return dictionary
-
-
-def expect(journal: Journal, multiplier: float) -> Journal:
-    """Note a noisy release of every client before it is asked for."""
-    journal.expect(multiplier)
-    return journal
 
 
 def mean_dictionary(

@@ -141,11 +141,21 @@ def open_tiles(
         Keep the pairs within this squared radius. With neither, all distances are kept.
     """
     path = f"{workspace}/{name}"
-    if n_neighbors is not None:
-        return NeighbourTiles.create(path, grid, n_neighbors, resume=True)
-    if radius2 is not None:
-        return RadiusTiles.create(path, grid, radius2, resume=True)
-    return DistanceTiles.create(path, grid, dtype="float64", resume=True)
+
+    def create() -> Tiles:
+        if n_neighbors is not None:
+            return NeighbourTiles.create(path, grid, n_neighbors, resume=True)
+        if radius2 is not None:
+            return RadiusTiles.create(path, grid, radius2, resume=True)
+        return DistanceTiles.create(path, grid, dtype="float64", resume=True)
+
+    try:
+        return create()
+    except ValueError:  # zarr's, or a StoreError: a crash of the machine left no group
+        if not Path(path).exists():
+            raise
+        shutil.rmtree(path)  # its name is of this problem alone
+        return create()
 
 
 def server_disk(workspace: str) -> ServerDisk:

@@ -1,0 +1,148 @@
+"""What FedSC keeps of a fit for another start of it: where it broke off, and what it released."""
+
+import hashlib
+import json
+import math
+import shutil
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.errors import PrivacyError, StoreError
+from daskfc.federation import Checkpoints, Federation, Local
+from daskfc.federation.durable import flush
+from daskfc.privacy import Accountant, GaussianEvent
+from daskfc.protocols.fedsc.messages import Resumed, StoreContent
+
+__all__ = ["Journal", "Releases", "expect", "journal_of", "resumed"]
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What the server keeps of one fit: the dictionary after each round, and noisy releases."""
+
+    folder: Path
+
+    @classmethod
+    def opened(cls, folder: Path) -> "Journal":
+        """Open the journal in a folder, which appears at once and with its list of releases."""
+        if not folder.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            staged = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}")
+            staged.mkdir()
+            cls(staged)._write({})
+            with suppress(OSError):  # this step, performed twice at once
+                staged.rename(folder)
+            shutil.rmtree(staged, ignore_errors=True)
+            flush(folder.parent)
+        return cls(folder)
+
+    @property
+    def _releases(self) -> Path:
+        return self.folder / "releases.json"
+
+    def _write(self, releases: Mapping[str, float]) -> None:
+        """Write all releases, all or none, with a digest: no crash may shorten the list."""
+        text = json.dumps(releases)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        partial = self.folder / f"releases.{uuid.uuid4().hex}.partial"
+        partial.write_text(json.dumps({"releases": text, "sha256": digest}))
+        flush(partial)
+        partial.replace(self._releases)
+        flush(self.folder)
+
+    def _read(self) -> dict[str, float]:
+        try:
+            kept = json.loads(self._releases.read_text())
+            releases: dict[str, float] = json.loads(kept["releases"])
+            whole = hashlib.sha256(kept["releases"].encode()).hexdigest() == kept["sha256"]
+        except (OSError, ValueError, KeyError, TypeError):
+            whole = False
+        if not whole:
+            raise PrivacyError(
+                f"{self._releases}: the list of this fit's noisy releases is missing or damaged, "
+                "so that what is left of its budget is not known. Start a new run with a budget "
+                "for both."
+            )
+        return releases
+
+    def releases(self) -> NDArray[np.float64]:
+        """Return the noise multipliers of what was asked for in all starts of the fit.
+
+        Raises
+        ------
+        PrivacyError
+            When it is not known; it is never taken for nothing.
+        """
+        return np.array(list(self._read().values()), dtype=np.float64)
+
+    def expect(self, name: str, multiplier: float) -> None:
+        """Note a noisy release before it is asked for, so that no crash forgets it.
+
+        Under one name it is one release: a step that is repeated asks for the same again.
+        """
+        self._write({**self._read(), name: multiplier})
+
+
+def journal_of(
+    workspace: str,
+    params: str,
+    positions: Mapping[str, NDArray[np.int64]],
+    contents: Mapping[str, StoreContent] | None,
+) -> Journal:
+    """Open the journal of this fit of these samples; without contents they count as unchanged."""
+    digest = hashlib.sha256(params.encode())
+    for name, content in sorted((contents or {}).items()):
+        digest.update(f"{name} {content.digest} ".encode())
+    for name in sorted(positions):
+        digest.update(name.encode() + positions[name].tobytes())
+    return Journal.opened(Path(workspace) / f"fedsc-{digest.hexdigest()[:16]}")
+
+
+def resumed(journal: Journal, noisy: bool) -> Resumed:
+    """Tell the caller after which round an earlier start of the fit broke off, 0 for none."""
+    released = journal.releases() if noisy else np.empty(0)
+    checkpoints = Checkpoints(journal.folder)
+    for number in reversed(checkpoints.rounds()):
+        with suppress(StoreError):
+            change = float(checkpoints.load(number)["change"])
+            if number > 1:
+                checkpoints.load(number - 1)  # which the old pair of factors is of
+            return Resumed(number, change, released)
+    return Resumed(0, math.inf, released)
+
+
+def expect(journal: Journal, name: str, multiplier: float) -> Journal:
+    """Note a noisy release of every client before it is asked for."""
+    journal.expect(name, multiplier)
+    return journal
+
+
+@dataclass
+class Releases:
+    """The driver's account of a fit's noisy releases, of all its starts.
+
+    Parameters
+    ----------
+    multipliers : list of float
+        The noise multiplier of each.
+    """
+
+    multipliers: list[float] = field(default_factory=list)
+
+    def expect(self, federation: Federation, journal: Local, multiplier: float) -> Local:
+        """Have the server note a release of every client; return once it has."""
+        self.multipliers.append(multiplier)
+        noted = federation.on_server(expect, journal, uuid.uuid4().hex, multiplier)
+        federation.wait(noted)
+        return noted
+
+    @property
+    def accountant(self) -> Accountant | None:
+        """What they cost a client together; None before the first."""
+        return Accountant(tuple(map(GaussianEvent, self.multipliers))) if self.multipliers else None

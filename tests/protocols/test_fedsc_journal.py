@@ -1,0 +1,123 @@
+"""What FedSC keeps of a fit: torn states are passed over, a torn budget is never a new one."""
+
+import math
+
+import numpy as np
+import pytest
+
+from daskfc.errors import PrivacyError
+from daskfc.federation import Checkpoints
+from daskfc.federation.party import PartyOptions, RunSettings
+from daskfc.protocols import FedSC
+from daskfc.protocols.fedsc.journal import Journal, Releases, expect, journal_of, resumed
+from daskfc.protocols.fedsc.noise import noise_of
+from tests.faults import tears
+
+POSITIONS = {"a": np.array([0, 2]), "b": np.array([1])}
+DATA = {"kind": "data", "epsilon": 2.0, "delta": 1e-5, "clip": 10.0}
+FACTORS = {"kind": "factors", "epsilon": 4.0, "delta": 1e-5, "clip": 1.0}
+
+
+def opened(folder):
+    return journal_of(str(folder), "params", POSITIONS, None)
+
+
+def rounds(journal, *numbers):
+    for number in numbers:
+        state = {"dictionary": np.full((8, 5), float(number)), "change": np.array(0.1 * number)}
+        Checkpoints(journal.folder, keep=9).save(number, state)
+
+
+def test_releases_outlive_the_process(tmp_path):
+    expect(opened(tmp_path), "first", 2.0)
+    expect(opened(tmp_path), "second", 0.1)
+    expect(opened(tmp_path), "second", 0.1)  # a step that is repeated after a kill
+    np.testing.assert_array_equal(opened(tmp_path).releases(), [2.0, 0.1])
+    found = resumed(opened(tmp_path), noisy=True)
+    assert (found.round, found.change) == (0, math.inf)
+    np.testing.assert_array_equal(found.multipliers, [2.0, 0.1])
+    assert {path.name for path in opened(tmp_path).folder.iterdir()} == {"releases.json"}
+
+
+@tears
+def test_a_torn_list_of_releases_is_no_new_budget(tmp_path, tear):
+    journal = opened(tmp_path)
+    for number in range(20):
+        expect(journal, f"release {number}", 2.0)
+    tear(journal.folder / "releases.json")
+    for use in (
+        lambda: resumed(opened(tmp_path), noisy=True),
+        lambda: expect(opened(tmp_path), "another", 2.0),
+    ):
+        with pytest.raises(PrivacyError, match="what is left of its budget is not known"):
+            use()
+    assert resumed(opened(tmp_path), noisy=False).round == 0  # without noise nothing is owed
+
+
+def test_a_shorter_list_of_releases_is_damaged_as_well(tmp_path):
+    journal = opened(tmp_path)
+    expect(journal, "a", 2.0)
+    path = journal.folder / "releases.json"
+    path.write_text(path.read_text().replace("2.0", "9.0"))
+    with pytest.raises(PrivacyError):
+        journal.releases()
+
+
+def test_a_folder_is_there_with_its_list_or_not_at_all(tmp_path, monkeypatch):
+    def killed(self, releases):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "_write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            opened(tmp_path)
+    assert opened(tmp_path).releases().size == 0
+
+
+@tears
+def test_a_torn_round_is_repeated(tmp_path, tear):
+    journal = opened(tmp_path)
+    rounds(journal, 1, 2, 3)
+    assert resumed(journal, noisy=False).round == 3
+    tear(journal.folder / "round-00000003.npz")
+    found = resumed(journal, noisy=False)
+    assert (found.round, found.change) == (2, 0.2)
+    tear(journal.folder / "round-00000001.npz")  # the older one of the pair that round 2 needs
+    assert resumed(journal, noisy=False).round == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "releases", "left"),
+    [
+        (None, 0, True),
+        (DATA, 0, True),
+        (DATA, 1, False),
+        (FACTORS, 5, True),
+        (FACTORS, 6, False),  # five rounds, and the rows
+        ({"kind": "data", "sigma": 3.0, "clip": 1.0, "delta": 1e-5}, 4, True),  # no budget
+    ],
+)
+def test_whether_a_fit_may_start_again_is_what_is_left_of_its_budget(asked, releases, left):
+    model = FedSC(3, noise=asked)
+    assert model.can_start_again()
+    noise = noise_of(asked, rounds=5, ridge=model.ridge)
+    if noise is not None:
+        model._releases = Releases(
+            [event.noise_multiplier for event in noise.events(5) for _ in range(event.count)][
+                :releases
+            ]
+        )
+    assert model.can_start_again() is left
+
+
+def test_a_server_with_a_folder_of_its_own_finds_the_list_of_an_earlier_start(tmp_path):
+    def folder(run_id, workspace, role="server"):
+        run = RunSettings(run_id, 0, workspace=workspace)
+        return PartyOptions(role, role, scratch="/s", folder=str(tmp_path), run=run).run_folder()
+
+    expect(opened(folder("start-1", "/runs/a/work/FedSC")), "a", 2.0)
+    again = opened(folder("start-2", "/runs/a/work/FedSC"))
+    np.testing.assert_array_equal(again.releases(), [2.0])
+    assert opened(folder("start-3", "/runs/b/work/FedSC")).releases().size == 0
+    assert folder("start-1", None) == tmp_path / "start-1"
+    assert folder("start-1", "/runs/a/work/FedSC", role="client") == tmp_path / "start-1"
