@@ -63,21 +63,19 @@ def locate(
     """
     where = load_cluster(cluster)
     found: dict[str, Any] = {"cluster": where.model_dump(mode="json")}
-    if storage is None:
-        if where.cluster == "existing":
-            n_clients = len(who_takes_part(where, None))
-            return Located({**found, "storage": None, "contents": {}, "n_clients": n_clients})
+    loaded = None
+    if storage is not None:
+        loaded = load_storage(storage if isinstance(storage, Mapping) else Path(storage))
+    if where.cluster == "existing":
+        # The stores are the sites' own and may be out of reach here: only who takes part counts.
+        names = list(who_takes_part(where, loaded.client_names() if loaded else None))
+        return Located(
+            {**found, "storage": {"clients": names}, "contents": {}, "n_clients": len(names)}
+        )
+    if loaded is None:
         raise InvalidInput(
             "a run on workers that it starts itself needs to know whose data. Give "
             "--storage storage/digits.yaml (in Python: storage=...)."
-        )
-
-    loaded = load_storage(storage if isinstance(storage, Mapping) else Path(storage))
-    if where.cluster == "existing":
-        # The stores are the sites' own and may be out of reach here: only who takes part counts.
-        names = list(who_takes_part(where, loaded.client_names()))
-        return Located(
-            {**found, "storage": {"clients": names}, "contents": {}, "n_clients": len(names)}
         )
 
     def told(done: int, total: int) -> None:

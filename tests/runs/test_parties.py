@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from daskfc.federation.contract import Contract
 from daskfc.runs.config import load_pipeline
 from daskfc.runs.parties import locate, open_federation
 from daskfc.stores import write_store
@@ -12,13 +13,18 @@ from daskfc.testing.federation import stores_of
 class Opened:
     """What a federation was asked to be."""
 
+    def __init__(self, clients, options):
+        self.clients = clients
+        self.options = options
+        self.contract = Contract(dict.fromkeys(clients, ("x0",)), {})
+
     @classmethod
     def local(cls, storage, **options):
-        return options
+        return cls(list(storage), options)
 
     @classmethod
     def connect(cls, cluster, **options):
-        return options
+        return cls(options["clients"], options)
 
 
 @pytest.fixture
@@ -41,26 +47,31 @@ def clients_of(urls):
     ids=["one", "several", "beside", "itself"],
 )
 def test_raw_data_may_move_only_where_a_method_pools_it(opened, tmp_path, methods, allowed):
-    record = locate(clients_of(stores_of(tmp_path, {"a": np.eye(3)})), None)
+    record = locate(clients_of(stores_of(tmp_path, {"a": np.eye(3)})), None).record
     pipeline = load_pipeline(
         {"method": methods[0], "params": {"n_clusters": 2}, "compare": methods[1:]}
     )
-    assert open_federation(record, pipeline)["allow_raw"] is allowed
+    assert open_federation(record, pipeline).options["allow_raw"] is allowed
 
 
-@pytest.mark.parametrize("names", [["a", "b"], None], ids=["named", "whoever is there"])
-def test_the_clients_of_a_running_cluster_are_those_that_are_named(opened, names):
+@pytest.mark.parametrize("said_by", ["storage", "cluster"])
+def test_the_clients_of_a_running_cluster_are_those_that_are_named(opened, said_by):
     cluster = {"cluster": "existing", "scheduler": "tcp://127.0.0.1:1"}
-    storage = names and clients_of({name: f"/elsewhere/{name}.zarr" for name in names})
-    pipeline = load_pipeline({"method": "OmniFC", "params": {"n_clusters": 2}})
-    assert open_federation(locate(storage, cluster), pipeline)["clients"] == names
+    storage = None
+    if said_by == "storage":
+        storage = clients_of({name: f"/elsewhere/{name}.zarr" for name in ("a", "b")})
+    else:
+        cluster["expect"] = ["a", "b"]
+    pipeline = load_pipeline({"method": "k-FED", "params": {"n_clusters": 2}})
+    record = locate(storage, cluster).record
+    assert open_federation(record, pipeline).options["clients"] == ["a", "b"]
 
 
 def test_samples_that_all_clients_hold_are_counted_once(tmp_path):
     apart = stores_of(tmp_path / "apart", {"a": np.eye(3), "b": np.eye(3)})
-    assert locate(clients_of(apart), None)["n_samples"] == 6
+    assert locate(clients_of(apart), None).record["n_samples"] == 6
     shared = {name: str(tmp_path / f"{name}.zarr") for name in "ab"}
     for name, url in shared.items():
         write_store(url, name, np.eye(3), ["x", "y", "z"])
-    assert locate(clients_of(shared), None)["n_samples"] == 3
-    assert locate(clients_of({"a": shared["a"]}), None)["n_samples"] == 3
+    assert locate(clients_of(shared), None).record["n_samples"] == 3
+    assert locate(clients_of({"a": shared["a"]}), None).record["n_samples"] == 3
