@@ -1,13 +1,15 @@
 """A party inside its own worker process: its store, secret, folder, and the steps it performs."""
 
+import builtins
 import logging
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
-from daskfc import seeds
+from daskfc import errors, seeds
 from daskfc.coding.streams import SecretKey
 from daskfc.errors import ClusterError, DaskfcError, EgressRefused, InvalidInput, PartyError
 from daskfc.federation.handles import fill_slots
@@ -16,7 +18,10 @@ from daskfc.federation.messages import (
     CALLER,
     SERVER,
     Message,
+    as_declared,
     check_message,
+    content_of,
+    of_content,
     payload_bytes,
     routes_of,
 )
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from daskfc.stores import ClientStore
 
 __all__ = [
+    "Kept",
     "Outgoing",
     "Party",
     "PartyOptions",
@@ -110,7 +116,7 @@ class PartyOptions:
         return base / SERVER if self.role == SERVER else base / "parties" / self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outgoing:
     """A message in its sender's memory, with where it may go."""
 
@@ -126,6 +132,36 @@ class Outgoing:
         # Dask throttles transfers by this number.
         return payload_bytes(self.message) if isinstance(self.message, Message) else 1
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A class's own way to be pickled could add to the declared content.
+        where = (self.sender, self.receiver, self.step, self.run_id, self.round)
+        return _arrived, (type(self.message), content_of(self.message), where)
+
+
+class Kept:
+    """A result that stays at its party; Dask tells the scheduler the type and size of each."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __sizeof__(self) -> int:
+        return 1
+
+
+def _arrived(
+    message_type: type[Message], content: tuple[Any, ...], where: tuple[str, str, str, str, int]
+) -> Outgoing:
+    """Return an envelope as it is read at its receiver."""
+    return Outgoing(of_content(message_type, content), *where, {})
+
+
+def _content(value: Any) -> Any:
+    if isinstance(value, Outgoing):
+        return value.message
+    return value.value if isinstance(value, Kept) else value
+
 
 def _role(party: str) -> str:
     return party if party in (SERVER, CALLER) else "client"
@@ -140,16 +176,37 @@ def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
         What a step raised.
     party, step : str
         Where it did.
+
+    Returns
+    -------
+    DaskfcError
+        A new one: Dask teaches exceptions to pickle their causes, tracebacks and attributes.
     """
-    if isinstance(error, EgressRefused | PartyError):
-        # Dask teaches exceptions to pickle their causes and traceback; these stay here.
-        error.__cause__ = error.__context__ = None
-        return error.with_traceback(None)
-    if isinstance(error, DaskfcError):
-        crossing = PartyError(party, step, str(error))
-        crossing.error_type = type(error).__name__
+    if isinstance(error, EgressRefused):
+        return EgressRefused(_utf8(error))
+    if isinstance(error, PartyError):
+        crossing = PartyError(*(_utf8(part) for part in (error.party, error.step, error.kind)))
+        crossing.error_type = error.error_type if error.error_type in errors.__all__ else ""
         return crossing
-    return PartyError(party, step, type(error).__name__)
+    known = _known_class(error)
+    if not isinstance(error, DaskfcError):
+        return PartyError(party, step, known)
+    crossing = PartyError(party, step, _utf8(error))
+    crossing.error_type = known
+    return crossing
+
+
+def _utf8(text: object) -> str:
+    return str(text).encode(errors="backslashreplace").decode()
+
+
+def _known_class(error: BaseException) -> str:
+    """Return the name of the nearest class that is Python's or daskfc's: others may hold values."""
+    return next(
+        kind.__name__
+        for kind in type(error).__mro__
+        if any(vars(module).get(kind.__name__) is kind for module in (builtins, errors))
+    )
 
 
 def peak_memory_bytes() -> int:
@@ -175,6 +232,7 @@ class Party:
         self.options = options
         self.name = options.name
         self.refusal: str | None = None
+        self._issued: WeakSet[Outgoing] = WeakSet()
         self._store: ClientStore | None = None
         self.folder = options.run_folder()
         self._enter_folder()
@@ -194,7 +252,9 @@ class Party:
     def _enter_folder(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.ledger = LedgerFile(self.folder / "ledger.jsonl")
-        handler = logging.FileHandler(self.folder / "party.log", delay=True)
+        handler = logging.FileHandler(
+            self.folder / "party.log", delay=True, errors="backslashreplace"
+        )
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
@@ -238,7 +298,7 @@ class Party:
         name = step_name(call.step)
         try:
             self._check_call(call, name)
-            arrived = tuple(v.message if isinstance(v, Outgoing) else v for v in values)
+            arrived = tuple(_content(value) for value in values)
             arguments = fill_slots(call.arguments, arrived)
             result = call_step(call.step, arguments, lambda what: self._fill(what, call, name))
             return self._address(call, name, result)
@@ -272,7 +332,7 @@ class Party:
     def _address(self, call: StepCall, name: str, result: Any) -> Any:
         """Put the messages of a step into envelopes, checked."""
         if call.verb == "keep":
-            return result
+            return Kept(result)
         declared, by_receiver = declared_message(call.step)
         messages = result if by_receiver else dict.fromkeys(call.receivers, result)
         if set(messages) != set(call.receivers):
@@ -283,14 +343,16 @@ class Party:
         envelopes = {}
         for receiver in call.receivers:
             message = messages[receiver]
-            envelope = Outgoing(
-                message, self.name, receiver, name, call.run_id, call.round, call.axes
-            )
             if isinstance(message, Message) and type(message) is not declared:
                 raise EgressRefused(
                     f"party {self.name!r} tried to send {type(message).__name__}; step {name!r} "
                     f"declares {declared.__name__}. Nothing was sent."
                 )
+            plain = as_declared(message, call.axes, party=self.name)
+            envelope = Outgoing(
+                plain, self.name, receiver, name, call.run_id, call.round, call.axes
+            )
+            self._issued.add(envelope)
             self.check(envelope)
             envelopes[receiver] = envelope
         return envelopes[call.receivers[0]] if call.verb == "send" else envelopes
@@ -304,8 +366,13 @@ class Party:
             When it may not be sent.
         """
         message = envelope.message
-        check_message(message, envelope.axes, party=self.name)
         kind = type(message).__name__
+        if envelope not in self._issued:
+            raise EgressRefused(
+                f"party {self.name!r} was asked for {kind} in an envelope that it did not make. "
+                "Nothing was sent."
+            )
+        check_message(message, envelope.axes, party=self.name)
         if self.run is None or envelope.run_id != self.run.run_id or envelope.sender != self.name:
             raise EgressRefused(
                 f"party {self.name!r} was asked for {kind} of another run or party. "

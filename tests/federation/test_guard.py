@@ -98,6 +98,7 @@ def test_parties_refuse_by_themselves_after_a_refusal(federation):
         (steps.not_the_declared, "tried to send Vector; step 'not_the_declared' declares Pair"),
         (steps.a_bare_array, "tried to send a ndarray"),
         (steps.with_a_stowaway, "with 1 attributes that are no fields"),
+        (steps.of_a_subclass, "tried to send Longer; step 'of_a_subclass' declares Vector"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -106,6 +107,76 @@ def test_what_is_not_declared_does_not_leave(federation, step, what):
     with pytest.raises(EgressRefused, match=f"party 'client-2' .*{what}"):
         federation.wait(sent)
     assert len(federation.ledger) == 0
+
+
+@pytest.mark.parametrize(
+    ("step", "what"),
+    [
+        (steps.with_a_pocket, "Pocketed with 1 attributes that are no fields"),
+        (steps.with_a_lone_surrogate, "Where.note as str; declared text of at most 1000"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_no_ledger_would_show_is_refused(federation, step, what):
+    with pytest.raises(EgressRefused, match=what):
+        federation.publish(step, party="client-2")
+    assert len(federation.ledger) == 0
+
+
+def test_an_array_arrives_without_what_its_dtype_carries(federation):
+    """A dtype's metadata is pickled with it: 96 bytes of rows crossed as 24 bytes of payload."""
+    message = federation.publish(steps.with_metadata, party="client-2")
+    assert message.values.dtype.metadata is None
+    np.testing.assert_array_equal(message.values, np.zeros(3))
+    (row,) = federation.ledger
+    assert row.payload_bytes == 24
+
+
+def test_a_part_of_rows_arrives_without_the_rest(federation):
+    message = federation.publish(steps.part_of_a_view, party="client-2")
+    np.testing.assert_array_equal(message.values, ROWS["client-2"][::2, 1])
+    assert message.values.flags.c_contiguous
+    (row,) = federation.ledger
+    assert row.payload_bytes == 24
+
+
+def test_a_class_does_not_decide_how_it_is_sent(federation):
+    steps._remembered.clear()
+    message = federation.publish(steps.with_own_pickling, party="client-2")
+    assert message == steps.Talkative(1)
+    assert steps._remembered == {}
+
+
+def test_only_envelopes_of_the_party_itself_leave(federation):
+    kept = federation.on_client("client-1", steps.forged, run_id=federation.run_id)
+    with pytest.raises(EgressRefused, match="for a Outgoing, which is no declared message"):
+        federation.dask_client.gather(kept.futures["client-1"])
+    federation.start_run("forged", random_state=0)
+    scattered = steps.Outgoing(
+        steps.Vector(np.zeros(3)), "client-1", "caller", "where", federation.run_id, 1, {}
+    )
+    addresses = federation._roll_call.addresses()
+    worker = next(a for a, name in addresses.items() if name == "client-1")
+    future = federation.dask_client.scatter(scattered, workers=[worker], direct=True)
+    with pytest.raises(EgressRefused, match="for Vector in an envelope that it did not make"):
+        federation.dask_client.gather(future, direct=True)
+    assert len(federation.ledger) == 0
+
+
+def test_the_scheduler_learns_neither_type_nor_size_of_what_is_kept(federation):
+    told = []
+    for step in (steps.of_a_telling_class, steps.raw_rows):
+        local = federation.on_client("client-1", step)
+        federation.wait(local)
+        key = local.futures["client-1"].key
+        told.append(federation.dask_client.run_on_scheduler(_told_of, key=key))
+    assert told[0] == told[1]
+    assert told[0][0].endswith("Kept")
+
+
+def _told_of(dask_scheduler, key):
+    task = dask_scheduler.tasks[key]
+    return task.type, task.nbytes
 
 
 def test_sizes_given_by_the_caller_hold(federation):
@@ -244,6 +315,24 @@ def test_the_text_of_an_exception_stays_at_its_party(federation, step, tmp_path)
     log = (tmp_path / "parties" / "client-1" / "party.log").read_text()
     assert value in log
     assert "Traceback" in log
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        (steps.fails_with_a_telling_class, "failed: ArithmeticError"),
+        (steps.fails_with_a_refusal_that_tells, r"no \\ud800"),
+        (steps.fails_with_an_error_that_tells, "failed: sentence"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_neither_class_nor_attributes_of_an_exception_cross(federation, step, sentence):
+    value = str(float(ROWS["client-1"][0, 0]))
+    with pytest.raises((PartyError, EgressRefused), match=sentence) as failure:
+        federation.wait(federation.ask(step, clients=["client-1"]))
+    error = failure.value
+    assert type(error) in (PartyError, EgressRefused)
+    assert value not in f"{error!r} {vars(error)} {error.__cause__!r}"
 
 
 def test_a_task_that_is_no_step_gives_no_text_either(federation):
