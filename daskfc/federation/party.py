@@ -26,6 +26,7 @@ from daskfc.federation.messages import (
     routes_of,
 )
 from daskfc.federation.steps import StepCall, call_step, declared_message, step_name
+from daskfc.folders import PrivateLog, check_folder_name, make_private
 
 if TYPE_CHECKING:
     from daskfc.stores import ClientStore
@@ -66,6 +67,9 @@ class RunSettings:
     allow_raw: bool = False
     workspace: str | None = None
     start: str = ""
+
+    def __post_init__(self) -> None:
+        check_folder_name("run", self.run_id)
 
 
 @dataclass(frozen=True)
@@ -250,12 +254,9 @@ class Party:
         self._enter_folder()
 
     def _enter_folder(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private(self.folder)
         self.ledger = LedgerFile(self.folder / "ledger.jsonl")
-        handler = logging.FileHandler(
-            self.folder / "party.log", delay=True, errors="backslashreplace"
-        )
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handler = PrivateLog(self.folder / "party.log", delay=True)
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
             target = logging.getLogger(name)

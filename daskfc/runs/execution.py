@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 from daskfc.errors import ClusterError, DaskfcError, InvalidInput, PrivacyError
 from daskfc.federation import Federation
+from daskfc.folders import PrivateLog
 from daskfc.runs.communication import ledger_frame
 from daskfc.runs.config import Pipeline, load_pipeline
 from daskfc.runs.evaluate import true_labels
@@ -65,8 +66,7 @@ def _silent(stage: str, done: int, total: int) -> None:
 
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler = PrivateLog(path)
     logger = logging.getLogger("daskfc")
     before = logger.level
     logger.addHandler(handler)

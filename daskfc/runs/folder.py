@@ -18,6 +18,7 @@ import pandas as pd
 import xarray as xr
 
 from daskfc.errors import InvalidInput
+from daskfc.folders import check_folder_name
 
 __all__ = ["RunFolder"]
 
@@ -101,14 +102,11 @@ class RunFolder:
         InvalidInput
             When the name is no folder's name, is taken, or the place cannot be written.
         """
-        if not name or name in (".", "..") or any(c in name for c in '/\\:*?"<>|\0'):
-            raise InvalidInput(
-                f"a run's name must be usable as a folder's name; got {name!r}. Choose another."
-            )
+        check_folder_name("run", name)
         path = Path(fspath(runs_dir)) / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.mkdir()
+            path.mkdir(mode=0o700)  # labels of every sample id lie in it
         except OSError as error:
             if path.is_dir():
                 raise InvalidInput(
@@ -242,7 +240,7 @@ def _write_bytes(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(partial, 0o644)  # mkstemp's own 0600 would hide a summary from whoever collects it
+        os.chmod(partial, 0o644)  # whom the owner lets into the folder may read what is in it
         os.replace(partial, path)
     except BaseException:
         Path(partial).unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """The guard on real worker processes: what is refused, how fast, and that nothing hangs."""
 
 import operator
+import stat
 import threading
 import time
 
@@ -265,6 +266,39 @@ def test_plugins_of_the_scheduler_are_not_installed(federation):
             federation.dask_client.register_plugin(spy, name="spy")
         with pytest.raises(Exception, match="explicitly disallowed"):
             federation.dask_client.unregister_worker_plugin("spy", nanny=spy.__class__ is NannySpy)
+
+
+@pytest.mark.parametrize("nanny", [False, True], ids=["worker", "nanny"])
+def test_a_run_leads_no_party_out_of_its_folder(federation, nanny, tmp_path):
+    addresses = federation._roll_call.addresses()
+    address = next(a for a, name in addresses.items() if name == "client-1")
+    client, before = federation.dask_client, federation.run_id
+    if nanny:
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        address = workers[address]["nanny"]
+    for escape in (str(tmp_path / "out"), "../../../out", "", 7):
+        run = {"run_id": escape, "random_state": 0}
+        with pytest.raises(InvalidInput, match="the name of a run must be usable as the name of"):
+            client.sync(client.rpc(address).daskfc_start_run, run=run)
+    assert not (tmp_path / "out").exists()
+    assert federation.publish(steps.where, party="client-1").party == "client-1"
+    assert federation.run_id == before
+
+
+def test_logs_and_folders_are_their_owners(federation, tmp_path):
+    with pytest.raises(PartyError):
+        federation.wait(federation.ask(steps.fails_with_values, clients=["client-1"]))
+    federation.publish(steps.where, party="client-1")
+    federation.start_run("modes", random_state=0, workspace=str(tmp_path / "deep" / "run"))
+    federation.publish(steps.where, party="client-1")
+    own = tmp_path / "parties" / "client-1"
+    assert modes(own / "party.log", own / "ledger.jsonl") == {0o600}
+    deep = tmp_path / "deep" / "run" / "parties"
+    assert modes(tmp_path / "deep", deep, deep / "client-1", own, own.parent) == {0o700}
+
+
+def modes(*paths):
+    return {stat.S_IMODE(path.stat().st_mode) for path in paths}
 
 
 def test_copies_are_not_made_at_other_parties(federation):
