@@ -12,6 +12,7 @@ from weakref import WeakSet
 from daskfc import errors, seeds
 from daskfc.coding.streams import SecretKey
 from daskfc.errors import ClusterError, DaskfcError, EgressRefused, InvalidInput, PartyError
+from daskfc.federation.durable import durable_secret
 from daskfc.federation.handles import fill_slots
 from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.messages import (
@@ -116,7 +117,16 @@ class PartyOptions:
             return Path(self.folder) / self.run.run_id
         if self.run.workspace is None:
             return Path(self.scratch) / self.run.run_id
-        base = Path(self.run.workspace)
+        return self._within(self.run.workspace)
+
+    def durable_folder(self) -> Path:
+        """Return the folder that a run which is resumed finds again, whatever its id is then."""
+        if self.folder is not None or self.run is None or self.run.workspace is None:
+            return Path(self.folder or self.scratch)
+        return self._within(self.run.workspace)
+
+    def _within(self, workspace: str) -> Path:
+        base = Path(workspace)
         return base / SERVER if self.role == SERVER else base / "parties" / self.name
 
 
@@ -326,6 +336,8 @@ class Party:
             return self.store()
         if what == "secret":
             return self.options.secret.derive(self.run.run_id, self.run.start)
+        if what == "durable_secret":
+            return durable_secret(self.options.durable_folder())
         if what == "random":
             return seeds.generator(self.run.random_state, self.name, call.round, name)
         return str(self.folder) if what == "workspace" else self.name

@@ -172,6 +172,10 @@ def secret_trace(secret) -> Vector:
     return Vector(np.frombuffer(word, dtype="<u4").astype(np.float64))
 
 
+def durable_trace(durable_secret) -> Vector:
+    return secret_trace(durable_secret)
+
+
 def addressed(vector, party, names) -> dict[str, Vector]:
     return {name: Vector(vector.values + index) for index, name in enumerate(names)}
 

@@ -12,7 +12,12 @@ from daskfc.clustering.kernel_dictionary import StepKind, coefficients, local_up
 from daskfc.clustering.low_rank_similarity import similarity_rows
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
-from daskfc.federation.samples import ClientLabels, LabelledSamples, labelled_samples
+from daskfc.federation.samples import (
+    ClientLabels,
+    LabelledSamples,
+    content_tag,
+    labelled_samples,
+)
 from daskfc.protocols.fedsc.messages import (
     ClientSummary,
     Dictionary,
@@ -63,9 +68,9 @@ def samples_of(data: ClientStore, noise: Noise | None, secret: SecretKey) -> Flo
     return noise.applied(X, secret) if isinstance(noise, DataNoise) else X
 
 
-def content_of(data: ClientStore) -> StoreContent:
-    """Tell the server a hash of the samples, so that a fit goes on only where they are the same."""
-    return StoreContent(data.digest)
+def content_of(data: ClientStore, durable_secret: SecretKey) -> StoreContent:
+    """Tell the server a tag of the samples, so that a fit goes on only where they are the same."""
+    return StoreContent(content_tag(data, durable_secret))
 
 
 def summarise(
