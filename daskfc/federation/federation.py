@@ -186,14 +186,12 @@ class Federation(Verbs):
         deadline_s : float, optional
             Seconds that a party may be away; by default the cluster file's.
         """
-        if not run_id or run_id.startswith(".") or set(run_id) & set("/\\"):
-            raise InvalidInput(f"a run_id must be usable as the name of a folder; got {run_id!r}.")
         if not isinstance(random_state, int) or random_state < 0:
             raise InvalidInput(f"random_state must be an int of at least 0; got {random_state!r}.")
-        self._deadline = self._default_deadline if deadline_s is None else deadline_s
         start = uuid.uuid4().hex
         builds = dict(self._contract.builds) if self._contract is not None else {}
         settings = RunSettings(run_id, random_state, self.allow_raw, workspace, start, builds)
+        self._deadline = self._default_deadline if deadline_s is None else deadline_s
         self._refusals.run_id, self._refusals.sentence = run_id, None
         self._roll_call.everyone(
             self.parties,

@@ -31,6 +31,7 @@ from daskfc.errors import DaskfcError, EgressRefused
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.messages import CALLER, Message, noise_of, payload_bytes
 from daskfc.federation.party import (
+    Kept,
     Outgoing,
     Party,
     PartyOptions,
@@ -191,9 +192,10 @@ class PartyWorker(Worker):  # type: ignore[misc]
         if party.refusal is not None:
             raise EgressRefused(party.refusal)
         if type(value) is not Outgoing:
+            kind = type(value.value if isinstance(value, Kept) else value).__name__
             raise EgressRefused(
-                f"party {party.name!r} was asked by {receiver!r} for a {type(value).__name__}, "
-                "which is no declared message. Nothing was sent; return a Message from the step."
+                f"party {party.name!r} was asked by {receiver!r} for a {kind}, which is "
+                "no declared message. Nothing was sent; return a Message from the step."
             )
         if value.receiver != receiver:
             raise EgressRefused(

@@ -3,6 +3,7 @@
 A message is a frozen dataclass. Its class says how it is protected, which way it travels and what
 it reveals; its fields say their dtype and their axes. The sender holds a value against that
 declaration before anything is sent, and the class is the one place to read what leaves a party.
+What is sent is made anew of the declared content, so that nothing can ride along with it.
 """
 
 import dataclasses
@@ -21,10 +22,13 @@ __all__ = [
     "SERVER",
     "Message",
     "array",
+    "as_declared",
     "check_message",
+    "content_of",
     "integer",
     "noise_multiplier",
     "noise_of",
+    "of_content",
     "payload_bytes",
     "real",
     "routes_of",
@@ -42,6 +46,11 @@ ROUTES = (
     "server → caller",
 )
 _KEY = "daskfc"
+_PLAIN = frozenset(
+    "bool str int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
+    "complex128".split()
+)
+_LONGEST_EMPTY = 1 << 31  # ours: no array without entries may have a longer axis
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,12 +146,13 @@ def array(*axes: str | int, dtype: str) -> Any:
     'uint8 | uint32 (prime, row)'
     """
     dtypes = tuple(part.strip() for part in dtype.split("|"))
-    for name in dtypes:
-        if name != "str" and np.dtype(name).hasobject:
-            raise TypeError(
-                f"a message may not declare an array of dtype {name!r}: it has no bytes."
-            )
     names = tuple(name if name == "str" else np.dtype(name).name for name in dtypes)
+    for given, name in zip(dtypes, names, strict=True):
+        if name not in _PLAIN:
+            raise TypeError(
+                f"a message may not declare an array of dtype {given!r}: its entries must be "
+                "numbers of at most 64 bits a part, bool or str."
+            )
     return dataclasses.field(metadata={_KEY: _Declared("array", axes, names)})
 
 
@@ -197,13 +207,15 @@ def _refuse(party: str, what: str, got: str, declared: str) -> EgressRefused:
     )
 
 
-def _check_array(
+def _plain_array(
     party: str, what: str, value: object, declared: _Declared, sizes: dict[str, int]
-) -> None:
+) -> np.ndarray:
+    """Return an array of the same bytes, in C order, with a dtype that has nothing else to it."""
     # A subclass (masked array, memory map, matrix) may carry more than its declared content.
     if type(value) is not np.ndarray:
         raise _refuse(party, what, type(value).__name__, str(declared))
-    dtype = "str" if value.dtype.kind == "U" else value.dtype.name
+    is_text = value.dtype.kind == "U"
+    dtype = "str" if is_text else value.dtype.name
     got = f"{value.dtype.name} {_shape_text(value.shape)}"
     known = tuple(
         f"{axis}={sizes[axis]}" if isinstance(axis, str) and axis in sizes else axis
@@ -218,6 +230,18 @@ def _check_array(
         expected = axis if isinstance(axis, int) else sizes.setdefault(axis, size)
         if size != expected:
             raise _refuse(party, what, got, rule)
+    if value.itemsize == 0 or (value.size == 0 and max(value.shape) > _LONGEST_EMPTY):
+        raise _refuse(party, what, got, rule)  # no bytes, and yet any length
+    held = np.ascontiguousarray(value).reshape(value.shape)  # of a single number it makes a row
+    if is_text and _has_no_text(held):
+        raise _refuse(party, what, "text that has no UTF-8", rule)
+    plain = np.dtype(f"U{value.itemsize // 4}") if is_text else np.dtype(dtype)
+    return np.ndarray(value.shape, plain, buffer=held)
+
+
+def _has_no_text(held: np.ndarray) -> bool:
+    codes = np.frombuffer(held, dtype=np.uint32)
+    return bool(((codes > 0x10FFFF) | (codes >> 11 == 0xD800 >> 11)).any())  # surrogates
 
 
 def _fits_scalar(value: object, declared: _Declared) -> bool:
@@ -227,7 +251,40 @@ def _fits_scalar(value: object, declared: _Declared) -> bool:
         return type(value) is float
     if declared.kind == "noise":
         return type(value) is float and value > 0
-    return type(value) is str and len(value) <= declared.longest
+    return type(value) is str and len(value) <= declared.longest and _is_utf8(value)
+
+
+def _is_utf8(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
+
+
+def _stowaways(message: Message, declared: set[str]) -> set[str]:
+    """Return the attributes of a message that are no fields, those in slots included."""
+    found = set(getattr(message, "__dict__", ()))
+    for base in type(message).__mro__:
+        slots = vars(base).get("__slots__", ())
+        found.update((slots,) if isinstance(slots, str) else slots)
+    return {
+        name for name in found - declared - {"__dict__", "__weakref__"} if hasattr(message, name)
+    }
+
+
+def content_of(message: Message) -> tuple[Any, ...]:
+    """Return the values of a message's fields, in their order: all of it that is ever sent."""
+    return tuple(getattr(message, field.name) for field in _fields(message))
+
+
+def of_content(message_type: type[Message], content: tuple[Any, ...]) -> Message:
+    """Return the message of a class that has this content; the inverse of `content_of`."""
+    message = object.__new__(message_type)
+    fields = dataclasses.fields(message_type)  # type: ignore[arg-type]
+    for field, value in zip(fields, content, strict=True):
+        object.__setattr__(message, field.name, value)
+    return message
 
 
 def check_message(
@@ -259,6 +316,30 @@ def check_message(
     daskfc.errors.EgressRefused: party 'client-1' tried to send a list; only a declared message \
 may leave a party. Nothing was sent.
     """
+    as_declared(message, axes, party=party)
+
+
+def as_declared(
+    message: object, axes: Mapping[str, int] | None = None, *, party: str = "?"
+) -> Message:
+    """Return a message of the declared content of another, and of nothing else.
+
+    Parameters
+    ----------
+    message, axes, party
+        As for `check_message`.
+
+    Returns
+    -------
+    Message
+        Of the same class. Arrays in C order share the memory of those of `message`; every dtype is
+        a plain one, whatever metadata the given one has.
+
+    Raises
+    ------
+    EgressRefused
+        As `check_message`.
+    """
     if not isinstance(message, Message) or not dataclasses.is_dataclass(type(message)):
         raise EgressRefused(
             f"party {party!r} tried to send a {type(message).__name__}; only a declared message "
@@ -266,14 +347,14 @@ may leave a party. Nothing was sent.
         )
     kind = type(message).__name__
     fields = _fields(message)
-    extra = set(getattr(message, "__dict__", ())) - {field.name for field in fields}
-    if extra:
+    if extra := _stowaways(message, {field.name for field in fields}):
         raise EgressRefused(
             f"party {party!r} tried to send {kind} with {len(extra)} attributes that are no "
             "fields of it. Nothing was sent."
         )
     sizes = dict(axes or {})
-    for field in fields:
+    content = []
+    for field, value in zip(fields, content_of(message), strict=True):
         declared = field.metadata.get(_KEY)
         what = f"{kind}.{field.name}"
         if declared is None:
@@ -281,11 +362,12 @@ may leave a party. Nothing was sent.
                 f"party {party!r} tried to send {what}, which is declared neither by array() nor "
                 "by integer(), real(), text() or noise_multiplier(). Nothing was sent."
             )
-        value = getattr(message, field.name)
         if declared.kind == "array":
-            _check_array(party, what, value, declared, sizes)
+            value = _plain_array(party, what, value, declared, sizes)
         elif not _fits_scalar(value, declared):
             raise _refuse(party, what, type(value).__name__, str(declared))
+        content.append(value)
+    return of_content(type(message), tuple(content))
 
 
 def payload_bytes(message: Message) -> int:

@@ -1,5 +1,6 @@
 """A party inside its own worker process: its store, secret, folder, and the steps it performs."""
 
+import builtins
 import hashlib
 import logging
 import resource
@@ -7,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
-from daskfc import seeds
+from daskfc import errors, seeds
 from daskfc.coding.streams import SecretKey
 from daskfc.errors import (
     ClusterError,
@@ -18,22 +20,28 @@ from daskfc.errors import (
     PartyError,
     StoreError,
 )
+from daskfc.federation.durable_secret import durable_secret
 from daskfc.federation.handles import fill_slots
 from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.messages import (
     CALLER,
     SERVER,
     Message,
+    as_declared,
     check_message,
+    content_of,
+    of_content,
     payload_bytes,
     routes_of,
 )
 from daskfc.federation.steps import StepCall, call_step, declared_message, step_name
+from daskfc.folders import PrivateLog, check_folder_name, make_private
 
 if TYPE_CHECKING:
     from daskfc.stores import ClientStore
 
 __all__ = [
+    "Kept",
     "Outgoing",
     "Party",
     "PartyOptions",
@@ -71,6 +79,9 @@ class RunSettings:
     workspace: str | None = None
     start: str = ""
     builds: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_folder_name("run", self.run_id)
 
 
 @dataclass(frozen=True)
@@ -122,11 +133,20 @@ class PartyOptions:
             return Path(self.folder) / self.run.run_id
         if self.run.workspace is None:
             return Path(self.scratch) / self.run.run_id
-        base = Path(self.run.workspace)
+        return self._within(self.run.workspace)
+
+    def durable_folder(self) -> Path:
+        """Return the folder that a run which is resumed finds again, whatever its id is then."""
+        if self.folder is not None or self.run is None or self.run.workspace is None:
+            return Path(self.folder or self.scratch)
+        return self._within(self.run.workspace)
+
+    def _within(self, workspace: str) -> Path:
+        base = Path(workspace)
         return base / SERVER if self.role == SERVER else base / "parties" / self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outgoing:
     """A message in its sender's memory, with where it may go."""
 
@@ -142,6 +162,36 @@ class Outgoing:
         # Dask throttles transfers by this number.
         return payload_bytes(self.message) if isinstance(self.message, Message) else 1
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A class's own way to be pickled could add to the declared content.
+        where = (self.sender, self.receiver, self.step, self.run_id, self.round)
+        return _arrived, (type(self.message), content_of(self.message), where)
+
+
+class Kept:
+    """A result that stays at its party; Dask tells the scheduler the type and size of each."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __sizeof__(self) -> int:
+        return 1
+
+
+def _arrived(
+    message_type: type[Message], content: tuple[Any, ...], where: tuple[str, str, str, str, int]
+) -> Outgoing:
+    """Return an envelope as it is read at its receiver."""
+    return Outgoing(of_content(message_type, content), *where, {})
+
+
+def _content(value: Any) -> Any:
+    if isinstance(value, Outgoing):
+        return value.message
+    return value.value if isinstance(value, Kept) else value
+
 
 def _role(party: str) -> str:
     return party if party in (SERVER, CALLER) else "client"
@@ -156,16 +206,37 @@ def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
         What a step raised.
     party, step : str
         Where it did.
+
+    Returns
+    -------
+    DaskfcError
+        A new one: Dask teaches exceptions to pickle their causes, tracebacks and attributes.
     """
-    if isinstance(error, EgressRefused | PartyError):
-        # Dask teaches exceptions to pickle their causes and traceback; these stay here.
-        error.__cause__ = error.__context__ = None
-        return error.with_traceback(None)
-    if isinstance(error, DaskfcError):
-        crossing = PartyError(party, step, str(error))
-        crossing.error_type = type(error).__name__
+    if isinstance(error, EgressRefused):
+        return EgressRefused(_utf8(error))
+    if isinstance(error, PartyError):
+        crossing = PartyError(*(_utf8(part) for part in (error.party, error.step, error.kind)))
+        crossing.error_type = error.error_type if error.error_type in errors.__all__ else ""
         return crossing
-    return PartyError(party, step, type(error).__name__)
+    known = _known_class(error)
+    if not isinstance(error, DaskfcError):
+        return PartyError(party, step, known)
+    crossing = PartyError(party, step, _utf8(error))
+    crossing.error_type = known
+    return crossing
+
+
+def _utf8(text: object) -> str:
+    return str(text).encode(errors="backslashreplace").decode()
+
+
+def _known_class(error: BaseException) -> str:
+    """Return the name of the nearest class that is Python's or daskfc's: others may hold values."""
+    return next(
+        kind.__name__
+        for kind in type(error).__mro__
+        if any(vars(module).get(kind.__name__) is kind for module in (builtins, errors))
+    )
 
 
 def peak_memory_bytes() -> int:
@@ -191,6 +262,7 @@ class Party:
         self.options = options
         self.name = options.name
         self.refusal: str | None = None
+        self._issued: WeakSet[Outgoing] = WeakSet()
         self._store: ClientStore | None = None
         self.folder = options.run_folder()
         self._enter_folder()
@@ -209,10 +281,9 @@ class Party:
         self._enter_folder()
 
     def _enter_folder(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private(self.folder)
         self.ledger = LedgerFile(self.folder / "ledger.jsonl")
-        handler = logging.FileHandler(self.folder / "party.log", delay=True)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handler = PrivateLog(self.folder / "party.log", delay=True)
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
             target = logging.getLogger(name)
@@ -272,7 +343,7 @@ class Party:
         name = step_name(call.step)
         try:
             self._check_call(call, name)
-            arrived = tuple(v.message if isinstance(v, Outgoing) else v for v in values)
+            arrived = tuple(_content(value) for value in values)
             arguments = fill_slots(call.arguments, arrived)
             result = call_step(call.step, arguments, lambda what: self._fill(what, call, name))
             return self._address(call, name, result)
@@ -300,6 +371,8 @@ class Party:
             return self.store()
         if what == "secret":
             return self.options.secret.derive(self.run.run_id, self.run.start)
+        if what == "durable_secret":
+            return durable_secret(self.options.durable_folder())
         if what == "random":
             return seeds.generator(self.run.random_state, self.name, call.round, name)
         return str(self.folder) if what == "workspace" else self.name
@@ -307,7 +380,7 @@ class Party:
     def _address(self, call: StepCall, name: str, result: Any) -> Any:
         """Put the messages of a step into envelopes, checked."""
         if call.verb == "keep":
-            return result
+            return Kept(result)
         declared, by_receiver = declared_message(call.step)
         messages = result if by_receiver else dict.fromkeys(call.receivers, result)
         if set(messages) != set(call.receivers):
@@ -318,14 +391,16 @@ class Party:
         envelopes = {}
         for receiver in call.receivers:
             message = messages[receiver]
-            envelope = Outgoing(
-                message, self.name, receiver, name, call.run_id, call.round, call.axes
-            )
             if isinstance(message, Message) and type(message) is not declared:
                 raise EgressRefused(
                     f"party {self.name!r} tried to send {type(message).__name__}; step {name!r} "
                     f"declares {declared.__name__}. Nothing was sent."
                 )
+            plain = as_declared(message, call.axes, party=self.name)
+            envelope = Outgoing(
+                plain, self.name, receiver, name, call.run_id, call.round, call.axes
+            )
+            self._issued.add(envelope)
             self.check(envelope)
             envelopes[receiver] = envelope
         return envelopes[call.receivers[0]] if call.verb == "send" else envelopes
@@ -339,8 +414,13 @@ class Party:
             When it may not be sent.
         """
         message = envelope.message
-        check_message(message, envelope.axes, party=self.name)
         kind = type(message).__name__
+        if envelope not in self._issued:
+            raise EgressRefused(
+                f"party {self.name!r} was asked for {kind} in an envelope that it did not make. "
+                "Nothing was sent."
+            )
+        check_message(message, envelope.axes, party=self.name)
         if self.run is None or envelope.run_id != self.run.run_id or envelope.sender != self.name:
             raise EgressRefused(
                 f"party {self.name!r} was asked for {kind} of another run or party. "

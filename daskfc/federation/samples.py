@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
 from daskfc.federation.messages import Message, array
 from daskfc.federation.texts import text_arrays, texts_in
@@ -18,6 +19,7 @@ __all__ = [
     "LabelledSamples",
     "SampleDigests",
     "canonical_positions",
+    "content_tag",
     "labelled_samples",
     "labels_of_client",
     "linked_samples",
@@ -83,6 +85,14 @@ def sample_digests(data: ClientStore, *, salt: str = SAMPLE_ORDER) -> SampleDige
     prefix = salt.encode() + b"\x1f"
     words = [hashlib.sha256(prefix + str(name).encode()).digest()[:8] for name in data.sample_ids()]
     return SampleDigests(np.frombuffer(b"".join(words), dtype="<u8").astype(np.uint64))
+
+
+def content_tag(data: ClientStore, durable_secret: SecretKey) -> int:
+    """Return 63 bits by which the server sees whether a client's samples are those of before.
+
+    Without the client's key nobody can try out what the samples are.
+    """
+    return durable_secret.derive("samples", data.digest).fingerprint()
 
 
 def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndarray]:

@@ -3,7 +3,6 @@
 import shutil
 import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -17,6 +16,7 @@ from daskfc.federation.guard import PartyNanny
 from daskfc.federation.messages import SERVER
 from daskfc.federation.opening import check_party_name
 from daskfc.federation.party import PartyOptions
+from daskfc.folders import make_private
 from daskfc.stores import ClientStore
 from daskfc.stores.together import check_owner
 
@@ -88,7 +88,7 @@ def serve_party(
         scratch = tempfile.mkdtemp(prefix="daskfc-")
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         if workspace is not None:
-            Path(workspace).mkdir(parents=True, exist_ok=True)
+            make_private(workspace)
         stack.enter_context(quiet_logs())
         party = PartyOptions(
             name=name,

@@ -15,7 +15,7 @@ from daskfc.federation.messages import Message
 
 __all__ = ["INJECTED", "StepCall", "bind", "call_step", "declared_message", "step_name"]
 
-INJECTED = ("data", "secret", "random", "workspace", "party")
+INJECTED = ("data", "secret", "durable_secret", "random", "workspace", "party")
 
 
 @dataclass(frozen=True)

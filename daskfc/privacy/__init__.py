@@ -39,6 +39,8 @@ from daskfc.privacy.mechanism import (
     add_gaussian_noise,
     clip_matrix,
     clip_rows,
+    input_digest,
+    noise_label,
     normal_deviates,
 )
 
@@ -61,10 +63,12 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_sigma",
     "gradient_sensitivity",
+    "input_digest",
     "largest_coefficient_sigma",
     "largest_data_sigma",
     "largest_dictionary_sigma",
     "mutual_information",
+    "noise_label",
     "noise_multiplier",
     "normal_deviates",
     "perturbed_data_bound",

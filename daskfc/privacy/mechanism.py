@@ -1,5 +1,6 @@
 """What a client does to its values before they leave: clip them, then add Gaussian noise."""
 
+import hashlib
 import os
 from typing import Any, Protocol, TypeAlias
 
@@ -10,7 +11,15 @@ from scipy.special import ndtri
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.privacy.ranges import check
 
-__all__ = ["RandomWords", "add_gaussian_noise", "clip_matrix", "clip_rows", "normal_deviates"]
+__all__ = [
+    "RandomWords",
+    "add_gaussian_noise",
+    "clip_matrix",
+    "clip_rows",
+    "input_digest",
+    "noise_label",
+    "normal_deviates",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -132,6 +141,88 @@ def clip_matrix(Z: ArrayLike, bound: float) -> tuple[Floats, bool]:
     matrix = _finite(Z, "the matrix to clip", 2)
     rows, wide = _shrunk(matrix.reshape(1, -1), bound)
     return rows.reshape(matrix.shape).copy(), bool(wide[0])
+
+
+def input_digest(*inputs: object) -> str:
+    """Return a digest of all that a release is computed from, for its `noise_label`.
+
+    Parameters
+    ----------
+    *inputs : object
+        Private and public: arrays count by dtype, shape and content, anything else by its repr.
+
+    Returns
+    -------
+    str
+        64 digits; other inputs have another.
+
+    Notes
+    -----
+    Of the inputs, not of the values to protect: these may differ in their last bits when a step is
+    repeated, and the same values under fresh noise are a second release.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.privacy import input_digest
+    >>> input_digest(np.zeros(2), 0.1) == input_digest(np.zeros((2, 1)), 0.1)
+    False
+    """
+    digest = hashlib.sha256()
+    for one in inputs:
+        if isinstance(one, np.ndarray):
+            head = f"{one.dtype.str}{one.shape}"
+            body = np.ascontiguousarray(one).reshape(-1).view(np.uint8).data
+        else:
+            head, body = type(one).__name__, memoryview(repr(one).encode())
+        for part in (memoryview(head.encode()), body):
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def noise_label(
+    mechanism: str,
+    *,
+    sigma: float,
+    clip: float | None,
+    inputs: str,
+    round: int = 0,
+    purpose: str = "",
+) -> tuple[str | int, ...]:
+    """Return what a release's noise is derived by from a party's secret.
+
+    Whoever has a party repeat a step under one secret gets the same noise for the same release
+    only; under another σ or bound, or for other inputs, two releases would tell the values by
+    their difference.
+
+    Parameters
+    ----------
+    mechanism : str
+        What is released, and by which method.
+    sigma, clip : float
+        Of the release; no clip is None.
+    inputs : str
+        From `input_digest`.
+    round : int
+        Number of the release among those of one mechanism.
+    purpose : str
+        What it is for.
+
+    Returns
+    -------
+    tuple
+        For `SecretKey.derive`, which gives every label its type and length; of fixed size.
+
+    Examples
+    --------
+    >>> from daskfc.coding import SecretKey
+    >>> from daskfc.privacy import noise_label
+    >>> label = noise_label("rows", sigma=2.0, clip=1.0, inputs="ab")
+    >>> stream = SecretKey.from_os().derive(*label).stream()
+    """
+    bound = "none" if clip is None else float(clip).hex()
+    return ("noise", mechanism, float(sigma).hex(), bound, inputs, round, purpose)
 
 
 def normal_deviates(shape: int | tuple[int, ...], stream: RandomWords | None = None) -> Floats:

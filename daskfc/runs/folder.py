@@ -21,6 +21,7 @@ import xarray as xr
 
 from daskfc.errors import InvalidInput
 from daskfc.federation.durable import flush, flush_tree
+from daskfc.folders import check_folder_name
 
 __all__ = ["RunFolder"]
 
@@ -109,17 +110,14 @@ class RunFolder:
         InvalidInput
             When the name is no folder's name, is taken, or the place cannot be written.
         """
-        if not name or name in (".", "..") or any(c in name for c in '/\\:*?"<>|\0'):
-            raise InvalidInput(
-                f"a run's name must be usable as a folder's name; got {name!r}. Choose another."
-            )
+        check_folder_name("run", name)
         path = Path(fspath(runs_dir)) / name
         now = datetime.now(UTC).isoformat(timespec="seconds")
         full = {"run_id": name, "status": "running", "created": now, **record}
         staged = path.parent / f".partial-{uuid.uuid4().hex}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            staged.mkdir()
+            staged.mkdir(mode=0o700)  # labels of every sample id lie in it
             _write_json(staged / "run.json", full)
             staged.rename(path)  # refused where a folder holds anything: no two runs share one
             flush(path.parent)
@@ -359,7 +357,7 @@ def _write_bytes(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(partial, 0o644)  # mkstemp's own 0600 would hide a summary from whoever collects it
+        os.chmod(partial, 0o644)  # whom the owner lets into the folder may read what is in it
         os.replace(partial, path)
         flush(path.parent)
     except BaseException:

@@ -170,8 +170,12 @@ class StoreWriter:
     def _create(self) -> None:
         n, d = self._shape
         rows = min(self._chunk_rows, n)
+        folder = local_path(self._staged)  # a name that nothing has yet
+        if folder is not None:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700)  # raw data lie in it
         self._group = zarr.create_group(
-            zarr_store(self._staged, read_only=False), zarr_format=3, overwrite=True
+            zarr_store(self._staged, read_only=False), zarr_format=3, overwrite=folder is None
         )
         head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "client": self.name}
         self._group.attrs.update({**head, **self._attributes, "complete": False})

@@ -57,10 +57,10 @@ def test_overflow_raises_and_never_saturates():
     with pytest.raises(OverflowRefused, match=r"sum of 3 numbers .* does not fit"):
         FixedPoint(1.0, 3, 62)
     ring = FixedPoint.for_bound(2.0, n_terms=2)
-    with pytest.raises(OverflowRefused, match=r"2 of 3 numbers .* exceed the agreed"):
+    with pytest.raises(OverflowRefused, match=r"^some of 3 numbers .* exceed the agreed"):
         ring.encode(np.array([2.0, 2.0001, -17.0]))
     for bad in (np.nan, np.inf):
-        with pytest.raises(InvalidInput, match="1 of 1 numbers"):
+        with pytest.raises(InvalidInput, match=r"^some of 1 numbers"):
             ring.encode(np.array([bad]))
     for wrong in ({"max_abs": -1.0}, {"max_abs": np.nan}, {"n_terms": 0}):
         with pytest.raises(InvalidInput, match=next(iter(wrong))):

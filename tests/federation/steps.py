@@ -81,6 +81,46 @@ class ClientsOnly(Message):
     number: int = integer()
 
 
+class _Pocket:
+    """A base class with room for what the message does not declare."""
+
+    __slots__ = ("rows",)
+
+
+@dataclass(frozen=True)
+class Pocketed(_Pocket, Message):
+    protection = "plain"
+    route = "client → caller"
+    reveals = "a number"
+    number: int = integer()
+
+
+@dataclass(frozen=True)
+class Talkative(Message):
+    """Its pickled form holds more than its fields."""
+
+    protection = "plain"
+    route = "client → caller"
+    reveals = "a number"
+    number: int = integer()
+
+    def __reduce__(self):
+        return Talkative.told, (self.number, _remembered.get("rows"))
+
+    @staticmethod
+    def told(number, rows):
+        _remembered["rows"] = rows
+        return Talkative(number)
+
+
+_remembered = {}
+
+
+@dataclass(frozen=True)
+class Longer(Vector):
+    """Another class than a step declares, though one of its kind."""
+
+
 def raw_rows(data):
     return data.rows(0, data.n_samples)
 
@@ -150,6 +190,10 @@ def secret_trace(secret) -> Vector:
     # One-way, so that a test may compare secrets without a party sending one.
     word = hashlib.sha256(secret.to_bytes()).digest()[:8]
     return Vector(np.frombuffer(word, dtype="<u4").astype(np.float64))
+
+
+def durable_trace(durable_secret) -> Vector:
+    return secret_trace(durable_secret)
 
 
 def addressed(vector, party, names) -> dict[str, Vector]:
@@ -236,6 +280,60 @@ def answers_a_broken_connection(key):
     except OSError as error:
         return str(error)
     raise AssertionError("nothing broke")
+
+
+def with_metadata(data) -> Vector:
+    noted = np.dtype("float64", metadata={"rows": data.rows(0, data.n_samples).tobytes()})
+    return Vector(np.zeros(3).astype(noted))
+
+
+def with_a_pocket(data) -> Pocketed:
+    message = Pocketed(1)
+    object.__setattr__(message, "rows", data.rows(0, data.n_samples))
+    return message
+
+
+def with_own_pickling(data) -> Talkative:
+    _remembered["rows"] = data.rows(0, data.n_samples)
+    return Talkative(1)
+
+
+def of_a_subclass() -> Vector:
+    return Longer(np.zeros(3))
+
+
+def with_a_lone_surrogate(party) -> Where:
+    return Where(os.getpid(), party, "\ud800")
+
+
+def part_of_a_view(data) -> Vector:
+    return Vector(data.rows(0, data.n_samples)[::2, 1])
+
+
+def forged_by_a_step(data, party, run_id):
+    """Keep an envelope that no verb made, with rows where sizes belong."""
+    axes = {"rows": data.rows(0, data.n_samples)}
+    return Outgoing(Vector(np.zeros(3)), party, "caller", "where", run_id, 1, axes)
+
+
+def of_a_telling_class(data):
+    return type(f"Rows{data.rows(0, 1)[0, 0]}", (), {"__sizeof__": lambda self: 123456})()
+
+
+def fails_with_a_telling_class(data) -> Vector:
+    raise type(f"Value{data.rows(0, 1)[0, 0]}", (ArithmeticError,), {})
+
+
+def fails_with_a_refusal_that_tells(data) -> Vector:
+    refusal = EgressRefused("no \ud800")
+    refusal.rows = data.rows(0, 1)
+    raise refusal
+
+
+def fails_with_an_error_that_tells(data, party) -> Vector:
+    error = type("Telling", (PartyError,), {})(party, "step", "sentence")
+    error.error_type = error.rows = str(data.rows(0, 1)[0, 0])
+    raise error
 
 
 def fails_with_values(data) -> Vector:

@@ -1,6 +1,7 @@
 """The guard on real worker processes: what is refused, how fast, and that nothing hangs."""
 
 import operator
+import stat
 import threading
 import time
 
@@ -202,6 +203,7 @@ def test_a_message_has_its_row_before_it_is_sent(federation):
         (steps.more_than_declared, "VectorAndMore; step 'more_than_declared' declares Vector"),
         (steps.a_bare_array, "tried to send a ndarray"),
         (steps.with_a_stowaway, "with 1 attributes that are no fields"),
+        (steps.of_a_subclass, "tried to send Longer; step 'of_a_subclass' declares Vector"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -224,6 +226,76 @@ def test_what_is_not_declared_does_not_leave(federation, step, what):
 def test_sizes_given_by_the_caller_hold_for_every_verb(federation, send):
     with pytest.raises(EgressRefused, match=r"declared float64 \(n=3,\)"):
         federation.wait(send(federation))
+
+
+@pytest.mark.parametrize(
+    ("step", "what"),
+    [
+        (steps.with_a_pocket, "Pocketed with 1 attributes that are no fields"),
+        (steps.with_a_lone_surrogate, "Where.note as str; declared text of at most 1000"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_no_ledger_would_show_is_refused(federation, step, what):
+    with pytest.raises(EgressRefused, match=what):
+        federation.publish(step, party="client-2")
+    assert len(federation.ledger) == 0
+
+
+def test_an_array_arrives_without_what_its_dtype_carries(federation):
+    """A dtype's metadata is pickled with it: 96 bytes of rows crossed as 24 bytes of payload."""
+    message = federation.publish(steps.with_metadata, party="client-2")
+    assert message.values.dtype.metadata is None
+    np.testing.assert_array_equal(message.values, np.zeros(3))
+    (row,) = federation.ledger
+    assert row.payload_bytes == 24
+
+
+def test_a_part_of_rows_arrives_without_the_rest(federation):
+    message = federation.publish(steps.part_of_a_view, party="client-2")
+    np.testing.assert_array_equal(message.values, ROWS["client-2"][::2, 1])
+    assert message.values.flags.c_contiguous
+    (row,) = federation.ledger
+    assert row.payload_bytes == 24
+
+
+def test_a_class_does_not_decide_how_it_is_sent(federation):
+    steps._remembered.clear()
+    message = federation.publish(steps.with_own_pickling, party="client-2")
+    assert message == steps.Talkative(1)
+    assert steps._remembered == {}
+
+
+def test_only_envelopes_of_the_party_itself_leave(federation):
+    scattered = steps.Outgoing(
+        steps.Vector(np.zeros(3)), "client-1", "caller", "where", federation.run_id, 1, {}
+    )
+    addresses = federation._roll_call.addresses()
+    worker = next(a for a, name in addresses.items() if name == "client-1")
+    future = federation.dask_client.scatter(scattered, workers=[worker], direct=True)
+    with pytest.raises(EgressRefused, match="for Vector in an envelope that it did not make"):
+        federation.dask_client.gather(future, direct=True)
+    federation.start_run("forged", random_state=0)
+    kept = federation.on_client("client-1", steps.forged_by_a_step, run_id=federation.run_id)
+    with pytest.raises(EgressRefused, match="for a Outgoing, which is no declared message"):
+        federation.dask_client.gather(kept.futures["client-1"])
+    assert len(federation.ledger) == 0
+
+
+def test_the_scheduler_learns_neither_type_nor_size_of_what_is_kept(federation):
+    told = []
+    for step in (steps.of_a_telling_class, steps.raw_rows):
+        local = federation.on_client("client-1", step)
+        federation.wait(local)
+        key = local.futures["client-1"].key
+        told.append(federation.dask_client.run_on_scheduler(_told_of, key=key))
+    assert told[0] == told[1]
+    assert told[0][0].endswith("Kept")
+
+
+def _told_of(dask_scheduler, key):
+    task = dask_scheduler.tasks[key]
+    return task.type, task.nbytes
 
 
 def test_sizes_given_by_the_caller_hold(federation):
@@ -314,6 +386,39 @@ def test_plugins_of_the_scheduler_are_not_installed(federation):
             federation.dask_client.unregister_worker_plugin("spy", nanny=spy.__class__ is NannySpy)
 
 
+@pytest.mark.parametrize("nanny", [False, True], ids=["worker", "nanny"])
+def test_a_run_leads_no_party_out_of_its_folder(federation, nanny, tmp_path):
+    addresses = federation._roll_call.addresses()
+    address = next(a for a, name in addresses.items() if name == "client-1")
+    client, before = federation.dask_client, federation.run_id
+    if nanny:
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        address = workers[address]["nanny"]
+    for escape in (str(tmp_path / "out"), "../../../out", "", 7):
+        run = {"run_id": escape, "random_state": 0}
+        with pytest.raises(InvalidInput, match="the name of a run must be usable as the name of"):
+            client.sync(client.rpc(address).daskfc_start_run, run=run)
+    assert not (tmp_path / "out").exists()
+    assert federation.publish(steps.where, party="client-1").party == "client-1"
+    assert federation.run_id == before
+
+
+def test_logs_and_folders_are_their_owners(federation, tmp_path):
+    with pytest.raises(PartyError):
+        federation.wait(federation.ask(steps.fails_with_values, clients=["client-1"]))
+    federation.publish(steps.where, party="client-1")
+    federation.start_run("modes", random_state=0, workspace=str(tmp_path / "deep" / "run"))
+    federation.publish(steps.where, party="client-1")
+    own = tmp_path / "parties" / "client-1"
+    assert modes(own / "party.log", own / "ledger.jsonl") == {0o600}
+    deep = tmp_path / "deep" / "run" / "parties"
+    assert modes(tmp_path / "deep", deep, deep / "client-1", own, own.parent) == {0o700}
+
+
+def modes(*paths):
+    return {stat.S_IMODE(path.stat().st_mode) for path in paths}
+
+
 def test_copies_are_not_made_at_other_parties(federation):
     """Dask's own ways to copy a value to another worker: asked for, and by its memory manager."""
     dask_client = federation.dask_client
@@ -372,6 +477,24 @@ def test_what_daskfcs_own_errors_come_from_stays_too(federation, step):
     seen = f"{error!r} {error.__cause__!r} {error.__context__!r} {vars(error)}"
     assert repr(float(ROWS["client-1"][0, 0])) not in seen
     assert "KeyError" not in seen
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        (steps.fails_with_a_telling_class, "failed: ArithmeticError"),
+        (steps.fails_with_a_refusal_that_tells, r"no \\ud800"),
+        (steps.fails_with_an_error_that_tells, "failed: sentence"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_neither_class_nor_attributes_of_an_exception_cross(federation, step, sentence):
+    value = str(float(ROWS["client-1"][0, 0]))
+    with pytest.raises((PartyError, EgressRefused), match=sentence) as failure:
+        federation.wait(federation.ask(step, clients=["client-1"]))
+    error = failure.value
+    assert type(error) in (PartyError, EgressRefused)
+    assert value not in f"{error!r} {vars(error)} {error.__cause__!r}"
 
 
 def test_a_task_that_is_no_step_gives_no_text_either(federation):

@@ -1,6 +1,9 @@
 """Steps and messages between real processes: values, places, seeds, secrets and the ledger."""
 
 import importlib
+import stat
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from daskfc import seeds
 from daskfc.errors import ClusterError, DeadlineError, InvalidInput, PartyError
 from daskfc.federation import PerClient
 from daskfc.federation.guard import run_step
+from daskfc.federation.party import PartyOptions, RunSettings
 from daskfc.federation.steps import StepCall
 from daskfc.stores import ClientStore
 from tests.federation import steps
@@ -310,8 +314,33 @@ def test_memory_is_measured_and_limited(federation):
     assert set(limits.values()) == {2_000_000_000}
 
 
+def test_a_party_keeps_a_secret_for_runs_that_are_resumed(federation, tmp_path):
+    def traces():
+        told = federation.publish(steps.durable_trace, party="clients")
+        return {name: tuple(message.values) for name, message in told.items()}
+
+    first = traces()
+    assert len(set(first.values())) == 3
+    federation.start_run("another-id", random_state=0, workspace=str(tmp_path))
+    assert traces() == first
+    file = tmp_path / "parties" / "client-1" / "secret.key"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert len(list(file.parent.glob("*secret*"))) == 1
+    federation.start_run("elsewhere", random_state=0, workspace=str(tmp_path / "b"))
+    assert not set(traces().values()) & set(first.values())
+
+
+def test_the_folder_that_a_site_names_is_where_its_secret_stays(tmp_path):
+    options = PartyOptions("a", "client", scratch="/scratch", folder=str(tmp_path))
+    for run_id in ("one", "two"):
+        inside = replace(options, run=RunSettings(run_id, 0, workspace="/of/the/driver"))
+        assert inside.durable_folder() == tmp_path
+        assert inside.run_folder() == tmp_path / run_id
+    assert replace(options, folder=None).durable_folder() == Path("/scratch")
+
+
 def test_a_run_must_be_started_well(federation):
-    with pytest.raises(InvalidInput, match=r"name of a folder; got '\.\./x'"):
+    with pytest.raises(InvalidInput, match=r"name of a folder, .* got '\.\./x'"):
         federation.start_run("../x", random_state=0)
     with pytest.raises(InvalidInput, match="random_state must be an int of at least 0; got -1"):
         federation.start_run("x", random_state=-1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from daskfc.aggregation import Noised
+from daskfc.clustering.kernel_dictionary import local_update
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation
@@ -123,20 +124,57 @@ def test_what_is_no_noise(asked, match):
 
 def test_noise_is_the_same_when_a_step_is_repeated_and_new_for_everything_else():
     noise, X = DataNoise(2.0, 100.0, DELTA), np.zeros((40, 30))
-    one = noise.applied(X, KEY)
-    np.testing.assert_array_equal(noise.applied(X, KEY), one)
-    others = [noise.applied(X, KEY.derive("other run")), noise.applied(X, KEY, "new", "digest")]
+    one = noise.applied(X, KEY, "clustered")
+    np.testing.assert_array_equal(noise.applied(X, KEY, "clustered"), one)
+    others = [
+        noise.applied(X, KEY.derive("other run"), "clustered"),
+        noise.applied(X, KEY, "new"),
+        noise.applied(X + 1e-9, KEY, "clustered"),
+        DataNoise(2.0, 99.0, DELTA).applied(X, KEY, "clustered"),
+        DataNoise(np.nextafter(2.0, 3.0), 100.0, DELTA).applied(X, KEY, "clustered"),
+    ]
     factors = FactorNoise(2.0, 2.0, 1.0, 1e-3, DELTA)
-    rounds = [factors.on_dictionary(X, KEY, number).values for number in (1, 2)]
-    all_of_them = np.stack([one, *others, *rounds, factors.on_coefficients(X, KEY, "a").values])
+    rounds = [factors.on_dictionary(X, KEY, "a", number).values for number in (1, 2)]
+    wider = FactorNoise(2.0, 2.0, 2.0, 1e-3, DELTA).on_dictionary(X, KEY, "a", 1).values
+    ends = [factors.on_coefficients(X, KEY, inputs).values for inputs in "ab"]
+    all_of_them = np.stack([one, *others, *rounds, wider, *ends])
     correlations = np.corrcoef(all_of_them.reshape(len(all_of_them), -1))
-    assert np.abs(correlations - np.eye(len(all_of_them))).max() < 0.15
+    assert np.abs(correlations - np.eye(len(all_of_them))).max() < 0.15  # 4.9 of 1 / sqrt(1200)
     assert all_of_them.std() == pytest.approx(2.0, rel=0.03)
+
+
+@pytest.mark.parametrize("what", ["sigma", "clip", "dictionary", "steps"])
+def test_a_repeated_start_cannot_subtract_noise(what):
+    """Twice the same noise under another σ gave rows back to 3e-8 by their difference."""
+    random = np.random.default_rng(0)
+    X, Z = random.normal(size=(30, 4)), random.normal(size=(5, 4))
+    if what == "sigma":
+        one, two = (DataNoise(s, 50.0, DELTA).applied(X, KEY, "clustered") for s in (20.0, 40.0))
+        found, true = (one / 20.0 - two / 40.0) / (1 / 20.0 - 1 / 40.0), X
+    elif what == "clip":
+        one, two = (DataNoise(20.0, c, DELTA).applied(X, KEY, "clustered") for c in (1e-6, 50.0))
+        found, true = two - one, X
+    else:
+        noise, plan = FactorNoise(20.0, 1.0, 50.0, 1e-3, DELTA), Plan(1.0, 5, 4, 1.0, 30)
+
+        def told(Z, steps):
+            return weighted_update(
+                X, Dictionary(Z), plan, KEY, ridge=1e-3, steps=steps, kind="preconditioned",
+                uniform=True, noise=noise, number=1,
+            ).values  # fmt: skip
+
+        def change(Z, steps):
+            return local_update(X, Z, 1.0, 1e-3, steps=steps, kind="preconditioned") - Z
+
+        other = (Z + 0.1, 1) if what == "dictionary" else (Z, 3)
+        found = told(Z, 1) - told(*other)
+        true = change(Z, 1) - change(*other)
+    assert np.abs(found - true).mean() > 5.0
 
 
 def test_rows_are_shortened_before_they_are_perturbed():
     far = np.full((50, 20), 1e6)
-    noisy = DataNoise(0.5, 2.0, DELTA).applied(far, KEY)
+    noisy = DataNoise(0.5, 2.0, DELTA).applied(far, KEY, "clustered")
     assert np.linalg.norm(noisy.mean(axis=0)) == pytest.approx(2.0, abs=0.5)
 
 

@@ -1,5 +1,6 @@
 """OmniFC's steps with plain arguments: the whole protocol without a cluster."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,11 +10,16 @@ from hypothesis import strategies as st
 
 from daskfc.coding import SecretKey, choose_residues
 from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
+from daskfc.federation.samples import SAMPLE_ORDER
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.protocols.omnifc import party, server
 from daskfc.protocols.omnifc.distances import choose_code
+from daskfc.stores import ClientStore, write_store
+from daskfc.stores.layout import ContentDigest
 from tests.faults import tears
 from tests.oracles import omnifc as oracle
+
+KEY = SecretKey.from_bytes(bytes(range(32)))
 
 
 class ArrayStore:
@@ -58,7 +64,7 @@ def run(
 ):
     """Play all parties; return the plan and the distances in canonical order."""
     secrets = {name: SecretKey.from_os() for name in stores}
-    plan = server.plan({n: party.describe(s, max_abs=None) for n, s in stores.items()})
+    plan = server.plan({n: party.describe(s, KEY, max_abs=None) for n, s in stores.items()})
     code = choose_code(max(len(stores), 2 * segments + 2 * t - 1 + spares), segments, t, spares)
     evaluators = tuple(f"client-{j}" for j in range(code.n_evaluators))
     system = choose_residues(
@@ -225,10 +231,29 @@ def test_a_recomputed_encoding_is_bit_identical_and_another_key_is_not(X):
 def test_describe_tells_a_rounded_radius_or_none(X):
     store = ArrayStore("a", X, range(13))
     exact = np.sqrt((X**2).sum(1).max())
-    told = party.describe(store, max_abs=None).radius
+    told = party.describe(store, KEY, max_abs=None).radius
     assert exact <= told <= exact * 2 ** (1 / 8) * (1 + 1e-12)
-    declared = party.describe(store, max_abs=8.0).radius
-    assert declared == party.describe(ArrayStore("a", X / 2, range(13)), max_abs=8.0).radius
+    declared = party.describe(store, KEY, max_abs=8.0).radius
+    assert declared == party.describe(ArrayStore("a", X / 2, range(13)), KEY, max_abs=8.0).radius
+
+
+def test_samples_cannot_be_guessed_by_their_tag():
+    """A hash under a public salt gave away all of a few small integers: 256 guesses here."""
+    write_store("memory://guess/a.zarr", "a", np.array([[3.0, 1.0], [0.0, 2.0]]), ["p", "q"])
+    store = ClientStore.open("memory://guess/a.zarr")
+    told = party.describe(store, KEY, max_abs=None).content
+    fits = []
+    for guess in itertools.product(range(4), repeat=4):
+        digest = ContentDigest(store.dtype, store.feature_names)
+        digest.add(np.reshape(guess, (2, 2)), ["p", "q"])
+        salted = party.hash64(SAMPLE_ORDER.encode(), digest.hexdigest().encode())
+        fits.append(digest.hexdigest() == store.digest)
+        assert told != salted
+    assert sum(fits) == 1  # that guess was among them
+    assert told == party.describe(store, KEY, max_abs=None).content
+    assert told != party.describe(store, SecretKey.from_os(), max_abs=None).content
+    other = party.describe(ArrayStore("b", np.ones((2, 2)), "pq"), KEY, max_abs=None)
+    assert told != other.content
 
 
 @given(st.floats(1e-6, 1e6))
@@ -238,23 +263,23 @@ def test_rounded_up_is_above_and_close(radius):
 
 def test_bad_data_are_refused_without_values(X):
     with pytest.raises(OverflowRefused, match="max_abs"):
-        party.describe(ArrayStore("a", X, range(13)), max_abs=0.5)
+        party.describe(ArrayStore("a", X, range(13)), KEY, max_abs=0.5)
     X[3, 2] = np.nan
     X[5, 1] = np.inf
     with pytest.raises(InvalidInput, match="client 'a' must be finite; 2 rows"):
-        party.describe(ArrayStore("a", X, range(13)), max_abs=None)
+        party.describe(ArrayStore("a", X, range(13)), KEY, max_abs=None)
 
 
 def test_clients_must_fit_together(X):
-    a = party.describe(ArrayStore("a", X, range(13)), max_abs=None)
-    narrow = party.describe(ArrayStore("b", X[:, :4], range(20, 33)), max_abs=None)
+    a = party.describe(ArrayStore("a", X, range(13)), KEY, max_abs=None)
+    narrow = party.describe(ArrayStore("b", X[:, :4], range(20, 33)), KEY, max_abs=None)
     with pytest.raises(InvalidInput, match="client 'b' has 4, client 'a' has 5"):
         server.plan({"a": a, "b": narrow})
     renamed = ArrayStore("b", X, range(20, 33))
     renamed.feature_names = tuple("vwxyz")
     with pytest.raises(InvalidInput, match="names them otherwise"):
-        server.plan({"a": a, "b": party.describe(renamed, max_abs=None)})
-    twice = party.describe(ArrayStore("b", X, range(10, 23)), max_abs=None)
+        server.plan({"a": a, "b": party.describe(renamed, KEY, max_abs=None)})
+    twice = party.describe(ArrayStore("b", X, range(10, 23)), KEY, max_abs=None)
     with pytest.raises(InvalidInput, match="share some, 3 ids"):
         server.plan({"a": a, "b": twice})
 

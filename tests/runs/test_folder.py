@@ -1,6 +1,7 @@
 import json
 import os
 import resource
+import stat
 
 import numpy as np
 import pandas as pd
@@ -40,7 +41,9 @@ def test_an_existing_name_is_refused_and_kept(folder):
     assert folder.status == "done"
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../a", "a\0b", "a\\b"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".claim", "a/b", "../a", "a\0b", "a\\b", "a\nb", "\ud800", "a" * 300]
+)
 def test_a_name_that_is_no_folder_is_refused(tmp_path, name):
     with pytest.raises(InvalidInput, match="name"):
         RunFolder.create(tmp_path, name, {})
@@ -94,8 +97,15 @@ def test_json_holds_no_nan_and_numpy_numbers_are_numbers(folder):
     assert folder.summary["c"] == 3
 
 
-def test_a_summary_can_be_read_by_others(folder):
-    folder.write_summary({})
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_a_run_is_its_owners_until_the_owner_opens_its_folder(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        folder = RunFolder.create(tmp_path, "night", {})
+        folder.write_summary({})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     assert (folder.path / "summary.json").stat().st_mode & 0o044 == 0o044
 
 

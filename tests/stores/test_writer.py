@@ -2,6 +2,7 @@ import errno
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -242,3 +243,14 @@ def test_check_finds_what_other_writers_put_there(url):
     group["sample_id"][3] = "0"
     with pytest.raises(StoreError, match="got 1 repeated, rows 0 and 3 are the first pair"):
         ClientStore.open(url).check()
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_a_store_is_its_owners(url, umask):
+    before = os.umask(umask)
+    try:
+        for overwrite in (False, True):
+            write_store(url, "b", X, IDS, overwrite=overwrite)
+            assert stat.S_IMODE(os.stat(url).st_mode) == 0o700
+    finally:
+        os.umask(before)

@@ -14,8 +14,9 @@ Notation    paper   here            shape, range
 
 Messages    who → whom           class             what it reveals
             client → server      SampleDigests     pseudonyms of the samples
-            client → server      StoreContent      a hash of the samples, to resume by; not with
-                                                   noise that guarantees something
+            client → server      StoreContent      whether the samples are the same as in an
+                                                   earlier run; not with noise that guarantees
+                                                   something
             client → server      ClientSummary     size, mean distance, rank of the kernel
             server → client      Plan              width, number of atoms, largest magnitude
             client → client      PublicKeys        nothing

@@ -280,7 +280,7 @@ class FedSC(FederatedClusterer):
         seed, settings = seeds.integer_seed(self.random_state, "FedSC"), self._settings()
         with self._stage(federation, "planning"):
             positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
-            # noise that guarantees something leaves no room for a hash of the data
+            # noise that guarantees something leaves no room for a tag of the data
             asked = noise_of(self.noise, rounds=self.rounds, ridge=self.ridge)
             known = asked is None or not asked.claims
             contents = federation.ask(party.content_of) if known else None

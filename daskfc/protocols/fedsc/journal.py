@@ -98,7 +98,7 @@ def journal_of(
     """Open the journal of this fit of these samples; without contents they count as unchanged."""
     digest = hashlib.sha256(params.encode())
     for name, content in sorted((contents or {}).items()):
-        digest.update(f"{name} {content.digest} ".encode())
+        digest.update(f"{name} {content.tag} ".encode())
     for name in sorted(positions):
         digest.update(name.encode() + positions[name].tobytes())
     return Journal.opened(Path(workspace) / f"fedsc-{digest.hexdigest()[:16]}")

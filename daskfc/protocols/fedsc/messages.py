@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from daskfc.federation import Message, array, integer, noise_multiplier, real, text
+from daskfc.federation import Message, array, integer, noise_multiplier, real
 
 __all__ = [
     "ClientSummary",
@@ -42,8 +42,8 @@ class StoreContent(Message):
 
     protection: ClassVar = "plain"
     route: ClassVar = "client → server"
-    reveals: ClassVar = "a hash of all the client's samples, by which a guess can be checked"
-    digest: str = text(128)
+    reveals: ClassVar = "whether the client's samples are the same as in an earlier run"
+    tag: int = integer()  # under the client's own key
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ from daskfc.privacy import (
     clip_rows,
     coefficient_sensitivity,
     composed_sigma,
+    input_digest,
+    noise_label,
     noise_multiplier,
     perturbed_data_sigma,
 )
@@ -85,11 +87,14 @@ class DataNoise:
         τ_X, in units of the data; without it there is no (ε, δ).
     delta : float or None
         In (0, 1), with `clip`.
+    budget : float or None
+        ε of the fit and its predictions together, where σ follows from it.
     """
 
     sigma: float
     clip: float | None = None
     delta: float | None = None
+    budget: float | None = None
 
     @property
     def claims(self) -> bool:
@@ -105,11 +110,18 @@ class DataNoise:
         """Return a client's releases."""
         return (GaussianEvent(self.multiplier),) if self.claims else ()
 
-    def applied(self, X: Floats, secret: SecretKey, *labels: str | int) -> Floats:
+    @property
+    def prediction_multiplier(self) -> float:
+        """Of what `FedSC.predict` releases of a client's new samples."""
+        return self.multiplier
+
+    def applied(self, X: Floats, secret: SecretKey, purpose: str) -> Floats:
         """Return perturbed rows, the same whenever the party repeats the step (Eq. 22)."""
         rows = X if self.clip is None else clip_rows(X, self.clip)[0]
-        stream = secret.derive("FedSC", "data", *labels).stream()
-        return add_gaussian_noise(rows, self.sigma, stream=stream)
+        label = noise_label(
+            "FedSC data", sigma=self.sigma, clip=self.clip, inputs=input_digest(X), purpose=purpose
+        )
+        return add_gaussian_noise(rows, self.sigma, stream=secret.derive(*label).stream())
 
     def told(self) -> dict[str, Any]:
         """Return the numbers for the caller."""
@@ -130,6 +142,8 @@ class FactorNoise:
         λ of the C-step.
     delta : float
         In (0, 1), of all releases together.
+    budget : float or None
+        As of `DataNoise`.
     """
 
     sigma_dictionary: float
@@ -137,6 +151,7 @@ class FactorNoise:
     clip: float
     ridge: float
     delta: float
+    budget: float | None = None
 
     claims = True
 
@@ -151,6 +166,11 @@ class FactorNoise:
         return self.sigma_coefficients / coefficient_sensitivity(self.ridge)
 
     @property
+    def prediction_multiplier(self) -> float:
+        """Of what `FedSC.predict` releases of a client's new samples."""
+        return self.coefficient_multiplier
+
+    @property
     def largest_entry(self) -> float:
         """Bound on the entries of a perturbed change of Z."""
         return self.clip + REACH_OF_NOISE * self.sigma_dictionary
@@ -160,17 +180,21 @@ class FactorNoise:
         last = GaussianEvent(self.coefficient_multiplier)
         return (GaussianEvent(self.dictionary_multiplier, rounds), last)
 
-    def on_dictionary(self, change: Floats, secret: SecretKey, number: int) -> Noised:
-        """Return a clipped and perturbed change of Z in a round."""
+    def on_dictionary(self, change: Floats, secret: SecretKey, inputs: str, number: int) -> Noised:
+        """Return a clipped and perturbed change of Z in a round; `inputs` are those of the step."""
         clipped, _ = clip_matrix(change, self.clip)
-        stream = secret.derive("FedSC", "dictionary", number).stream()
-        noisy = add_gaussian_noise(clipped, self.sigma_dictionary, stream=stream)
+        sigma = self.sigma_dictionary
+        label = noise_label(
+            "FedSC dictionary", sigma=sigma, clip=self.clip, inputs=inputs, round=number
+        )
+        noisy = add_gaussian_noise(clipped, sigma, stream=secret.derive(*label).stream())
         return Noised(noisy, self.dictionary_multiplier)
 
-    def on_coefficients(self, C: Floats, secret: SecretKey, *labels: str | int) -> Noised:
-        """Return perturbed coefficients."""
-        stream = secret.derive("FedSC", "coefficients", *labels).stream()
-        noisy = add_gaussian_noise(C, self.sigma_coefficients, stream=stream)
+    def on_coefficients(self, C: Floats, secret: SecretKey, inputs: str) -> Noised:
+        """Return perturbed coefficients; `inputs` are those of the step."""
+        sigma = self.sigma_coefficients
+        label = noise_label("FedSC coefficients", sigma=sigma, clip=None, inputs=inputs)
+        noisy = add_gaussian_noise(C, sigma, stream=secret.derive(*label).stream())
         return Noised(noisy, self.coefficient_multiplier)
 
     def told(self) -> dict[str, Any]:
@@ -203,13 +227,13 @@ class RelativeNoise:
         """Return no release that could be counted."""
         return ()
 
-    def on_dictionary(self, Z: Floats, secret: SecretKey, number: int) -> Floats:
-        """Return a perturbed Z."""
-        return _relative(Z, self.dictionary, secret.derive("FedSC", "dictionary", number))
+    def on_dictionary(self, Z: Floats, secret: SecretKey, inputs: str, number: int) -> Floats:
+        """Return a perturbed Z; `inputs` are those of the step."""
+        return _relative(Z, self.dictionary, secret, "FedSC relative dictionary", inputs, number)
 
-    def on_coefficients(self, C: Floats, secret: SecretKey, *labels: str | int) -> Floats:
-        """Return perturbed coefficients."""
-        return _relative(C, self.coefficients, secret.derive("FedSC", "coefficients", *labels))
+    def on_coefficients(self, C: Floats, secret: SecretKey, inputs: str) -> Floats:
+        """Return perturbed coefficients; `inputs` are those of the step."""
+        return _relative(C, self.coefficients, secret, "FedSC relative coefficients", inputs)
 
     def told(self) -> dict[str, Any]:
         """Return the numbers for the caller."""
@@ -220,9 +244,14 @@ class RelativeNoise:
         }
 
 
-def _relative(values: Floats, share: float, key: SecretKey) -> Floats:
+def _relative(
+    values: Floats, share: float, secret: SecretKey, mechanism: str, inputs: str, number: int = 0
+) -> Floats:
     sigma = share * float(values.std())
-    return values if sigma == 0 else add_gaussian_noise(values, sigma, stream=key.stream())
+    if sigma == 0:
+        return values
+    label = noise_label(mechanism, sigma=share, clip=None, inputs=inputs, round=number)
+    return add_gaussian_noise(values, sigma, stream=secret.derive(*label).stream())
 
 
 Noise: TypeAlias = DataNoise | FactorNoise | RelativeNoise

@@ -1,6 +1,5 @@
 """What a client of FedSC does: local steps on the dictionary, and rows of the similarity."""
 
-import hashlib
 import math
 
 import numpy as np
@@ -11,7 +10,13 @@ from daskfc.clustering.dictionary_start import count_atoms, mean_distance
 from daskfc.clustering.kernel_dictionary import StepKind, coefficients, local_update
 from daskfc.clustering.low_rank_similarity import similarity_rows
 from daskfc.coding import SecretKey
-from daskfc.federation.samples import ClientLabels, LabelledSamples, labelled_samples
+from daskfc.federation.samples import (
+    ClientLabels,
+    LabelledSamples,
+    content_tag,
+    labelled_samples,
+)
+from daskfc.privacy import input_digest
 from daskfc.protocols.fedsc.messages import (
     ClientSummary,
     Dictionary,
@@ -59,12 +64,12 @@ def largest_entry(plan: Plan, noise: Noise | None) -> float:
 def samples_of(data: ClientStore, noise: Noise | None, secret: SecretKey) -> Floats:
     """Return the client's samples, perturbed if that is asked for; they stay at the client."""
     X = data.rows(0, data.n_samples)
-    return noise.applied(X, secret) if isinstance(noise, DataNoise) else X
+    return noise.applied(X, secret, "clustered") if isinstance(noise, DataNoise) else X
 
 
-def content_of(data: ClientStore) -> StoreContent:
-    """Tell the server a hash of the samples, so that a fit goes on only where they are the same."""
-    return StoreContent(data.digest)
+def content_of(data: ClientStore, durable_secret: SecretKey) -> StoreContent:
+    """Tell the server a tag of the samples, so that a fit goes on only where they are the same."""
+    return StoreContent(content_tag(data, durable_secret))
 
 
 def summarise(
@@ -112,13 +117,16 @@ def weighted_update(
     """
     weight = weight_of(len(samples), plan, uniform)
     Z = local_update(samples, dictionary.atoms, plan.width, ridge, steps=steps, kind=kind)
+    inputs = (
+        "" if noise is None else input_digest(samples, dictionary.atoms, plan, ridge, steps, kind)
+    )
     if isinstance(noise, FactorNoise):
-        part = noise.on_dictionary(Z - dictionary.atoms, secret, number)
+        part = noise.on_dictionary(Z - dictionary.atoms, secret, inputs, number)
         return Noised(weight * part.values, part.noise_multiplier)
     limit = REACH * plan.magnitude
     Z = np.clip(Z, -limit, limit)
     if noise is not None and not isinstance(noise, DataNoise):
-        Z = noise.on_dictionary(Z, secret, number)
+        Z = noise.on_dictionary(Z, secret, inputs, number)
     return weight * Z
 
 
@@ -140,8 +148,7 @@ def rows_of(
     C = coefficients(samples, atoms, plan.width, ridge)
     if noise is None or isinstance(noise, DataNoise):
         return similarity_rows(C, final.root)
-    label = hashlib.sha256(np.ascontiguousarray(samples).data).hexdigest()  # noise of these rows
-    noisy = noise.on_coefficients(C, secret, label)
+    noisy = noise.on_coefficients(C, secret, input_digest(samples, atoms, plan, ridge))
     if isinstance(noisy, Noised):
         return Noised(similarity_rows(noisy.values, final.root), noisy.noise_multiplier)
     return similarity_rows(noisy, final.root)
@@ -158,7 +165,7 @@ def new_samples(new: str, noise: Noise | None, secret: SecretKey) -> Floats:
     """Return new samples of the client, perturbed as the clustered ones."""
     store = ClientStore.open(new)
     X = store.rows(0, store.n_samples)
-    return noise.applied(X, secret, "new", store.digest) if isinstance(noise, DataNoise) else X
+    return noise.applied(X, secret, "new") if isinstance(noise, DataNoise) else X
 
 
 def labelled_new(new: str, labels: ClientLabels) -> LabelledSamples:

@@ -14,7 +14,8 @@ Notation    paper  here            shape, range
             D      distances       (n, n) squared, float64
 
 Messages    who → whom           class            what it reveals
-            client → server      ClientSummary    pseudonyms, number of features, rounded range
+            client → server      ClientSummary    pseudonyms, number of features, rounded range,
+                                                  whether the samples are the same as before
             server → caller      PublicPlan       numbers of samples and features, range
             server → evaluators  RowPositions     the order of the pseudonyms
             client → evaluators  HidingKey        a key that the server must not have

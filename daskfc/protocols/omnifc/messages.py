@@ -32,11 +32,12 @@ class ClientSummary(Message):
     route: ClassVar = "client → server"
     reveals: ClassVar = (
         "a pseudonym per sample, the number and names (hashed) of the features, the largest norm "
-        "rounded up to a power of 2**(1/8), whether the values lie on a grid"
+        "rounded up to a power of 2**(1/8), whether the values lie on a grid, whether the samples "
+        "are the same as in an earlier run"
     )
     digests: np.ndarray = array("sample", dtype="uint64")
     n_features: int = integer()
-    content: int = integer()  # salted hash of the store, for resuming
+    content: int = integer()  # of the samples, under the client's own key, for resuming
     radius: float = real()  # >= max |x|
     grids: int = integer()  # bit i: the values are on daskfc.coding.GRIDS[i]
 

@@ -23,9 +23,9 @@ from daskfc.coding import (
 )
 from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.federation.samples import (
-    SAMPLE_ORDER,
     ClientLabels,
     LabelledSamples,
+    content_tag,
     labelled_samples,
     sample_digests,
 )
@@ -85,13 +85,17 @@ def rounded_up(radius: float) -> float:
     return float(max(2.0 ** (step / 8), radius))
 
 
-def describe(data: ClientStore, *, max_abs: float | None) -> ClientSummary:
+def describe(
+    data: ClientStore, durable_secret: SecretKey, *, max_abs: float | None
+) -> ClientSummary:
     """Read the client's samples once and tell the server what the code must hold.
 
     Parameters
     ----------
     data : ClientStore
         The client's samples.
+    durable_secret : SecretKey
+        The client's key of the tag by which a resumed run knows its samples.
     max_abs : float or None
         Declared bound on every ``|x|``. With a bound the largest norm is not told at all.
 
@@ -130,7 +134,7 @@ def describe(data: ClientStore, *, max_abs: float | None) -> ClientSummary:
     return ClientSummary(
         digests=sample_digests(data).digests,
         n_features=data.n_features,
-        content=hash64(SAMPLE_ORDER.encode(), data.digest.encode()),
+        content=content_tag(data, durable_secret),
         radius=rounded_up(float(radius)),
         grids=grids,
     )

@@ -1,0 +1,47 @@
+"""A party's secret that outlives its processes, kept in a file of its own folder."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from daskfc.coding.streams import SecretKey
+from daskfc.folders import make_private
+
+__all__ = ["durable_secret"]
+
+_NAME = "secret.key"
+
+
+def durable_secret(folder: str | os.PathLike[str]) -> SecretKey:
+    """Return the secret that a party keeps in a folder, drawn when there is none yet.
+
+    For what must be the same in a run that is resumed, as a tag by which samples are told to be
+    those of the run's earlier start; never for masks or noise, which no two starts may share.
+
+    Parameters
+    ----------
+    folder : path
+        Of this party alone, on its own machine; made when missing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from daskfc.federation.durable_secret import durable_secret
+    >>> folder = tempfile.mkdtemp()
+    >>> durable_secret(folder) == durable_secret(folder)
+    True
+    """
+    path = make_private(folder) / _NAME
+    if not path.exists():
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{_NAME}-")  # 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(SecretKey.from_os().to_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):  # another step drew it meanwhile
+                os.link(partial, path)
+        finally:
+            Path(partial).unlink()
+    return SecretKey.from_bytes(path.read_bytes())

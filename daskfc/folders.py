@@ -1,0 +1,107 @@
+"""Folders and files that hold private values: how they may be named, and who may open them."""
+
+import logging
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from daskfc.errors import InvalidInput
+
+__all__ = ["PrivateLog", "check_folder_name", "make_private"]
+
+_LONGEST_NAME = 200  # bytes; file systems take 255, and files made in passing add to a name
+_RESERVED = frozenset('/\\:*?"<>|')
+
+
+def check_folder_name(what: str, name: object) -> None:
+    """Hold a name against what every file system takes as the name of one folder.
+
+    Parameters
+    ----------
+    what : str
+        Whose name it is, for the sentence.
+    name : object
+        The name.
+
+    Raises
+    ------
+    InvalidInput
+        When it is no text, empty or too long, begins with a dot, or has letters that cannot be
+        printed or that separate folders.
+
+    Examples
+    --------
+    >>> from daskfc.folders import check_folder_name
+    >>> check_folder_name("run", "../data")
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: the name of a run must be usable as the name of a folder, and not \
+begin with a dot; got '../data'. Choose another.
+    """
+    if (
+        not isinstance(name, str)
+        or not name
+        or name.startswith(".")
+        or not name.isprintable()
+        or _RESERVED & set(name)
+        or len(name.encode()) > _LONGEST_NAME
+    ):
+        raise InvalidInput(
+            f"the name of a {what} must be usable as the name of a folder, and not begin with a "
+            f"dot; got {name!r}. Choose another."
+        )
+
+
+def make_private(path: str | os.PathLike[str]) -> Path:
+    """Make a folder, and those above it that are missing, which only their owner may enter.
+
+    A folder that is there stays as it is: whoever opened it to others meant it.
+    """
+    folder = Path(path)
+    for one in (*reversed(folder.absolute().parents), folder):
+        one.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+class PrivateLog(logging.FileHandler):
+    """A log that only its owner may read: the text of an error may hold values.
+
+    Nothing fails for it: where its disk is full, whoever wrote the record will notice by itself.
+
+    Parameters
+    ----------
+    path : path
+        The file; appended to.
+    delay : bool
+        Whether to open it with the first record only.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, delay: bool = False) -> None:
+        super().__init__(path, encoding="utf-8", delay=delay, errors="backslashreplace")
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+    def _open(self) -> Any:
+        return open(
+            self.baseFilename,
+            self.mode,
+            encoding=self.encoding,
+            errors=self.errors,
+            opener=lambda path, flags: os.open(path, flags, 0o600),
+        )
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, or leave it where the file cannot be made."""
+        with suppress(OSError):
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Report no disk that is full."""
+        if not isinstance(sys.exception(), OSError):
+            super().handleError(record)
+
+    def close(self) -> None:
+        """Close the file; what cannot be written any more is left."""
+        with suppress(OSError):
+            super().close()

@@ -1,0 +1,56 @@
+"""Who may open what holds private values, and what a folder may be called."""
+
+import logging
+import os
+import stat
+
+import pytest
+
+from daskfc.errors import InvalidInput
+from daskfc.folders import PrivateLog, check_folder_name, make_private
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(params=[0o022, 0o077], ids=oct)
+def umask(request):
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+def test_folders_that_are_made_are_their_owners_and_others_stay(tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    there.chmod(0o755)
+    made = make_private(there / "a" / "b")
+    assert make_private(made) == made
+    assert [mode(path) for path in (there, there / "a", made)] == [0o755, 0o700, 0o700]
+
+
+@pytest.mark.usefixtures("umask")
+@pytest.mark.parametrize("delay", [False, True])
+def test_a_log_is_its_owners_and_takes_every_text(tmp_path, delay):
+    handler = PrivateLog(tmp_path / "log.txt", delay=delay)
+    assert (tmp_path / "log.txt").exists() == (not delay)
+    handler.emit(logging.makeLogRecord({"msg": "a lone \ud800", "levelname": "INFO"}))
+    handler.close()
+    assert mode(tmp_path / "log.txt") == 0o600
+    assert r"a lone \ud800" in (tmp_path / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("name", ["night", "digits-20261121-2255", "Übung 2", "a+b=c", "0" * 200])
+def test_names_of_folders(name):
+    check_folder_name("run", name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../a", "/a", "a/b", "a\\b", ".hidden", "a\0", "a\n", "ü" * 101, None, 7],
+)
+def test_names_that_lead_elsewhere(name):
+    with pytest.raises(InvalidInput, match="the name of a run must be usable as the name of a"):
+        check_folder_name("run", name)
