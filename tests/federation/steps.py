@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from distributed import Worker, get_worker
+from distributed import Worker, WorkerPlugin, get_worker
 
 from daskfc.errors import EgressRefused, OverflowRefused, PartyError
 from daskfc.federation import Message, array, integer, noise_multiplier, text
@@ -171,6 +171,15 @@ def where(party, note="") -> Where:
 
 def where_of_dict(parts, party) -> Where:
     return Where(os.getpid(), party, ",".join(parts))
+
+
+class LeavesATrace(WorkerPlugin):
+    def setup(self, worker):
+        os.environ["TRACE_OF_A_PLUGIN"] = "it ran"
+
+
+def trace_of_a_plugin(party) -> Where:
+    return Where(os.getpid(), party, os.environ.get("TRACE_OF_A_PLUGIN", ""))
 
 
 def keep_pid():

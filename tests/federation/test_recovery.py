@@ -95,6 +95,17 @@ def test_a_killed_party_knows_the_run(federation):
     assert federation.publish(steps.in_folder).note.endswith("server")
 
 
+def test_a_party_that_comes_back_takes_no_plugins(federation):
+    """The scheduler hands the plugins that it knows to every worker that registers."""
+    dask_client = federation.dask_client
+    with pytest.raises(Exception, match="explicitly disallowed"):
+        dask_client.register_plugin(steps.LeavesATrace(), name="trace")
+    kill(federation, "client-1")
+    assert federation.publish(steps.trace_of_a_plugin, party="client-1").note == ""
+    with pytest.raises(Exception, match="explicitly disallowed"):
+        dask_client.unregister_worker_plugin("trace")
+
+
 def test_a_run_can_start_while_a_party_is_coming_back(federation, tmp_path):
     kill(federation, "client-2")
     federation.start_run("began-meanwhile", random_state=3, workspace=str(tmp_path))
