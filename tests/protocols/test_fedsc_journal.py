@@ -110,6 +110,13 @@ def test_whether_a_fit_may_start_again_is_what_is_left_of_its_budget(asked, rele
     assert model.can_start_again() is left
 
 
+def test_the_costlier_of_two_lists_counts():
+    assert Releases.of_both([2.0, 2.0], [2.0]).multipliers == [2.0, 2.0]
+    assert Releases.of_both([], [2.0]).multipliers == [2.0]  # the server's folder was lost
+    assert Releases.of_both([9.0, 9.0], [1.0]).multipliers == [1.0]
+    assert Releases.of_both([], []).accountant is None
+
+
 def test_a_server_with_a_folder_of_its_own_finds_the_list_of_an_earlier_start(tmp_path):
     def folder(run_id, workspace, role="server"):
         run = RunSettings(run_id, 0, workspace=workspace)

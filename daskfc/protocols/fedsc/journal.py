@@ -5,7 +5,7 @@ import json
 import math
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,6 +141,12 @@ class Releases:
         noted = federation.on_server(expect, journal, uuid.uuid4().hex, multiplier)
         federation.wait(noted)
         return noted
+
+    @classmethod
+    def of_both(cls, at_server: Sequence[float], here: Sequence[float]) -> "Releases":
+        """Return the costlier of two accounts, of which one may have been lost."""
+        first, second = cls(list(at_server)), cls(list(here))
+        return max(first, second, key=lambda one: one.accountant.mu if one.accountant else 0.0)
 
     @property
     def accountant(self) -> Accountant | None:
