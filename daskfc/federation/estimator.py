@@ -142,6 +142,11 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Noise multipliers of all that the starts of this fit released."""
         return ()
 
+    @property
+    def released_before(self) -> tuple[float, ...]:
+        """Those of them that are of starts before the last one, and not in `ledger_`."""
+        return ()
+
     def remember(self, released: Sequence[float]) -> None:
         """Take into account what earlier starts of the next fit released, as `released` told."""
 

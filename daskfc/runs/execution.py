@@ -188,6 +188,7 @@ class _Fits:
             "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
             "privacy": privacy_of(type(model)),
             "noise": getattr(model, "privacy_", None),
+            "released_before": list(model.released_before),
             "reconstruction": getattr(model, "reconstruction_", None),
         }
         return Fit(method, seed, model.labels_, ledger, model.timing_, facts)

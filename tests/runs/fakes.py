@@ -91,6 +91,7 @@ class FakeMethod(BaseEstimator):
         check_params("Fake", self.get_params(deep=False), self._params)
 
     released = ()
+    released_before = ()
     remembered: list = []  # noqa: RUF012 - what the fits were told, over all instances
 
     def can_start_again(self):

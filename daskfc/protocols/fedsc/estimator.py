@@ -342,6 +342,11 @@ class FedSC(FederatedClusterer):
         """See the base class."""
         return tuple(self._releases.multipliers) if hasattr(self, "_releases") else ()
 
+    @property
+    def released_before(self) -> tuple[float, ...]:
+        """See the base class."""
+        return self.released[: self._releases.n_before] if self.released else ()
+
     def remember(self, released: Sequence[float]) -> None:
         """See the base class; the server keeps a list as well, and the costlier one counts."""
         self._remembered = tuple(released)

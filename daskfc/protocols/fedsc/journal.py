@@ -130,10 +130,14 @@ class Releases:
     Parameters
     ----------
     multipliers : list of float
-        The noise multiplier of each.
+        The noise multiplier of each; when this start begins, those of earlier ones.
     """
 
     multipliers: list[float] = field(default_factory=list)
+    n_before: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n_before = len(self.multipliers)
 
     def expect(self, federation: Federation, journal: Local, multiplier: float) -> Local:
         """Have the server note a release of every client; return once it has."""
