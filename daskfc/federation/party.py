@@ -13,6 +13,7 @@ from daskfc.coding.streams import SecretKey
 from daskfc.errors import ClusterError, DaskfcError, EgressRefused, InvalidInput, PartyError
 from daskfc.federation.handles import fill_slots
 from daskfc.federation.ledger import LedgerFile
+from daskfc.federation.log_file import LogFile
 from daskfc.federation.messages import (
     CALLER,
     SERVER,
@@ -200,8 +201,7 @@ class Party:
     def _enter_folder(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.ledger = LedgerFile(self.folder / "ledger.jsonl")
-        handler = logging.FileHandler(self.folder / "party.log", delay=True)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handler = LogFile(self.folder / "party.log")
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
             target = logging.getLogger(name)

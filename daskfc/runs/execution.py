@@ -3,12 +3,11 @@
 import errno
 import logging
 import shutil
-import sys
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from daskfc.errors import (
     StoreError,
 )
 from daskfc.federation import Federation
+from daskfc.federation.log_file import LogFile
 from daskfc.runs.communication import ledger_frame
 from daskfc.runs.config import Pipeline, load_pipeline
 from daskfc.runs.evaluate import true_labels
@@ -73,26 +73,9 @@ def _silent(stage: str, done: int, total: int) -> None:
     """Report progress to nobody."""
 
 
-class _LogFile(logging.FileHandler):
-    """A log that no run fails for: where its disk is full, the run itself will say so."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # that the file cannot be made
-            super().emit(record)
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        if not isinstance(sys.exception(), OSError):
-            super().handleError(record)
-
-    def close(self) -> None:
-        with suppress(OSError):  # that the rest cannot be written
-            super().close()
-
-
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    handler = _LogFile(path, encoding="utf-8", delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler = LogFile(path)
     logger = logging.getLogger("daskfc")
     before = logger.level
     logger.addHandler(handler)

@@ -291,7 +291,7 @@ def test_a_full_disk_is_one_sentence_and_resumed_once_it_is_free(
 
         def filling(self, federation, y=None):
             patch.setattr("daskfc.runs.folder._write_bytes", no_space)
-            patch.setattr("daskfc.runs.execution._LogFile.flush", no_space)
+            patch.setattr("daskfc.federation.log_file.LogFile.flush", no_space)
             return fit(self, federation)
 
         patch.setattr(FakeMethod, "fit", filling)
