@@ -263,7 +263,7 @@ def execute(folder: RunFolder, progress: Progress | None = None) -> None:
     RunFailed
         When anything broke off after that; the folder says whether it can be resumed.
     KeyboardInterrupt
-        When it was interrupted; the run can be resumed.
+        When it was interrupted; the folder says whether the run can be resumed.
     """
     tell = progress or _silent
     with folder.claim():

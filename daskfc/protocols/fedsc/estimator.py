@@ -278,7 +278,7 @@ class FedSC(FederatedClusterer):
         for told in ("privacy_", "reconstruction_"):  # of an earlier fit with other parameters
             self.__dict__.pop(told, None)
         remembered = self.__dict__.pop("_remembered", ())
-        self._releases = Releases()
+        self._releases = Releases(list(remembered))  # until the server's own list is there
         seed, settings = seeds.integer_seed(self.random_state, "FedSC"), self._settings()
         with self._stage(federation, "planning"):
             positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
