@@ -90,7 +90,10 @@ async def _serve(
             "one with 'dask scheduler', correct the address, or stop a party of the same name."
         )
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    signals = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
+        signals.append(signal.SIGHUP)
+    for number in signals:
         with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread
             loop.add_signal_handler(number, stop.set)
     waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(nanny.finished())]

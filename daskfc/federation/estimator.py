@@ -3,7 +3,7 @@
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -150,6 +150,19 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             False once noisy releases have spent the budget of the whole fit.
         """
         return True
+
+    @property
+    def released(self) -> tuple[float, ...]:
+        """Noise multipliers of all that the starts of this fit released."""
+        return ()
+
+    @property
+    def released_before(self) -> tuple[float, ...]:
+        """Those of them that are of starts before the last one, and not in `ledger_`."""
+        return ()
+
+    def remember(self, released: Sequence[float]) -> None:
+        """Take into account what earlier starts of the next fit released, as `released` told."""
 
     def _start_run(self, federation: Federation) -> str:
         run_id = uuid.uuid4().hex

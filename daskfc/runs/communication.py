@@ -105,13 +105,16 @@ def communication_of(ledger: pd.DataFrame) -> dict[str, Any]:
     return {**sums, "by_message": by_message}
 
 
-def costliest_client(ledgers: Sequence[pd.DataFrame]) -> Accountant:
+def costliest_client(ledgers: Sequence[pd.DataFrame], earlier: Sequence[float] = ()) -> Accountant:
     """Return the noisy releases of the client that several fits cost most.
 
     Parameters
     ----------
     ledgers : sequence of pandas.DataFrame
         As `ledger_frame` gives them, of fits on the same samples.
+    earlier : sequence of float
+        Noise multipliers of what every client released in starts that broke off, whose ledgers
+        are not at hand.
 
     Returns
     -------
@@ -127,8 +130,9 @@ def costliest_client(ledgers: Sequence[pd.DataFrame]) -> Accountant:
     """
     rows = pd.concat(ledgers)
     noised = rows[rows["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])
+    before = tuple(GaussianEvent(z) for z in earlier)
     spent = [
-        Accountant(tuple(GaussianEvent(z) for z in own["noise_multiplier"]))
+        Accountant((*before, *(GaussianEvent(z) for z in own["noise_multiplier"])))
         for _, own in noised.groupby("sender")
     ]
     return max(spent, key=lambda accountant: accountant.mu, default=Accountant())

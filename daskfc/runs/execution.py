@@ -97,6 +97,8 @@ class _Fits:
         self._shelf = FitShelf(folder.path / "fits", digest_of(folder.record))
         self._under_way: BaseEstimator | None = None
         self._noted = True
+        self._name = ""
+        self._released: dict[str, list[float]] = {}  # by name of the fit, beside the server's list
 
     @property
     def can_go_on(self) -> bool:
@@ -113,21 +115,33 @@ class _Fits:
             for seed in self.pipeline.seeds:
                 fit = self._shelf.get(method, seed)
                 if fit is None:
-                    self._under_way = estimator_of(self.pipeline, method, seed)
+                    self._begin(method, seed)
                     fit = self._fit(federation, self._under_way, method, seed)
                     self._shelf.put(fit)
                     self._under_way = None
-                    self._note()
+                    self.note()
                 else:
                     log.info("%s, seed %d: done before, kept", method, seed)
                 fits.append(fit)
         return fits
 
-    def _note(self) -> None:
+    def _begin(self, method: str, seed: int) -> None:
+        model = estimator_of(self.pipeline, method, seed)
+        self._name = f"{method}, seed {seed}"
+        self._released = dict(self.folder.record.get("released", {}))
+        model.remember(self._released.get(self._name, ()))
+        self._under_way = model
+
+    def note(self) -> None:
         """Keep ``run.json`` true for whoever reads it after this process was killed."""
+        changes: dict[str, Any] = {}
         if self.can_go_on != self._noted:
-            self._noted = self.can_go_on
-            self.folder.update(resumable=self._noted)
+            changes["resumable"] = self._noted = self.can_go_on
+        told = list(self._under_way.released) if self._under_way is not None else []
+        if told and told != self._released.get(self._name):
+            changes["released"] = self._released = {**self._released, self._name: told}
+        if changes:
+            self.folder.update(**changes)
 
     def _fit(self, federation: Federation, model: BaseEstimator, method: str, seed: int) -> Fit:
         stages: list[str] = []
@@ -136,7 +150,7 @@ class _Fits:
             if stage not in stages:
                 stages.append(stage)
                 log.info("%s, seed %d: %s", method, seed, stage)
-                self._note()
+            self.note()
             self.progress(f"{method}, seed {seed}: {stage}", done, total)
 
         federation.on_progress = told
@@ -156,6 +170,7 @@ class _Fits:
             "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
             "privacy": privacy_of(type(model)),
             "noise": getattr(model, "privacy_", None),
+            "released_before": list(model.released_before),
             "reconstruction": getattr(model, "reconstruction_", None),
         }
         return Fit(method, seed, model.labels_, ledger, model.timing_, facts)
@@ -186,14 +201,17 @@ def _same_again(error: BaseException) -> bool:
 
 
 def _record_failure(
-    folder: RunFolder, error: BaseException, can_go_on: bool, elapsed_s: float
+    folder: RunFolder, error: BaseException, fits: _Fits | None, elapsed_s: float
 ) -> RunFailed:
+    can_go_on = fits is None or fits.can_go_on
     resumable = can_go_on and not _same_again(error) and (folder.path / "run.json").exists()
     failure = RunFailed(folder.path, _sentence(error, folder), resumable)
     log.error("failed: %s", failure.sentence)
     if not isinstance(error, KeyboardInterrupt):
         log.error("%s", "".join(traceback.format_exception(error)))
     try:
+        if fits is not None:
+            fits.note()
         folder.update(
             status="failed",
             error=failure.sentence,
@@ -244,7 +262,7 @@ def execute(folder: RunFolder, progress: Progress | None = None) -> None:
     RunFailed
         When anything broke off after that; the folder says whether it can be resumed.
     KeyboardInterrupt
-        When it was interrupted; the run can be resumed.
+        When it was interrupted; the folder says whether the run can be resumed.
     """
     tell = progress or _silent
     with folder.claim():
@@ -303,8 +321,7 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
             raise
         if _is_done(folder):  # and only then interrupted
             raise
-        can_go_on = fits is None or fits.can_go_on
-        failure = _record_failure(folder, error, can_go_on, time.monotonic() - started)
+        failure = _record_failure(folder, error, fits, time.monotonic() - started)
         if isinstance(error, Exception):
             raise failure from error
         raise

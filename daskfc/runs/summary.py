@@ -76,7 +76,8 @@ def _noise(fits: Sequence[Fit]) -> dict[str, Any]:
     first = dict(told[0] or {})
     if first["delta"] is None:
         return {"noise": {**first, "epsilon": None}}
-    epsilon = costliest_client([fit.ledger for fit in fits]).epsilon(first["delta"])
+    earlier = [z for fit in fits for z in fit.facts.get("released_before", ())]
+    epsilon = costliest_client([fit.ledger for fit in fits], earlier).epsilon(first["delta"])
     return {"noise": {**first, "fits": len(fits), "epsilon_of_all_fits": epsilon}}
 
 

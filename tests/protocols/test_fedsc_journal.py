@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from daskfc.errors import PrivacyError
+from daskfc.errors import ClusterError, PrivacyError
 from daskfc.federation import Checkpoints
 from daskfc.federation.party import PartyOptions, RunSettings
 from daskfc.protocols import FedSC
@@ -108,6 +108,28 @@ def test_whether_a_fit_may_start_again_is_what_is_left_of_its_budget(asked, rele
             ]
         )
     assert model.can_start_again() is left
+
+
+def test_the_costlier_of_two_lists_counts():
+    assert Releases.of_both([2.0, 2.0], [2.0]).multipliers == [2.0, 2.0]
+    assert Releases.of_both([], [2.0]).multipliers == [2.0]  # the server's folder was lost
+    assert Releases.of_both([9.0, 9.0], [1.0]).multipliers == [1.0]
+    assert Releases.of_both([], []).accountant is None
+
+
+def test_what_earlier_starts_released_counts_before_the_server_is_asked():
+    class Away:
+        def report_progress(self, *stage):
+            raise ClusterError("party 'server' is away.")
+
+    model = FedSC(3, noise=DATA)
+    model.remember([noise_of(DATA, rounds=5, ridge=1e-3).multiplier])
+    with pytest.raises(ClusterError):
+        model._fit(Away())
+    assert not model.can_start_again()
+    with pytest.raises(ClusterError):  # another fit of the same object is not of that run
+        model._fit(Away())
+    assert model.can_start_again()
 
 
 def test_a_server_with_a_folder_of_its_own_finds_the_list_of_an_earlier_start(tmp_path):

@@ -269,6 +269,13 @@ def test_a_budget_is_not_reset_by_starting_again(federation, monkeypatch, tmp_pa
     assert {len(own) for own in events(resumed).values()} == {4}  # three rounds and the rows
     with pytest.raises(PrivacyError, match="the whole of its budget"):
         FedSC(K, **params).fit(federation)
+    assert not resumed.can_start_again()
+    assert (len(resumed.released_before), len(resumed.released)) == (2, 6)
+    elsewhere = FedSC(K, **params)  # the server's folder is lost, the driver's record is not
+    elsewhere.remember(resumed.released)
+    monkeypatch.setattr(federation, "workspace", str(tmp_path / "other"))
+    with pytest.raises(PrivacyError, match="the whole of its budget"):
+        elsewhere.fit(federation)
 
 
 @pytest.mark.slow

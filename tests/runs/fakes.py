@@ -93,8 +93,15 @@ class FakeMethod(BaseEstimator):
     def check(self, n_clients=None):
         check_params("Fake", self.get_params(deep=False), self._params)
 
+    released = ()
+    released_before = ()
+    remembered: list = []  # noqa: RUF012 - what the fits were told, over all instances
+
     def can_start_again(self):
         return True
+
+    def remember(self, released):
+        FakeMethod.remembered.append(tuple(released))
 
     def fit(self, federation, y=None):
         FakeMethod.fits.append((type(self).__name__, self.random_state))

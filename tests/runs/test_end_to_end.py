@@ -73,6 +73,63 @@ def test_the_folder_agrees_with_the_summary(done, place):
     assert not (run.folder / "work").exists()
 
 
+def interrupted(place, command, words, *signals):
+    """Start a run and send signals when a line of progress says the words; return what it said."""
+    process = subprocess.Popen(
+        command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for line in process.stderr:  # stages, one a line
+        if words in line:
+            for number in signals:
+                process.send_signal(number)
+            break
+    _, said = process.communicate(timeout=240)
+    assert process.returncode == 1, said
+    return said
+
+
+def test_a_run_whose_terminal_closed_and_whose_files_are_torn_has_the_same_labels(done, place):
+    command = [
+        sys.executable, "-m", "daskfc", "run", ROOT / "pipelines" / "omnifc.yaml",
+        "--storage", ROOT / "storage" / "iris.yaml", "--name", "torn",
+        "--set", "params.n_clusters=3", "--set", "params.clusterer=hierarchical",
+        "--set", "compare=[central, k-FED]",
+    ]  # fmt: skip
+    said = interrupted(
+        place, command, "central, seed 0", signal.SIGHUP, signal.SIGHUP, signal.SIGTERM
+    )
+    assert "resume with: daskfc resume runs/torn" in said.lower()
+    folder = place / "runs" / "torn"
+    assert not list(folder.glob(".*"))
+    kept = [*(folder / "fits").rglob("*"), *(folder / "work" / "OmniFC").rglob("*")]
+    for path in kept:
+        if path.is_file():
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    result = daskfc(place, "resume", "runs/torn")
+    assert result.returncode == 0, result.stderr
+    first, second = (Run(place / "runs" / name).all_labels for name in ("a", "torn"))
+    assert np.array_equal(first, second)
+    assert not list(folder.glob(".*"))
+    assert "its fit is damaged" in (folder / "log.txt").read_text()
+
+
+def test_a_budget_that_is_spent_is_no_reason_to_resume(place):
+    command = [
+        sys.executable, "-m", "daskfc", "run", ROOT / "pipelines" / "fedsc.yaml",
+        "--storage", ROOT / "storage" / "iris.yaml", "--name", "spent",
+        "--set", "params.n_clusters=3", "--set", "params.rounds=40",
+        "--set", "params.noise={kind: data, epsilon: 5.0, delta: 1e-5, clip: 10.0}",
+    ]  # fmt: skip
+    said = interrupted(place, command, "averaging", signal.SIGTERM)
+    assert said.splitlines()[-1] == "daskfc: interrupted."
+    left = Run(place / "runs" / "spent")
+    assert left.config["resumable"] is left.summary["resumable"] is False
+    result = daskfc(place, "resume", "runs/spent")
+    assert result.returncode == 1
+    assert "the whole of its budget of 5" in result.stderr
+    assert "Resume with" not in result.stderr
+
+
 def test_an_interrupted_run_resumes_with_the_same_labels(done, place):
     command = [
         sys.executable, "-m", "daskfc", "run", ROOT / "pipelines" / "omnifc.yaml",
@@ -80,15 +137,7 @@ def test_an_interrupted_run_resumes_with_the_same_labels(done, place):
         "--set", "params.n_clusters=3", "--set", "params.clusterer=hierarchical",
         "--set", "compare=[central, k-FED]",
     ]  # fmt: skip
-    process = subprocess.Popen(
-        command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    for line in process.stderr:  # stages, one a line
-        if "central, seed 0" in line:
-            process.send_signal(signal.SIGTERM)
-            break
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1, said
+    said = interrupted(place, command, "central, seed 0", signal.SIGTERM)
     assert "resume with: daskfc resume runs/b" in said.lower()
     assert os.path.isdir(place / "runs" / "b" / "fits" / "OmniFC-0")
     result = daskfc(place, "resume", "runs/b")

@@ -249,6 +249,19 @@ def test_the_record_is_true_while_the_run_goes_on(start, monkeypatch, tmp_path):
     assert seen == [False, False]
 
 
+def test_what_was_released_is_told_to_the_next_start(start, monkeypatch):
+    monkeypatch.setattr(FakeMethod, "remembered", [])
+    monkeypatch.setattr(FakeMethod, "released", (1.5, 2.0))
+    FakeMethod.trouble[1] = party_error()
+    with pytest.raises(RunFailed) as got:
+        start()
+    assert Run(got.value.folder).config["released"] == {
+        "Fake, seed 0": [1.5, 2.0], "Fake, seed 1": [1.5, 2.0],
+    }  # fmt: skip
+    resume(got.value.folder)
+    assert FakeMethod.remembered == [(), (), (1.5, 2.0)]
+
+
 def test_results_of_other_samples_are_no_reason_to_resume(start, monkeypatch):
     fit = FakeMethod.fit
 
@@ -278,7 +291,7 @@ def test_a_full_disk_is_one_sentence_and_resumed_once_it_is_free(
 
         def filling(self, federation, y=None):
             patch.setattr("daskfc.runs.folder._write_bytes", no_space)
-            patch.setattr("daskfc.runs.execution._LogFile.flush", no_space)
+            patch.setattr("daskfc.folders.PrivateLog.flush", no_space)
             return fit(self, federation)
 
         patch.setattr(FakeMethod, "fit", filling)

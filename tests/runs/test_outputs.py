@@ -228,6 +228,9 @@ def test_the_cost_of_several_fits_is_composed_for_the_client_they_cost_most():
     second = Ledger([ledger_row(sender="client-2", task="d", noise_multiplier=2.0)])
     spent = costliest_client([ledger_frame(first), ledger_frame(second)])
     assert spent.mu == pytest.approx(np.sqrt(1 / 4 + 1 / 4))
+    # a start that broke off is in no fit's ledger
+    spent = costliest_client([ledger_frame(first), ledger_frame(second)], [1.0])
+    assert spent.mu == pytest.approx(np.sqrt(1 / 4 + 1 / 4 + 1))
 
 
 def test_noise_is_told_in_a_sentence(summary):

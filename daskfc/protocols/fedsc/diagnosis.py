@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from daskfc.aggregation import Noised, Part
 from daskfc.clustering.kernel_dictionary import coefficients
 from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
+from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.privacy import feature_residual, perturbed_data_bound, perturbed_factors_bound
+from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, Plan, Reconstruction
 from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise
 from daskfc.stores import ClientStore
 
-__all__ = ["reconstruction_of"]
+__all__ = ["diagnose", "reconstruction_of"]
 
 Floats = NDArray[np.float64]
 
@@ -99,3 +101,30 @@ def _bound(
             residual=residual,
         )
     return math.nan
+
+
+def diagnose(
+    federation: Federation,
+    planned: Planned,
+    rows: PerClient[Local],
+    final: Sent,
+    older: Sent | None,
+    ridge: float,
+) -> dict[str, dict[str, float]]:
+    """Have every client measure its errors; return them and their bound, by client."""
+    told = federation.publish(
+        reconstruction_of,
+        planned.samples,
+        rows,
+        final,
+        older,
+        planned.told,
+        ridge=ridge,
+        noise=planned.noise,
+        party="clients",
+    )
+    found = {}
+    for name, message in told.items():
+        assert isinstance(message, Reconstruction), type(message)
+        found[name] = {"error": message.error, "rms": message.rms, "bound": message.bound}
+    return found

@@ -1,9 +1,11 @@
 """FedSC: the estimator that wires the steps of both sides."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,9 +21,9 @@ from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, Planned, Settings, secure_sums
 from daskfc.protocols.fedsc.coded import CodedSimilarity, choose_coded
-from daskfc.protocols.fedsc.diagnosis import reconstruction_of
+from daskfc.protocols.fedsc.diagnosis import diagnose
 from daskfc.protocols.fedsc.journal import Releases, journal_of, resumed
-from daskfc.protocols.fedsc.messages import Plan, Reconstruction, Resumed, ServerView
+from daskfc.protocols.fedsc.messages import Plan, Resumed, ServerView
 from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise, noise_of
 from daskfc.protocols.fedsc.similarities import Clustered, Clustering, predict_new
 
@@ -276,7 +278,8 @@ class FedSC(FederatedClusterer):
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         for told in ("privacy_", "reconstruction_"):  # of an earlier fit with other parameters
             self.__dict__.pop(told, None)
-        self._releases = Releases()
+        remembered = self.__dict__.pop("_remembered", ())
+        self._releases = Releases(list(remembered))  # until the server's own list is there
         seed, settings = seeds.integer_seed(self.random_state, "FedSC"), self._settings()
         with self._stage(federation, "planning"):
             positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
@@ -287,7 +290,8 @@ class FedSC(FederatedClusterer):
             journal = federation.on_server(journal_of, self._key(), positions, contents)
             done = federation.publish(resumed, journal, noisy=not known)
             assert isinstance(done, Resumed), type(done)
-            self._releases = Releases(done.multipliers.tolist())
+            self._releases = Releases.of_both(done.multipliers.tolist(), remembered)
+            done = replace(done, multipliers=np.array(self._releases.multipliers))
             noise, done = self._noise(done)
             if isinstance(noise, DataNoise) and noise.claims:
                 journal = self._releases.expect(federation, journal, noise.multiplier)
@@ -317,7 +321,7 @@ class FedSC(FederatedClusterer):
             labels, held = clustering.run(federation, own, positions, planned.chosen, noise)
             federation.wait(labels)
         if self.diagnostics:
-            self._diagnose(federation, planned, own, final, older)
+            self.reconstruction_ = diagnose(federation, planned, own, final, older, self.ridge)
         self._fitted = Clustered(
             clustering,
             final,
@@ -334,9 +338,23 @@ class FedSC(FederatedClusterer):
         told = federation.tell(server.tell_labels, labels, positions)
         return federation.publish(labelled_samples, told, party="clients", wait=False)
 
+    @property
+    def released(self) -> tuple[float, ...]:
+        """See the base class."""
+        return tuple(self._releases.multipliers) if hasattr(self, "_releases") else ()
+
+    @property
+    def released_before(self) -> tuple[float, ...]:
+        """See the base class."""
+        return self.released[: self._releases.n_before] if self.released else ()
+
+    def remember(self, released: Sequence[float]) -> None:
+        """See the base class; the server keeps a list as well, and the costlier one counts."""
+        self._remembered = tuple(released)
+
     def can_start_again(self) -> bool:
         """Whether the releases of a fit that broke off left anything of its budget."""
-        spent = self._releases.accountant if hasattr(self, "_releases") else None
+        spent = Releases(list(self.released)).accountant
         try:
             noise_of(self.noise, rounds=self.rounds, ridge=self.ridge, spent=spent)
         except PrivacyError:
@@ -382,34 +400,6 @@ class FedSC(FederatedClusterer):
         bound = plan.largest_client * max(plan.magnitude, plan.magnitude**2)
         total = sums.sum(moments, max_abs=bound)
         return federation.on_server(server.start, total, planned.sizes, planned.chosen, seed)
-
-    def _diagnose(
-        self,
-        federation: Federation,
-        planned: Planned,
-        rows: PerClient[Local],
-        final: Sent,
-        older: Sent | None,
-    ) -> None:
-        told = federation.publish(
-            reconstruction_of,
-            planned.samples,
-            rows,
-            final,
-            older,
-            planned.told,
-            ridge=self.ridge,
-            noise=planned.noise,
-            party="clients",
-        )
-        self.reconstruction_ = {}
-        for name, message in told.items():
-            assert isinstance(message, Reconstruction), type(message)
-            self.reconstruction_[name] = {
-                "error": message.error,
-                "rms": message.rms,
-                "bound": message.bound,
-            }
 
     def _spent(self, federation: Federation, noise: Noise, done: Resumed) -> dict[str, Any]:
         """Return what the noise was, and what a client's releases cost at most."""

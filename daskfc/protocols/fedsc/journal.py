@@ -5,7 +5,7 @@ import json
 import math
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,10 +130,14 @@ class Releases:
     Parameters
     ----------
     multipliers : list of float
-        The noise multiplier of each.
+        The noise multiplier of each; when this start begins, those of earlier ones.
     """
 
     multipliers: list[float] = field(default_factory=list)
+    n_before: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n_before = len(self.multipliers)
 
     def expect(self, federation: Federation, journal: Local, multiplier: float) -> Local:
         """Have the server note a release of every client; return once it has."""
@@ -141,6 +145,12 @@ class Releases:
         noted = federation.on_server(expect, journal, uuid.uuid4().hex, multiplier)
         federation.wait(noted)
         return noted
+
+    @classmethod
+    def of_both(cls, at_server: Sequence[float], here: Sequence[float]) -> "Releases":
+        """Return the costlier of two accounts, of which one may have been lost."""
+        first, second = cls(list(at_server)), cls(list(here))
+        return max(first, second, key=lambda one: one.accountant.mu if one.accountant else 0.0)
 
     @property
     def accountant(self) -> Accountant | None:
