@@ -3,15 +3,25 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+LOWEST ?= .venv-lowest
+NEWEST ?= .venv-newest
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
+# What touches other packages' interfaces, and a real fit of every method.
+VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/aggregation \
+  tests/federation tests/deploy tests/runs tests/cli tests/protocols/test_omnifc_steps.py \
+  tests/protocols/test_omnifc.py::test_labels_equal_the_pooled_clusterer \
+  tests/protocols/test_fedsc.py::test_equals_the_arithmetic_in_one_place \
+  tests/protocols/test_kcagc.py::test_equals_the_protocol_without_masks \
+  tests/baselines/test_end_to_end.py::test_equals_pooled_on_easy_data
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests clean
+.PHONY: help demo test check lint types layers spelling tests test-lowest test-newest clean
 
 help:            ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1: /p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -52,5 +62,25 @@ spelling:        ## codespell
 tests:           ## pytest: tests and the examples in the documentation
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-clean:           ## remove caches and the virtual environment; runs and stores stay
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks
+# Each in a virtual environment of its own. What numba compiled is kept there too: versions that take
+# turns in one cache compile everything again.
+test-lowest:     ## the lowest versions of pyproject.toml: the tests that depend on versions
+	$(MAKE) --no-print-directory version-tests VENV=$(LOWEST) INSTALLED=lowest
+
+test-newest:     ## the newest versions there are: the same tests
+	$(MAKE) --no-print-directory version-tests VENV=$(NEWEST) INSTALLED=newest
+
+.PHONY: version-tests
+version-tests: $(VENV)/.installed-$(INSTALLED)
+	NUMBA_CACHE_DIR=$(abspath $(VENV))/numba $(BIN)/python -m pytest $(PYTEST_ARGS) $(VERSION_TESTS)
+
+$(VENV)/.installed-lowest: pyproject.toml constraints-lowest.txt $(VENV)/.made
+	$(PIP) install -c constraints-lowest.txt -e '.[test,fast]'
+	@touch $@
+
+.PHONY: $(VENV)/.installed-newest  # every time: there may be newer ones
+$(VENV)/.installed-newest: $(VENV)/.made
+	$(PIP) install --upgrade --upgrade-strategy eager -e '.[test,fast]'
+
+clean:           ## remove caches and virtual environments; runs and stores stay
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks

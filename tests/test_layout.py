@@ -3,9 +3,12 @@
 import ast
 import importlib
 import inspect
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import daskfc
 
@@ -85,3 +88,17 @@ def test_no_file_names_a_machine():
         text = path.read_text(encoding="utf-8")
         for word in words:
             assert word not in text, (path, word)
+
+
+def test_the_lowest_versions_are_those_that_the_bounds_name():
+    """A bound that is changed is proven only when its file is made anew; the file says how."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line)
+    for text in [*project["dependencies"], *extras["fast"], *extras["test"]]:
+        requirement = Requirement(text)
+        (bound,) = requirement.specifier
+        lowest = Version(bound.version).release
+        pin = Version(pins[requirement.name.lower()]).release
+        assert (bound.operator, pin[: len(lowest)]) == (">=", lowest), requirement.name

@@ -62,7 +62,7 @@ def row_blocks(adjacency: Any, rows: int = _BLOCK) -> RowBlocks:
     """
     matrix = sparse.csr_array(adjacency)
 
-    def blocks() -> Iterable[tuple[int, sparse.csr_array[Any, Any]]]:
+    def blocks() -> "Iterable[tuple[int, sparse.csr_array[Any, Any]]]":
         n = matrix.shape[0]
         if n <= rows:
             yield 0, matrix

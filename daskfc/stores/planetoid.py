@@ -201,7 +201,8 @@ def _graph(data: bytes, n: int, described: np.ndarray, where: str) -> sparse.csr
     ends = [len(neighbours) for neighbours in value.values()]
     columns = np.fromiter(chain(*value.values()), np.int64, sum(ends))
     A = sparse.csr_array((np.ones(len(columns)), (np.repeat(nodes, ends), columns)), shape=(n, n))
-    A.data[:] = 1.0  # neighbours that are named twice
+    A.sum_duplicates()  # neighbours that are named twice; scipy 1.13 leaves them apart
+    A.data[:] = 1.0
     return checked_graph(A.maximum(sparse.csr_array(A.T)), n, where)
 
 
