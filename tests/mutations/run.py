@@ -9,6 +9,7 @@ which occurs there exactly once, and a new one) and the ``tests`` that must fail
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,11 +19,13 @@ import time
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TIMEOUT_S = 600
+_TIMES = count(1)
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class Mutation:
     def applied(self, text: str) -> str:
         """Return a source with the bug in it."""
         for old, new in self.edits:
-            if (count := text.count(old)) != 1 or old == new:
-                raise ValueError(f"{self.name}: {old!r} occurs {count} times in {self.file}.")
+            if (found := text.count(old)) != 1 or old == new:
+                raise ValueError(f"{self.name}: {old!r} occurs {found} times in {self.file}.")
             text = text.replace(old, new)
         return text
 
@@ -63,11 +66,11 @@ def copy_tree(target: Path) -> None:
 
 
 def run_tests(tree: Path, tests: list[str]) -> str:
-    """Return "passed", "failed", "hung" or pytest's own trouble."""
+    """Return "passed", "hung", "failed" with the reason, or pytest's own trouble."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p"]
     command += ["no:randomly", *dict.fromkeys(tests)]
     path = os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")])
-    env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**os.environ, "PYTHONPATH": path, "COLUMNS": "400"}
     with (tree / "pytest.log").open("w+", encoding="utf-8") as log:
         process = subprocess.Popen(
             command, cwd=tree, env=env, stdout=log, stderr=log, start_new_session=True
@@ -80,8 +83,17 @@ def run_tests(tree: Path, tests: list[str]) -> str:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         log.seek(0)
-        tail = log.read()[-400:]
-    return {0: "passed", 1: "failed"}.get(code, f"pytest said {tail!r}")
+        said = log.read()
+    if code == 1:
+        reasons = re.findall(r"^(?:FAILED|ERROR) .*? - (.*)", said, re.MULTILINE)
+        return f"failed: {reasons[0] if reasons else said[-400:]!r}"
+    return "passed" if code == 0 else f"pytest said {said[-400:]!r}"
+
+
+def write(source: Path, text: str) -> None:
+    """Write a file with a time of its own, by which Python knows that compiled code is stale."""
+    source.write_text(text, encoding="utf-8")
+    os.utime(source, (number := next(_TIMES), number))
 
 
 def main(words: list[str]) -> int:
@@ -99,14 +111,13 @@ def main(words: list[str]) -> int:
         for m in chosen:
             source = tree / m.file
             clean, start = source.read_text(encoding="utf-8"), time.monotonic()
-            source.write_text(m.applied(clean), encoding="utf-8")
+            write(source, m.applied(clean))
             outcome = run_tests(tree, m.tests)
-            source.write_text(clean, encoding="utf-8")
-            caught = outcome in {"failed", "hung"}
+            write(source, clean)
+            caught = outcome.startswith(("failed", "hung"))
             missed += not caught
-            verdict = "caught" if caught else f"NOT CAUGHT ({outcome})"
-            seconds = time.monotonic() - start
-            print(f"{verdict:<10} {seconds:5.0f} s  {m.file}  {m.name}", flush=True)
+            verdict = f"{'caught' if caught else 'NOT CAUGHT'} {time.monotonic() - start:4.0f} s"
+            print(f"{verdict}  {m.file}  {m.name}\n{'':14}{outcome[:110]}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} caught")
     return int(missed > 0)
 
