@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests clean
+.PHONY: help demo test check lint types layers spelling tests mutants mutants-report clean
 
 help:            ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1: /p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -51,6 +51,16 @@ spelling:        ## codespell
 
 tests:           ## pytest: tests and the examples in the documentation
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+$(VENV)/.installed-mutants: $(VENV)/.installed-test
+	$(PIP) install -c constraints.txt -e '.[test,fast,mutants]'
+	@touch $@
+
+mutants: $(VENV)/.installed-mutants  ## change the source bit by bit and see what tests notice: hours, goes on where it was
+	$(BIN)/python tests/mutations/mutants.py $(MUTANTS)
+
+mutants-report:  ## what `make mutants` has found so far
+	$(BIN)/python tests/mutations/mutants.py report
 
 clean:           ## remove caches and the virtual environment; runs and stores stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks
