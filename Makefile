@@ -18,7 +18,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/a
   tests/baselines/test_end_to_end.py::test_equals_pooled_on_easy_data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests test-lowest test-newest clean
+.PHONY: help demo test check lint types layers spelling tests test-lowest test-newest mutants mutants-report clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -81,6 +81,16 @@ $(VENV)/.installed-lowest: pyproject.toml constraints-lowest.txt $(VENV)/.made
 .PHONY: $(VENV)/.installed-newest  # every time: there may be newer ones
 $(VENV)/.installed-newest: $(VENV)/.made
 	$(PIP) install --upgrade --upgrade-strategy eager -e '.[test,fast]'
+
+$(VENV)/.installed-mutants: $(VENV)/.installed-test
+	$(PIP) install -c constraints.txt -e '.[test,fast,mutants]'
+	@touch $@
+
+mutants: $(VENV)/.installed-mutants  ## change the source bit by bit and see what tests notice: hours, goes on where it was
+	$(BIN)/python tests/mutations/mutants.py $(MUTANTS)
+
+mutants-report:  ## what `make mutants` has found so far
+	$(BIN)/python tests/mutations/mutants.py report
 
 clean:           ## remove caches and virtual environments; runs and stores stay
 	rm -rf $(VENV) $(LOWEST) $(NEWEST) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks

@@ -3,6 +3,8 @@
 import ast
 import importlib
 import inspect
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -80,6 +82,16 @@ def test_what_the_front_door_offers_has_an_example(name):
         assert any(">>> " in (inspect.getdoc(text) or "") for text in texts)
     elif inspect.isfunction(value):
         assert ">>> " in inspect.getdoc(value)
+
+
+@pytest.mark.slow
+def test_a_module_is_the_same_for_its_examples_and_for_tests():
+    """Examples collected first once ran the package's __init__.py a second time."""
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", "in_blocks"]
+    folders = ["daskfc/clustering", "tests/clustering/test_kernel_dictionary.py"]
+    command = [sys.executable, "-m", "pytest", *options, *folders]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_no_file_names_a_machine():

@@ -3,6 +3,7 @@
 import numpy as np
 
 from daskfc.aggregation import Total
+from daskfc.aggregation.messages import MaskedPart
 from tests.federation.steps import Vector
 
 
@@ -20,6 +21,11 @@ def values_of(total: Total) -> Vector:
 
 def terms_of(total: Total) -> Vector:
     return Vector(np.array([float(name.split("-")[1]) for name in total.terms]))
+
+
+def masked_values(part: MaskedPart) -> Vector:
+    """The upper bits of a masked array, which a float holds."""
+    return Vector((part.values >> np.uint64(11)).astype(np.float64).ravel())
 
 
 def trace(keys) -> Vector:

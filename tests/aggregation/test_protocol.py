@@ -27,6 +27,7 @@ from daskfc.coding import (
     add_mask,
     combine_shares,
 )
+from daskfc.coding.shamir import _PRIME
 from daskfc.errors import DecodingError, InvalidInput, OverflowRefused, PrivacyError
 
 NAMES = tuple(f"client-{i}" for i in range(1, 6))
@@ -151,6 +152,12 @@ def test_honest_clients_stay_connected(n, colluding, data):
     assert reached == set(honest)
 
 
+@pytest.mark.parametrize("colluding", range(9))
+def test_every_client_has_more_neighbours_than_there_are_colluders(colluding):
+    near = mask_neighbours(tuple(map(str, range(20))), colluding)
+    assert all(len(others) >= max(4, colluding + 1) for others in near.values())
+
+
 def test_masks_hide_one_array_only(clients):
     keys = clients.keys["client-1"]
     first = masked_part(np.ones(3), keys, RING, "s.0")
@@ -230,6 +237,43 @@ def test_both_shares_of_a_client_are_never_revealed(clients):
         reveal(vault, TAGS[1], NAMES[:2])
     with pytest.raises(PrivacyError, match="Nothing was revealed"):
         reveal(vault, TAGS[1], (*NAMES[:3], "stranger"))
+    with pytest.raises(PrivacyError, match="at least 3 of its clients; got 1"):
+        reveal(vault, TAGS[1], ("client-1",) * 3)
+
+
+def test_every_sum_has_keys_of_its_own(clients):
+    """What the server learns of one sum, all own seeds or pair keys, opens no other."""
+    learned = []
+    for tag, present in zip(TAGS, (NAMES[1:], NAMES[2:]), strict=True):
+        answers = {NAMES.index(n): reveal(clients.vaults[n], tag, present) for n in NAMES[2:]}
+        for kind in ("own", "pairs"):
+            for row in range(len(getattr(answers[2], kind))):
+                shares = {i: getattr(m, kind)[row].tobytes() for i, m in answers.items()}
+                learned.append(combine_shares(shares, 3))
+    assert len(learned) == 2 * len(NAMES)
+    assert len(set(learned)) == len(learned)
+
+
+def test_every_secret_is_shared_by_a_polynomial_of_its_own(clients):
+    """Of two polynomials with the same coefficients, one share tells the secrets' difference."""
+    for dealer in NAMES:
+        held = [clients.vaults[name]._shares[dealer] for name in NAMES]
+        cuts = range(0, 2 * len(TAGS) * SHARE_BYTES, SHARE_BYTES)
+        secrets = [
+            [int.from_bytes(one[cut : cut + SHARE_BYTES], "little") for one in held] for cut in cuts
+        ]
+        for one, other in itertools.combinations(secrets, 2):
+            differences = {(a - b) % _PRIME for a, b in zip(one, other, strict=True)}
+            assert len(differences) == len(NAMES)
+
+
+def test_every_message_of_shares_is_sealed_by_a_key_of_its_own(clients):
+    """Two sealed by the same key would tell the exclusive or of their contents."""
+    pads = set()
+    for sender, receiver in itertools.permutations(NAMES, 2):
+        content = np.frombuffer(clients.vaults[receiver]._shares[sender], dtype=np.uint8)
+        pads.add((clients.sealed[sender][receiver].sealed[: content.size] ^ content).tobytes())
+    assert len(pads) == len(NAMES) * (len(NAMES) - 1)
 
 
 def test_too_few_shares_and_shares_of_another_sum(clients, parts):

@@ -69,6 +69,38 @@ def test_a_start_of_the_run_has_new_masks(processes, tmp_path):
     assert seen[0].tolist() != seen[1].tolist()
 
 
+class Watched:
+    """A federation that keeps what the server is given to add up."""
+
+    def __init__(self, federation):
+        self._federation = federation
+        self.sent = []
+
+    def __getattr__(self, name):
+        return getattr(self._federation, name)
+
+    def on_server(self, step, *arguments):
+        self.sent.append(arguments[0])
+        return self._federation.on_server(step, *arguments)
+
+
+def test_two_sums_in_one_run_share_no_masks(federation):
+    """As where a method makes a MaskedSum a round: the same array looks unlike in each."""
+    watched = Watched(federation)
+    parts = federation.on_clients(steps.rows)
+    for _ in range(2):
+        values(federation, MaskedSum(watched).sum(parts, max_abs=5.0))
+    seen = [
+        federation.publish(steps.masked_values, sent["client-1"]).values for sent in watched.sent
+    ]
+    assert not (seen[0] == seen[1]).any()
+
+
+@pytest.mark.parametrize(("n", "threshold"), [(2, 2), (3, 2), (4, 3), (5, 4), (6, 4)])
+def test_two_thirds_rounded_up_must_remain(federation, n, threshold):
+    assert RecoveringSum(federation, clients=tuple(ROWS)[:n]).threshold == threshold
+
+
 def test_refusals(federation):
     parts = federation.on_clients(steps.too_large)
     with pytest.raises(PartyError, match="exceed the agreed magnitude"):

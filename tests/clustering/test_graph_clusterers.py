@@ -141,6 +141,14 @@ def test_spectral_prediction_is_the_majority_and_the_nearer_of_equal_ones():
     assert pairs.predict(model, (np.array([[4.4], [4.6]]) - X.T) ** 2).tolist() == [0, 1]
 
 
+def test_the_last_of_the_voters_counts():
+    X = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
+    clusterer = Spectral(n_neighbors=3)
+    found = clusterer.pooled(X, 2, 0)
+    # the nearest sample is of the first cluster, the next two are of the second
+    assert clusterer.predict(found, np.array([[9.0, 9.0, 1.0, 2.0, 3.0, 9.0]])).tolist() == [1]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.05, 1.2), st.integers(1, 8))
 def test_dbscan_labels_are_those_of_sklearn(seed, eps, min_samples):

@@ -1,5 +1,7 @@
 """Hierarchical clustering, k-medoids, and the clusterers on rows of D."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,6 +22,7 @@ from daskfc.clustering import (
     KMedoids,
     RowFactors,
 )
+from daskfc.clustering.clusterer import Clustering
 from daskfc.clustering.fuzzy import fuzzy_partition, memberships
 from daskfc.clustering.hierarchical import cut
 from daskfc.clustering.nearest import squared_distances
@@ -166,6 +169,14 @@ def test_fewer_distinct_rows_than_clusters_is_told():
     assert KMeans().predict(found, D).tolist() == found.labels.tolist()
 
 
+def test_new_samples_never_join_an_empty_cluster():
+    """Wherever it stands among the others."""
+    D = squared_distances(np.array([[0.0], [1.0], [8.0], [9.0]]))
+    centres = np.array([np.full(4, np.inf), D[:2].mean(axis=0), D[2:].mean(axis=0)])
+    found = Clustering(np.array([1, 1, 2, 2]), 3, {"centres": centres}, True, 0.0, ())
+    assert KMeans().predict(found, D).tolist() == [1, 1, 2, 2]
+
+
 @pytest.mark.parametrize("m", [1.5, 2.0])
 def test_a_fuzzy_step_follows_the_definition(m):
     rows, centres = samples(20), samples(3, seed=5)
@@ -191,6 +202,15 @@ def test_fuzzy_on_rows_is_the_same_from_d_and_from_factors():
     np.testing.assert_allclose(one.model["centres"], two.model["centres"], rtol=1e-7)
 
 
+@pytest.mark.parametrize("m", [1.1, 2.0])
+def test_fuzzy_centres_of_the_model_follow_the_definition(m):
+    """Means of the rows of D by u^m (Bezdek 1984), like those of the last step."""
+    full, _ = both_views(samples(60))
+    found = FuzzyCMeans(fuzziness=m, tol=1e-9, max_iter=1000).fit(full, 3, 0)
+    _, centres = oracle.fuzzy_step(full.matrix, found.model["centres"], m)
+    np.testing.assert_allclose(found.model["centres"], centres, rtol=1e-6)
+
+
 def test_fuzzy_that_is_cut_short_says_so():
     with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations"):
         found = FuzzyCMeans(max_iter=1).pooled(samples(), 4, 0)
@@ -210,6 +230,30 @@ def test_nmf_takes_the_steps_of_sklearn_from_d_and_from_factors():
         found = factorise(view, W0, Ht0, tol=1e-3, max_iter=400)
         np.testing.assert_allclose(found[0], W, rtol=1e-8, atol=1e-8 * W.max())
         np.testing.assert_allclose(found[1].T, H, rtol=1e-8, atol=1e-8 * H.max())
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_the_nmf_start_is_that_of_sklearn(k):
+    """One pass from the same start gives the same factors; D has eigenvalues of both signs.
+
+    The two halves of a component with a negative eigenvalue are equally large: which of them goes
+    into W and which into H is left to rounding.
+    """
+    view = FullDistances(squared_distances(samples()))
+    assert (np.linalg.eigvalsh(view.matrix)[:4] < -1.0).all()
+    with pytest.warns(ConvergenceWarning):
+        W, H, _ = non_negative_factorization(
+            view.matrix, n_components=k, init="nndsvda", random_state=0, max_iter=1
+        )
+    W0, Ht0 = spectral_start(view, k, 0)
+    misses = []
+    for swapped in product([False, True], repeat=k - 1):
+        swap = np.array([False, *swapped])
+        start = np.where(swap, Ht0, W0), np.where(swap, W0, Ht0)
+        found = factorise(view, *start, tol=1e-9, max_iter=1)
+        misses.append(np.abs(found[0] @ found[1].T - W @ H).max() / (W @ H).max())
+    assert min(misses) < 1e-8
+    assert sorted(misses)[1] > 1e-3  # the others are other starts
 
 
 def test_the_nmf_start_approximates_d():

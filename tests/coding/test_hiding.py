@@ -65,6 +65,15 @@ def test_the_polynomial_is_uniform_over_its_space(numbers):
             assert not (code.weights(subset, p) @ G[list(subset)] % p).any()
 
 
+def test_evaluators_that_do_not_determine_the_polynomial_are_not_free():
+    """With l = 3, t = 1, m = 8 modulo 241, three windows of evaluators leave ϕ open."""
+    code, p = LagrangeCode(3, 1, 8), 241
+    for turn in range(code.n_evaluators):
+        free = _free_evaluators(code, p, turn)
+        for own in set(range(code.n_evaluators)) - set(free):
+            assert code.weights([*free, own], p)[-1] != 0  # else ϕ there is not theirs to say
+
+
 def test_free_evaluators_rotate():
     code = LagrangeCode(2, 2, 7)
     dependent = [set(range(7)) - set(_free_evaluators(code, 251, turn)) for turn in range(7)]
@@ -75,14 +84,16 @@ def test_streams_depend_on_key_block_and_prime():
     code, system = LagrangeCode(1, 1, 3), byte_system(2)
     key = SecretKey.from_os()
     base = hiding_values(code, system, 0, key, (1, 1), (40, 40), False)
-    others = [
+    seen = [
+        base,
         hiding_values(code, system, 0, SecretKey.from_os(), (1, 1), (40, 40), False),
         hiding_values(code, system, 0, key, (1, 4), (40, 40), False),
         hiding_values(code, system, 0, key, (4, 1), (40, 40), False),
+        hiding_values(code, system, 0, key, (2, 3), (40, 40), False),
         base[::-1],
     ]
-    for other in others:
-        assert (base == other).mean() < 0.02
+    for one, other in combinations(seen, 2):
+        assert (one == other).mean() < 0.02
     again = hiding_values(code, system, 0, key, (1, 1), (40, 40), False)
     np.testing.assert_array_equal(base, again)
 

@@ -59,6 +59,15 @@ def test_strips_do_not_change_the_rows(monkeypatch, passes, integer_rows):
         assert k == 4
 
 
+def test_privacy_every_strip_has_noise_of_its_own(monkeypatch, passes):
+    """Equal rows in two strips look unlike: the same noise would tell their difference."""
+    monkeypatch.setattr("daskfc.coding.lagrange._STRIP_ENTRIES", 7 * 4)
+    code, system = LagrangeCode(3, 1, 7), byte_system(2)
+    shares = code.encode(np.zeros((23, 11), np.int64), system, SecretKey.from_os().stream())
+    for share in shares:  # (r, n, k) of one evaluator
+        assert len({share[:, i].tobytes() for i in range(23)}) == 23
+
+
 @pytest.mark.parametrize(("l", "t", "m"), [(1, 1, 5), (2, 2, 9), (1, 3, 8), (3, 2, 10)])
 @pytest.mark.parametrize("p", [227, 251, 9562603])
 def test_privacy_every_t_evaluators_see_uniform_noise(l, t, m, p):
@@ -132,7 +141,9 @@ def test_too_many_points_for_the_primes():
     code = LagrangeCode(2, 2, 240)
     with pytest.raises(InvalidInput, match=r"244 points .* the smallest is 241"):
         code.encode(np.zeros((1, 2), np.int64), byte_system(2), SecretKey.from_os().stream())
-    LagrangeCode(2, 2, 223).check_points(BYTE_PRIMES)
+    LagrangeCode(2, 2, 223).check_points(BYTE_PRIMES)  # points 0 to 226, the smallest prime is 227
+    with pytest.raises(InvalidInput, match=r"228 points .* the smallest is 227"):
+        LagrangeCode(2, 2, 224).check_points(BYTE_PRIMES)
     LagrangeCode(2, 2, 3000).check_points((9562603,))
 
 

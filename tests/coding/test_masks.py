@@ -20,6 +20,7 @@ from daskfc.coding import (
     share_secret,
 )
 from daskfc.coding.shamir import _PRIME
+from daskfc.coding.verify import _solve
 from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
 
 # -- fixed point --------------------------------------------------------------------------------
@@ -124,6 +125,17 @@ def test_fewer_shares_fit_every_secret():
 
     forged = {1: through(2).to_bytes(33, "little"), 0: shares[0], 2: shares[2]}
     assert combine_shares(forged, 3) == other
+
+
+def test_shares_come_from_a_polynomial_of_full_degree():
+    """Each power has a coefficient of its own: with equal ones, two shares would suffice."""
+    threshold = 4
+    shares = share_secret(bytes(32), threshold, threshold, SecretKey.from_os().stream())
+    values = [int.from_bytes(share, "little") for share in shares]
+    rows = [[pow(x, e, _PRIME) for e in range(threshold)] for x in range(1, threshold + 1)]
+    coefficients = _solve(rows, values, _PRIME)
+    assert coefficients[0] == 0  # the secret
+    assert len(set(coefficients)) == threshold
 
 
 def test_shares_look_uniform():

@@ -50,6 +50,15 @@ def test_rejections_are_patched_from_the_spare_stream(passes):
     assert (flat < word_limit(227)).all()
 
 
+@pytest.mark.parametrize("p", [241, 16711936])  # of their kind, those that reject most
+def test_words_of_the_spare_stream_are_rejected_too(p):
+    count = 150_000
+    assert KEY.stream().uniform(p, count).tolist() == words_by_hand(KEY, p, count)
+    out = np.empty(count, word_dtype(p))
+    KEY.stream().words(p, out)
+    assert (out < word_limit(p)).all()
+
+
 @given(st.lists(st.integers(0, 700), max_size=6), st.sampled_from([2, 227, 251, 9562603]))
 def test_pieces_are_the_whole(sizes, p):
     stream = KEY.derive(p).stream()
@@ -85,7 +94,7 @@ def test_derived_keys_differ():
     keys = [
         KEY, KEY.derive(), KEY.derive("a"), KEY.derive("a", "b"), KEY.derive("ab"), KEY.derive(1),
         KEY.derive("1"), KEY.derive(-1), KEY.derive(1, 1), KEY.derive(11),
-        KEY.derive("a").derive("b"),
+        KEY.derive("a").derive("b"), KEY.derive("asb"), KEY.derive("a", "s", "b"),
     ]  # fmt: skip
     assert len(set(keys)) == len(keys)
     assert len({key.fingerprint() for key in keys}) == len(keys)

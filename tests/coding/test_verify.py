@@ -18,6 +18,7 @@ from daskfc.coding import (
     reconstruct,
 )
 from daskfc.coding.modular import primes_below
+from daskfc.coding.verify import _projections
 from daskfc.errors import DecodingError
 from tests.coding.conftest import byte_system
 from tests.oracles import coding as oracle
@@ -143,6 +144,36 @@ def test_a_fixed_secret_repeats_the_projections():
     secret = SecretKey.from_os()
     found = {find_wrong(answers, range(5), code, system, secret=secret) for _ in range(3)}
     assert found == {(2,)}
+
+
+def test_projections_cannot_be_foreseen(monkeypatch):
+    """Without a secret each call draws anew: who knows the projections hides a lie from them."""
+    seen = []
+
+    def projections(*arguments):
+        seen.append(_projections(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr("daskfc.coding.verify._projections", projections)
+    code, system = LagrangeCode(1, 1, 5), byte_system(2)
+    answers = answers_of(code, system)
+    for _ in range(2):
+        assert find_wrong(answers, range(5), code, system) == ()
+    for p in system.primes:
+        assert not np.array_equal(seen[0][p], seen[1][p])
+
+
+@pytest.mark.parametrize("liars", [(0, 3, 5), (1, 2, 6), (2, 4, 5)])
+def test_liars_of_every_prime_count(liars):
+    """One lies modulo the first prime, two more modulo the second only: too many to name."""
+    code, system = LagrangeCode(1, 1, 7), byte_system(2)  # R = 3: four spare answers name two
+    rng = np.random.default_rng(0)
+    answers = answers_of(code, system)
+    lie(answers[liars[0]], system, 0, rng, True)
+    for j in liars:
+        lie(answers[j], system, 1, rng, True)
+    with pytest.raises(DecodingError, match="contradict each other"):
+        find_wrong(answers, range(7), code, system)
 
 
 def test_wide_blocks_are_projected_exactly():

@@ -47,6 +47,11 @@ def test_matching_is_one_to_one_and_counts_spare_clusters_as_wrong():
     assert accuracy([0, 0, 0, 0, 1, 1], [3, 3, 4, 4, 9, 9]) == pytest.approx(4 / 6)
 
 
+def test_spare_clusters_have_numbers_of_their_own():
+    _, matched = match_labels([0, 0, 0, 0, 0, 1], [4, 4, 5, 6, 7, 8])
+    assert matched.tolist() == [0, 0, 2, 3, 4, 1]
+
+
 def test_fewer_clusters_than_classes():
     assert accuracy([0, 0, 1, 2], [8, 8, 8, 8]) == 0.5
     assert macro_f1([0, 0, 1, 2], [8, 8, 8, 8]) == pytest.approx((2 * 2 / 6) / 3)

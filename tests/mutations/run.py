@@ -62,7 +62,7 @@ def copy_tree(target: Path) -> None:
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file() and not (ROOT / name).is_symlink():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, target / name)
+            shutil.copy2(ROOT / name, target / name)
 
 
 def run_tests(tree: Path, tests: list[str]) -> str:

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from daskfc.privacy import (
     gaussian_sigma,
     normal_deviates,
 )
+from daskfc.privacy.gaussian import _smallest
 from tests.oracles.privacy import hockey_stick
 
 EPSILONS = st.floats(1e-3, 30.0)
@@ -109,6 +111,12 @@ def test_parameters_outside_their_range_are_refused(function, epsilon, delta, se
         function(epsilon, delta, sensitivity)
 
 
+@pytest.mark.parametrize("least", [1e-6, 0.1, 0.7, 1.0, 1.1, 37.3, 1e8])
+def test_the_smallest_is_found_to_the_last_bit_and_holds(least):
+    """Rounded up, never down: one bit less noise would not keep the promise."""
+    assert _smallest(lambda x: x >= least, 1e9, "x") == least
+
+
 def test_extremes_are_refused_and_not_guessed():
     with pytest.raises(InvalidInput, match="where numbers no longer tell"):
         gaussian_sigma(1e-300, 1e-300, 1.0)
@@ -135,6 +143,20 @@ def test_clipped_rows_are_short_and_point_the_same_way(X, bound):
     above = sum(length > bound for length in lengths)
     close = sum(abs(length / bound - 1) < 1e-9 for length in lengths)
     assert above - close <= count <= above + close
+
+
+@pytest.mark.parametrize("size", [1, 2, 17, 256])
+def test_clipped_rows_stay_within_the_bound_exactly(size):
+    """In rational numbers: the sensitivity is a promise, without a rounding error on top."""
+    X = np.random.default_rng(size).normal(size=(60, size)) * 100
+    for bound in (0.1, 1.0, 3.7):
+        rows, _ = clip_rows(X, bound)
+        clipped = rows[np.linalg.norm(X, axis=1) > bound]
+        assert len(clipped) > 40
+        for row in clipped.tolist():
+            assert sum(Fraction(x) ** 2 for x in row) <= Fraction(bound) ** 2
+        matrix, _ = clip_matrix(X[:1], bound)
+        assert sum(Fraction(x) ** 2 for x in matrix[0].tolist()) <= Fraction(bound) ** 2
 
 
 def test_clipping_a_matrix_uses_its_frobenius_norm():

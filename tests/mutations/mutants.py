@@ -1,0 +1,112 @@
+"""Change the source in every small way that mutmut knows, and list what no test notices.
+
+``make mutants`` works on the folders of `FOLDERS`, or on those of ``MUTANTS="coding privacy"``; it
+takes hours, may be stopped at any time, and goes on where it was. ``make mutants-report`` prints
+what is known so far. Results lie in ``.mutants/``. A mutant runs the tests of its own folder that
+call the changed function, with a timeout; functions with a decorator are left as they are.
+
+Survivors that no test can tell from the source, or that cannot be reached, are listed in
+``accepted.toml``: ``[[accepted]]`` with ``file``, the ``old`` and the ``new`` line, a ``reason``.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from contextlib import chdir
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.mutations.run import HERE, ROOT, copy_tree
+
+RESULTS = ROOT / ".mutants"
+FOLDERS = {  # and which tests: those of the federation start real processes, nearly all of them
+    "coding": ["-m", "not slow"],
+    "aggregation": ["-m", "not slow"],
+    "privacy": ["-m", "not slow"],
+    "federation": [],
+}
+
+
+def prepare(folder: str) -> Path:
+    """Bring the copy of the tree up to date, with the settings of mutmut for a folder."""
+    tree = RESULTS / folder
+    copy_tree(tree)
+    options = ["-p", "no:randomly", "-p", "no:cacheprovider", *FOLDERS[folder]]
+    settings = f"""
+[tool.mutmut]
+source_paths = ["daskfc/"]
+only_mutate = ["daskfc/{folder}/*.py"]
+pytest_add_cli_args_test_selection = ["tests/{folder}"]
+pytest_add_cli_args = {json.dumps(options)}
+also_copy = ["tests", "pyproject.toml", "README.md"]
+"""
+    with (tree / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write(settings)
+    return tree
+
+
+def explore(tree: Path) -> int:
+    """Run mutmut in a copy, which alone is imported; it keeps what it found before."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-m", "mutmut", "run", "--max-children", "1"]
+    return subprocess.run(command, cwd=tree, env=env, check=False).returncode
+
+
+def changed(tree: Path, file: str, mutant: str) -> tuple[str, str]:
+    """Return the lines that a mutant takes away and puts in."""
+    from mutmut.mutation.diff_apply import get_diff_for_mutant
+
+    with chdir(tree):
+        lines = get_diff_for_mutant(mutant, path=file).splitlines()
+    old, new = (
+        "\n".join(line[1:].strip() for line in lines if line[:1] == sign and line[:3] != sign * 3)
+        for sign in "-+"
+    )
+    return old, new
+
+
+def report() -> None:
+    """Print a table by file, and the survivors that are not accepted."""
+    from mutmut.stats import status_by_exit_code
+
+    listed = tomllib.loads((HERE / "accepted.toml").read_text(encoding="utf-8"))
+    accepted = {(a["file"], a["old"], a["new"]) for a in listed.get("accepted", ())}
+    kinds = ("killed", "survived", "accepted", "no tests", "other", "not run")
+    print(f"{'file':44}", *(f"{kind:>9}" for kind in kinds), "   caught")
+    survivors: list[str] = []
+    for meta in sorted(RESULTS.glob("*/mutants/daskfc/**/*.py.meta")):
+        tree = RESULTS / meta.relative_to(RESULTS).parts[0]
+        file = str(meta.relative_to(tree / "mutants"))[: -len(".meta")]
+        counts = dict.fromkeys(kinds, 0)
+        for mutant, code in json.loads(meta.read_text())["exit_code_by_key"].items():
+            kind = "not run" if code is None else status_by_exit_code[code]
+            kind = "killed" if kind == "timeout" else kind if kind in kinds else "other"
+            if kind in {"survived", "no tests"}:
+                old, new = changed(tree, file, mutant)
+                if (file, old, new) in accepted:
+                    kind = "accepted"
+                else:
+                    survivors.append(f"{mutant} ({kind})\n  - {old}\n  + {new}")
+            counts[kind] += 1
+        run = sum(counts.values()) - counts["not run"] - counts["accepted"]
+        share = f"{counts['killed'] / run:8.0%}" if run else ""
+        if sum(counts.values()):
+            print(f"{file:44}", *(f"{counts[kind]:9}" for kind in kinds), share)
+    print("", *survivors, sep="\n")
+
+
+def main(arguments: list[str]) -> int:
+    """Run mutants of some folders, or report."""
+    if arguments[:1] == ["report"]:
+        report()
+        return 0
+    for folder in arguments or FOLDERS:
+        if code := explore(prepare(folder)):
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
