@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Self
 
-from daskfc.errors import DeadlineError, EgressRefused, InvalidInput
+from daskfc.errors import ENDS_A_RUN, DaskfcError, DeadlineError, EgressRefused, InvalidInput
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
 from daskfc.federation.ledger import Ledger
@@ -27,12 +27,13 @@ class _Refusals:
 
     def __init__(self) -> None:
         self.run_id: str | None = None
-        self.sentence: str | None = None
+        self.error: DaskfcError | None = None
 
     def hear(self, event: tuple[float, Mapping[str, Any]]) -> None:
         _, message = event
-        if message["run_id"] == self.run_id and self.sentence is None:
-            self.sentence = message["sentence"]
+        if message["run_id"] == self.run_id and self.error is None:
+            kinds = {kind.__name__: kind for kind in ENDS_A_RUN}
+            self.error = kinds.get(message["kind"], EgressRefused)(message["sentence"])
 
 
 class Federation(Verbs):
@@ -168,7 +169,7 @@ class Federation(Verbs):
         self._deadline = self._default_deadline if deadline_s is None else deadline_s
         start = uuid.uuid4().hex
         settings = RunSettings(run_id, random_state, self.allow_raw, workspace, start)
-        self._refusals.run_id, self._refusals.sentence = run_id, None
+        self._refusals.run_id, self._refusals.error = run_id, None
         self._roll_call.everyone(
             self.parties,
             "daskfc_start_run",
@@ -197,8 +198,8 @@ class Federation(Verbs):
     def _running(self) -> RunSettings:
         if self._run is None:
             raise InvalidInput("the federation is in no run; call start_run first.")
-        if self._refusals.sentence is not None:
-            raise EgressRefused(self._refusals.sentence)
+        if self._refusals.error is not None:
+            raise self._refusals.error
         return self._run
 
     # -- waiting ------------------------------------------------------------------------------
@@ -257,7 +258,7 @@ class Federation(Verbs):
             count=count,
             timeout=timeout,
             absences=self._absences(),
-            refusal=lambda: self._refusals.sentence,
+            refusal=lambda: self._refusals.error,
         )
 
     def _absences(self) -> Absences:
@@ -292,8 +293,8 @@ class Federation(Verbs):
         except Exception as error:
             gathering.cancel()
             failure = translated(error, sent)
-        if isinstance(failure, EgressRefused):
-            self._refusals.sentence = str(failure)
+        if isinstance(failure, ENDS_A_RUN):
+            self._refusals.error = failure
         raise failure
 
     # -- what was measured --------------------------------------------------------------------

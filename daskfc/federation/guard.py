@@ -27,7 +27,7 @@ from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEv
 from threadpoolctl import threadpool_limits
 
 from daskfc.deploy.spawn import without_main
-from daskfc.errors import DaskfcError, EgressRefused
+from daskfc.errors import ENDS_A_RUN, DaskfcError, EgressRefused, LedgerError
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.messages import CALLER, Message, noise_of, payload_bytes
 from daskfc.federation.party import (
@@ -65,25 +65,23 @@ class _AllBut:
         return name not in self._allowed
 
 
-def _raise_refused(sentence: str) -> NoReturn:
-    raise EgressRefused(sentence)
+def _raise_refused(kind: type[DaskfcError], sentence: str) -> NoReturn:
+    raise kind(sentence)
 
 
 class _Refused:
     """Poison. A peer gets it as a value; the driver's attempt to read it raises."""
 
-    def __init__(self, sentence: str, *, raises: bool) -> None:
-        self.sentence = sentence
+    def __init__(self, error: DaskfcError, *, raises: bool) -> None:
+        self.error = error
         self.raises = raises
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.raises:
-            return (_raise_refused, (self.sentence,))
-        return (_passive, (self.sentence,))
+        return (_raise_refused if self.raises else _passive, (type(self.error), str(self.error)))
 
 
-def _passive(sentence: str) -> _Refused:
-    return _Refused(sentence, raises=False)
+def _passive(kind: type[DaskfcError], sentence: str) -> _Refused:
+    return _Refused(kind(sentence), raises=False)
 
 
 def run_step(call: StepCall, *values: Any) -> Any:
@@ -113,17 +111,25 @@ class _Door:
         for key, wrapped in msg["data"].items():
             try:
                 leaving[key] = self._worker.release(key, wrapped.data, self._receiver)
-            except EgressRefused as refusal:
-                self._worker.refuse(str(refusal))
-                poison = _Refused(str(refusal), raises=not self._peer)
-                msg["data"][key] = to_serialize(poison)
-        complete = self._worker.record(leaving) if leaving else None
+            except ENDS_A_RUN as refusal:
+                self._refuse(msg, key, refusal)
+        complete = None
+        try:
+            complete = self._worker.record(leaving) if leaving else None
+        except LedgerError as refusal:  # what is not written down does not leave
+            for key in leaving:
+                self._refuse(msg, key, refusal)
+            leaving = {}
         if leaving and (latency := self._worker.party.options.latency):
             await asyncio.sleep(latency)
         written: int = await self._comm.write(msg, **kwargs)
         if complete is not None:
             complete(written)
         return written
+
+    def _refuse(self, msg: dict[str, Any], key: Any, refusal: DaskfcError) -> None:
+        self._worker.refuse(refusal)
+        msg["data"][key] = to_serialize(_Refused(refusal, raises=not self._peer))
 
 
 class PartyWorker(Worker):  # type: ignore[misc]
@@ -167,17 +173,18 @@ class PartyWorker(Worker):  # type: ignore[misc]
         """Answer with this party's rows of a run."""
         return self.party.ledger.read(run_id)
 
-    def start_run(self, run: dict[str, Any]) -> str:
+    def start_run(self, run: dict[str, Any]) -> dict[str, str]:
         """Begin a run; only the nanny calls it."""
         self.party.start_run(RunSettings(**run))
-        return "OK"
+        return _declined(self.party.refusal) if self.party.refusal else {"status": "OK"}
 
-    def refuse(self, sentence: str) -> None:
+    def refuse(self, refusal: DaskfcError) -> None:
         """Abort the run at this party and tell the driver."""
-        logger.warning("%s", sentence)
-        self.party.refusal = sentence
+        logger.warning("%s", refusal)
+        self.party.refusal = refusal
         run_id = self.party.run.run_id if self.party.run else None
-        super().log_event(REFUSALS, {"run_id": run_id, "sentence": sentence})
+        event = {"run_id": run_id, "kind": type(refusal).__name__, "sentence": str(refusal)}
+        super().log_event(REFUSALS, event)
 
     def release(self, key: Any, value: Any, receiver: str) -> Outgoing:
         """Return a value that may leave for a receiver.
@@ -185,11 +192,10 @@ class PartyWorker(Worker):  # type: ignore[misc]
         Raises
         ------
         EgressRefused
-            For any other value.
+            For any other value, and for every value after a refusal.
         """
         party = self.party
-        if party.refusal is not None:
-            raise EgressRefused(party.refusal)
+        party.check_open()
         if type(value) is not Outgoing:
             raise EgressRefused(
                 f"party {party.name!r} was asked by {receiver!r} for a {type(value).__name__}, "
@@ -216,6 +222,11 @@ class PartyWorker(Worker):  # type: ignore[misc]
         -------
         callable
             To be given the bytes that the connection took; what is not payload is shared evenly.
+
+        Raises
+        ------
+        LedgerError
+            When the rows cannot be written.
         """
         payloads = [payload_bytes(envelope.message) for envelope in leaving.values()]
         rows = []
@@ -241,12 +252,18 @@ class PartyWorker(Worker):  # type: ignore[misc]
                 )
             )
         ledger = self.party.ledger  # of the run that the messages belong to
-        marks = ledger.begin(rows)
+        try:
+            marks = ledger.begin(rows)
+        except OSError as error:
+            raise self.party.unrecorded(error) from error
 
         def complete(written: int) -> None:
             framing, rest = divmod(max(written - sum(payloads), 0), len(rows))
             sizes = [payload + framing for payload in payloads]
-            ledger.complete(marks, [sizes[0] + rest, *sizes[1:]])
+            try:
+                ledger.complete(marks, [sizes[0] + rest, *sizes[1:]])
+            except OSError as error:  # the messages are gone, and their rows stand
+                logger.warning("the bytes on the wire were not written down: %s", error.strerror)
 
         return complete
 
@@ -278,15 +295,15 @@ class PartyWorker(Worker):  # type: ignore[misc]
         task = self.state.tasks[key]
         poison = [v for d in task.dependencies if type(v := self.data.get(d.key)) is _Refused]
         if poison:
-            return self._failure(key, task.run_id, EgressRefused(poison[0].sentence), stimulus_id)
+            return self._failure(key, task.run_id, poison[0].error, stimulus_id)
         event = await super().execute(key, stimulus_id=stimulus_id)
         if not isinstance(event, ExecuteFailureEvent):
             return event
         error = event.exception.data
         error = pickle.loads(error) if isinstance(error, bytes) else error
         crossing = without_values(error, self.party.name, _step_of(key))
-        if isinstance(crossing, EgressRefused):
-            self.refuse(str(crossing))
+        if isinstance(crossing, ENDS_A_RUN):
+            self.refuse(crossing)
         return self._failure(key, event.run_id, crossing, event.stimulus_id)
 
     def _failure(
@@ -336,16 +353,18 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         self._party = replace(self._party, run=RunSettings(**run))
         try:
             if self.worker_address is not None and self.status == Status.running:
-                await self._tell_worker()
+                return await self._tell_worker()
         except OSError as error:
             return {"status": "error", "kind": type(error).__name__}
         return {"status": "OK"}
 
-    async def _tell_worker(self) -> None:
+    async def _tell_worker(self) -> dict[str, str]:
         assert self._party.run is not None
         self._given = self._party
         self._arm()
-        await self.rpc(self.worker_address).daskfc_start_run(run=asdict(self._party.run))
+        worker = self.rpc(self.worker_address)
+        answer: dict[str, str] = await worker.daskfc_start_run(run=asdict(self._party.run))
+        return answer
 
     def _arm(self) -> None:
         """Put the party's present state into the arguments of the next worker process."""
@@ -372,6 +391,11 @@ class PartyNanny(Nanny):  # type: ignore[misc]
     async def plugin_add(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse plugins, those that the scheduler brings at registration included."""
         return {"status": "OK"}
+
+
+def _declined(error: DaskfcError) -> dict[str, str]:
+    """Return an answer to the roll call that ends it."""
+    return {"status": "declined", "kind": type(error).__name__, "sentence": str(error)}
 
 
 def _step_of(key: Any) -> str:

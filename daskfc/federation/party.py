@@ -1,7 +1,10 @@
 """A party inside its own worker process: its store, secret, folder, and the steps it performs."""
 
+import contextlib
 import logging
+import os
 import resource
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from daskfc import seeds
 from daskfc.coding.streams import SecretKey
-from daskfc.errors import ClusterError, DaskfcError, EgressRefused, InvalidInput, PartyError
+from daskfc.errors import (
+    ENDS_A_RUN,
+    ClusterError,
+    DaskfcError,
+    EgressRefused,
+    InvalidInput,
+    LedgerError,
+    PartyError,
+)
 from daskfc.federation.handles import fill_slots
 from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.messages import (
@@ -131,6 +142,11 @@ def _role(party: str) -> str:
     return party if party in (SERVER, CALLER) else "client"
 
 
+def reason(error: OSError) -> str:
+    """Return why a file could not be used, in the system's words, without the file's name."""
+    return os.strerror(error.errno).lower() if error.errno else type(error).__name__
+
+
 def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
     """Return what may cross of an exception: daskfc's own sentence, or only its type.
 
@@ -141,7 +157,7 @@ def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
     party, step : str
         Where it did.
     """
-    if isinstance(error, EgressRefused | PartyError):
+    if isinstance(error, (*ENDS_A_RUN, PartyError)):
         # Dask teaches exceptions to pickle their causes and traceback; these stay here.
         error.__cause__ = error.__context__ = None
         return error.with_traceback(None)
@@ -174,9 +190,8 @@ class Party:
     def __init__(self, options: PartyOptions) -> None:
         self.options = options
         self.name = options.name
-        self.refusal: str | None = None
+        self.refusal: DaskfcError | None = None
         self._store: ClientStore | None = None
-        self.folder = options.run_folder()
         self._enter_folder()
 
     @property
@@ -188,13 +203,16 @@ class Party:
         """Begin a run: forget refusals, move into its folder."""
         self.options = replace(self.options, run=run)
         self.refusal = None
-        self.folder = self.options.run_folder()
         self._enter_folder()
 
     def _enter_folder(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = self.options.run_folder()
         self.ledger = LedgerFile(self.folder / "ledger.jsonl")
-        handler = logging.FileHandler(self.folder / "party.log", delay=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:  # it starts all the same, to be able to say so
+            self.refusal = self.unrecorded(error)
+        handler = _LogFile(self.folder / "party.log", delay=True)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
@@ -245,14 +263,13 @@ class Party:
         except Exception as error:
             logger.exception("step %s of round %d failed", name, call.round)
             if isinstance(error, EgressRefused):
-                self.refusal = str(error)
+                self.refusal = error
             crossing = without_values(error, self.name, name)
         # Outside of the except clause: the first exception must not travel as its context.
         raise crossing
 
     def _check_call(self, call: StepCall, name: str) -> None:
-        if self.refusal is not None:
-            raise EgressRefused(self.refusal)
+        self.check_open()
         if self.run is None or call.run_id != self.run.run_id or call.party != self.name:
             raise ClusterError(
                 f"step {name!r} belongs to another run or party than party {self.name!r} is in. "
@@ -295,6 +312,21 @@ class Party:
             envelopes[receiver] = envelope
         return envelopes[call.receivers[0]] if call.verb == "send" else envelopes
 
+    def check_open(self) -> None:
+        """Raise what this party refused before in this run, if anything."""
+        if self.refusal is not None:
+            raise type(self.refusal)(str(self.refusal))
+
+    def unrecorded(self, error: OSError) -> LedgerError:
+        """Return what to say of messages that could not be written down."""
+        # Where a site keeps its files is its own matter; the run's folder is the driver's.
+        own = self.options.folder is not None
+        file = f"{self.ledger.path.name} of its workspace" if own else f"{self.ledger.path}"
+        return LedgerError(
+            f"party {self.name!r} cannot write its ledger {file} ({reason(error)}), and nothing "
+            "leaves it unrecorded. Free space there or restore the folder, and resume the run."
+        )
+
     def check(self, envelope: Outgoing) -> None:
         """Hold a message against its class, the run and the route.
 
@@ -323,6 +355,22 @@ class Party:
                 f"({route}); its routes are {', '.join(routes_of(type(message)))}. "
                 "Nothing was sent."
             )
+
+
+class _LogFile(logging.FileHandler):
+    """A log that is left out where it cannot be written: no step fails for it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError):  # of opening the file
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handleError(record)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # of the rest that the disk did not take before
+            super().close()
 
 
 _LOGGERS = (

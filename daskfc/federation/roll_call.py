@@ -7,6 +7,7 @@ from typing import Any
 
 from distributed import Client
 
+from daskfc import errors
 from daskfc.errors import ClusterError, DeadlineError
 
 __all__ = ["RollCall"]
@@ -89,6 +90,8 @@ class RollCall:
 
         Raises
         ------
+        DaskfcError
+            What a party declines with, at once.
         DeadlineError
             Naming those that did not answer within `deadline` seconds.
         """
@@ -96,8 +99,10 @@ class RollCall:
         ends = time.monotonic() + deadline
         while True:
             for party, answer in self.ask(op, nanny=nanny, **kwargs).items():
-                retry = isinstance(answer, dict) and answer.get("status") == "error"
-                if answer is not None and not retry:
+                status = answer.get("status") if isinstance(answer, dict) else "OK"
+                if status == "declined" and party in wanted:
+                    raise getattr(errors, answer["kind"], ClusterError)(answer["sentence"])
+                if answer is not None and status != "error":
                     answers[party] = answer
             missing = [party for party in wanted if party not in answers]
             if not missing:

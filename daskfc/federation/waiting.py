@@ -10,10 +10,10 @@ from distributed.scheduler import KilledWorker, NoValidWorkerError
 
 from daskfc import errors
 from daskfc.errors import (
+    ENDS_A_RUN,
     ClusterError,
     DaskfcError,
     DeadlineError,
-    EgressRefused,
     InvalidInput,
     PartyError,
 )
@@ -127,7 +127,7 @@ def wait_for(
     count: int,
     timeout: float | None,
     absences: Absences,
-    refusal: Callable[[], str | None],
+    refusal: Callable[[], DaskfcError | None],
 ) -> Iterator[Handle]:
     """Yield handles as their steps end well, until `count` have or the time is up.
 
@@ -142,12 +142,13 @@ def wait_for(
     absences : Absences
         Who is away.
     refusal : callable
-        The sentence of a refusal in this run, if there was one.
+        What a party refused in this run, if any did.
 
     Raises
     ------
     DaskfcError
-        The first failure, once `count` can no longer be reached; EgressRefused at once.
+        The first failure, once `count` can no longer be reached; what a party refused to send at
+        once.
     DeadlineError
         When a party that is needed is away for longer than the deadline.
     """
@@ -163,11 +164,11 @@ def wait_for(
                 yield handle
                 if good >= count:
                     return
-            elif isinstance(error, EgressRefused):
+            elif isinstance(error, ENDS_A_RUN):
                 raise error
             first_error = first_error or error
-        if (sentence := refusal()) is not None:
-            raise EgressRefused(sentence)
+        if (refused := refusal()) is not None:
+            raise refused
         if good + len(watch.pending) < count:
             raise first_error if first_error is not None else _too_few(count, len(handles))
         now = time.monotonic()

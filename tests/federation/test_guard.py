@@ -81,7 +81,7 @@ def test_parties_refuse_by_themselves_after_a_refusal(federation):
     local = federation.on_client("client-1", steps.raw_rows)
     with pytest.raises(EgressRefused):
         federation.dask_client.gather(local.futures["client-1"])
-    federation._refusals.sentence = None
+    federation._refusals.error = None
     run_id = federation._refusals.run_id
     federation._refusals.run_id = "deaf"
     with pytest.raises(EgressRefused, match="for a ndarray"):
