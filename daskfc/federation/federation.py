@@ -80,7 +80,8 @@ class Federation(Verbs):
         self._default_deadline = opened.deadline
         self._deadline = opened.deadline
         self._run: RunSettings | None = None
-        self._roll_call = RollCall(opened.dask_client)
+        self._roll_call = RollCall(opened.dask_client, deadline=opened.deadline)
+        self._absences = Absences(self._roll_call, self.parties, opened.deadline)
         self._refusals = _Refusals()
         opened.dask_client.subscribe_topic(REFUSALS, self._refusals.hear)
         self._finalizer = weakref.finalize(self, opened.closing.close)
@@ -166,7 +167,9 @@ class Federation(Verbs):
             raise InvalidInput(f"a run_id must be usable as the name of a folder; got {run_id!r}.")
         if not isinstance(random_state, int) or random_state < 0:
             raise InvalidInput(f"random_state must be an int of at least 0; got {random_state!r}.")
-        self._deadline = self._default_deadline if deadline_s is None else deadline_s
+        deadline = self._default_deadline if deadline_s is None else deadline_s
+        self._deadline = self._roll_call.deadline = deadline
+        self._absences = Absences(self._roll_call, self.parties, deadline)
         start = uuid.uuid4().hex
         settings = RunSettings(run_id, random_state, self.allow_raw, workspace, start)
         self._refusals.run_id, self._refusals.error = run_id, None
@@ -257,13 +260,9 @@ class Federation(Verbs):
             handles,
             count=count,
             timeout=timeout,
-            absences=self._absences(),
+            absences=self._absences,
             refusal=lambda: self._refusals.error,
         )
-
-    def _absences(self) -> Absences:
-        roll = self._roll_call
-        return Absences(roll.present, roll.idle, self.parties, self._deadline)
 
     def fetch(self, sent: Sent, timeout: float | None = None) -> Message:
         """Return a published message; `Sent.result` calls this.
@@ -278,7 +277,6 @@ class Federation(Verbs):
                 f"step {sent.step!r} of party {sent.party!r} has not ended within {timeout:g} s. "
                 "Wait longer or cancel it."
             )
-        absences = self._absences()
         gathering = run_coroutine_threadsafe(
             self.dask_client.gather([sent.futures[CALLER]], direct=True, asynchronous=True),
             self.dask_client.loop.asyncio_loop,
@@ -289,7 +287,7 @@ class Federation(Verbs):
                     envelope: Outgoing = gathering.result(timeout=1.0)[0]
                     return envelope.message
                 except concurrent.futures.TimeoutError:
-                    absences.check([sent], 1)
+                    self._absences.check([sent], 1)
         except Exception as error:
             gathering.cancel()
             failure = translated(error, sent)

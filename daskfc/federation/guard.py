@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
+import psutil
 from distributed import Nanny, Worker, get_worker
 from distributed.core import Status
 from distributed.protocol import to_serialize
@@ -27,7 +28,7 @@ from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEv
 from threadpoolctl import threadpool_limits
 
 from daskfc.deploy.spawn import without_main
-from daskfc.errors import ENDS_A_RUN, DaskfcError, EgressRefused, LedgerError
+from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, LedgerError
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.messages import CALLER, Message, noise_of, payload_bytes
 from daskfc.federation.party import (
@@ -51,8 +52,10 @@ _WORKER_OPEN = frozenset(
 )
 _NANNY_OPEN = frozenset(
     "close close_gracefully connection_stream echo identity instantiate kill ping restart "
-    "terminate daskfc_start_run".split()
+    "terminate daskfc_processor_seconds daskfc_start_run".split()
 )
+
+_TAKEN_FOR_GONE = ("scheduler-remove-worker", "worker-heartbeat-missing")
 
 
 class _AllBut:
@@ -97,7 +100,9 @@ def hand_over(envelopes: dict[str, Outgoing], receiver: str) -> Outgoing:
 class _Door:
     """A connection through which a worker answers `get_data`; everything passes `write`."""
 
-    def __init__(self, comm: Any, worker: "PartyWorker", receiver: str, *, peer: bool) -> None:
+    def __init__(
+        self, comm: Any, worker: "PartyWorker", receiver: str | None, *, peer: bool
+    ) -> None:
         self._comm = comm
         self._worker = worker
         self._receiver = receiver
@@ -111,14 +116,17 @@ class _Door:
         for key, wrapped in msg["data"].items():
             try:
                 leaving[key] = self._worker.release(key, wrapped.data, self._receiver)
-            except ENDS_A_RUN as refusal:
-                self._refuse(msg, key, refusal)
+            except DaskfcError as refusal:
+                self._poison(msg, key, refusal)
+                if isinstance(refusal, ENDS_A_RUN):
+                    self._worker.refuse(refusal)
         complete = None
         try:
             complete = self._worker.record(leaving) if leaving else None
         except LedgerError as refusal:  # what is not written down does not leave
             for key in leaving:
-                self._refuse(msg, key, refusal)
+                self._poison(msg, key, refusal)
+            self._worker.refuse(refusal)
             leaving = {}
         if leaving and (latency := self._worker.party.options.latency):
             await asyncio.sleep(latency)
@@ -127,8 +135,7 @@ class _Door:
             complete(written)
         return written
 
-    def _refuse(self, msg: dict[str, Any], key: Any, refusal: DaskfcError) -> None:
-        self._worker.refuse(refusal)
+    def _poison(self, msg: dict[str, Any], key: Any, refusal: DaskfcError) -> None:
         msg["data"][key] = to_serialize(_Refused(refusal, raises=not self._peer))
 
 
@@ -186,16 +193,23 @@ class PartyWorker(Worker):  # type: ignore[misc]
         event = {"run_id": run_id, "kind": type(refusal).__name__, "sentence": str(refusal)}
         super().log_event(REFUSALS, event)
 
-    def release(self, key: Any, value: Any, receiver: str) -> Outgoing:
-        """Return a value that may leave for a receiver.
+    def release(self, key: Any, value: Any, receiver: str | None) -> Outgoing:
+        """Return a value that may leave for a receiver; None is a process that is no party.
 
         Raises
         ------
         EgressRefused
             For any other value, and for every value after a refusal.
+        ClusterError
+            For a message of another run, or for no party: the present run goes on.
         """
         party = self.party
         party.check_open()
+        if receiver is None:  # such as one that was taken for gone and has not ended yet
+            raise ClusterError(
+                f"party {party.name!r} was asked for a {type(value).__name__} by a process that "
+                "the scheduler does not know. Nothing was sent."
+            )
         if type(value) is not Outgoing:
             raise EgressRefused(
                 f"party {party.name!r} was asked by {receiver!r} for a {type(value).__name__}, "
@@ -267,12 +281,12 @@ class PartyWorker(Worker):  # type: ignore[misc]
 
         return complete
 
-    async def _party_at(self, address: str) -> str:
-        """Return the party whose worker has an address; who is none is the caller."""
+    async def _party_at(self, address: str) -> str | None:
+        """Return the party whose worker has an address, or None when the scheduler knows none."""
         if address not in self._names:
             identity = await self.scheduler.identity()
             self._names = {a: str(w["name"]) for a, w in identity["workers"].items()}
-        return self._names.get(address, CALLER)
+        return self._names.get(address)
 
     def _handle_remove_worker(self, worker: str, stimulus_id: str) -> None:
         self._names.pop(worker, None)  # another party may get this address
@@ -321,6 +335,13 @@ class PartyWorker(Worker):  # type: ignore[misc]
             stimulus_id=stimulus_id,
         )
 
+    async def close(self, *args: Any, reason: str = "worker-close", **kwargs: Any) -> str | None:
+        """Close the worker; one that the scheduler took for gone is started again by its nanny."""
+        if reason in _TAKEN_FOR_GONE:
+            kwargs["nanny"] = False
+        closed: str | None = await super().close(*args, reason=reason, **kwargs)
+        return closed
+
     def log_event(self, topic: Any, msg: Any) -> None:
         """Drop what a step or Dask would tell the scheduler; raising would upset Dask's close."""
 
@@ -347,6 +368,15 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         self._starting = asyncio.Lock()
         self.blocked_handlers = _AllBut(_NANNY_OPEN)
         self.handlers["daskfc_start_run"] = self.start_run
+        self.handlers["daskfc_processor_seconds"] = self.processor_seconds
+
+    def processor_seconds(self) -> float | None:
+        """Answer for how long the worker process has computed; a frozen one's time stands still."""
+        try:
+            times = psutil.Process(self.pid).cpu_times() if self.pid else None
+        except psutil.Error:
+            return None
+        return times and float(times.user + times.system)
 
     async def start_run(self, run: dict[str, Any]) -> dict[str, str]:
         """Begin a run at this party, in the worker process under way and in later ones."""

@@ -270,10 +270,20 @@ class Party:
 
     def _check_call(self, call: StepCall, name: str) -> None:
         self.check_open()
-        if self.run is None or call.run_id != self.run.run_id or call.party != self.name:
+        self._check_run(f"step {name!r}", call.run_id)
+        if call.party != self.name:
+            raise ClusterError(f"step {name!r} was meant for party {call.party!r}. Report it.")
+
+    def _check_run(self, what: str, run_id: str) -> None:
+        if self.run is None:
             raise ClusterError(
-                f"step {name!r} belongs to another run or party than party {self.name!r} is in. "
-                "Start the run again."
+                f"party {self.name!r} was started again while run {run_id!r} was under way, and "
+                "its secret is lost. Resume the run; it then has new ones."
+            )
+        if run_id != self.run.run_id:
+            raise ClusterError(
+                f"{what} belongs to another run than party {self.name!r} is in by now "
+                f"({run_id!r}, {self.run.run_id!r}). Resume it when the other has ended."
             )
 
     def _fill(self, what: str, call: StepCall, name: str) -> Any:
@@ -334,15 +344,19 @@ class Party:
         ------
         EgressRefused
             When it may not be sent.
+        ClusterError
+            When it is of another run.
         """
         message = envelope.message
         check_message(message, envelope.axes, party=self.name)
         kind = type(message).__name__
-        if self.run is None or envelope.run_id != self.run.run_id or envelope.sender != self.name:
+        self._check_run(kind, envelope.run_id)  # a run that broke off may still be asking
+        if envelope.sender != self.name:
             raise EgressRefused(
-                f"party {self.name!r} was asked for {kind} of another run or party. "
+                f"party {self.name!r} was asked for {kind} of party {envelope.sender!r}. "
                 "Nothing was sent."
             )
+        assert self.run is not None
         if message.protection == "raw" and not self.run.allow_raw:
             raise EgressRefused(
                 f"party {self.name!r} tried to send {kind}, which is raw data. Nothing was sent; "

@@ -219,3 +219,8 @@ def how_it_shares(party: str) -> Where:
     """Tell what keeps this process off other processes' cores and pages."""
     policy = os.environ.get("OMP_WAIT_POLICY")
     return Where(os.getpid(), party, f"{gc.get_freeze_count()} frozen, waits {policy}")
+
+
+def lets_no_thread_run(n) -> Vector:
+    """Compute for long within one call that keeps the interpreter's lock."""
+    return Vector(np.array([float(sum(range(n)))]))
