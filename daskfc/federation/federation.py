@@ -162,6 +162,11 @@ class Federation(Verbs):
             The run's folder.
         deadline_s : float, optional
             Seconds that a party may be away; by default the cluster file's.
+
+        Raises
+        ------
+        ClusterError
+            When the parties are in a run of another driver, which goes on undisturbed.
         """
         if not run_id or run_id.startswith(".") or set(run_id) & set("/\\"):
             raise InvalidInput(f"a run_id must be usable as the name of a folder; got {run_id!r}.")
@@ -171,15 +176,18 @@ class Federation(Verbs):
         self._deadline = self._roll_call.deadline = deadline
         self._absences = Absences(self._roll_call, self.parties, deadline)
         start = uuid.uuid4().hex
-        settings = RunSettings(run_id, random_state, self.allow_raw, workspace, start)
+        driver = self.dask_client.id
+        settings = RunSettings(run_id, random_state, self.allow_raw, workspace, start, driver)
         self._refusals.run_id, self._refusals.error = run_id, None
-        self._roll_call.everyone(
-            self.parties,
-            "daskfc_start_run",
-            nanny=True,
-            deadline=self._deadline,
-            run=asdict(settings),
-        )
+        # The server first: of two drivers that begin at one moment it lets one pass.
+        for parties in ((SERVER,), self.clients):
+            self._roll_call.everyone(
+                parties,
+                "daskfc_start_run",
+                nanny=True,
+                deadline=self._deadline,
+                run=asdict(settings),
+            )
         self._run = settings
         self.round = 0
 

@@ -17,17 +17,13 @@ import pickle
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
-import psutil
-from distributed import Nanny, Worker, get_worker
-from distributed.core import Status
+from distributed import Worker, get_worker
 from distributed.protocol import to_serialize
 from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEvent
 from threadpoolctl import threadpool_limits
 
-from daskfc.deploy.spawn import without_main
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, LedgerError
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.messages import CALLER, Message, noise_of, payload_bytes
@@ -42,7 +38,7 @@ from daskfc.federation.party import (
 )
 from daskfc.federation.steps import StepCall
 
-__all__ = ["REFUSALS", "PartyNanny", "PartyWorker", "hand_over", "run_step"]
+__all__ = ["REFUSALS", "AllBut", "PartyWorker", "declined", "hand_over", "run_step"]
 
 REFUSALS = "daskfc-refusals"  # the event topic by which a party tells the driver
 
@@ -50,15 +46,10 @@ _WORKER_OPEN = frozenset(
     "close connection_stream echo free_keys get_data identity ping terminate update_data versions "
     "daskfc_describe daskfc_ledger daskfc_peak_memory daskfc_start_run".split()
 )
-_NANNY_OPEN = frozenset(
-    "close close_gracefully connection_stream echo identity instantiate kill ping restart "
-    "terminate daskfc_processor_seconds daskfc_start_run".split()
-)
-
 _TAKEN_FOR_GONE = ("scheduler-remove-worker", "worker-heartbeat-missing")
 
 
-class _AllBut:
+class AllBut:
     """The set of all handler names but a few, so that a new version of Dask adds no way out."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
@@ -157,7 +148,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
             # Ctrl-C reaches the whole terminal; the nanny ends this process in order.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         self.party = Party(party)
-        self.blocked_handlers = _AllBut(_WORKER_OPEN)
+        self.blocked_handlers = AllBut(_WORKER_OPEN)
         self.handlers["daskfc_describe"] = self.describe
         self.handlers["daskfc_ledger"] = self.ledger_rows
         self.handlers["daskfc_peak_memory"] = peak_memory_bytes
@@ -183,7 +174,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
     def start_run(self, run: dict[str, Any]) -> dict[str, str]:
         """Begin a run; only the nanny calls it."""
         self.party.start_run(RunSettings(**run))
-        return _declined(self.party.refusal) if self.party.refusal else {"status": "OK"}
+        return declined(self.party.refusal) if self.party.refusal else {"status": "OK"}
 
     def refuse(self, refusal: DaskfcError) -> None:
         """Abort the run at this party and tell the driver."""
@@ -351,79 +342,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
         return {"status": "OK"}
 
 
-class PartyNanny(Nanny):  # type: ignore[misc]
-    """The process that starts a party's worker, and starts it again with the same secret.
-
-    Parameters
-    ----------
-    party : PartyOptions
-        Who the party is; the other parameters are those of a Nanny.
-    """
-
-    def __init__(self, *args: Any, party: PartyOptions, **kwargs: Any) -> None:
-        name = kwargs.pop("name", party.name)
-        super().__init__(*args, name=name, worker_class=PartyWorker, party=party, **kwargs)
-        self._party = party
-        self._given = party  # what the worker process under way was started with
-        self._starting = asyncio.Lock()
-        self.blocked_handlers = _AllBut(_NANNY_OPEN)
-        self.handlers["daskfc_start_run"] = self.start_run
-        self.handlers["daskfc_processor_seconds"] = self.processor_seconds
-
-    def processor_seconds(self) -> float | None:
-        """Answer for how long the worker process has computed; a frozen one's time stands still."""
-        try:
-            times = psutil.Process(self.pid).cpu_times() if self.pid else None
-        except psutil.Error:
-            return None
-        return times and float(times.user + times.system)
-
-    async def start_run(self, run: dict[str, Any]) -> dict[str, str]:
-        """Begin a run at this party, in the worker process under way and in later ones."""
-        self._party = replace(self._party, run=RunSettings(**run))
-        try:
-            if self.worker_address is not None and self.status == Status.running:
-                return await self._tell_worker()
-        except OSError as error:
-            return {"status": "error", "kind": type(error).__name__}
-        return {"status": "OK"}
-
-    async def _tell_worker(self) -> dict[str, str]:
-        assert self._party.run is not None
-        self._given = self._party
-        self._arm()
-        worker = self.rpc(self.worker_address)
-        answer: dict[str, str] = await worker.daskfc_start_run(run=asdict(self._party.run))
-        return answer
-
-    def _arm(self) -> None:
-        """Put the party's present state into the arguments of the next worker process."""
-        self.worker_kwargs["party"] = self._party
-        if self.process is not None:
-            self.process.worker_kwargs["party"] = self._party
-
-    async def instantiate(self) -> Status:
-        """Start the worker process; see `Nanny.instantiate`.
-
-        One start at a time: when a process dies right after it started, Dask begins the next start
-        while the first one still waits, and then keeps the dead process's address for ever.
-        """
-        async with self._starting:
-            self._given = self._party
-            self._arm()
-            with without_main():
-                status = await super().instantiate()
-            # Whether a run began while the process was starting.
-            if status == Status.running and self._given is not self._party:
-                await self._tell_worker()
-            return status
-
-    async def plugin_add(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse plugins, those that the scheduler brings at registration included."""
-        return {"status": "OK"}
-
-
-def _declined(error: DaskfcError) -> dict[str, str]:
+def declined(error: DaskfcError) -> dict[str, str]:
     """Return an answer to the roll call that ends it."""
     return {"status": "declined", "kind": type(error).__name__, "sentence": str(error)}
 

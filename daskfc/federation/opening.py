@@ -2,8 +2,6 @@
 
 import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -16,10 +14,11 @@ from distributed import Client
 from daskfc.coding import warm_up
 from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_cluster
 from daskfc.deploy.connection import connect_client
+from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.errors import ClusterError, InvalidInput
-from daskfc.federation.guard import PartyNanny
 from daskfc.federation.messages import CALLER, SERVER
+from daskfc.federation.nanny import PartyNanny
 from daskfc.federation.party import PartyOptions
 from daskfc.federation.roll_call import RollCall
 from daskfc.stores import load_storage
@@ -120,13 +119,12 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
             f"name; its clients are {', '.join(urls)}. Correct the name."
         )
     with ExitStack() as stack:
-        scratch = tempfile.mkdtemp(prefix="daskfc-")
-        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        scratch = stack.enter_context(scratch_folder())
         parties = {
             name: PartyOptions(
                 name=name,
                 role=SERVER if name == SERVER else "client",
-                scratch=str(Path(scratch) / name),
+                scratch=str(scratch / name),
                 store=url,
                 blas_threads=config.limits(name).blas_threads,
                 latency=config.latency,

@@ -1,6 +1,7 @@
 """A party inside its own worker process: its store, secret, folder, and the steps it performs."""
 
 import contextlib
+import errno
 import logging
 import os
 import resource
@@ -64,6 +65,8 @@ class RunSettings:
         The run's folder, where the server's folder lies.
     start : str
         Of this start of the run: one that is begun again has new secrets.
+    driver : str
+        Dask's name of the client that began it; while that is connected no other begins a run.
     """
 
     run_id: str
@@ -71,6 +74,7 @@ class RunSettings:
     allow_raw: bool = False
     workspace: str | None = None
     start: str = ""
+    driver: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,13 @@ def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
         crossing = PartyError(party, step, str(error))
         crossing.error_type = type(error).__name__
         return crossing
-    return PartyError(party, step, type(error).__name__)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        kind = f"{reason(error)} at that party. Free some and resume the run."
+    elif isinstance(error, OSError) and error.errno:
+        kind = f"{type(error).__name__} ({reason(error)})"
+    else:
+        kind = type(error).__name__
+    return PartyError(party, step, kind)
 
 
 def peak_memory_bytes() -> int:

@@ -93,7 +93,8 @@ class RollCall:
         """Return the answers of the parties that are there; a plain Dask worker answers None."""
         names = self.addresses()
         asked = [address for address, name in names.items() if parties is None or name in parties]
-        answers = self._sync(_ask_each, addresses=asked, nanny=nanny, msg={"op": op, **kwargs})
+        msg = {"op": op, **kwargs}
+        answers = self._sync(_ask_each, addresses=asked, nanny=nanny, msg=msg)
         return {names[address]: answer for address, answer in answers.items()}
 
     def everyone(
@@ -117,9 +118,10 @@ class RollCall:
         wanted, answers = list(parties), {}
         ends = time.monotonic() + deadline
         while True:
-            for party, answer in self.ask(op, nanny=nanny, **kwargs).items():
+            unheard = [party for party in wanted if party not in answers]
+            for party, answer in self.ask(op, nanny=nanny, parties=unheard, **kwargs).items():
                 status = answer.get("status") if isinstance(answer, dict) else "OK"
-                if status == "declined" and party in wanted:
+                if status == "declined":
                     raise getattr(errors, answer["kind"], ClusterError)(answer["sentence"])
                 if answer is not None and status != "error":
                     answers[party] = answer

@@ -58,6 +58,11 @@ def translated(error: BaseException, handle: Handle) -> DaskfcError:
             f"{where} could not run: a party was away longer than the scheduler waits. "
             "Start the party again and resume the run."
         )
+    if getattr(error, "reason", None) == "scheduler-connection-lost":
+        return ClusterError(
+            f"{where} was lost with the connection to the scheduler. Start the cluster again and "
+            "resume the run."
+        )
     kind = type(error).__name__
     return ClusterError(f"{where} has no result: {kind}. Look whether the scheduler still runs.")
 

@@ -1,5 +1,6 @@
 """Steps and messages for the tests: importable, because worker processes import them."""
 
+import errno
 import gc
 import hashlib
 import os
@@ -219,6 +220,15 @@ def how_it_shares(party: str) -> Where:
     """Tell what keeps this process off other processes' cores and pages."""
     policy = os.environ.get("OMP_WAIT_POLICY")
     return Where(os.getpid(), party, f"{gc.get_freeze_count()} frozen, waits {policy}")
+
+
+def fills_its_disk(data) -> Vector:
+    raise OSError(errno.ENOSPC, f"no room for {data.rows(0, 1)[0, 0]!r}", "secret-name")
+
+
+def writes_to_a_folder(workspace) -> Vector:
+    Path(workspace).write_text("x")
+    return Vector(np.zeros(1))
 
 
 def lets_no_thread_run(n) -> Vector:
