@@ -93,10 +93,10 @@ class LocalParties:
         done, late = await asyncio.wait(starting, timeout=self.config.startup)
         for task in late:
             task.cancel()
-        for task in done:
-            if isinstance(error := task.exception(), RuntimeError):
-                raise_reason(error)
-        failed = [starting[task] for task in [*done, *late] if task in late or task.exception()]
+        errors = {task: task.exception() for task in done}
+        failed = [starting[task] for task in [*done, *late] if task in late or errors[task]]
+        for error in filter(None, errors.values()):
+            raise_reason(error)
         if failed:
             names = ", ".join(sorted(failed))
             raise ClusterError(

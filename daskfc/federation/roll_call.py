@@ -14,6 +14,7 @@ __all__ = ["RollCall"]
 
 _AGAIN_S = 0.1  # pause before a party that was not there is asked again
 _PARTY_S = 3.0  # for one party's answer; who has not answered is asked again
+_LEAST_S = 5.0  # for the scheduler's, which waits for those of the parties
 _GOING_S = 30.0  # for a process that is told to go
 
 
@@ -25,7 +26,7 @@ class RollCall:
     dask_client : distributed.Client
         The connection to the scheduler.
     deadline : float
-        Seconds in which the scheduler must answer.
+        Seconds in which the scheduler must answer; never less than a few.
     """
 
     def __init__(self, dask_client: Client, *, deadline: float = 30.0) -> None:
@@ -40,7 +41,7 @@ class RollCall:
         if scheduler is not None:
             try:
                 return self._dask.sync(
-                    function, scheduler, callback_timeout=self.deadline, **kwargs
+                    function, scheduler, callback_timeout=max(self.deadline, _LEAST_S), **kwargs
                 )
             except (OSError, TimeoutError, RuntimeError) as error:
                 kind = type(error).__name__
