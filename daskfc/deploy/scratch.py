@@ -40,6 +40,9 @@ def own_folder() -> Path:
     return folder
 
 
+os.register_at_fork(after_in_child=own_folder.cache_clear)
+
+
 def _remove(folder: Path, lock: TextIO) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     lock.close()

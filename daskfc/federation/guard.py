@@ -24,7 +24,7 @@ from distributed.protocol import to_serialize
 from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEvent
 from threadpoolctl import threadpool_limits
 
-from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, LedgerError
+from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.messages import CALLER, Message, noise_of, payload_bytes
 from daskfc.federation.party import (
@@ -107,17 +107,13 @@ class _Door:
         for key, wrapped in msg["data"].items():
             try:
                 leaving[key] = self._worker.release(key, wrapped.data, self._receiver)
-            except DaskfcError as refusal:
-                self._poison(msg, key, refusal)
-                if isinstance(refusal, ENDS_A_RUN):
-                    self._worker.refuse(refusal)
+            except Exception as error:
+                self._refuse(msg, [key], error)
         complete = None
         try:
             complete = self._worker.record(leaving) if leaving else None
-        except LedgerError as refusal:  # what is not written down does not leave
-            for key in leaving:
-                self._poison(msg, key, refusal)
-            self._worker.refuse(refusal)
+        except Exception as error:  # what is not written down does not leave
+            self._refuse(msg, list(leaving), error)
             leaving = {}
         if leaving and (latency := self._worker.party.options.latency):
             await asyncio.sleep(latency)
@@ -126,8 +122,18 @@ class _Door:
             complete(written)
         return written
 
-    def _poison(self, msg: dict[str, Any], key: Any, refusal: DaskfcError) -> None:
-        msg["data"][key] = to_serialize(_Refused(refusal, raises=not self._peer))
+    def _refuse(self, msg: dict[str, Any], keys: list[Any], error: Exception) -> None:
+        """Answer with poison: Dask takes an error for the network and asks again for ever."""
+        if not isinstance(error, DaskfcError):
+            logger.exception("a message could not be checked")
+            error = EgressRefused(
+                f"party {self._worker.party.name!r} could not check what it was asked for "
+                f"({type(error).__name__}). Nothing was sent; its party.log says more."
+            )
+        for key in keys:
+            msg["data"][key] = to_serialize(_Refused(error, raises=not self._peer))
+        if isinstance(error, ENDS_A_RUN):
+            self._worker.refuse(error)
 
 
 class PartyWorker(Worker):  # type: ignore[misc]

@@ -5,6 +5,7 @@ import gc
 import hashlib
 import os
 import signal
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -220,6 +221,24 @@ def how_it_shares(party: str) -> Where:
     """Tell what keeps this process off other processes' cores and pages."""
     policy = os.environ.get("OMP_WAIT_POLICY")
     return Where(os.getpid(), party, f"{gc.get_freeze_count()} frozen, waits {policy}")
+
+
+@dataclass(frozen=True)
+class Brittle(Message):
+    protection = "masked"
+    route = EVERYWHERE
+    reveals = "nothing"
+    number: int = integer()
+
+    def __getattribute__(self, name):
+        # At the door, where nothing but the event loop's thread looks.
+        if name == "number" and threading.current_thread() is threading.main_thread():
+            raise RuntimeError("secret-text")
+        return super().__getattribute__(name)
+
+
+def breaks_at_the_door() -> Brittle:
+    return Brittle(1)
 
 
 def fills_its_disk(data) -> Vector:

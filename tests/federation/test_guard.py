@@ -286,3 +286,11 @@ def test_parties_are_built_to_share_cores(federation):
         frozen, policy = message.note.split(" frozen, ")
         assert int(frozen) > 10_000, name  # what was imported, in the process it was forked from
         assert policy == "waits passive"
+
+
+def test_a_message_that_cannot_be_checked_is_refused_and_not_asked_for_without_end(federation):
+    sentence = timed_refusal(lambda: federation.publish(steps.breaks_at_the_door, party="client-1"))
+    assert sentence == (
+        "party 'client-1' could not check what it was asked for (RuntimeError). Nothing was sent; "
+        "its party.log says more."
+    )
