@@ -1,12 +1,14 @@
 """What daskfc raises: one sentence each: what, whose, the rule, what was got, the way out."""
 
 __all__ = [
+    "ENDS_A_RUN",
     "ClusterError",
     "DaskfcError",
     "DeadlineError",
     "DecodingError",
     "EgressRefused",
     "InvalidInput",
+    "LedgerError",
     "OverflowRefused",
     "PartyError",
     "PrivacyError",
@@ -41,6 +43,14 @@ class PrivacyError(DaskfcError):
 
 class EgressRefused(PrivacyError):
     """A value that is no declared message was asked of a party; nothing was sent."""
+
+
+class LedgerError(DaskfcError):
+    """A message that its sender could not write down in its ledger; it was not sent."""
+
+
+ENDS_A_RUN = (EgressRefused, LedgerError)
+"""What a party refuses to send ends the run everywhere, at once."""
 
 
 class DecodingError(DaskfcError):

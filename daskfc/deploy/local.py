@@ -10,7 +10,9 @@ from distributed import Scheduler
 from distributed.utils import LoopRunner
 
 from daskfc.deploy.config import LocalCluster
+from daskfc.deploy.scratch import own_folder
 from daskfc.deploy.settings import PIN, dask_settings, quiet_logs
+from daskfc.deploy.site import raise_reason
 from daskfc.deploy.spawn import prepare_forkserver
 from daskfc.errors import ClusterError
 
@@ -62,7 +64,12 @@ class LocalParties:
 
     async def _start(self) -> None:
         self._scheduler = await Scheduler(
-            host=_HOST, port=0, protocol="tcp", dashboard=False, dashboard_address=f"{_HOST}:0"
+            host=_HOST,
+            port=0,
+            protocol="tcp",
+            dashboard=False,
+            dashboard_address=f"{_HOST}:0",
+            local_directory=str(own_folder()),
         )
         self.address = self._scheduler.address
         for name, party in self._parties.items():
@@ -86,7 +93,10 @@ class LocalParties:
         done, late = await asyncio.wait(starting, timeout=self.config.startup)
         for task in late:
             task.cancel()
-        failed = [starting[task] for task in [*done, *late] if task in late or task.exception()]
+        errors = {task: task.exception() for task in done}
+        failed = [starting[task] for task in [*done, *late] if task in late or errors[task]]
+        for error in filter(None, errors.values()):
+            raise_reason(error)
         if failed:
             names = ", ".join(sorted(failed))
             raise ClusterError(

@@ -43,6 +43,9 @@ _FAST: dict[str, Any] = {
         "MALLOC_TRIM_THRESHOLD_": 1 << 26,
         **THREADS,
     },
+    # The driver judges who is away. The scheduler would end a process that computes for longer than
+    # this in a library that lets no other thread run.
+    "distributed.scheduler.worker-ttl": None,
     "distributed.worker.http.routes": [],
     "distributed.scheduler.http.routes": [],
     "distributed.admin.tick.limit": "1h",

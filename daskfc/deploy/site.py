@@ -13,7 +13,14 @@ from daskfc.deploy.settings import PIN, dask_settings
 from daskfc.deploy.spawn import prepare_forkserver
 from daskfc.errors import ClusterError
 
-__all__ = ["run_party"]
+__all__ = ["raise_reason", "run_party"]
+
+
+def raise_reason(error: BaseException) -> None:
+    """Raise what a nanny said when it refused to start its party, if that is why it failed."""
+    reason = error.__cause__
+    if isinstance(reason, ClusterError):
+        raise reason from None
 
 
 def run_party(
@@ -83,6 +90,7 @@ async def _serve(
         )
         await nanny
     except (TimeoutError, OSError, RuntimeError, ValueError) as error:
+        raise_reason(error)
         failure = type(error).__name__
     if failure is not None:
         raise ClusterError(

@@ -3,14 +3,18 @@
 import contextlib
 import importlib.util
 import multiprocessing
+import multiprocessing.util
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from distributed.utils import get_mp_context
 
+from daskfc.deploy.scratch import own_folder
 from daskfc.deploy.settings import THREADS
 
 __all__ = ["prepare_forkserver", "without_main"]
@@ -41,8 +45,10 @@ _PRELOAD = (
     "daskfc.metrics",
     "daskfc.linalg",
     "daskfc.federation.guard",
+    "daskfc.deploy.last_out",
 )
 
+_LONGEST = 70  # characters; with what multiprocessing appends a socket's path may have 107
 _lock = threading.Lock()
 _depth = 0
 _hidden: dict[str, Any] = {}
@@ -82,3 +88,16 @@ def prepare_forkserver() -> None:
     if context.get_start_method() == "forkserver":
         there = [name for name in _PRELOAD if importlib.util.find_spec(name.split(".")[0])]
         multiprocessing.set_forkserver_preload(there)
+        _keep_sockets_in(own_folder())
+
+
+def _keep_sockets_in(folder: Path) -> None:
+    """Let multiprocessing keep its own files where they are swept; its first place is for good."""
+    if len(str(folder)) > _LONGEST:
+        return
+    before = tempfile.tempdir
+    tempfile.tempdir = str(folder)
+    try:
+        multiprocessing.util.get_temp_dir()
+    finally:
+        tempfile.tempdir = before

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Self
 
-from daskfc.errors import DeadlineError, EgressRefused, InvalidInput
+from daskfc.errors import ENDS_A_RUN, DaskfcError, DeadlineError, EgressRefused, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
@@ -28,12 +28,13 @@ class _Refusals:
 
     def __init__(self) -> None:
         self.run_id: str | None = None
-        self.sentence: str | None = None
+        self.error: DaskfcError | None = None
 
     def hear(self, event: tuple[float, Mapping[str, Any]]) -> None:
         _, message = event
-        if message["run_id"] == self.run_id and self.sentence is None:
-            self.sentence = message["sentence"]
+        if message["run_id"] == self.run_id and self.error is None:
+            kinds = {kind.__name__: kind for kind in ENDS_A_RUN}
+            self.error = kinds.get(message["kind"], EgressRefused)(message["sentence"])
 
 
 class Federation(Verbs):
@@ -82,7 +83,8 @@ class Federation(Verbs):
         self._default_deadline = opened.deadline
         self._deadline = opened.deadline
         self._run: RunSettings | None = None
-        self._roll_call = RollCall(opened.dask_client)
+        self._roll_call = RollCall(opened.dask_client, deadline=opened.deadline)
+        self._absences = Absences(self._roll_call, self.parties, opened.deadline)
         self._refusals = _Refusals()
         self._contract = opened.contract
         self.opening_ledger = Ledger([])
@@ -185,21 +187,36 @@ class Federation(Verbs):
             The run's folder.
         deadline_s : float, optional
             Seconds that a party may be away; by default the cluster file's.
+
+        Raises
+        ------
+        ClusterError
+            When the parties are in a run of another driver, which goes on undisturbed.
         """
         if not isinstance(random_state, int) or random_state < 0:
             raise InvalidInput(f"random_state must be an int of at least 0; got {random_state!r}.")
-        start = uuid.uuid4().hex
-        builds = dict(self._contract.builds) if self._contract is not None else {}
-        settings = RunSettings(run_id, random_state, self.allow_raw, workspace, start, builds)
-        self._deadline = self._default_deadline if deadline_s is None else deadline_s
-        self._refusals.run_id, self._refusals.sentence = run_id, None
-        self._roll_call.everyone(
-            self.parties,
-            "daskfc_start_run",
-            nanny=True,
-            deadline=self._deadline,
-            run=asdict(settings),
+        settings = RunSettings(
+            run_id,
+            random_state,
+            self.allow_raw,
+            workspace,
+            start=uuid.uuid4().hex,
+            builds=dict(self._contract.builds) if self._contract is not None else {},
+            driver=self.dask_client.id,
         )
+        deadline = self._default_deadline if deadline_s is None else deadline_s
+        self._deadline = self._roll_call.deadline = deadline
+        self._absences = Absences(self._roll_call, self.parties, deadline)
+        self._refusals.run_id, self._refusals.error = run_id, None
+        # The server first: of two drivers that begin at one moment it lets one pass.
+        for parties in ((SERVER,), self.clients):
+            self._roll_call.everyone(
+                parties,
+                "daskfc_start_run",
+                nanny=True,
+                deadline=self._deadline,
+                run=asdict(settings),
+            )
         self._run = settings
         self.round = 0
 
@@ -221,8 +238,8 @@ class Federation(Verbs):
     def _running(self) -> RunSettings:
         if self._run is None:
             raise InvalidInput("the federation is in no run; call start_run first.")
-        if self._refusals.sentence is not None:
-            raise EgressRefused(self._refusals.sentence)
+        if self._refusals.error is not None:
+            raise self._refusals.error
         return self._run
 
     # -- waiting ------------------------------------------------------------------------------
@@ -280,13 +297,9 @@ class Federation(Verbs):
             handles,
             count=count,
             timeout=timeout,
-            absences=self._absences(),
-            refusal=lambda: self._refusals.sentence,
+            absences=self._absences,
+            refusal=lambda: self._refusals.error,
         )
-
-    def _absences(self) -> Absences:
-        roll = self._roll_call
-        return Absences(roll.present, roll.idle, self.parties, self._deadline)
 
     def fetch(self, sent: Sent, timeout: float | None = None) -> Message:
         """Return a published message; `Sent.result` calls this.
@@ -301,7 +314,6 @@ class Federation(Verbs):
                 f"step {sent.step!r} of party {sent.party!r} has not ended within {timeout:g} s. "
                 "Wait longer or cancel it."
             )
-        absences = self._absences()
         gathering = run_coroutine_threadsafe(
             self.dask_client.gather([sent.futures[CALLER]], direct=True, asynchronous=True),
             self.dask_client.loop.asyncio_loop,
@@ -312,12 +324,12 @@ class Federation(Verbs):
                     envelope: Outgoing = gathering.result(timeout=1.0)[0]
                     return envelope.message
                 except concurrent.futures.TimeoutError:
-                    absences.check([sent], 1)
+                    self._absences.check([sent], 1)
         except Exception as error:
             gathering.cancel()
             failure = translated(error, sent)
-        if isinstance(failure, EgressRefused):
-            self._refusals.sentence = str(failure)
+        if isinstance(failure, ENDS_A_RUN):
+            self._refusals.error = failure
         raise failure
 
     # -- what was measured --------------------------------------------------------------------

@@ -17,17 +17,14 @@ import pickle
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
-from distributed import Nanny, Worker, get_worker
-from distributed.core import Status
+from distributed import Worker, get_worker
 from distributed.protocol import to_serialize
 from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEvent
 from threadpoolctl import threadpool_limits
 
-from daskfc.deploy.spawn import without_main
-from daskfc.errors import DaskfcError, EgressRefused
+from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.messages import CALLER, Message, noise_of, payload_bytes
 from daskfc.federation.party import (
@@ -42,7 +39,7 @@ from daskfc.federation.party import (
 )
 from daskfc.federation.steps import StepCall
 
-__all__ = ["REFUSALS", "PartyNanny", "PartyWorker", "hand_over", "run_step"]
+__all__ = ["REFUSALS", "AllBut", "PartyWorker", "declined", "hand_over", "run_step"]
 
 REFUSALS = "daskfc-refusals"  # the event topic by which a party tells the driver
 
@@ -50,13 +47,10 @@ _WORKER_OPEN = frozenset(
     "close connection_stream echo free_keys get_data identity ping terminate update_data versions "
     "daskfc_describe daskfc_ledger daskfc_peak_memory daskfc_start_run".split()
 )
-_NANNY_OPEN = frozenset(
-    "close close_gracefully connection_stream echo identity instantiate kill ping restart "
-    "terminate daskfc_start_run".split()
-)
+_TAKEN_FOR_GONE = ("scheduler-remove-worker", "worker-heartbeat-missing")
 
 
-class _AllBut:
+class AllBut:
     """The set of all handler names but a few, so that a new version of Dask adds no way out."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
@@ -66,25 +60,23 @@ class _AllBut:
         return name not in self._allowed
 
 
-def _raise_refused(sentence: str) -> NoReturn:
-    raise EgressRefused(sentence)
+def _raise_refused(kind: type[DaskfcError], sentence: str) -> NoReturn:
+    raise kind(sentence)
 
 
 class _Refused:
     """Poison. A peer gets it as a value; the driver's attempt to read it raises."""
 
-    def __init__(self, sentence: str, *, raises: bool) -> None:
-        self.sentence = sentence
+    def __init__(self, error: DaskfcError, *, raises: bool) -> None:
+        self.error = error
         self.raises = raises
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.raises:
-            return (_raise_refused, (self.sentence,))
-        return (_passive, (self.sentence,))
+        return (_raise_refused if self.raises else _passive, (type(self.error), str(self.error)))
 
 
-def _passive(sentence: str) -> _Refused:
-    return _Refused(sentence, raises=False)
+def _passive(kind: type[DaskfcError], sentence: str) -> _Refused:
+    return _Refused(kind(sentence), raises=False)
 
 
 def run_step(call: StepCall, *values: Any) -> Any:
@@ -100,7 +92,9 @@ def hand_over(envelopes: dict[str, Outgoing], receiver: str) -> Outgoing:
 class _Door:
     """A connection through which a worker answers `get_data`; everything passes `write`."""
 
-    def __init__(self, comm: Any, worker: "PartyWorker", receiver: str, *, peer: bool) -> None:
+    def __init__(
+        self, comm: Any, worker: "PartyWorker", receiver: str | None, *, peer: bool
+    ) -> None:
         self._comm = comm
         self._worker = worker
         self._receiver = receiver
@@ -114,17 +108,33 @@ class _Door:
         for key, wrapped in msg["data"].items():
             try:
                 leaving[key] = self._worker.release(key, wrapped.data, self._receiver)
-            except EgressRefused as refusal:
-                self._worker.refuse(str(refusal))
-                poison = _Refused(str(refusal), raises=not self._peer)
-                msg["data"][key] = to_serialize(poison)
-        complete = self._worker.record(leaving) if leaving else None
+            except Exception as error:
+                self._refuse(msg, [key], error)
+        complete = None
+        try:
+            complete = self._worker.record(leaving) if leaving else None
+        except Exception as error:  # what is not written down does not leave
+            self._refuse(msg, list(leaving), error)
+            leaving = {}
         if leaving and (latency := self._worker.party.options.latency):
             await asyncio.sleep(latency)
         written: int = await self._comm.write(msg, **kwargs)
         if complete is not None:
             complete(written)
         return written
+
+    def _refuse(self, msg: dict[str, Any], keys: list[Any], error: Exception) -> None:
+        """Answer with poison: Dask takes an error for the network and asks again for ever."""
+        if not isinstance(error, DaskfcError):
+            logger.exception("a message could not be checked")
+            error = EgressRefused(
+                f"party {self._worker.party.name!r} could not check what it was asked for "
+                f"({type(error).__name__}). Nothing was sent; its party.log says more."
+            )
+        for key in keys:
+            msg["data"][key] = to_serialize(_Refused(error, raises=not self._peer))
+        if isinstance(error, ENDS_A_RUN):
+            self._worker.refuse(error)
 
 
 class PartyWorker(Worker):  # type: ignore[misc]
@@ -145,7 +155,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
             # Ctrl-C reaches the whole terminal; the nanny ends this process in order.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         self.party = Party(party)
-        self.blocked_handlers = _AllBut(_WORKER_OPEN)
+        self.blocked_handlers = AllBut(_WORKER_OPEN)
         self.handlers["daskfc_describe"] = self.describe
         self.handlers["daskfc_ledger"] = self.ledger_rows
         self.handlers["daskfc_peak_memory"] = peak_memory_bytes
@@ -168,29 +178,36 @@ class PartyWorker(Worker):  # type: ignore[misc]
         """Answer with this party's rows of a run."""
         return self.party.ledger.read(run_id)
 
-    def start_run(self, run: dict[str, Any]) -> str:
+    def start_run(self, run: dict[str, Any]) -> dict[str, str]:
         """Begin a run; only the nanny calls it."""
         self.party.start_run(RunSettings(**run))
-        return "OK"
+        return declined(self.party.refusal) if self.party.refusal else {"status": "OK"}
 
-    def refuse(self, sentence: str) -> None:
+    def refuse(self, refusal: DaskfcError) -> None:
         """Abort the run at this party and tell the driver."""
-        logger.warning("%s", sentence)
-        self.party.refusal = sentence
+        logger.warning("%s", refusal)
+        self.party.refusal = refusal
         run_id = self.party.run.run_id if self.party.run else None
-        super().log_event(REFUSALS, {"run_id": run_id, "sentence": sentence})
+        event = {"run_id": run_id, "kind": type(refusal).__name__, "sentence": str(refusal)}
+        super().log_event(REFUSALS, event)
 
-    def release(self, key: Any, value: Any, receiver: str) -> Outgoing:
-        """Return a value that may leave for a receiver.
+    def release(self, key: Any, value: Any, receiver: str | None) -> Outgoing:
+        """Return a value that may leave for a receiver; None is a process that is no party.
 
         Raises
         ------
         EgressRefused
-            For any other value.
+            For any other value, and for every value after a refusal.
+        ClusterError
+            For a message of another run, or for no party: the present run goes on.
         """
         party = self.party
-        if party.refusal is not None:
-            raise EgressRefused(party.refusal)
+        party.check_open()
+        if receiver is None:  # such as one that was taken for gone and has not ended yet
+            raise ClusterError(
+                f"party {party.name!r} was asked for a {type(value).__name__} by a process that "
+                "the scheduler does not know. Nothing was sent."
+            )
         if type(value) is not Outgoing:
             kind = type(value.value if isinstance(value, Kept) else value).__name__
             raise EgressRefused(
@@ -218,6 +235,11 @@ class PartyWorker(Worker):  # type: ignore[misc]
         -------
         callable
             To be given the bytes that the connection took; what is not payload is shared evenly.
+
+        Raises
+        ------
+        LedgerError
+            When the rows cannot be written.
         """
         payloads = [payload_bytes(envelope.message) for envelope in leaving.values()]
         rows = []
@@ -243,21 +265,27 @@ class PartyWorker(Worker):  # type: ignore[misc]
                 )
             )
         ledger = self.party.ledger  # of the run that the messages belong to
-        marks = ledger.begin(rows)
+        try:
+            marks = ledger.begin(rows)
+        except OSError as error:
+            raise self.party.unrecorded(error) from error
 
         def complete(written: int) -> None:
             framing, rest = divmod(max(written - sum(payloads), 0), len(rows))
             sizes = [payload + framing for payload in payloads]
-            ledger.complete(marks, [sizes[0] + rest, *sizes[1:]])
+            try:
+                ledger.complete(marks, [sizes[0] + rest, *sizes[1:]])
+            except OSError as error:  # the messages are gone, and their rows stand
+                logger.warning("the bytes on the wire were not written down: %s", error.strerror)
 
         return complete
 
-    async def _party_at(self, address: str) -> str:
-        """Return the party whose worker has an address; who is none is the caller."""
+    async def _party_at(self, address: str) -> str | None:
+        """Return the party whose worker has an address, or None when the scheduler knows none."""
         if address not in self._names:
             identity = await self.scheduler.identity()
             self._names = {a: str(w["name"]) for a, w in identity["workers"].items()}
-        return self._names.get(address, CALLER)
+        return self._names.get(address)
 
     def _handle_remove_worker(self, worker: str, stimulus_id: str) -> None:
         self._names.pop(worker, None)  # another party may get this address
@@ -280,15 +308,15 @@ class PartyWorker(Worker):  # type: ignore[misc]
         task = self.state.tasks[key]
         poison = [v for d in task.dependencies if type(v := self.data.get(d.key)) is _Refused]
         if poison:
-            return self._failure(key, task.run_id, EgressRefused(poison[0].sentence), stimulus_id)
+            return self._failure(key, task.run_id, poison[0].error, stimulus_id)
         event = await super().execute(key, stimulus_id=stimulus_id)
         if not isinstance(event, ExecuteFailureEvent):
             return event
         error = event.exception.data
         error = pickle.loads(error) if isinstance(error, bytes) else error
         crossing = without_values(error, self.party.name, _step_of(key))
-        if isinstance(crossing, EgressRefused) and str(self.party.refusal) == str(crossing):
-            self.refuse(str(crossing))  # which the party did in the run under way
+        if isinstance(crossing, ENDS_A_RUN) and str(self.party.refusal) == str(crossing):
+            self.refuse(crossing)  # which the party did in the run under way
         return self._failure(key, event.run_id, crossing, event.stimulus_id)
 
     def _failure(
@@ -306,6 +334,13 @@ class PartyWorker(Worker):  # type: ignore[misc]
             stimulus_id=stimulus_id,
         )
 
+    async def close(self, *args: Any, reason: str = "worker-close", **kwargs: Any) -> str | None:
+        """Close the worker; one that the scheduler took for gone is started again by its nanny."""
+        if reason in _TAKEN_FOR_GONE:
+            kwargs["nanny"] = False
+        closed: str | None = await super().close(*args, reason=reason, **kwargs)
+        return closed
+
     def log_event(self, topic: Any, msg: Any) -> None:
         """Drop what a step or Dask would tell the scheduler; raising would upset Dask's close."""
 
@@ -315,65 +350,9 @@ class PartyWorker(Worker):  # type: ignore[misc]
         return {"status": "OK"}
 
 
-class PartyNanny(Nanny):  # type: ignore[misc]
-    """The process that starts a party's worker, and starts it again with the same secret.
-
-    Parameters
-    ----------
-    party : PartyOptions
-        Who the party is; the other parameters are those of a Nanny.
-    """
-
-    def __init__(self, *args: Any, party: PartyOptions, **kwargs: Any) -> None:
-        name = kwargs.pop("name", party.name)
-        super().__init__(*args, name=name, worker_class=PartyWorker, party=party, **kwargs)
-        self._party = party
-        self._given = party  # what the worker process under way was started with
-        self._starting = asyncio.Lock()
-        self.blocked_handlers = _AllBut(_NANNY_OPEN)
-        self.handlers["daskfc_start_run"] = self.start_run
-
-    async def start_run(self, run: dict[str, Any]) -> dict[str, str]:
-        """Begin a run at this party, in the worker process under way and in later ones."""
-        self._party = replace(self._party, run=RunSettings(**run))
-        try:
-            if self.worker_address is not None and self.status == Status.running:
-                await self._tell_worker()
-        except OSError as error:
-            return {"status": "error", "kind": type(error).__name__}
-        return {"status": "OK"}
-
-    async def _tell_worker(self) -> None:
-        assert self._party.run is not None
-        self._given = self._party
-        self._arm()
-        await self.rpc(self.worker_address).daskfc_start_run(run=asdict(self._party.run))
-
-    def _arm(self) -> None:
-        """Put the party's present state into the arguments of the next worker process."""
-        self.worker_kwargs["party"] = self._party
-        if self.process is not None:
-            self.process.worker_kwargs["party"] = self._party
-
-    async def instantiate(self) -> Status:
-        """Start the worker process; see `Nanny.instantiate`.
-
-        One start at a time: when a process dies right after it started, Dask begins the next start
-        while the first one still waits, and then keeps the dead process's address for ever.
-        """
-        async with self._starting:
-            self._given = self._party
-            self._arm()
-            with without_main():
-                status = await super().instantiate()
-            # Whether a run began while the process was starting.
-            if status == Status.running and self._given is not self._party:
-                await self._tell_worker()
-            return status
-
-    async def plugin_add(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse plugins, those that the scheduler brings at registration included."""
-        return {"status": "OK"}
+def declined(error: DaskfcError) -> dict[str, str]:
+    """Return an answer to the roll call that ends it."""
+    return {"status": "declined", "kind": type(error).__name__, "sentence": str(error)}
 
 
 def _step_of(key: Any) -> str:

@@ -1,5 +1,6 @@
 """The ledger: one row for every message that left a party, written by its sender."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -62,7 +63,8 @@ class LedgerFile:
     """A party's own rows, appended to a file of JSON lines that outlives its process.
 
     A row is written before its message is sent and completed after, so that no message leaves
-    without a row. One whose sending broke off keeps its payload as its bytes on the wire.
+    without a row. One whose sending broke off, or which could not be completed on a disk that was
+    full by then, keeps its payload as its bytes on the wire.
 
     Parameters
     ----------
@@ -74,7 +76,13 @@ class LedgerFile:
         self.path = path
 
     def begin(self, rows: Sequence[LedgerRow]) -> list[str]:
-        """Append rows of messages that are about to be sent; return their marks."""
+        """Append rows of messages that are about to be sent; return their marks.
+
+        Raises
+        ------
+        OSError
+            When they cannot be written, all of them; the file is then as it was.
+        """
         marks = [uuid.uuid4().hex for _ in rows]
         self._append(
             {"mark": mark, **dataclasses.asdict(row)} for mark, row in zip(marks, rows, strict=True)
@@ -88,23 +96,37 @@ class LedgerFile:
         )
 
     def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(file, text.encode())
+            end = os.fstat(file).st_size
+            if end and os.pread(file, 1, end - 1) != b"\n":  # cut off by a crash
+                text = b"\n" + text
+            try:
+                _write_all(file, text)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(file, end)  # half a row is none
+                raise
         finally:
             os.close(file)
 
     def read(self, run: str) -> list[dict[str, Any]]:
         """Return the rows of one run, oldest first; a line cut off by a crash is left out."""
         rows: dict[str, dict[str, Any]] = {}
-        for line in self.path.read_text().splitlines() if self.path.exists() else ():
+        text = self.path.read_text(errors="replace") if self.path.exists() else ""
+        for line in text.splitlines():
             try:
                 part = json.loads(line)
             except ValueError:
                 continue
             rows.setdefault(part.pop("mark"), {}).update(part)
         return [row for row in rows.values() if row.get("run") == run]
+
+
+def _write_all(file: int, text: bytes) -> None:
+    while text:  # a disk that fills up takes a part first, and refuses the rest
+        text = text[os.write(file, text) :]
 
 
 class Ledger:

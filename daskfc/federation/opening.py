@@ -2,8 +2,6 @@
 
 import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -16,11 +14,12 @@ from distributed import Client
 from daskfc.coding import warm_up
 from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_cluster
 from daskfc.deploy.connection import connect_client
+from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.contract import Contract, new_store_summary
-from daskfc.federation.guard import PartyNanny
 from daskfc.federation.messages import CALLER, SERVER
+from daskfc.federation.nanny import PartyNanny
 from daskfc.federation.party import PartyOptions
 from daskfc.federation.roll_call import RollCall
 from daskfc.stores import load_storage
@@ -125,13 +124,12 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
         )
     contract = Contract.of({name: new_store_summary(url) for name, url in urls.items()})
     with ExitStack() as stack:
-        scratch = tempfile.mkdtemp(prefix="daskfc-")
-        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        scratch = stack.enter_context(scratch_folder())
         parties = {
             name: PartyOptions(
                 name=name,
                 role=SERVER if name == SERVER else "client",
-                scratch=str(Path(scratch) / name),
+                scratch=str(scratch / name),
                 store=url,
                 blas_threads=config.limits(name).blas_threads,
                 latency=config.latency,
@@ -183,7 +181,7 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
             config.scheduler, timeout=config.connect, security=config.security
         )
         stack.callback(dask_client.close, timeout=2)
-        found = _find_parties(RollCall(dask_client), config, names)
+        found = _find_parties(RollCall(dask_client, deadline=config.deadline), config, names)
         return Opened(
             dask_client,
             names,

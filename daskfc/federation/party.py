@@ -1,8 +1,10 @@
 """A party inside its own worker process: its store, secret, folder, and the steps it performs."""
 
 import builtins
+import errno
 import hashlib
 import logging
+import os
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,10 +15,12 @@ from weakref import WeakSet
 from daskfc import errors, seeds
 from daskfc.coding.streams import SecretKey
 from daskfc.errors import (
+    ENDS_A_RUN,
     ClusterError,
     DaskfcError,
     EgressRefused,
     InvalidInput,
+    LedgerError,
     PartyError,
     StoreError,
 )
@@ -71,6 +75,8 @@ class RunSettings:
         Of this start of the run: one that is begun again has new secrets.
     builds : mapping of str to str
         Which writing of its store each client brought when the federation opened.
+    driver : str
+        Dask's name of the client that began it; while that is connected no other begins a run.
     """
 
     run_id: str
@@ -79,6 +85,7 @@ class RunSettings:
     workspace: str | None = None
     start: str = ""
     builds: Mapping[str, str] = field(default_factory=dict)
+    driver: str = ""
 
     def __post_init__(self) -> None:
         check_folder_name("run", self.run_id)
@@ -197,6 +204,11 @@ def _role(party: str) -> str:
     return party if party in (SERVER, CALLER) else "client"
 
 
+def reason(error: OSError) -> str:
+    """Return why a file could not be used, in the system's words, without the file's name."""
+    return os.strerror(error.errno).lower() if error.errno else type(error).__name__
+
+
 def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
     """Return what may cross of an exception: daskfc's own sentence, or only its type.
 
@@ -212,18 +224,22 @@ def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
     DaskfcError
         A new one: Dask teaches exceptions to pickle their causes, tracebacks and attributes.
     """
-    if isinstance(error, EgressRefused):
-        return EgressRefused(_utf8(error))
+    if isinstance(error, ENDS_A_RUN):
+        return next(kind for kind in ENDS_A_RUN if isinstance(error, kind))(_utf8(error))
     if isinstance(error, PartyError):
         crossing = PartyError(*(_utf8(part) for part in (error.party, error.step, error.kind)))
         crossing.error_type = error.error_type if error.error_type in errors.__all__ else ""
         return crossing
     known = _known_class(error)
-    if not isinstance(error, DaskfcError):
-        return PartyError(party, step, known)
-    crossing = PartyError(party, step, _utf8(error))
-    crossing.error_type = known
-    return crossing
+    if isinstance(error, DaskfcError):
+        crossing = PartyError(party, step, _utf8(error))
+        crossing.error_type = known
+        return crossing
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        known = f"{reason(error)} at that party. Free some and resume the run."
+    elif isinstance(error, OSError) and error.errno:
+        known = f"{known} ({reason(error)})"
+    return PartyError(party, step, known)
 
 
 def _utf8(text: object) -> str:
@@ -261,10 +277,9 @@ class Party:
     def __init__(self, options: PartyOptions) -> None:
         self.options = options
         self.name = options.name
-        self.refusal: str | None = None
+        self.refusal: DaskfcError | None = None
         self._issued: WeakSet[Outgoing] = WeakSet()
         self._store: ClientStore | None = None
-        self.folder = options.run_folder()
         self._enter_folder()
 
     @property
@@ -277,12 +292,15 @@ class Party:
         self.options = replace(self.options, run=run)
         self.refusal = None
         self._store = None  # it may have been written again since the last run
-        self.folder = self.options.run_folder()
         self._enter_folder()
 
     def _enter_folder(self) -> None:
-        make_private(self.folder)
+        self.folder = self.options.run_folder()
         self.ledger = LedgerFile(self.folder / "ledger.jsonl")
+        try:
+            make_private(self.folder)
+        except OSError as error:  # it starts all the same, to be able to say so
+            self.refusal = self.unrecorded(error)
         handler = PrivateLog(self.folder / "party.log", delay=True)
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
@@ -349,20 +367,29 @@ class Party:
             return self._address(call, name, result)
         except Exception as error:
             logger.exception("step %s of round %d failed", name, call.round)
+            crossing = without_values(error, self.name, name)
             # A late step of a run that broke off ends no other run.
             if isinstance(error, EgressRefused) and self.run and self.run.run_id == call.run_id:
-                self.refusal = str(error)
-            crossing = without_values(error, self.name, name)
+                self.refusal = crossing
         # Outside of the except clause: the first exception must not travel as its context.
         raise crossing
 
     def _check_call(self, call: StepCall, name: str) -> None:
-        if self.refusal is not None:
-            raise EgressRefused(self.refusal)
-        if self.run is None or call.run_id != self.run.run_id or call.party != self.name:
+        self.check_open()
+        self._check_run(f"step {name!r}", call.run_id)
+        if call.party != self.name:
+            raise ClusterError(f"step {name!r} was meant for party {call.party!r}. Report it.")
+
+    def _check_run(self, what: str, run_id: str) -> None:
+        if self.run is None:
             raise ClusterError(
-                f"step {name!r} belongs to another run or party than party {self.name!r} is in. "
-                "Start the run again."
+                f"party {self.name!r} was started again while run {run_id!r} was under way, and "
+                "its secret is lost. Resume the run; it then has new ones."
+            )
+        if run_id != self.run.run_id:
+            raise ClusterError(
+                f"{what} belongs to another run than party {self.name!r} is in by now "
+                f"({run_id!r}, {self.run.run_id!r}). Resume it when the other has ended."
             )
 
     def _fill(self, what: str, call: StepCall, name: str) -> Any:
@@ -405,6 +432,21 @@ class Party:
             envelopes[receiver] = envelope
         return envelopes[call.receivers[0]] if call.verb == "send" else envelopes
 
+    def check_open(self) -> None:
+        """Raise what this party refused before in this run, if anything."""
+        if self.refusal is not None:
+            raise type(self.refusal)(str(self.refusal))
+
+    def unrecorded(self, error: OSError) -> LedgerError:
+        """Return what to say of messages that could not be written down."""
+        # Where a site keeps its files is its own matter; the run's folder is the driver's.
+        own = self.options.folder is not None
+        file = f"{self.ledger.path.name} of its workspace" if own else f"{self.ledger.path}"
+        return LedgerError(
+            f"party {self.name!r} cannot write its ledger {file} ({reason(error)}), and nothing "
+            "leaves it unrecorded. Free space there or restore the folder, and resume the run."
+        )
+
     def check(self, envelope: Outgoing) -> None:
         """Hold a message against its class, the run and the route.
 
@@ -412,6 +454,8 @@ class Party:
         ------
         EgressRefused
             When it may not be sent.
+        ClusterError
+            When it is of another run.
         """
         message = envelope.message
         kind = type(message).__name__
@@ -421,11 +465,13 @@ class Party:
                 "Nothing was sent."
             )
         check_message(message, envelope.axes, party=self.name)
-        if self.run is None or envelope.run_id != self.run.run_id or envelope.sender != self.name:
+        self._check_run(kind, envelope.run_id)  # a run that broke off may still be asking
+        if envelope.sender != self.name:
             raise EgressRefused(
-                f"party {self.name!r} was asked for {kind} of another run or party. "
+                f"party {self.name!r} was asked for {kind} of party {envelope.sender!r}. "
                 "Nothing was sent."
             )
+        assert self.run is not None
         if message.protection == "raw" and not self.run.allow_raw:
             raise EgressRefused(
                 f"party {self.name!r} tried to send {kind}, which is raw data. Nothing was sent; "

@@ -2,79 +2,101 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from distributed import Client
 
+from daskfc import errors
 from daskfc.errors import ClusterError, DeadlineError
 
 __all__ = ["RollCall"]
 
 _AGAIN_S = 0.1  # pause before a party that was not there is asked again
 _PARTY_S = 3.0  # for one party's answer; who has not answered is asked again
-_ANSWER_S = 30.0  # for the scheduler's
+_LEAST_S = 5.0  # for the scheduler's, which waits for those of the parties
+_GOING_S = 30.0  # for a process that is told to go
 
 
 class RollCall:
-    """The driver's questions to parties that are not steps.
+    """The driver's questions to parties that are not steps, and to the scheduler.
 
     Parameters
     ----------
     dask_client : distributed.Client
         The connection to the scheduler.
+    deadline : float
+        Seconds in which the scheduler must answer; never less than a few.
     """
 
-    def __init__(self, dask_client: Client) -> None:
+    def __init__(self, dask_client: Client, *, deadline: float = 30.0) -> None:
         self._dask = dask_client
+        self._address = dask_client.scheduler.address  # the client forgets it with the connection
+        self.deadline = deadline
 
     def _sync(self, function: Any, **kwargs: Any) -> Any:
-        try:
-            return self._dask.sync(function, callback_timeout=_ANSWER_S, **kwargs)
-        except (OSError, TimeoutError, RuntimeError) as error:
-            kind = type(error).__name__
+        """Return what a coroutine function of the scheduler's connection yields."""
+        scheduler = self._dask.scheduler
+        kind = "the connection was lost"
+        if scheduler is not None:
+            try:
+                return self._dask.sync(
+                    function, scheduler, callback_timeout=max(self.deadline, _LEAST_S), **kwargs
+                )
+            except (OSError, TimeoutError, RuntimeError) as error:
+                kind = type(error).__name__
         raise ClusterError(
-            f"the scheduler at {self._dask.scheduler.address} does not answer any more ({kind}). "
+            f"the scheduler at {self._address} does not answer any more ({kind}). "
             "Start the cluster again and resume the run."
         )
 
+    def _workers(self) -> dict[str, dict[str, Any]]:
+        workers: dict[str, dict[str, Any]] = self._sync(_identity)["workers"]
+        return workers
+
     def addresses(self) -> dict[str, str]:
         """Return the party at each worker's address."""
-        workers = self._sync(self._dask.scheduler.identity)["workers"]
-        return {address: str(worker["name"]) for address, worker in workers.items()}
+        return {address: str(worker["name"]) for address, worker in self._workers().items()}
 
-    def present(self) -> frozenset[str]:
-        """Return the parties that have a worker."""
-        return frozenset(self.addresses().values())
+    def last_seen(self) -> dict[str, float]:
+        """Return when each party that has a worker was last heard of, by the scheduler's clock."""
+        return {str(worker["name"]): worker["last_seen"] for worker in self._workers().values()}
 
     def idle(self) -> bool:
         """Return whether no worker has anything to do at present."""
-        return not any(self._sync(self._dask.scheduler.processing).values())
+        return not any(self._sync(_processing).values())
 
-    def ask(self, op: str, *, nanny: bool = False, **kwargs: Any) -> dict[str, Any]:
+    def processor_seconds(self, parties: Collection[str]) -> dict[str, float]:
+        """Return the processor time of each party's worker process, told by its nanny.
+
+        Parties whose nanny does not answer are left out.
+        """
+        answers = self.ask("daskfc_processor_seconds", nanny=True, parties=parties)
+        return {party: seconds for party, seconds in answers.items() if seconds is not None}
+
+    def sign_off(self, parties: Collection[str]) -> None:
+        """Take parties that give no sign of life for gone.
+
+        Their steps wait for them to come back, as those of a party whose process ended. A nanny
+        that lives ends the process and starts another.
+        """
+        addresses = [address for address, name in self.addresses().items() if name in parties]
+        self._sync(_sign_off, addresses=addresses)
+
+    def ask(
+        self,
+        op: str,
+        *,
+        nanny: bool = False,
+        parties: Collection[str] | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
         """Return the answers of the parties that are there; a plain Dask worker answers None."""
         names = self.addresses()
-        answers = self._sync(
-            self._ask_each, addresses=list(names), nanny=nanny, msg={"op": op, **kwargs}
-        )
+        asked = [address for address, name in names.items() if parties is None or name in parties]
+        msg = {"op": op, **kwargs}
+        answers = self._sync(_ask_each, addresses=asked, nanny=nanny, msg=msg)
         return {names[address]: answer for address, answer in answers.items()}
-
-    async def _ask_each(
-        self, addresses: list[str], nanny: bool, msg: dict[str, Any]
-    ) -> dict[str, Any]:
-        async def ask_one(address: str) -> dict[str, Any]:
-            # One by one, because the scheduler tries for long to reach a worker that has just died.
-            asking = self._dask.scheduler.broadcast(
-                msg=msg, workers=[address], nanny=nanny, on_error="ignore"
-            )
-            try:
-                answer: dict[str, Any] = await asyncio.wait_for(asking, _PARTY_S)
-            except (TimeoutError, KeyError):  # the latter: it has just left
-                return {}
-            return answer
-
-        answers = await asyncio.gather(*(ask_one(address) for address in addresses))
-        return {address: answer for one in answers for address, answer in one.items()}
 
     def everyone(
         self,
@@ -89,15 +111,20 @@ class RollCall:
 
         Raises
         ------
+        DaskfcError
+            What a party declines with, at once.
         DeadlineError
             Naming those that did not answer within `deadline` seconds.
         """
         wanted, answers = list(parties), {}
         ends = time.monotonic() + deadline
         while True:
-            for party, answer in self.ask(op, nanny=nanny, **kwargs).items():
-                retry = isinstance(answer, dict) and answer.get("status") == "error"
-                if answer is not None and not retry:
+            unheard = [party for party in wanted if party not in answers]
+            for party, answer in self.ask(op, nanny=nanny, parties=unheard, **kwargs).items():
+                status = answer.get("status") if isinstance(answer, dict) else "OK"
+                if status == "declined":
+                    raise getattr(errors, answer["kind"], ClusterError)(answer["sentence"])
+                if answer is not None and status != "error":
                     answers[party] = answer
             missing = [party for party in wanted if party not in answers]
             if not missing:
@@ -108,3 +135,46 @@ class RollCall:
                     "Look whether its worker runs, and into its party.log."
                 )
             time.sleep(_AGAIN_S)
+
+
+async def _identity(scheduler: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = await scheduler.identity()
+    return answer
+
+
+async def _processing(scheduler: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = await scheduler.processing()
+    return answer
+
+
+async def _ask_each(
+    scheduler: Any, addresses: list[str], nanny: bool, msg: dict[str, Any]
+) -> dict[str, Any]:
+    async def ask_one(address: str) -> dict[str, Any]:
+        # One by one, because the scheduler tries for long to reach a worker that has just died.
+        asking = scheduler.broadcast(msg=msg, workers=[address], nanny=nanny, on_error="ignore")
+        try:
+            answer: dict[str, Any] = await asyncio.wait_for(asking, _PARTY_S)
+        except (TimeoutError, KeyError):  # the latter: it has just left
+            return {}
+        return answer
+
+    answers = await asyncio.gather(*(ask_one(address) for address in addresses))
+    return {address: answer for one in answers for address, answer in one.items()}
+
+
+async def _sign_off(scheduler: Any, addresses: list[str]) -> None:
+    stimulus = f"daskfc-sign-off-{time.time()}"
+    # Before they are unregistered: the scheduler then knows their nannies no longer.
+    going = scheduler.restart_workers(
+        workers=addresses,
+        timeout=_GOING_S,
+        wait_for_workers=False,
+        on_error="return",
+        stimulus_id=stimulus,
+    )
+    task = asyncio.ensure_future(going)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    await asyncio.sleep(0)
+    for address in addresses:
+        await scheduler.unregister(address=address, stimulus_id=stimulus)

@@ -1,7 +1,5 @@
 """What ``daskfc party`` does: one site starts its own party and keeps its secret."""
 
-import shutil
-import tempfile
 from contextlib import ExitStack
 
 from pydantic import ValidationError
@@ -9,11 +7,12 @@ from pydantic import ValidationError
 from daskfc.checks import sentence_of
 from daskfc.coding import warm_up
 from daskfc.deploy.config import SecurityFiles, WorkerLimits
+from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.deploy.site import run_party
 from daskfc.errors import InvalidInput
-from daskfc.federation.guard import PartyNanny
 from daskfc.federation.messages import SERVER
+from daskfc.federation.nanny import PartyNanny
 from daskfc.federation.opening import check_party_name
 from daskfc.federation.party import PartyOptions
 from daskfc.folders import make_private
@@ -85,15 +84,14 @@ def serve_party(
     except ValidationError as error:
         raise InvalidInput(sentence_of(error, f"party {name!r}")) from None
     with ExitStack() as stack:
-        scratch = tempfile.mkdtemp(prefix="daskfc-")
-        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        scratch = stack.enter_context(scratch_folder())
         if workspace is not None:
             make_private(workspace)
         stack.enter_context(quiet_logs())
         party = PartyOptions(
             name=name,
             role=role,
-            scratch=scratch,
+            scratch=str(scratch),
             store=store,
             folder=workspace,
             blas_threads=blas_threads,

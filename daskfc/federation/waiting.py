@@ -10,14 +10,15 @@ from distributed.scheduler import KilledWorker, NoValidWorkerError
 
 from daskfc import errors
 from daskfc.errors import (
+    ENDS_A_RUN,
     ClusterError,
     DaskfcError,
     DeadlineError,
-    EgressRefused,
     InvalidInput,
     PartyError,
 )
 from daskfc.federation.handles import Handle
+from daskfc.federation.roll_call import RollCall
 
 __all__ = ["Absences", "error_of", "translated", "wait_for"]
 
@@ -59,37 +60,74 @@ def translated(error: BaseException, handle: Handle) -> DaskfcError:
             f"{where} could not run: a party was away longer than the scheduler waits. "
             "Start the party again and resume the run."
         )
+    if getattr(error, "reason", None) == "scheduler-connection-lost":
+        return ClusterError(
+            f"{where} was lost with the connection to the scheduler. Start the cluster again and "
+            "resume the run."
+        )
     kind = type(error).__name__
     return ClusterError(f"{where} has no result: {kind}. Look whether the scheduler still runs.")
 
 
 class Absences:
-    """Since when each party has been away, as far as the driver has looked.
+    """For how long each party has given no sign of life, as far as the driver has looked.
+
+    A sign of life is a heartbeat: its time by the scheduler's clock moves on. A step in a library
+    that never lets other threads run stops the heartbeats; then it is the processor time of the
+    process, which its nanny tells. Clocks of two machines are never compared, and a driver that
+    was itself stopped for a while counts little of that time.
 
     Parameters
     ----------
-    present : callable
-        Asks the scheduler which parties have a worker.
-    idle : callable
-        Asks the scheduler whether nothing is being computed.
+    roll_call : RollCall
+        Asks the scheduler and the nannies.
     parties : sequence of str
         All parties of the federation.
     deadline : float
         Seconds that a party may be away.
     """
 
-    def __init__(
-        self,
-        present: Callable[[], frozenset[str]],
-        idle: Callable[[], bool],
-        parties: Sequence[str],
-        deadline: float,
-    ) -> None:
-        self._present = present
-        self._idle = idle
+    def __init__(self, roll_call: RollCall, parties: Sequence[str], deadline: float) -> None:
+        self._roll_call = roll_call
         self._parties = parties
-        self._since: dict[str, float] = {}
+        self._seen: dict[str, float] = {}  # the last heartbeat of those that have a worker
+        self._processor_s: dict[str, float] = {}  # of those that were asked for it
+        self._silent = dict.fromkeys(parties, 0.0)
+        self._looked = time.monotonic()
         self.deadline = deadline
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        passed = min(now - self._looked, max(2 * _LOOK_S, self.deadline / 3))
+        self._looked = now
+        seen = self._roll_call.last_seen()
+        for party in self._parties:
+            if seen.get(party) == self._seen.get(party):
+                self._silent[party] += passed
+            else:
+                self._silent[party] = 0.0
+                self._processor_s.pop(party, None)
+        self._seen = seen
+        doubtful = [
+            party
+            for party in self._parties
+            if party in seen
+            and (party in self._processor_s or self._silent[party] >= self.deadline / 2)
+        ]
+        if doubtful:
+            for party, seconds in self._roll_call.processor_seconds(doubtful).items():
+                if seconds > self._processor_s.get(party, seconds):
+                    self._silent[party] = 0.0
+                self._processor_s[party] = seconds
+
+    def _overdue(self) -> list[str]:
+        overdue = [party for party in self._parties if self._silent[party] >= self.deadline]
+        frozen = [party for party in overdue if party in self._seen]
+        if frozen:
+            self._roll_call.sign_off(frozen)
+            for party in frozen:
+                del self._seen[party]
+        return overdue
 
     def check(self, pending: Sequence[Handle], needed: int) -> None:
         """Look who is there.
@@ -107,13 +145,12 @@ class Absences:
             When a party is away for too long and `needed` steps can no longer end: because they
             are its own, or because nothing is being computed anywhere, so that they wait for it.
         """
-        there, now = self._present(), time.monotonic()
-        self._since = {p: self._since.get(p, now) for p in self._parties if p not in there}
-        overdue = [p for p, since in self._since.items() if now - since >= self.deadline]
+        self._look()
+        overdue = self._overdue()
         if not overdue:
             return
         own = [handle for handle in pending if handle.party in overdue]
-        if len(pending) - len(own) >= needed and not self._idle():
+        if len(pending) - len(own) >= needed and not self._roll_call.idle():
             return
         step = (own or list(pending))[0].step
         raise DeadlineError(
@@ -129,7 +166,7 @@ def wait_for(
     count: int,
     timeout: float | None,
     absences: Absences,
-    refusal: Callable[[], str | None],
+    refusal: Callable[[], DaskfcError | None],
 ) -> Iterator[Handle]:
     """Yield handles as their steps end well, until `count` have or the time is up.
 
@@ -144,12 +181,13 @@ def wait_for(
     absences : Absences
         Who is away.
     refusal : callable
-        The sentence of a refusal in this run, if there was one.
+        What a party refused in this run, if any did.
 
     Raises
     ------
     DaskfcError
-        The first failure, once `count` can no longer be reached; EgressRefused at once.
+        The first failure, once `count` can no longer be reached; what a party refused to send at
+        once.
     DeadlineError
         When a party that is needed is away for longer than the deadline.
     """
@@ -165,11 +203,11 @@ def wait_for(
                 yield handle
                 if good >= count:
                     return
-            elif isinstance(error, EgressRefused):
+            elif isinstance(error, ENDS_A_RUN):
                 raise error
             first_error = first_error or error
-        if (sentence := refusal()) is not None:
-            raise EgressRefused(sentence)
+        if (refused := refusal()) is not None:
+            raise refused
         if good + len(watch.pending) < count:
             raise first_error if first_error is not None else _too_few(count, len(handles))
         now = time.monotonic()

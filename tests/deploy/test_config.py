@@ -48,7 +48,7 @@ LOCAL, EXISTING = {"cluster": "local"}, {"cluster": "existing", "scheduler": "tc
         ({**LOCAL, "worker": {"threads": 1}}, "key 'worker.threads' is not known there"),
         ({**LOCAL, "worker": {"nthreads": 0}}, "key 'worker.nthreads': input should be greater"),
         ({**LOCAL, "worker": {"memory_limit": "a lot"}}, "must be a number of bytes such as 2GB"),
-        ({**LOCAL, "worker": {"memory_limit": "1MB"}}, "must be at least 64MB"),
+        ({**LOCAL, "worker": {"memory_limit": "255MB"}}, "must be at least 256MB"),
         ({**LOCAL, "deadline": "0s"}, "must be a time above 0; got '0s'"),
         ({**LOCAL, "deadline": "soon"}, "must be a time such as 60s"),
         ({"cluster": "existing"}, "key 'scheduler' is required and missing"),

@@ -1,10 +1,12 @@
 """Steps and messages for the tests: importable, because worker processes import them."""
 
 import asyncio
+import errno
 import gc
 import hashlib
 import os
 import signal
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -425,3 +427,35 @@ def how_it_shares(party: str) -> Where:
     """Tell what keeps this process off other processes' cores and pages."""
     policy = os.environ.get("OMP_WAIT_POLICY")
     return Where(os.getpid(), party, f"{gc.get_freeze_count()} frozen, waits {policy}")
+
+
+@dataclass(frozen=True)
+class Brittle(Message):
+    protection = "masked"
+    route = EVERYWHERE
+    reveals = "nothing"
+    number: int = integer()
+
+    def __getattribute__(self, name):
+        # At the door, where nothing but the event loop's thread looks.
+        if name == "number" and threading.current_thread() is threading.main_thread():
+            raise RuntimeError("secret-text")
+        return super().__getattribute__(name)
+
+
+def breaks_at_the_door() -> Brittle:
+    return Brittle(1)
+
+
+def fills_its_disk(data) -> Vector:
+    raise OSError(errno.ENOSPC, f"no room for {data.rows(0, 1)[0, 0]!r}", "secret-name")
+
+
+def writes_to_a_folder(workspace) -> Vector:
+    Path(workspace).write_text("x")
+    return Vector(np.zeros(1))
+
+
+def lets_no_thread_run(n) -> Vector:
+    """Compute for long within one call that keeps the interpreter's lock."""
+    return Vector(np.array([float(sum(range(n)))]))

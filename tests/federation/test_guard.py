@@ -139,7 +139,7 @@ def test_parties_refuse_by_themselves_after_a_refusal(federation):
     local = federation.on_client("client-1", steps.raw_rows)
     with pytest.raises(EgressRefused):
         federation.dask_client.gather(local.futures["client-1"])
-    federation._refusals.sentence = None
+    federation._refusals.error = None
     run_id = federation._refusals.run_id
     federation._refusals.run_id = "deaf"
     with pytest.raises(EgressRefused, match="for a ndarray"):
@@ -537,3 +537,11 @@ def test_parties_are_built_to_share_cores(federation):
         frozen, policy = message.note.split(" frozen, ")
         assert int(frozen) > 10_000, name  # what was imported, in the process it was forked from
         assert policy == "waits passive"
+
+
+def test_a_message_that_cannot_be_checked_is_refused_and_not_asked_for_without_end(federation):
+    sentence = timed_refusal(lambda: federation.publish(steps.breaks_at_the_door, party="client-1"))
+    assert sentence == (
+        "party 'client-1' could not check what it was asked for (RuntimeError). Nothing was sent; "
+        "its party.log says more."
+    )

@@ -1,4 +1,5 @@
 import json
+import resource
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,29 @@ def test_rows_survive_and_a_torn_line_is_left_out(tmp_path):
     found = LedgerFile(file.path).read("r")
     assert [(one["time"], one["wire_bytes"]) for one in found] == [(2.0, 111), (1.0, 24)]
     assert len(Ledger(found)) == 2
+
+
+def test_a_row_after_a_torn_line_is_whole(tmp_path):
+    file = LedgerFile(tmp_path / "ledger.jsonl")
+    file.path.write_bytes(b'{"mark": "x", "run": "r", "step": "\xc3')
+    file.begin([row()])
+    assert [one["step"] for one in file.read("r")] == ["s"]
+
+
+def test_a_disk_that_takes_half_a_row_keeps_none_of_it(tmp_path):
+    file = LedgerFile(tmp_path / "ledger.jsonl")
+    file.begin([row()])
+    before = file.path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 50, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            file.begin([row(time=2.0)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert file.path.read_bytes() == before
+    file.begin([row(time=3.0)])
+    assert [one["time"] for one in file.read("r")] == [1.0, 3.0]
 
 
 def test_summary_counts_by_message():

@@ -1,0 +1,146 @@
+"""The process beside a party's worker: it starts it, keeps its secret, and says how it fares."""
+
+import asyncio
+import datetime
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+from typing import Any
+
+import psutil
+from distributed import Nanny
+from distributed.core import Status
+
+from daskfc.deploy.spawn import without_main
+from daskfc.errors import ClusterError
+from daskfc.federation.guard import AllBut, PartyWorker, declined
+from daskfc.federation.party import PartyOptions, RunSettings
+
+__all__ = ["PartyNanny"]
+
+_NANNY_OPEN = frozenset(
+    "close close_gracefully connection_stream echo identity instantiate kill ping restart "
+    "terminate daskfc_processor_seconds daskfc_start_run".split()
+)
+_AGAIN_S = 0.1
+
+
+class PartyNanny(Nanny):  # type: ignore[misc]
+    """The process that starts a party's worker, and starts it again with the same secret.
+
+    Parameters
+    ----------
+    party : PartyOptions
+        Who the party is; the other parameters are those of a Nanny.
+    """
+
+    def __init__(self, *args: Any, party: PartyOptions, **kwargs: Any) -> None:
+        name = kwargs.pop("name", party.name)
+        super().__init__(*args, name=name, worker_class=PartyWorker, party=party, **kwargs)
+        self._party = party
+        self._given = party  # what the worker process under way was started with
+        self._starting = asyncio.Lock()
+        self._beginning = asyncio.Lock()
+        self._began = 0.0  # the run under way, in seconds since 1970
+        self.blocked_handlers = AllBut(_NANNY_OPEN)
+        self.handlers["daskfc_start_run"] = self.start_run
+        self.handlers["daskfc_processor_seconds"] = self.processor_seconds
+
+    def processor_seconds(self) -> float | None:
+        """Answer for how long the worker process has computed; a frozen one's time stands still."""
+        times = self._of_worker(psutil.Process.cpu_times)
+        return None if times is None else float(times.user + times.system)
+
+    def _of_worker(self, ask: Callable[[psutil.Process], Any]) -> Any:
+        """Return what the system says of the worker process, or None when there is none."""
+        try:
+            return ask(psutil.Process(self.pid)) if self.pid else None
+        except psutil.Error:
+            return None
+
+    async def start_run(self, run: dict[str, Any]) -> dict[str, str]:
+        """Begin a run at this party, in the worker process under way and in later ones."""
+        settings = RunSettings(**run)
+        try:
+            async with self._beginning:
+                if (other := await self._other_run(settings)) is not None:
+                    return declined(other)
+                if self._party.run is None or settings.start != self._party.run.start:
+                    self._began = time.time()
+                self._party = replace(self._party, run=settings)
+            if self.worker_address is not None and self.status == Status.running:
+                return await self._tell_worker()
+        except OSError as error:
+            return {"status": "error", "kind": type(error).__name__}
+        return {"status": "OK"}
+
+    async def _other_run(self, settings: RunSettings) -> ClusterError | None:
+        """Return what to answer a second driver; the hold of one that has gone is no more."""
+        held = self._party.run
+        if held is None or held.driver == settings.driver:
+            return None
+        for _ in range(10):  # the scheduler notices a moment later that a client has closed
+            if not _connected(await self.scheduler.events(topic=held.driver)):
+                return None
+            await asyncio.sleep(_AGAIN_S)
+        since = datetime.datetime.fromtimestamp(self._began).astimezone()
+        return ClusterError(
+            f"party {self._party.name!r} has been in run {held.run_id!r} of another driver since "
+            f"{since:%Y-%m-%d %H:%M:%S %Z}. Wait until that has ended or closed its federation."
+        )
+
+    async def _tell_worker(self) -> dict[str, str]:
+        assert self._party.run is not None
+        self._given = self._party
+        self._arm()
+        worker = self.rpc(self.worker_address)
+        answer: dict[str, str] = await worker.daskfc_start_run(run=asdict(self._party.run))
+        return answer
+
+    def _arm(self) -> None:
+        """Put the party's present state into the arguments of the next worker process."""
+        self.worker_kwargs["party"] = self._party
+        if self.process is not None:
+            self.process.worker_kwargs["party"] = self._party
+
+    async def instantiate(self) -> Status:
+        """Start the worker process; see `Nanny.instantiate`.
+
+        One start at a time: when a process dies right after it started, Dask begins the next start
+        while the first one still waits, and then keeps the dead process's address for ever.
+        """
+        async with self._starting:
+            self._given = self._party
+            self._arm()
+            with without_main():
+                status = await super().instantiate()
+            if self._party.run is None and (too_small := self._memory_refusal()) is not None:
+                raise too_small  # in place of being stopped and started without end
+            # Whether a run began while the process was starting.
+            if status == Status.running and self._given is not self._party:
+                await self._tell_worker()
+            return status
+
+    def _memory_refusal(self) -> ClusterError | None:
+        """Return what to say when a process that has done nothing yet is near its limit."""
+        manager = self.memory_manager
+        limit, share = manager.memory_limit, manager.memory_terminate_fraction
+        used = self._of_worker(lambda process: process.memory_info().rss)
+        if not limit or not share or used is None or used < share * limit:
+            return None
+        return ClusterError(
+            f"party {self._party.name!r} needs {used / 1e6:.0f} MB before its first step, and is "
+            f"stopped at {share:.0%} of its memory_limit of {limit / 1e6:.0f} MB. Raise the limit."
+        )
+
+    async def plugin_add(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse plugins, those that the scheduler brings at registration included."""
+        return {"status": "OK"}
+
+
+def _connected(events: Iterable[tuple[float, Any]]) -> bool:
+    """Return whether a Dask client is connected, by what its scheduler noted of it last."""
+    actions = [event.get("action") for _, event in events if isinstance(event, dict)]
+    # The oldest events may have been dropped, its arrival among them.
+    changes = [action for action in actions if action in ("add-client", "remove-client")]
+    return bool(actions) and changes[-1:] != ["remove-client"]
