@@ -28,6 +28,8 @@ FOLDERS = {  # and which tests: those of the federation start real processes, ne
     "federation": [],
 }
 
+MESSAGES = [r'^\s*f?".*"$', r"^\s*raise "]  # lines of text: the tests hold errors to a part of it
+
 
 def prepare(folder: str) -> Path:
     """Bring the copy of the tree up to date, with the settings of mutmut for a folder."""
@@ -41,6 +43,7 @@ only_mutate = ["daskfc/{folder}/*.py"]
 pytest_add_cli_args_test_selection = ["tests/{folder}"]
 pytest_add_cli_args = {json.dumps(options)}
 also_copy = ["tests", "pyproject.toml", "README.md"]
+do_not_mutate_patterns = {json.dumps(MESSAGES)}
 """
     with (tree / "pyproject.toml").open("a", encoding="utf-8") as file:
         file.write(settings)
