@@ -40,6 +40,7 @@ from daskfc.federation.party import (
     without_values,
 )
 from daskfc.federation.steps import StepCall
+from daskfc.federation.versions import HERE
 
 __all__ = ["REFUSALS", "PartyNanny", "PartyWorker", "hand_over", "run_step"]
 
@@ -155,12 +156,13 @@ class PartyWorker(Worker):  # type: ignore[misc]
         self._limits = threadpool_limits(party.blas_threads)
 
     def describe(self) -> dict[str, Any]:
-        """Answer who this party is."""
+        """Answer who this party is, and what it runs."""
         options = self.party.options
         return {
             "party": options.name,
             "role": options.role,
             "memory_limit": self.memory_manager.memory_limit,
+            "versions": HERE,
         }
 
     def ledger_rows(self, run_id: str) -> list[dict[str, Any]]:

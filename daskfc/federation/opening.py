@@ -22,6 +22,7 @@ from daskfc.federation.guard import PartyNanny
 from daskfc.federation.messages import CALLER, SERVER
 from daskfc.federation.party import PartyOptions
 from daskfc.federation.roll_call import RollCall
+from daskfc.federation.versions import check_party_versions, check_scheduler_versions
 from daskfc.stores import load_storage
 
 __all__ = ["Opened", "check_party_name", "open_existing", "open_local"]
@@ -163,7 +164,8 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
     Raises
     ------
     ClusterError
-        When the scheduler does not answer, when parties are missing, or when a worker has no guard.
+        When the scheduler does not answer, when parties are missing, when a worker has no guard, or
+        when the scheduler or a party runs another version; see `daskfc.federation.versions`.
     """
     config = load_cluster(cluster)
     if not isinstance(config, ExistingCluster):
@@ -176,7 +178,10 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
             config.scheduler, timeout=config.connect, security=config.security
         )
         stack.callback(dask_client.close, timeout=2)
-        found = _find_parties(RollCall(dask_client), config, clients)
+        roll_call = RollCall(dask_client)
+        check_scheduler_versions(roll_call.scheduler_versions())
+        found = _find_parties(roll_call, config, clients)
+        check_party_versions({name: found[name].get("versions", {}) for name in found})
         names = list(clients) if clients else _in_order(set(found) - {SERVER})
         return Opened(
             dask_client,

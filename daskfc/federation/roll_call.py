@@ -47,6 +47,11 @@ class RollCall:
         """Return the parties that have a worker."""
         return frozenset(self.addresses().values())
 
+    def scheduler_versions(self) -> dict[str, str | None]:
+        """Return the scheduler's versions of Python and of the packages that it tells of."""
+        packages: dict[str, str | None] = self._sync(self._dask.scheduler.versions)["packages"]
+        return packages
+
     def idle(self) -> bool:
         """Return whether no worker has anything to do at present."""
         return not any(self._sync(self._dask.scheduler.processing).values())
