@@ -48,8 +48,9 @@ class RollCall:
         return frozenset(self.addresses().values())
 
     def scheduler_versions(self) -> dict[str, str | None]:
-        """Return the scheduler's versions of Python and of the packages that it tells of."""
-        packages: dict[str, str | None] = self._sync(self._dask.scheduler.versions)["packages"]
+        """Return the scheduler's versions of Python, daskfc and what Dask needs."""
+        answer = self._sync(self._dask.scheduler.versions, packages=["daskfc"])
+        packages: dict[str, str | None] = answer["packages"]
         return packages
 
     def idle(self) -> bool:

@@ -11,6 +11,8 @@ import platform
 import warnings
 from collections.abc import Iterator, Mapping
 
+from distributed.versions import get_versions
+
 from daskfc.errors import ClusterError
 
 __all__ = ["HERE", "check_party_versions", "check_scheduler_versions"]
@@ -54,7 +56,7 @@ def check_party_versions(theirs: Mapping[str, Mapping[str, str | None]]) -> None
     UserWarning
         When only the patch of a release of Dask is another.
     """
-    _check({f"party {name!r}": found for name, found in theirs.items()}, list(_PARTS))
+    _check({f"party {name!r}": found for name, found in theirs.items()}, HERE)
 
 
 def check_scheduler_versions(theirs: Mapping[str, str | None]) -> None:
@@ -63,20 +65,22 @@ def check_scheduler_versions(theirs: Mapping[str, str | None]) -> None:
     Parameters
     ----------
     theirs : mapping of str to str
-        Its version of each package. It runs no code of daskfc, which need not be there.
+        What it answers to Dask's question for versions, with daskfc among the packages: it reads
+        the steps of a graph, for which it imports daskfc.
     """
-    _check({"the scheduler": theirs}, [package for package in _PARTS if package != "daskfc"])
+    # Early releases of Dask answer None for daskfc; then this process does so too.
+    told: str | None = get_versions(packages=["daskfc"])["packages"]["daskfc"]
+    _check({"the scheduler": theirs}, {**HERE, "daskfc": told})
 
 
-def _check(theirs: Mapping[str, Mapping[str, str | None]], packages: list[str]) -> None:
-    refused = ", ".join(_differences(theirs, packages, whole=False))
+def _check(theirs: Mapping[str, Mapping[str, str | None]], here: Mapping[str, str | None]) -> None:
+    refused = ", ".join(_differences(theirs, here, _PARTS))
     if refused:
         raise ClusterError(
             f"{refused}; a federation needs one version of daskfc, one minor version of Python and "
             "one release of Dask. Install there what is installed here, or the other way round."
         )
-    packages = [package for package in packages if package != "python"]
-    noted = ", ".join(_differences(theirs, packages, whole=True))
+    noted = ", ".join(_differences(theirs, here, {"dask": None, "distributed": None}))
     if noted:
         warnings.warn(
             f"{noted}; patches of one release of Dask should understand each other. If the run "
@@ -87,11 +91,12 @@ def _check(theirs: Mapping[str, Mapping[str, str | None]], packages: list[str]) 
 
 
 def _differences(
-    theirs: Mapping[str, Mapping[str, str | None]], packages: list[str], *, whole: bool
+    theirs: Mapping[str, Mapping[str, str | None]],
+    here: Mapping[str, str | None],
+    compared: Mapping[str, int | None],
 ) -> Iterator[str]:
     for who, found in theirs.items():
-        for package in packages:
-            other, ours = found.get(package) or "unknown", HERE[package]
-            parts = None if whole else _PARTS[package]
+        for package, parts in compared.items():
+            other, ours = found.get(package) or "unknown", here[package] or "unknown"
             if other.split(".")[:parts] != ours.split(".")[:parts]:
                 yield f"{who} runs {package} {other} and this process {ours}"
