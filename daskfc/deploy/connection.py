@@ -2,11 +2,13 @@
 
 import contextlib
 import gc
+import warnings
 from typing import Any
 
 import dask.config
 from distributed import Client
 from distributed.security import Security
+from distributed.versions import VersionMismatchWarning
 
 from daskfc.deploy.config import SecurityFiles
 from daskfc.errors import ClusterError
@@ -51,6 +53,9 @@ def connect_client(
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": timeout}))
+        # Dask's table of all differences; who opens a federation names those that matter.
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
             return Client(
                 address,

@@ -38,6 +38,7 @@ from daskfc.federation.party import (
     without_values,
 )
 from daskfc.federation.steps import StepCall
+from daskfc.federation.versions import HERE
 
 __all__ = ["REFUSALS", "AllBut", "PartyWorker", "declined", "hand_over", "run_step"]
 
@@ -166,12 +167,13 @@ class PartyWorker(Worker):  # type: ignore[misc]
         self._limits = threadpool_limits(party.blas_threads)
 
     def describe(self) -> dict[str, Any]:
-        """Answer who this party is."""
+        """Answer who this party is, and what it runs."""
         options = self.party.options
         return {
             "party": options.name,
             "role": options.role,
             "memory_limit": self.memory_manager.memory_limit,
+            "versions": HERE,
         }
 
     def ledger_rows(self, run_id: str) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from daskfc.federation.messages import CALLER, SERVER
 from daskfc.federation.nanny import PartyNanny
 from daskfc.federation.party import PartyOptions
 from daskfc.federation.roll_call import RollCall
+from daskfc.federation.versions import check_party_versions, check_scheduler_versions
 from daskfc.stores import load_storage
 
 __all__ = ["Opened", "check_party_name", "open_existing", "open_local", "who_takes_part"]
@@ -169,7 +170,8 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
     InvalidInput
         When nothing says who takes part: whoever happens to be there would be the federation.
     ClusterError
-        When the scheduler does not answer, when parties are missing, or when a worker has no guard.
+        When the scheduler does not answer, when parties are missing, when a worker has no guard, or
+        when the scheduler or a party runs another version; see `daskfc.federation.versions`.
     """
     config = load_cluster(cluster)
     if not isinstance(config, ExistingCluster):
@@ -181,7 +183,10 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
             config.scheduler, timeout=config.connect, security=config.security
         )
         stack.callback(dask_client.close, timeout=2)
-        found = _find_parties(RollCall(dask_client, deadline=config.deadline), config, names)
+        roll_call = RollCall(dask_client, deadline=config.deadline)
+        check_scheduler_versions(roll_call.scheduler_versions())
+        found = _find_parties(roll_call, config, names)
+        check_party_versions({name: found[name].get("versions", {}) for name in (*names, SERVER)})
         return Opened(
             dask_client,
             names,

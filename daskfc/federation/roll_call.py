@@ -62,6 +62,11 @@ class RollCall:
         """Return when each party that has a worker was last heard of, by the scheduler's clock."""
         return {str(worker["name"]): worker["last_seen"] for worker in self._workers().values()}
 
+    def scheduler_versions(self) -> dict[str, str | None]:
+        """Return the scheduler's versions of Python, daskfc and what Dask needs."""
+        packages: dict[str, str | None] = self._sync(_versions)["packages"]
+        return packages
+
     def idle(self) -> bool:
         """Return whether no worker has anything to do at present."""
         return not any(self._sync(_processing).values())
@@ -139,6 +144,11 @@ class RollCall:
 
 async def _identity(scheduler: Any) -> dict[str, Any]:
     answer: dict[str, Any] = await scheduler.identity()
+    return answer
+
+
+async def _versions(scheduler: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = await scheduler.versions(packages=["daskfc"])
     return answer
 
 

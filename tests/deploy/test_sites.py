@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from daskfc.errors import ClusterError, InvalidInput, StoreError
 from daskfc.federation import Federation, serve_party
+from daskfc.federation.versions import HERE
 from daskfc.testing.federation import stores_of
 from tests.federation import steps
 
@@ -145,6 +146,25 @@ def test_a_worker_without_the_guard_is_refused(site):
         Federation.connect(cluster_of(address), clients=["hospital-a"])
     plain.kill()  # it may not end by itself once its scheduler is gone
     plain.wait()
+
+
+def test_another_version_is_named_before_a_run(site, tmp_path, monkeypatch):
+    urls = stores_of(tmp_path, {"hospital-a": ROWS["hospital-a"]})
+    address = site.scheduler("127.0.0.1")
+    with monkeypatch.context() as elsewhere:  # no party yet: the scheduler's comes first
+        elsewhere.setitem(HERE, "distributed", "2024.1.0")
+        with pytest.raises(ClusterError, match=r"^the scheduler runs distributed 20.* 2024\.1\.0;"):
+            Federation.connect(cluster_of(address))
+    site.party("hospital-a", address, store=urls["hospital-a"])
+    site.party("server", address)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setitem(HERE, "daskfc", "0.0.1")
+        with pytest.raises(ClusterError, match=r"party 'server' runs daskfc .* 0\.0\.1") as refusal:
+            Federation.connect(cluster_of(address), clients=["hospital-a"])
+        assert "party 'hospital-a' runs daskfc" in str(refusal.value)
+        assert "the scheduler runs" not in str(refusal.value)
+    with Federation.connect(cluster_of(address), clients=["hospital-a"]) as federation:
+        assert federation.clients == ("hospital-a",)
 
 
 def _certificates(folder):
