@@ -111,6 +111,9 @@ def test_published_formulas_keep_the_budget_over_all_starts(asked):
         ({"kind": "data", "sigma": 1.0, "clip": 1.0}, "both or none of 'clip' and 'delta'"),
         ({"kind": "data", "sigma": -1.0}, "'sigma' parameter of the noise of FedSC"),
         ({"kind": "data", "relative_dictionary": 1.0}, "no parameter 'relative_dictionary'"),
+        ({**DATA, "predictions": -1}, "'predictions' parameter of the noise of FedSC"),
+        ({**DATA, "predictions": 1, "epsilon": 0.5, "formula": "published"}, "exact formula"),
+        ({"kind": "data", "sigma": 1.0, "predictions": 1}, "'predictions' beside 'epsilon'"),
         ({**FACTORS, "delta": 1.0}, "strictly between 0 and 1"),
         ({**FACTORS, "sigma_dictionary": 1.0}, "either 'epsilon' or both"),
         ({"kind": "factors", "clip": 1.0, "delta": DELTA}, "either 'epsilon' or both"),
@@ -297,20 +300,61 @@ def test_errors_beside_their_bounds(federation):
     }  # fmt: skip
 
 
+FEW = {"kernel_width": 2.5, "n_atoms": 8, "start": "normal", "rounds": 1}
+CODED = {"rounds": 1, "similarity": "coded"}
+SIZED = {"kind": "data", "sigma": 30.0, "delta": DELTA, "clip": 10.0}
+
+
 @pytest.mark.slow
-def test_new_samples_get_noise_of_their_own_and_never_a_second_fit(federation, tmp_path):
-    params = {"kernel_width": 2.5, "n_atoms": 8, "start": "normal", "rounds": 1}
+@pytest.mark.parametrize(
+    ("asked", "params"),
+    [(FACTORS, FEW), (DATA, {"rounds": 1}), (DATA, CODED), (SIZED, {"rounds": 1})],
+    ids=["factors", "data", "coded", "sigma"],
+)
+def test_new_samples_are_a_release_that_is_counted(federation, tmp_path, asked, params):
+    """The same rows again under fresh noise halve it; the ledger had no word of that."""
+    more = {} if asked is SIZED else {"predictions": 1}
+    model = FedSC(K, noise={**asked, **more}, **params).fit(federation)
+    fitted, before = model.privacy_["epsilon"], events(model)["client-2"]
     new = stores_of(tmp_path, {"client-2": ROWS["client-2"]})
-    for asked, more in ((FACTORS, params), (DATA, {})):
-        model = FedSC(K, noise=asked, **more).fit(federation)
-        found = model.predict(federation, new)
-        assert len(found) == len(ROWS["client-2"])
-        if asked is FACTORS:
-            rows = [r for r in federation.ledger if r.message == "SimilarityRows"]
-            assert all(row.noise_multiplier is not None for row in rows)
-        FedSC(K, rounds=1).fit(federation)
-        with pytest.raises(PrivacyError, match="would release the data once more"):
-            model.predict(federation, new)
+    found = model.predict(federation, new)
+    assert len(found) == len(ROWS["client-2"])
+    after = federation.ledger.releases()
+    assert len(after["client-2"].events) == len(before) + 1
+    assert len(after["client-1"].events) == len(before)
+    assert model.privacy_["epsilon"] == pytest.approx(after["client-2"].epsilon(DELTA))
+    assert fitted < model.privacy_["epsilon"]
+    if asked is SIZED:  # no budget was named that could be exceeded
+        assert model.predict(federation, new) is not None
+        return
+    assert model.privacy_["epsilon"] == pytest.approx(asked["epsilon"], rel=1e-6)
+    n_messages = len(federation.ledger)
+    with pytest.raises(PrivacyError, match="predict would bring epsilon of client 'client-2' to"):
+        model.predict(federation, new)
+    assert len(federation.ledger) == n_messages
+    assert model.privacy_["epsilon"] == pytest.approx(asked["epsilon"], rel=1e-6)
+
+
+@pytest.mark.slow
+def test_a_budget_that_is_spent_leaves_no_predictions_and_fit_is_never_repeated(
+    federation, tmp_path
+):
+    new = stores_of(tmp_path, {"client-2": ROWS["client-2"]})
+    model = FedSC(K, noise=DATA, rounds=1).fit(federation)
+    with pytest.raises(PrivacyError, match=r"above the budget of 2; .* Fit with 'predictions'"):
+        model.predict(federation, new)
+    assert "SimilarityRows" in {row.message for row in federation.ledger}
+    FedSC(K, rounds=1).fit(federation)
+    with pytest.raises(PrivacyError, match="would release the data once more"):
+        model.predict(federation, new)
+
+
+@pytest.mark.parametrize("asked", [DATA, FACTORS])
+def test_a_budget_suffices_for_the_predictions_that_it_names(asked):
+    noise = noise_of({**asked, "predictions": 3}, rounds=2, ridge=1e-3)
+    new = GaussianEvent(noise.prediction_multiplier, 3)
+    spent = Accountant((*noise.events(2), new)).epsilon(DELTA)
+    assert 0.999999 * asked["epsilon"] <= spent <= asked["epsilon"]
 
 
 def test_what_would_undo_the_noise_is_refused():

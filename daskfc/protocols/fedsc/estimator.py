@@ -17,14 +17,20 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer, labels_array
 from daskfc.federation.samples import canonical_positions, labelled_samples, sample_digests
-from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, Planned, Settings, secure_sums
+from daskfc.protocols.fedsc.budget import charged, cost_of, spent_of
 from daskfc.protocols.fedsc.coded import CodedSimilarity, choose_coded
 from daskfc.protocols.fedsc.diagnosis import diagnose
 from daskfc.protocols.fedsc.journal import Releases, journal_of, resumed
 from daskfc.protocols.fedsc.messages import Plan, Resumed, ServerView
-from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise, noise_of
+from daskfc.protocols.fedsc.noise import (
+    DataNoise,
+    FactorNoise,
+    Noise,
+    RelativeNoise,
+    noise_of,
+)
 from daskfc.protocols.fedsc.similarities import Clustered, Clustering, predict_new
 
 __all__ = ["FedSC"]
@@ -84,7 +90,8 @@ class FedSC(FederatedClusterer):
         ``start="normal"``, so that nothing else is told of the data.
         ``relative_dictionary`` and ``relative_coefficients``: shares of the factors' own spread, as
         in the paper's Table 5, without a guarantee. ``formula="published"``: σ by Proposition 3.7
-        or Theorem 3.9.
+        or Theorem 3.9. ``predictions`` beside ``epsilon``: how many calls of `predict` the budget
+        shall suffice for, 0 by default.
     diagnostics : bool
         Have every client measure how far its own similarities are from the true ones, and tell the
         caller, with the bound of Theorem 3.1 or 3.8.
@@ -113,8 +120,8 @@ class FedSC(FederatedClusterer):
         Relative change of the dictionary in the last round.
     privacy_ : dict
         With noise: its σ and clipping bound, ``delta``, and ``epsilon``, what all releases of a
-        client cost together, those of earlier starts of the fit among them; infinite without a
-        guarantee. Rows of one client that differ in one sample are neighbours.
+        client cost together, those of earlier starts of the fit and of `predict` among them;
+        infinite without a guarantee. Rows of one client that differ in one sample are neighbours.
     reconstruction_ : dict
         With `diagnostics`, for each client ``error`` (largest), ``rms`` and ``bound``.
 
@@ -332,9 +339,11 @@ class FedSC(FederatedClusterer):
             held,
             positions,
             labels,
+            journal,
+            tuple(done.multipliers.tolist()),
         )
         if noise is not None:
-            self.privacy_ = self._spent(federation, noise, done)
+            self.privacy_ = cost_of(noise, spent_of(federation, self._fitted.before))
         told = federation.tell(server.tell_labels, labels, positions)
         return federation.publish(labelled_samples, told, party="clients", wait=False)
 
@@ -401,17 +410,14 @@ class FedSC(FederatedClusterer):
         total = sums.sum(moments, max_abs=bound)
         return federation.on_server(server.start, total, planned.sizes, planned.chosen, seed)
 
-    def _spent(self, federation: Federation, noise: Noise, done: Resumed) -> dict[str, Any]:
-        """Return what the noise was, and what a client's releases cost at most."""
-        if not noise.claims:
-            return {**noise.told(), "epsilon": math.inf, "delta": None}
-        assert noise.delta is not None
-        before = tuple(GaussianEvent(z) for z in done.multipliers.tolist())
-        spent = [
-            Accountant((*before, *own.events)).epsilon(noise.delta)
-            for own in federation.ledger.releases().values()
-        ]
-        return {**noise.told(), "epsilon": max(spent), "delta": noise.delta}
+    def _charge(self, federation: Federation, clients: list[str]) -> None:
+        """Count a release of new samples of some clients before it is made, or refuse it."""
+        noise = self._fitted.noise
+        if noise is None or isinstance(noise, RelativeNoise) or not noise.claims:
+            return
+        spent = charged(noise, spent_of(federation, self._fitted.before), clients)
+        self._releases.expect(federation, self._fitted.journal, noise.prediction_multiplier)
+        self.privacy_ = cost_of(noise, spent)
 
     def predict(self, federation: Federation, stores: Mapping[str, str]) -> xr.DataArray:
         """Label new samples of any clients by the clustered samples that are most similar.
@@ -433,14 +439,16 @@ class FedSC(FederatedClusterer):
         InvalidInput
             When a name is no client, or none is given.
         PrivacyError
-            When `fit` would have to be repeated, and with it its noisy releases.
+            When `fit` would have to be repeated, and with it its noisy releases, or when the
+            noise's ``epsilon`` does not suffice for the release of the new samples.
         PartyError
             When new samples have other features.
 
         Notes
         -----
         Privacy: as in `fit`; the server gets the new samples' rows. Noise protects them as it does
-        the clustered ones, in releases of their own.
+        the clustered ones, in a release of their own, which `privacy_` counts: the samples may be
+        the clustered ones again.
         """
         check_is_fitted(self)
         again = federation.run_id != self.run_id_
@@ -450,6 +458,7 @@ class FedSC(FederatedClusterer):
                 "fitting again would release the data once more. Fit again if the budget allows it."
             )
         self._return_to_fit(stores, federation)
+        self._charge(federation, list(stores))
         sent = predict_new(federation, self._fitted, stores)
         return labels_array({name: handle.result() for name, handle in sent.items()})
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.aggregation import Noised
-from daskfc.checks import Constraint, check_params, one_of, real
+from daskfc.checks import Constraint, check_params, integer, one_of, real
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.privacy import (
@@ -60,6 +60,7 @@ _DATA: dict[str, Constraint] = {
     "epsilon": _POSITIVE,
     "delta": _SHARE,
     "clip": _POSITIVE,
+    "predictions": integer(low=0),
     "formula": _FORMULA,
 }
 _FACTORS: dict[str, Constraint] = {
@@ -71,6 +72,7 @@ _FACTORS: dict[str, Constraint] = {
     "epsilon": _POSITIVE,
     "delta": _SHARE,
     "clip": _POSITIVE,
+    "predictions": integer(low=0),
     "formula": _FORMULA,
 }
 
@@ -305,6 +307,8 @@ def noise_of(
     published = given.pop("formula", "exact") == "published"
     if "epsilon" in given and not {"delta", "clip"} <= set(given):
         raise _refuse("have 'delta' and 'clip' beside 'epsilon'", sorted(given))
+    if "predictions" in given and ("epsilon" not in given or published):
+        raise _refuse("have 'predictions' beside 'epsilon' and by the exact formula", sorted(given))
     left = _Budget(given, spent)
     return _data(given, published, left) if given["kind"] == "data" else _factors(
         given, published, left, rounds, ridge
@@ -320,6 +324,7 @@ class _Budget:
 
     def multiplier(self, releases: int) -> float:
         """Return the noise multiplier of each of the releases that are still to come."""
+        releases += self.given.get("predictions", 0)
         epsilon, delta = self.given["epsilon"], self.given["delta"]
         whole = noise_multiplier(epsilon, delta)  # of one release alone
         before = 0.0 if self.spent is None else self.spent.mu
@@ -347,12 +352,13 @@ def _data(given: Mapping[str, Any], published: bool, budget: _Budget) -> DataNoi
         return DataNoise(given["sigma"], clip, delta)
     assert clip is not None
     assert delta is not None
+    epsilon = given["epsilon"]
     least = budget.multiplier(1)  # refuses a budget that is spent, whatever the formula
     sigma = 2 * clip * least
     if published:
-        stated = perturbed_data_sigma(given["epsilon"], delta, clip)
+        stated = perturbed_data_sigma(epsilon, delta, clip)
         sigma = stated if budget.spent is None else max(stated, sigma)
-    return DataNoise(sigma, clip, delta)
+    return DataNoise(sigma, clip, delta, epsilon)
 
 
 def _factors(
@@ -393,4 +399,4 @@ def _factors(
         of_both = stated if budget.spent is None else (
             max(stated[0], of_both[0]), max(stated[1], of_both[1])
         )  # fmt: skip
-    return FactorNoise(*of_both, clip, ridge, delta)
+    return FactorNoise(*of_both, clip, ridge, delta, given["epsilon"])

@@ -139,15 +139,19 @@ def rows_of(
     *,
     ridge: float,
     noise: Noise | None,
+    new: bool = False,
 ) -> Part:
     """Return the rows whose inner products are similarities, (n, d); they stay at the client.
 
     Coefficients belong to the last dictionary, or to the one before it where that is given.
+    Perturbed rows of clustered samples are counted with the first that is told of them; those of
+    new ones are a release by themselves.
     """
     atoms = final.atoms if before is None else before.atoms
     C = coefficients(samples, atoms, plan.width, ridge)
     if noise is None or isinstance(noise, DataNoise):
-        return similarity_rows(C, final.root)
+        rows = similarity_rows(C, final.root)
+        return Noised(rows, noise.multiplier) if new and noise is not None else rows
     noisy = noise.on_coefficients(C, secret, input_digest(samples, atoms, plan, ridge))
     if isinstance(noisy, Noised):
         return Noised(similarity_rows(noisy.values, final.root), noisy.noise_multiplier)

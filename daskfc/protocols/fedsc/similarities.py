@@ -76,7 +76,10 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Clustered:
-    """What `predict_new` needs of a fit, as handles of what stays at the parties."""
+    """What `predict_new` needs of a fit, as handles of what stays at the parties.
+
+    `before` has the noise multipliers of what earlier starts of the fit released.
+    """
 
     clustering: Clustering
     final: Sent
@@ -87,6 +90,8 @@ class Clustered:
     held: Local | CodedSimilarity
     positions: Local
     labels: Local
+    journal: Local
+    before: tuple[float, ...]
 
 
 def predict_new(
@@ -103,6 +108,7 @@ def predict_new(
         clustered.told,
         ridge=how.ridge,
         noise=clustered.noise,
+        new=True,
         clients=clients,
     )
     if isinstance(clustered.held, CodedSimilarity):
