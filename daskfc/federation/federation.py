@@ -80,7 +80,7 @@ class Federation(Verbs):
         self._default_deadline = opened.deadline
         self._deadline = opened.deadline
         self._run: RunSettings | None = None
-        self._roll_call = RollCall(opened.dask_client, deadline=opened.deadline)
+        self._roll_call = RollCall(opened.dask_client)
         self._absences = Absences(self._roll_call, self.parties, opened.deadline)
         self._refusals = _Refusals()
         opened.dask_client.subscribe_topic(REFUSALS, self._refusals.hear)
@@ -172,9 +172,8 @@ class Federation(Verbs):
             raise InvalidInput(f"a run_id must be usable as the name of a folder; got {run_id!r}.")
         if not isinstance(random_state, int) or random_state < 0:
             raise InvalidInput(f"random_state must be an int of at least 0; got {random_state!r}.")
-        deadline = self._default_deadline if deadline_s is None else deadline_s
-        self._deadline = self._roll_call.deadline = deadline
-        self._absences = Absences(self._roll_call, self.parties, deadline)
+        self._deadline = self._default_deadline if deadline_s is None else deadline_s
+        self._absences = Absences(self._roll_call, self.parties, self._deadline)
         start = uuid.uuid4().hex
         driver = self.dask_client.id
         settings = RunSettings(run_id, random_state, self.allow_raw, workspace, start, driver)

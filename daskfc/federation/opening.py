@@ -174,7 +174,7 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
             config.scheduler, timeout=config.connect, security=config.security
         )
         stack.callback(dask_client.close, timeout=2)
-        found = _find_parties(RollCall(dask_client, deadline=config.deadline), config, clients)
+        found = _find_parties(RollCall(dask_client), config, clients)
         names = list(clients) if clients else _in_order(set(found) - {SERVER})
         return Opened(
             dask_client,
