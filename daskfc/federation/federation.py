@@ -83,7 +83,7 @@ class Federation(Verbs):
         self._default_deadline = opened.deadline
         self._deadline = opened.deadline
         self._run: RunSettings | None = None
-        self._roll_call = RollCall(opened.dask_client, deadline=opened.deadline)
+        self._roll_call = RollCall(opened.dask_client)
         self._absences = Absences(self._roll_call, self.parties, opened.deadline)
         self._refusals = _Refusals()
         self._contract = opened.contract
@@ -204,9 +204,8 @@ class Federation(Verbs):
             builds=dict(self._contract.builds) if self._contract is not None else {},
             driver=self.dask_client.id,
         )
-        deadline = self._default_deadline if deadline_s is None else deadline_s
-        self._deadline = self._roll_call.deadline = deadline
-        self._absences = Absences(self._roll_call, self.parties, deadline)
+        self._deadline = self._default_deadline if deadline_s is None else deadline_s
+        self._absences = Absences(self._roll_call, self.parties, self._deadline)
         self._refusals.run_id, self._refusals.error = run_id, None
         # The server first: of two drivers that begin at one moment it lets one pass.
         for parties in ((SERVER,), self.clients):

@@ -183,7 +183,7 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
             config.scheduler, timeout=config.connect, security=config.security
         )
         stack.callback(dask_client.close, timeout=2)
-        roll_call = RollCall(dask_client, deadline=config.deadline)
+        roll_call = RollCall(dask_client)
         check_scheduler_versions(roll_call.scheduler_versions())
         found = _find_parties(roll_call, config, names)
         check_party_versions({name: found[name].get("versions", {}) for name in (*names, SERVER)})

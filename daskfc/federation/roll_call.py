@@ -14,7 +14,6 @@ __all__ = ["RollCall"]
 
 _AGAIN_S = 0.1  # pause before a party that was not there is asked again
 _PARTY_S = 3.0  # for one party's answer; who has not answered is asked again
-_LEAST_S = 5.0  # for the scheduler's, which waits for those of the parties
 _GOING_S = 30.0  # for a process that is told to go
 
 
@@ -25,14 +24,18 @@ class RollCall:
     ----------
     dask_client : distributed.Client
         The connection to the scheduler.
-    deadline : float
-        Seconds in which the scheduler must answer; never less than a few.
+
+    Attributes
+    ----------
+    patience : float
+        Seconds in which the scheduler must answer. It is no party, and busy for long when it
+        imports what the first step needs.
     """
 
-    def __init__(self, dask_client: Client, *, deadline: float = 30.0) -> None:
+    def __init__(self, dask_client: Client) -> None:
         self._dask = dask_client
         self._address = dask_client.scheduler.address  # the client forgets it with the connection
-        self.deadline = deadline
+        self.patience = 30.0
 
     def _sync(self, function: Any, **kwargs: Any) -> Any:
         """Return what a coroutine function of the scheduler's connection yields."""
@@ -41,7 +44,7 @@ class RollCall:
         if scheduler is not None:
             try:
                 return self._dask.sync(
-                    function, scheduler, callback_timeout=max(self.deadline, _LEAST_S), **kwargs
+                    function, scheduler, callback_timeout=self.patience, **kwargs
                 )
             except (OSError, TimeoutError, RuntimeError) as error:
                 kind = type(error).__name__

@@ -117,11 +117,11 @@ def strike(kind, case, folder, rng):
         row = Row(kind.__name__, fault.party, case.method, "", 0)
         children = []
         try:
-            # Of an undisturbed run about the second half is fits.
+            # The machine may be less busy than it was for the undisturbed run.
             if run.wait_until_fitting(after=float(rng.uniform(0, case.seconds / 2))):
                 children = run.children()
                 struck = time.monotonic()
-                with contextlib.suppress(ValueError, psutil.Error):  # it has just ended
+                with contextlib.suppress(ValueError, OSError, psutil.Error):  # it has just ended
                     fault.strike()
                 row.party = fault.party
             else:
@@ -150,7 +150,7 @@ def main():
     try:
         cases = list(every_method(folder).values())
         for case in cases:
-            print(f"{case.method} undisturbed: {case.seconds:.1f} s", flush=True)
+            print(f"{case.method} undisturbed: fits of {case.seconds:.1f} s", flush=True)
         print(HEADER)
         bad = 0
         for number in range(options.faults):

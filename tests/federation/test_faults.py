@@ -344,7 +344,7 @@ def test_a_scheduler_that_goes_ends_the_run(started, tmp_path, pipes, number):
     scheduler = started.running[0]
     federation = joined(started)
     federation.start_run("r", random_state=0, workspace=str(tmp_path), deadline_s=60)
-    federation._roll_call.deadline = federation._absences.deadline = DEADLINE
+    federation._roll_call.patience = federation._absences.deadline = DEADLINE
     sent = federation.publish(steps.held, *pipes, party="a", wait=False)
     with open(pipes[0]) as running:
         running.read()
