@@ -154,7 +154,7 @@ class ExistingCluster(_Strict):
     expect: tuple[str, ...] | None = Field(default=None, min_length=1)
     deadline: _Seconds = 60.0
     startup: _Seconds | None = None
-    connect: _Seconds = 5.0
+    connect: _Seconds = 15.0
     dask: dict[str, Any] = {}
 
 

@@ -31,7 +31,7 @@ def run_party(
     limits: WorkerLimits,
     security: SecurityFiles | None = None,
     host: str | None = None,
-    connect: float = 5.0,
+    connect: float = 15.0,
 ) -> None:
     """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
 

@@ -33,7 +33,7 @@ def serve_party(
     workspace: str | None = None,
     security: SecurityFiles | None = None,
     host: str | None = None,
-    connect: float = 5.0,
+    connect: float = 15.0,
 ) -> None:
     """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
 
