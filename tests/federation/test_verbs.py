@@ -362,7 +362,7 @@ def test_steps_of_an_old_run_are_not_performed(federation, pipes, tmp_path):
 def test_steps_of_another_party_are_not_performed(federation):
     call = StepCall(steps.row_sum, {}, "client-2", federation.run_id, 0, "send", ("server",), {})
     future = federation.dask_client.submit(run_step, call, resources={"client-1": 1}, pure=False)
-    with pytest.raises(PartyError, match="belongs to another run or party than party 'client-1'"):
+    with pytest.raises(PartyError, match="was meant for party 'client-2'"):
         federation.dask_client.gather(future)
 
 
