@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from daskfc.stores import ClientStore
 
 __all__ = [
+    "LogFile",
     "Outgoing",
     "Party",
     "PartyOptions",
@@ -222,7 +223,7 @@ class Party:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:  # it starts all the same, to be able to say so
             self.refusal = self.unrecorded(error)
-        handler = _LogFile(self.folder / "party.log", delay=True)
+        handler = LogFile(self.folder / "party.log", delay=True)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
@@ -381,7 +382,7 @@ class Party:
             )
 
 
-class _LogFile(logging.FileHandler):
+class LogFile(logging.FileHandler):
     """A log that is left out where it cannot be written: no step fails for it."""
 
     def emit(self, record: logging.LogRecord) -> None:
