@@ -386,14 +386,17 @@ class LogFile(logging.FileHandler):
     """A log that is left out where it cannot be written: no step fails for it."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
         with contextlib.suppress(OSError):  # of opening the file
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
+        """Say nothing of a disk on the terminal."""
         if not isinstance(sys.exception(), OSError):
             super().handleError(record)
 
     def close(self) -> None:
+        """Close the file."""
         with contextlib.suppress(OSError):  # of the rest that the disk did not take before
             super().close()
 
