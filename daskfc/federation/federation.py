@@ -135,7 +135,7 @@ class Federation(Verbs):
 
     def _agree(self) -> None:
         """Ask the clients of a running cluster what they bring; a run of its own in the ledger."""
-        self.start_run(uuid.uuid4().hex, random_state=0)
+        self.start_run(f"opening-{uuid.uuid4().hex}", random_state=0)
         told = self.publish(store_summary, party="clients")
         self.opening_ledger = self.ledger
         self._run = None

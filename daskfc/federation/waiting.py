@@ -65,6 +65,11 @@ def translated(error: BaseException, handle: Handle) -> DaskfcError:
             f"{where} was lost with the connection to the scheduler. Start the cluster again and "
             "resume the run."
         )
+    if isinstance(error, CancelledError):  # Dask does not always say which
+        return ClusterError(
+            f"{where} was cancelled, or lost with the scheduler. Start the cluster again and "
+            "resume the run, where it is gone."
+        )
     kind = type(error).__name__
     return ClusterError(f"{where} has no result: {kind}. Look whether the scheduler still runs.")
 
