@@ -49,6 +49,7 @@ def warm_up() -> bool:
         out = np.empty((1, 1), dtype=np.uint8)
         acc = np.zeros((1, 1), dtype=dtype)
         compiled.reduce_tile(acc, *compiled.no_words(out.dtype), 251, out)
-    for table in (np.zeros(256, np.int8), np.zeros(256, np.float64)):
+    for kind in (np.int8, np.float32, np.float64):  # tables of the engines
+        table = np.zeros(256, dtype=kind)
         compiled.look_up(shares[0, 0], table, np.empty((2, 2), dtype=table.dtype))
     return True
