@@ -154,7 +154,7 @@ def test_another_version_is_named_before_a_run(site, tmp_path, monkeypatch):
     with monkeypatch.context() as elsewhere:  # no party yet: the scheduler's comes first
         elsewhere.setitem(HERE, "distributed", "2024.1.0")
         with pytest.raises(ClusterError, match=r"^the scheduler runs distributed 20.* 2024\.1\.0;"):
-            Federation.connect(cluster_of(address))
+            Federation.connect(cluster_of(address), clients=["hospital-a"])
     site.party("hospital-a", address, store=urls["hospital-a"])
     site.party("server", address)
     with monkeypatch.context() as elsewhere:
