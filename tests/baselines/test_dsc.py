@@ -209,12 +209,6 @@ def test_a_single_sample_is_a_cluster(store):
     assert V.tolist() == [[1.0]]
 
 
-def test_other_features_are_refused_at_the_step(store):
-    _, how, _, shared = step_parts(store)
-    with pytest.raises(InvalidInput, match="'b' has 3 and the coordinator 2"):
-        aligned_rows(store(np.ones((20, 3)).cumsum(0), name="b"), shared, party="b", **how)
-
-
 def test_raw_samples_need_a_federation_that_allows_them():
     assert DSC.needs_raw
     with pytest.raises(PrivacyError, match="one raw sample of a client to all others"):

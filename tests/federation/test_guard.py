@@ -19,7 +19,7 @@ def timed_refusal(read):
     started = time.monotonic()
     with pytest.raises(EgressRefused) as refusal:
         read()
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 10.0  # at once, where a hang would last for ever
     return str(refusal.value)
 
 

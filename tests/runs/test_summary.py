@@ -8,6 +8,7 @@ from daskfc.federation import Ledger
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.runs.communication import ledger_frame
 from daskfc.runs.config import load_pipeline
+from daskfc.runs.evaluate import Truth
 from daskfc.runs.fits import Fit
 from daskfc.runs.summary import summary_of
 from tests.runs.fakes import ledger_row
@@ -46,7 +47,7 @@ def fits():
 
 
 def summary(fits, record=RECORD):
-    return summary_of(record, PIPELINE, fits, None, total_s=99.0)
+    return summary_of(record, PIPELINE, fits, Truth(None), total_s=99.0)
 
 
 def test_seconds_are_means_over_seeds_and_stages_the_methods_own(fits):
