@@ -1,6 +1,7 @@
 """A party's secret that outlives its processes, kept in a file of its own folder."""
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -33,15 +34,27 @@ def durable_secret(folder: str | os.PathLike[str]) -> SecretKey:
     True
     """
     path = make_private(folder) / _NAME
-    if not path.exists():
+    kept = _read(path)
+    if kept is None:
+        path.unlink(missing_ok=True)  # what a crash tore is no key, zeros least of all
+        key = SecretKey.from_os().to_bytes()
         handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{_NAME}-")  # 0600
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(SecretKey.from_os().to_bytes())
+                file.write(key + hashlib.sha256(key).digest())
                 file.flush()
                 os.fsync(file.fileno())
             with contextlib.suppress(FileExistsError):  # another step drew it meanwhile
                 os.link(partial, path)
         finally:
             Path(partial).unlink()
-    return SecretKey.from_bytes(path.read_bytes())
+        kept = _read(path)
+    assert kept is not None, path.name
+    return kept
+
+
+def _read(path: Path) -> SecretKey | None:
+    """Return the key of a file that is whole, or None."""
+    content = path.read_bytes() if path.exists() else b""
+    key, digest = content[:32], content[32:]
+    return SecretKey.from_bytes(key) if hashlib.sha256(key).digest() == digest else None
