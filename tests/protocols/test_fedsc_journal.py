@@ -137,9 +137,9 @@ def test_a_server_with_a_folder_of_its_own_finds_the_list_of_an_earlier_start(tm
         run = RunSettings(run_id, 0, workspace=workspace)
         return PartyOptions(role, role, scratch="/s", folder=str(tmp_path), run=run).run_folder()
 
-    expect(opened(folder("start-1", "/runs/a/work/FedSC")), "a", 2.0)
-    again = opened(folder("start-2", "/runs/a/work/FedSC"))
+    expect(opened(folder("start-1", "/night/a/FedSC")), "a", 2.0)
+    again = opened(folder("start-2", "/night/a/FedSC"))
     np.testing.assert_array_equal(again.releases(), [2.0])
-    assert opened(folder("start-3", "/runs/b/work/FedSC")).releases().size == 0
+    assert opened(folder("start-3", "/night/b/FedSC")).releases().size == 0
     assert folder("start-1", None) == tmp_path / "start-1"
-    assert folder("start-1", "/runs/a/work/FedSC", role="client") == tmp_path / "start-1"
+    assert folder("start-1", "/night/a/FedSC", role="client") == tmp_path / "start-1"
