@@ -88,13 +88,19 @@ def interrupted(place, command, words, *signals):
     return said
 
 
+COMPARED = ("params.clusterer=hierarchical", "compare=[central, k-FED]")
+
+
+def run_of(pipeline, name, *settings):
+    """Return the command of a run on iris with three clusters."""
+    pipeline, storage = ROOT / "pipelines" / f"{pipeline}.yaml", ROOT / "storage" / "iris.yaml"
+    sets = [word for one in ("params.n_clusters=3", *settings) for word in ("--set", one)]
+    start = [sys.executable, "-m", "daskfc", "run", pipeline]
+    return [*start, "--storage", storage, "--name", name, *sets]
+
+
 def test_a_run_whose_terminal_closed_and_whose_files_are_torn_has_the_same_labels(done, place):
-    command = [
-        sys.executable, "-m", "daskfc", "run", ROOT / "pipelines" / "omnifc.yaml",
-        "--storage", ROOT / "storage" / "iris.yaml", "--name", "torn",
-        "--set", "params.n_clusters=3", "--set", "params.clusterer=hierarchical",
-        "--set", "compare=[central, k-FED]",
-    ]  # fmt: skip
+    command = run_of("omnifc", "torn", *COMPARED)
     said = interrupted(
         place, command, "central, seed 0", signal.SIGHUP, signal.SIGHUP, signal.SIGTERM
     )
@@ -114,12 +120,8 @@ def test_a_run_whose_terminal_closed_and_whose_files_are_torn_has_the_same_label
 
 
 def test_a_budget_that_is_spent_is_no_reason_to_resume(place):
-    command = [
-        sys.executable, "-m", "daskfc", "run", ROOT / "pipelines" / "fedsc.yaml",
-        "--storage", ROOT / "storage" / "iris.yaml", "--name", "spent",
-        "--set", "params.n_clusters=3", "--set", "params.rounds=40",
-        "--set", "params.noise={kind: data, epsilon: 5.0, delta: 1e-5, clip: 10.0}",
-    ]  # fmt: skip
+    noise = "params.noise={kind: data, epsilon: 5.0, delta: 1e-5, clip: 10.0}"
+    command = run_of("fedsc", "spent", "params.rounds=40", noise)
     said = interrupted(place, command, "averaging", signal.SIGTERM)
     assert said.splitlines()[-1] == "daskfc: interrupted."
     left = Run(place / "runs" / "spent")
@@ -131,12 +133,7 @@ def test_a_budget_that_is_spent_is_no_reason_to_resume(place):
 
 
 def test_an_interrupted_run_resumes_with_the_same_labels(done, place):
-    command = [
-        sys.executable, "-m", "daskfc", "run", ROOT / "pipelines" / "omnifc.yaml",
-        "--storage", ROOT / "storage" / "iris.yaml", "--name", "b",
-        "--set", "params.n_clusters=3", "--set", "params.clusterer=hierarchical",
-        "--set", "compare=[central, k-FED]",
-    ]  # fmt: skip
+    command = run_of("omnifc", "b", *COMPARED)
     said = interrupted(place, command, "central, seed 0", signal.SIGTERM)
     assert "resume with: daskfc resume runs/b" in said.lower()
     assert os.path.isdir(place / "runs" / "b" / "fits" / "OmniFC-0")
