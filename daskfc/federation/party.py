@@ -228,18 +228,19 @@ def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
         return next(kind for kind in ENDS_A_RUN if isinstance(error, kind))(_utf8(error))
     if isinstance(error, PartyError):
         crossing = PartyError(*(_utf8(part) for part in (error.party, error.step, error.kind)))
-        crossing.error_type = error.error_type if error.error_type in errors.__all__ else ""
+        known = isinstance(vars(errors).get(error.error_type), type)
+        crossing.error_type = error.error_type if known else ""
         return crossing
-    known = _known_class(error)
+    kind = _known_class(error)
     if isinstance(error, DaskfcError):
         crossing = PartyError(party, step, _utf8(error))
-        crossing.error_type = known
+        crossing.error_type = kind
         return crossing
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        known = f"{reason(error)} at that party. Free some and resume the run."
+        kind = f"{reason(error)} at that party. Free some and resume the run."
     elif isinstance(error, OSError) and error.errno:
-        known = f"{known} ({reason(error)})"
-    return PartyError(party, step, known)
+        kind = f"{kind} ({reason(error)})"
+    return PartyError(party, step, kind)
 
 
 def _utf8(text: object) -> str:
