@@ -1,4 +1,8 @@
-"""Folders and files that hold private values: how they may be named, and who may open them."""
+"""Folders and files of parties and runs: their names, who may open them, when they are on the disk.
+
+A rename may reach the disk before the bytes of the file do, which is then empty or full of zeros
+after a crash of the machine: what is relied on is flushed first.
+"""
 
 import logging
 import os
@@ -9,7 +13,7 @@ from typing import Any
 
 from daskfc.errors import InvalidInput
 
-__all__ = ["PrivateLog", "check_folder_name", "make_private"]
+__all__ = ["PrivateLog", "check_folder_name", "flush", "flush_tree", "make_private"]
 
 _LONGEST_NAME = 200  # bytes; file systems take 255, and files made in passing add to a name
 _RESERVED = frozenset('/\\:*?"<>|')
@@ -63,6 +67,35 @@ def make_private(path: str | os.PathLike[str]) -> Path:
     for one in (*reversed(folder.absolute().parents), folder):
         one.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+def flush(path: str | os.PathLike[str]) -> None:
+    """Wait until a file's bytes, or the names in a folder, are on the disk.
+
+    Parameters
+    ----------
+    path : path-like
+        An existing file or folder.
+    """
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def flush_tree(folder: str | os.PathLike[str]) -> None:
+    """Wait until a folder and everything below it is on the disk.
+
+    Parameters
+    ----------
+    folder : path-like
+        An existing folder.
+    """
+    for below, _, files in os.walk(folder):
+        for name in files:
+            flush(Path(below) / name)
+        flush(below)
 
 
 class PrivateLog(logging.FileHandler):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.federation.durable import flush
+from daskfc.folders import flush
 
 __all__ = ["Checkpoints"]
 

@@ -18,7 +18,7 @@ import pandas as pd
 import xarray as xr
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.durable import flush, flush_tree
+from daskfc.folders import flush, flush_tree
 
 __all__ = ["Fit", "FitShelf", "folder_name", "labels_cube"]
 

@@ -20,8 +20,7 @@ import pandas as pd
 import xarray as xr
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.durable import flush, flush_tree
-from daskfc.folders import check_folder_name
+from daskfc.folders import check_folder_name, flush, flush_tree
 
 __all__ = ["RunFolder"]
 
