@@ -90,16 +90,31 @@ def hand_over(envelopes: dict[str, Outgoing], receiver: str) -> Outgoing:
     return envelopes[receiver]
 
 
+class Connection:
+    """A connection to this party. It skips the word that a scheduler owes after a refusal."""
+
+    def __init__(self, comm: Any) -> None:
+        self.comm = comm
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.comm, name)
+
+    async def read(self, **kwargs: Any) -> Any:
+        request = await self.comm.read(**kwargs)
+        return await self.comm.read(**kwargs) if request == "OK" else request
+
+
 class _Door:
     """A connection through which a worker answers `get_data`; everything passes `write`."""
 
     def __init__(
-        self, comm: Any, worker: "PartyWorker", receiver: str | None, *, peer: bool
+        self, comm: Connection, worker: "PartyWorker", receiver: str | None, *, peer: bool
     ) -> None:
-        self._comm = comm
+        self._comm = comm.comm
         self._worker = worker
         self._receiver = receiver
         self._peer = peer
+        self._raised = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._comm, name)
@@ -124,6 +139,14 @@ class _Door:
             complete(written)
         return written
 
+    async def read(self, **kwargs: Any) -> Any:
+        """Return the receiver's word that it has the data, "OK".
+
+        After a refusal a caller sends none: its attempt to read raised, and what it sends next is
+        a request. A scheduler passes the refusal on unread and sends it; see `Connection`.
+        """
+        return "OK" if self._raised else await self._comm.read(**kwargs)
+
     def _refuse(self, msg: dict[str, Any], keys: list[Any], error: Exception) -> None:
         """Answer with poison: Dask takes an error for the network and asks again for ever."""
         if not isinstance(error, DaskfcError):
@@ -132,8 +155,9 @@ class _Door:
                 f"party {self._worker.party.name!r} could not check what it was asked for "
                 f"({type(error).__name__}). Nothing was sent; its party.log says more."
             )
+        self._raised = not self._peer
         for key in keys:
-            msg["data"][key] = to_serialize(_Refused(error, raises=not self._peer))
+            msg["data"][key] = to_serialize(_Refused(error, raises=self._raised))
         if isinstance(error, ENDS_A_RUN):
             self._worker.refuse(error)
 
@@ -292,6 +316,10 @@ class PartyWorker(Worker):  # type: ignore[misc]
     def _handle_remove_worker(self, worker: str, stimulus_id: str) -> None:
         self._names.pop(worker, None)  # another party may get this address
         super()._handle_remove_worker(worker, stimulus_id)
+
+    def handle_comm(self, comm: Any) -> Any:
+        """Serve a new connection; see `Server.handle_comm`."""
+        return super().handle_comm(Connection(comm))
 
     async def get_data(
         self,

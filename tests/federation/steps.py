@@ -15,6 +15,7 @@ from distributed import Worker, WorkerPlugin, get_worker
 
 from daskfc.errors import EgressRefused, OverflowRefused, PartyError
 from daskfc.federation import Message, array, integer, noise_multiplier, text
+from daskfc.federation.guard import Connection
 from daskfc.federation.party import Outgoing
 
 EVERYWHERE = (
@@ -285,7 +286,7 @@ class _Broken:
 def answers_a_broken_connection(key):
     """Be asked for a value by a caller who is gone by then."""
     worker = get_worker()
-    answering = worker.get_data(_Broken(), [key])
+    answering = worker.get_data(Connection(_Broken()), [key])
     try:
         asyncio.run_coroutine_threadsafe(answering, worker.loop.asyncio_loop).result(10)
     except OSError as error:

@@ -1,5 +1,6 @@
 """The guard on real worker processes: what is refused, how fast, and that nothing hangs."""
 
+import asyncio
 import operator
 import threading
 import time
@@ -9,7 +10,7 @@ import pytest
 
 from daskfc.errors import EgressRefused, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import PerClient
-from daskfc.federation.guard import run_step
+from daskfc.federation.guard import Connection, run_step
 from daskfc.federation.steps import StepCall
 from tests.federation import steps
 from tests.federation.conftest import ROWS
@@ -277,6 +278,30 @@ def test_only_envelopes_of_the_party_itself_leave(federation):
     with pytest.raises(EgressRefused, match="for a Outgoing, which is no declared message"):
         federation.dask_client.gather(kept.futures["client-1"])
     assert len(federation.ledger) == 0
+
+
+def test_a_connection_serves_the_next_request_after_a_refusal(federation):
+    addresses = federation._roll_call.addresses()
+    worker = next(a for a, name in addresses.items() if name == "client-1")
+    scattered = steps.Vector(np.zeros(3))
+    for direct in (True, False):  # read by the caller, passed on by the scheduler
+        for _ in range(3):
+            future = federation.dask_client.scatter(scattered, workers=[worker], direct=True)
+            with pytest.raises(EgressRefused, match="for a Vector, which is no declared message"):
+                federation.dask_client.gather(future, direct=direct)
+        federation.start_run("another", random_state=0)
+
+
+def test_a_word_that_comes_after_a_refusal_is_no_request():
+    said = iter(["OK", {"op": "identity"}, {"op": "ping"}])
+
+    class Line:
+        async def read(self):
+            return next(said)
+
+    connection = Connection(Line())
+    requests = [asyncio.run(connection.read()) for _ in range(2)]
+    assert requests == [{"op": "identity"}, {"op": "ping"}]
 
 
 def test_the_scheduler_learns_neither_type_nor_size_of_what_is_kept(federation):
