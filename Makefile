@@ -9,13 +9,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
-# What touches other packages' interfaces, and a real fit of every method.
+# What touches other packages' interfaces, and a real fit of every method. What goes wrong under a
+# run's folder is the file system's matter.
 VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/aggregation \
   tests/federation tests/deploy tests/runs tests/cli tests/protocols/test_omnifc_steps.py \
   tests/protocols/test_omnifc.py::test_labels_equal_the_pooled_clusterer \
   tests/protocols/test_fedsc.py::test_equals_the_arithmetic_in_one_place \
   tests/protocols/test_kcagc.py::test_equals_the_protocol_without_masks \
-  tests/baselines/test_end_to_end.py::test_equals_pooled_on_easy_data
+  tests/baselines/test_end_to_end.py::test_equals_pooled_on_easy_data \
+  --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types layers spelling tests test-lowest test-newest mutants mutants-report clean
