@@ -3,7 +3,8 @@
 ``make mutants`` works on the folders of `FOLDERS`, or on those of ``MUTANTS="coding privacy"``; it
 takes hours, may be stopped at any time, and goes on where it was. ``make mutants-report`` prints
 what is known so far. Results lie in ``.mutants/``. A mutant runs the tests of its own folder that
-call the changed function, with a timeout; functions with a decorator are left as they are.
+call the changed function, in whatever process (see `processes`), with a timeout; functions with a
+decorator are left as they are.
 
 Survivors that no test can tell from the source, or that cannot be reached, are listed in
 ``accepted.toml``: ``[[accepted]]`` with ``file``, the ``old`` and the ``new`` line, a ``reason``.
@@ -13,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import tomllib
 from contextlib import chdir
 from pathlib import Path
@@ -21,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.mutations.run import HERE, ROOT, copy_tree
 
 RESULTS = ROOT / ".mutants"
-FOLDERS = {  # and which tests: those of the federation start real processes, nearly all of them
+FOLDERS = {  # and which of their tests
     "coding": ["-m", "not slow"],
-    "aggregation": ["-m", "not slow"],
+    "aggregation": [],
     "privacy": ["-m", "not slow"],
-    "federation": [],
+    "federation": ["-m", "not slow"],
 }
 
 MESSAGES = [r'^\s*f?".*"$', r"^\s*raise "]  # lines of text: the tests hold errors to a part of it
@@ -35,7 +37,8 @@ def prepare(folder: str) -> Path:
     """Bring the copy of the tree up to date, with the settings of mutmut for a folder."""
     tree = RESULTS / folder
     copy_tree(tree)
-    options = ["-p", "no:randomly", "-p", "no:cacheprovider", *FOLDERS[folder]]
+    options = ["-p", "no:randomly", "-p", "no:cacheprovider", "-p", "tests.mutations.processes"]
+    options += FOLDERS[folder]
     settings = f"""
 [tool.mutmut]
 source_paths = ["daskfc/"]
@@ -44,17 +47,24 @@ pytest_add_cli_args_test_selection = ["tests/{folder}"]
 pytest_add_cli_args = {json.dumps(options)}
 also_copy = ["tests", "pyproject.toml", "README.md"]
 do_not_mutate_patterns = {json.dumps(MESSAGES)}
+process_isolation = "forkserver"
+timeout_constant = 15.0  # starting processes is not counted as part of a test
+timeout_multiplier = 4.0
 """
     with (tree / "pyproject.toml").open("a", encoding="utf-8") as file:
         file.write(settings)
+    (tree / "mutants").mkdir(exist_ok=True)  # imported from, once Python looked for it
+    with (tree / "daskfc" / "__init__.py").open("a", encoding="utf-8") as file:
+        file.write("\nfrom tests.mutations import processes\n\nprocesses.tell()\n")
     return tree
 
 
 def explore(tree: Path) -> int:
     """Run mutmut in a copy, which alone is imported; it keeps what it found before."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-m", "mutmut", "run", "--max-children", "1"]
-    return subprocess.run(command, cwd=tree, env=env, check=False).returncode
+    command = [sys.executable, "-m", "mutmut", "run"]
+    with tempfile.TemporaryDirectory() as hits:
+        env = {**os.environ, "PYTHONPATH": str(tree / "mutants"), "DASKFC_HITS": hits}
+        return subprocess.run(command, cwd=tree, env=env, check=False).returncode
 
 
 def changed(tree: Path, file: str, mutant: str) -> tuple[str, str]:
