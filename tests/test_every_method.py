@@ -121,7 +121,7 @@ def pipeline_of(method):
 def test_columns_of_a_run(tmp_path, method, fault):
     split = split_of(method)
     urls = stores(tmp_path / "stores", split, fault)
-    with pytest.raises(InvalidInput, match="column"):
+    with pytest.raises(InvalidInput, match=refusal(split, fault)):
         prepare(pipeline_of(method), storage=storage_of(urls), runs_dir=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 

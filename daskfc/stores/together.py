@@ -88,17 +88,13 @@ order of the other.
     if split == "columns":
         _check_own_columns(columns, method)
         return
-    first = next(iter(columns))
-    wanted = columns[first]
-    for client, got in columns.items():
-        if (found := first_difference(wanted, got)) is not None:
-            at, here, there = found
-            again = "in the order" if sorted(got) == sorted(wanted) else "with the columns"
-            raise InvalidInput(
-                f"{method} needs clients with the same columns in the same order; column {at} of "
-                f"client {first!r} is {here}, of client {client!r} {there}. Write one of the "
-                f"stores again {again} of the other."
-            )
+    if (unlike := _first_unlike(columns)) is not None:
+        names = {frozenset(own) for own in columns.values()}
+        again = "in the order" if len(names) == 1 else "with the columns"
+        raise InvalidInput(
+            f"{method} needs clients with the same columns in the same order; {unlike}. Write one "
+            f"of the stores again {again} of the other."
+        )
 
 
 def first_difference(wanted: Sequence[str], got: Sequence[str]) -> tuple[int, str, str] | None:
@@ -118,18 +114,34 @@ def first_difference(wanted: Sequence[str], got: Sequence[str]) -> tuple[int, st
     return None
 
 
-def _check_own_columns(columns: Mapping[str, Sequence[str]], method: str) -> None:
+def _first_unlike(columns: Mapping[str, Sequence[str]]) -> str | None:
+    """Return where a client's columns first differ from the first client's, as a clause."""
+    first = next(iter(columns))
+    for client, got in columns.items():
+        if (found := first_difference(columns[first], got)) is not None:
+            at, here, there = found
+            return f"column {at} of client {first!r} is {here}, of client {client!r} {there}"
+    return None
+
+
+def _first_shared(columns: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the first column that two clients have, as a clause."""
     owners: dict[str, str] = {}
     for client, names in columns.items():
         for name in names:
             owner = owners.setdefault(name, client)
             if owner != client:
-                raise InvalidInput(
-                    f"{method} joins columns of the same samples, each of one client; clients "
-                    f"{owner!r} and {client!r} both have a column {name!r}. Give every client "
-                    "columns of its own (partition scheme 'vertical', or other names), or choose a "
-                    "method for clients that hold different samples."
-                )
+                return f"clients {owner!r} and {client!r} both have a column {name!r}"
+    return None
+
+
+def _check_own_columns(columns: Mapping[str, Sequence[str]], method: str) -> None:
+    if (shared := _first_shared(columns)) is not None:
+        raise InvalidInput(
+            f"{method} joins columns of the same samples, each of one client; {shared}. Give every "
+            "client columns of its own (partition scheme 'vertical', or other names), or choose a "
+            "method for clients that hold different samples."
+        )
 
 
 def check_together(stores: Mapping[str, ClientStore]) -> Split:
@@ -149,10 +161,15 @@ def check_together(stores: Mapping[str, ClientStore]) -> Split:
         See `check_columns`; a StoreError for columns of other samples.
     """
     columns = {client: store.feature_names for client, store in stores.items()}
-    names = [name for own in columns.values() for name in own]
-    if len(stores) > 1 and len(set(names)) == len(names):
+    shared = _first_shared(columns)
+    if len(stores) > 1 and shared is None:
         _check_same_samples(stores)
         return "columns"
+    if len({frozenset(own) for own in columns.values()}) > 1:
+        raise InvalidInput(
+            "clients have the same columns in the same order, or each has columns of its own; "
+            f"{shared}, and {_first_unlike(columns)}. Write one of the stores again."
+        )
     check_columns(columns, "samples", "a federation")
     return "samples"
 
