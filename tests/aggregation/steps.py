@@ -2,13 +2,17 @@
 
 import numpy as np
 
-from daskfc.aggregation import Total
+from daskfc.aggregation import Noised, Total
 from daskfc.aggregation.messages import MaskedPart
 from tests.federation.steps import Vector
 
 
 def rows(data):
     return data.rows(0, data.n_samples)
+
+
+def noised(data):
+    return Noised(rows(data), 2.5)
 
 
 def too_large(data):

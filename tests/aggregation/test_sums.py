@@ -57,6 +57,32 @@ def test_every_way_gives_the_sum(federation, kind):
         assert len(keys) == len(ROWS) * near  # once, not once a sum
 
 
+@pytest.mark.parametrize("kind", [PlainSum, MaskedSum, RecoveringSum])
+def test_every_way_sums_the_arrays_of_some_clients_with_their_noise(federation, kind):
+    some = ("client-5", "client-2", "client-3")
+    aggregation = kind(federation) if kind is PlainSum else kind(federation, clients=some)
+    total = aggregation.sum(federation.on_clients(steps.noised, clients=some), max_abs=5.0)
+    found, bound = values(federation, total)
+    np.testing.assert_allclose(found, truth(some), rtol=0, atol=1e-13 + bound)
+    assert sorted(federation.publish(steps.terms_of, total).values) == [2, 3, 5]
+    assert {row.sender for row in federation.ledger} - {"server"} == set(some)
+    assert {row.receiver for row in federation.ledger} <= {*some, "server", "caller"}
+    parts = [row for row in federation.ledger if row.message in ("PlainPart", "MaskedPart")]
+    assert [row.noise_multiplier for row in parts] == [2.5] * 3
+
+
+def test_two_honest_clients_are_enough(federation):
+    two, three = tuple(ROWS)[:2], tuple(ROWS)[:3]
+    MaskedSum(federation, clients=two)
+    with pytest.raises(PrivacyError, match="2 clients, 1 of which may collude"):
+        MaskedSum(federation, clients=two, n_colluding=1)
+    MaskedSum(federation, clients=three, n_colluding=1)
+    parts = federation.on_clients(steps.rows, clients=two)
+    revealed = MaskedSum(federation, clients=two, n_colluding=1, allow_few=True)
+    found, bound = values(federation, revealed.sum(parts, max_abs=5.0))
+    np.testing.assert_allclose(found, truth(two), rtol=0, atol=1e-13 + bound)
+
+
 def test_a_start_of_the_run_has_new_masks(processes, tmp_path):
     seen = []
     for _ in range(2):
