@@ -1,5 +1,6 @@
 """The steps of secure sums without a cluster: what they compute, what colluders see, refusals."""
 
+import hashlib
 import itertools
 
 import numpy as np
@@ -46,9 +47,9 @@ def pair_keys(names, n_colluding, secrets):
 class Clients:
     """Five clients that keep pair keys, and vaults for two sums with a threshold of three."""
 
-    def __init__(self, threshold=3):
+    def __init__(self, threshold=3, secrets=None):
         self.threshold = threshold
-        self.secrets = {name: SecretKey.from_os() for name in NAMES}
+        self.secrets = secrets or {name: SecretKey.from_os() for name in NAMES}
         self.keys = pair_keys(NAMES, 0, self.secrets)
         told = {name: advertise(NAMES, "a", TAGS, self.secrets[name]) for name in NAMES}
         self.public = {name: {o: told[o][name] for o in NAMES} for name in NAMES}
@@ -185,6 +186,25 @@ def test_missing_replayed_and_unlike_parts_are_errors(clients):
         masked_part(np.array([0.0, 4.0, 0.0]), clients.keys["client-1"], RING, "s.3")
     with pytest.raises(InvalidInput, match="one or two axes; got 3"):
         masked_part(np.zeros((1, 1, 1)), clients.keys["client-1"], RING, "s.4")
+
+
+def test_parties_of_all_versions_derive_the_same():
+    """Labels, their order, nonces: who derives another key spoils the sum of all."""
+    secrets = {name: SecretKey(hashlib.sha256(name.encode()).digest()) for name in NAMES}
+    clients, tag, present = Clients(secrets=secrets), TAGS[1], NAMES[1:]
+    sent = [masked_part(np.ones((2, 1)), clients.keys[name], RING, "s.0") for name in NAMES]
+    sent += [message for name in NAMES for message in clients.sealed[name].values()]
+    sent += [clients.send(name, np.ones((2, 1)), RING, tag) for name in NAMES]
+    sent += [reveal(clients.vaults[name], tag, present) for name in present]
+    digest = hashlib.sha256()
+    for message in sent:
+        for content in vars(message).values():
+            if isinstance(content, np.ndarray):
+                digest.update(repr((content.shape, content.dtype.str)).encode())
+                digest.update(content.tobytes())
+    assert digest.hexdigest() == (
+        "899210c7f79d123a88ac5b7ba8f5327fc2095b9bdc599f4b3347f6381001d6a2"
+    )
 
 
 def test_too_few_honest_maskers():

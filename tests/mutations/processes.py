@@ -16,6 +16,7 @@ from pathlib import Path
 import dask
 import pytest
 
+_PROCESSES = {"federation", "processes"}  # fixtures that start some
 _seen: set[str] = set()
 _of: list[int] = [0]  # when the test began that they were seen in
 
@@ -53,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
         forkserver.ensure_running()
         # A fork would take its own process for gone: it is no child of it.
         forkserver._forkserver.ensure_running = lambda: None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that start no processes: the first one that fails ends a mutant."""
+    items.sort(key=lambda item: not _PROCESSES.isdisjoint(getattr(item, "fixturenames", ())))
 
 
 @pytest.hookimpl(tryfirst=True)
