@@ -2,7 +2,8 @@
 
 ``make mutants`` works on the folders of `FOLDERS`, or on those of ``MUTANTS="coding privacy"``; it
 takes hours, may be stopped at any time, and goes on where it was. ``make mutants-report`` prints
-what is known so far. Results lie in ``.mutants/``. A mutant runs the tests of its own folder that
+what is known so far, and ``MUTANTS="again privacy"`` tries those again that survived: there may be
+new tests. Results lie in ``.mutants/``. A mutant runs the tests of its own folder that
 call the changed function, in whatever process (see `processes`), with a timeout; functions with a
 decorator are left as they are.
 
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 
@@ -30,6 +32,7 @@ FOLDERS = {  # and which of their tests
     "federation": ["-m", "not slow"],
 }
 
+SURVIVED = {"survived", "no tests"}
 MESSAGES = [r'^\s*f?".*"$', r"^\s*raise "]  # lines of text: the tests hold errors to a part of it
 
 
@@ -59,12 +62,23 @@ timeout_multiplier = 4.0
     return tree
 
 
-def explore(tree: Path) -> int:
-    """Run mutmut in a copy, which alone is imported; it keeps what it found before."""
-    command = [sys.executable, "-m", "mutmut", "run"]
+def explore(tree: Path, *mutants: str) -> int:
+    """Run mutmut in a copy, which alone is imported; what it found before stays, but of these."""
+    command = [sys.executable, "-m", "mutmut", "run", *mutants]
     with tempfile.TemporaryDirectory() as hits:
         env = {**os.environ, "PYTHONPATH": str(tree / "mutants"), "DASKFC_HITS": hits}
         return subprocess.run(command, cwd=tree, env=env, check=False).returncode
+
+
+def results_of(tree: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield file, name and kind of every mutant of a copy."""
+    from mutmut.stats import status_by_exit_code
+
+    for meta in sorted(tree.glob("mutants/daskfc/**/*.py.meta")):
+        file = str(meta.relative_to(tree / "mutants"))[: -len(".meta")]
+        for mutant, code in json.loads(meta.read_text())["exit_code_by_key"].items():
+            kind = "not run" if code is None else status_by_exit_code[code]
+            yield file, mutant, "killed" if kind == "timeout" else kind
 
 
 def changed(tree: Path, file: str, mutant: str) -> tuple[str, str]:
@@ -82,41 +96,40 @@ def changed(tree: Path, file: str, mutant: str) -> tuple[str, str]:
 
 def report() -> None:
     """Print a table by file, and the survivors that are not accepted."""
-    from mutmut.stats import status_by_exit_code
-
     listed = tomllib.loads((HERE / "accepted.toml").read_text(encoding="utf-8"))
     accepted = {(a["file"], a["old"], a["new"]) for a in listed.get("accepted", ())}
     kinds = ("killed", "survived", "accepted", "no tests", "other", "not run")
     print(f"{'file':44}", *(f"{kind:>9}" for kind in kinds), "   caught")
     survivors: list[str] = []
-    for meta in sorted(RESULTS.glob("*/mutants/daskfc/**/*.py.meta")):
-        tree = RESULTS / meta.relative_to(RESULTS).parts[0]
-        file = str(meta.relative_to(tree / "mutants"))[: -len(".meta")]
-        counts = dict.fromkeys(kinds, 0)
-        for mutant, code in json.loads(meta.read_text())["exit_code_by_key"].items():
-            kind = "not run" if code is None else status_by_exit_code[code]
-            kind = "killed" if kind == "timeout" else kind if kind in kinds else "other"
-            if kind in {"survived", "no tests"}:
+    table: dict[str, dict[str, int]] = {}
+    for tree in sorted(RESULTS.iterdir()):
+        for file, mutant, found in results_of(tree):
+            kind = found if found in kinds else "other"
+            if kind in SURVIVED:
                 old, new = changed(tree, file, mutant)
                 if (file, old, new) in accepted:
                     kind = "accepted"
                 else:
                     survivors.append(f"{mutant} ({kind})\n  - {old}\n  + {new}")
-            counts[kind] += 1
+            for row in (file, str(Path(file).parent), "all"):
+                table.setdefault(row, dict.fromkeys(kinds, 0))[kind] += 1
+    for row, counts in sorted(table.items(), key=lambda entry: (entry[0] == "all", entry[0])):
         run = sum(counts.values()) - counts["not run"] - counts["accepted"]
-        share = f"{counts['killed'] / run:8.0%}" if run else ""
-        if sum(counts.values()):
-            print(f"{file:44}", *(f"{counts[kind]:9}" for kind in kinds), share)
+        share = f"{counts['killed'] / run:8.1%}" if run else ""
+        print(f"{row:44}", *(f"{counts[kind]:9}" for kind in kinds), share)
     print("", *survivors, sep="\n")
 
 
 def main(arguments: list[str]) -> int:
-    """Run mutants of some folders, or report."""
+    """Run mutants of some folders, all or those that survived, or report."""
     if arguments[:1] == ["report"]:
         report()
         return 0
-    for folder in arguments or FOLDERS:
-        if code := explore(prepare(folder)):
+    again = arguments[:1] == ["again"]
+    for folder in arguments[again:] or FOLDERS:
+        tree = prepare(folder)
+        names = [name for _, name, kind in results_of(tree) if kind in SURVIVED] if again else []
+        if (names or not again) and (code := explore(tree, *names)):
             return code
     return 0
 
