@@ -155,8 +155,8 @@ def main():
         bad = 0
         for number in range(options.faults):
             rng = np.random.default_rng([options.seed, number])
-            kind = kinds[number % len(kinds)]
-            case = cases[(number // len(kinds) + number) % len(cases)]
+            turn, which = divmod(number, len(kinds))
+            kind, case = kinds[which], cases[(turn + which) % len(cases)]
             place = folder / str(number)
             place.mkdir()
             row = strike(kind, case, place, rng)
