@@ -115,8 +115,17 @@ def test_an_interrupt_is_1_and_resumable(fake, daskfc, files):
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+@pytest.fixture
+def heeded():
+    """No signal is ignored: tests may themselves run in the background, or under nohup."""
+    before = {each: signal.signal(each, signal.default_int_handler) for each in SIGNALS}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_to_end_is_an_interrupt_and_cleaning_up_is_not_disturbed(number):
+def test_a_signal_to_end_is_an_interrupt_and_cleaning_up_is_not_disturbed(number, heeded):
     before = [signal.getsignal(each) for each in SIGNALS]
     cleaned = []
 
