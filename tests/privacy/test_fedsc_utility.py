@@ -171,6 +171,11 @@ def test_eq_36_says_whether_theorem_3_8_stays_within_the_margin(margin, sigma_z,
     assert printed * (printed + 2) > margin + 3
 
 
+def test_a_margin_that_the_bound_uses_up_leaves_no_noise():
+    with pytest.raises(InvalidInput, match=r"Eq\. \(30\) has an answer only where"):
+        largest_data_sigma(perturbed_data_bound(0.0, **DATA), **DATA)
+
+
 def no_pairs():
     return clustering_margin(np.eye(3), [0, 0, 0])
 

@@ -88,6 +88,8 @@ def test_even_atoms_without_meaning_may_stay_within_the_margin():
     assert largest_dictionary_sigma(0.9999 * margin, 0.0, **known) < math.inf
     known["coefficient_norm"] = 0.0
     assert largest_dictionary_sigma(0.01, 0.0, **known) == math.inf
+    known |= {"coefficient_norm": 0.5, "n_atoms": 1}  # this limit is met to the last bit
+    assert largest_dictionary_sigma(0.5 + math.sqrt(2.0), 0.0, **known) == math.inf
 
 
 COUNTS = {"n_samples": 9, "n_features": 3, "n_atoms": 4}

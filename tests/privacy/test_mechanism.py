@@ -60,6 +60,28 @@ def test_clipping_keeps_the_shape_and_the_zeros():
     assert not np.shares_memory(at_the_bound, Z)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.float32, bool])
+def test_values_of_every_kind_are_treated_in_double_precision(kind):
+    values = np.array([[3, 4], [0, 1], [1, 1]]).astype(kind)
+    for bound in (0.7, 5.0):
+        for call in (clip_rows, clip_matrix):
+            got, want = call(values, bound)[0], call(values.astype(float), bound)[0]
+            np.testing.assert_array_equal(got, want, strict=True)
+    got, want = (
+        add_gaussian_noise(v, 0.3, stream=stream()) for v in (values, values.astype(float))
+    )
+    np.testing.assert_array_equal(got, want, strict=True)
+
+
+def test_the_largest_and_the_smallest_floats_are_clipped_quietly():
+    most, least = np.finfo(float).max, np.finfo(float).smallest_subnormal
+    X = np.array([[most, -most, most], [least, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    rows, count = clip_rows(X, 3.0)
+    np.testing.assert_allclose(rows, [np.sqrt([3.0, 3.0, 3.0]) * [1, -1, 1], X[1], X[2]])
+    assert count == 1
+    assert clip_matrix(X, 3.0)[1]
+
+
 @pytest.mark.parametrize("values", [2.5, [1.0, -2.0], np.arange(24).reshape(2, 3, 4)])
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 700.0])
 def test_the_noise_is_sigma_times_the_deviates_of_the_stream(values, sigma):
