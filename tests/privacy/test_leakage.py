@@ -181,6 +181,17 @@ def test_level_and_leakage_are_made_of_entropy_and_information(options):
     assert mutual_information(*columns, **options) == pytest.approx(shared, rel=1e-12)
 
 
+@pytest.mark.parametrize("kind", [bool, np.int8, np.float32])
+@pytest.mark.parametrize("estimator", ["nearest", "histogram"])
+def test_samples_of_every_kind_are_taken_as_double(kind, estimator):
+    random = np.random.default_rng(5)
+    X, Y = (random.uniform(-128, 127, size=(40, 2)).round(3).astype(kind) for _ in "XY")
+    got = mutual_information(X, Y, estimator=estimator)
+    assert got == mutual_information(X.astype(float), Y.astype(float), estimator=estimator)
+    if kind is not bool:
+        assert entropy(X, estimator=estimator) == entropy(X.astype(float), estimator=estimator)
+
+
 def test_as_many_samples_may_be_equal_as_there_are_neighbours():
     Y = np.array([0.0, 0.0, 0.0, 1.0, 2.5, 4.0])
     assert entropy(Y, n_neighbours=3) == pytest.approx(entropy_by_hand(Y[:, None], 3))
