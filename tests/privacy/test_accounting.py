@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.privacy import Accountant, GaussianEvent, gaussian_epsilon, noise_multiplier
+from tests.oracles.privacy import hockey_stick
 
 MULTIPLIERS = st.floats(0.3, 100.0)
 COUNTS = st.integers(1, 200)
@@ -82,6 +83,13 @@ def test_a_budget_is_spent_to_its_end_and_no_further():
     with pytest.raises(PrivacyError, match="nothing was released"):
         spent.spend(GaussianEvent(z), epsilon=2.0, delta=1e-5)
     assert len(spent.events) == 3
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_delta_is_that_of_one_gaussian_release(epsilon):
+    spent = Accountant((GaussianEvent(4.0, 12), GaussianEvent(2.0)))
+    assert spent.mu == 1.0  # 12/16 + 1/4
+    assert spent.delta(epsilon) == pytest.approx(hockey_stick(epsilon, 1.0, 1.0), rel=1e-8)
 
 
 def test_nothing_released_costs_nothing():

@@ -7,7 +7,7 @@ from daskfc.errors import InvalidInput
 from daskfc.privacy import cluster_coefficients, reconstruct_rows
 from tests.oracles import privacy as oracle
 
-WIDTH, RIDGE = 2.0, 1e-2
+WIDTH, RIDGE = 1.7, 1e-2
 
 
 def factors(n, m, d, seed=0):
@@ -106,6 +106,60 @@ def test_clusters_of_coefficients():
     for group in labels.reshape(3, 20):
         assert (group == group[0]).all()
     np.testing.assert_array_equal(labels, cluster_coefficients(C, 3, seed=0))
+
+
+def inertia(C, labels):
+    groups = [C[:, labels == k] for k in range(labels.max() + 1)]
+    return sum(((group - group.mean(1, keepdims=True)) ** 2).sum() for group in groups)
+
+
+def test_more_restarts_find_denser_clusters_and_ten_are_made():
+    one, ten = 0.0, 0.0
+    for seed in (3, 44):
+        C = np.random.default_rng(seed).normal(size=(2, 30))
+        labels = cluster_coefficients(C, 6, seed)
+        one += inertia(C, cluster_coefficients(C, 6, seed, n_init=1))
+        ten += inertia(C, labels)
+        np.testing.assert_array_equal(labels, cluster_coefficients(C, 6, seed, n_init=10))
+    assert ten < one
+
+
+def test_every_column_may_be_its_own_cluster():
+    labels = cluster_coefficients(10 * np.eye(4), 4, 0)
+    assert sorted(labels.tolist()) == [0, 1, 2, 3]
+    assert labels.dtype == np.int64
+
+
+@pytest.mark.parametrize("values", [np.ones(3), np.ones((0, 3)), np.ones((1, 1, 3)), [[np.inf]]])
+def test_what_is_no_matrix_is_named(values):
+    known = {"width": WIDTH, "ridge": RIDGE}
+    with pytest.raises(InvalidInput, match=r"^C of an attack must be a finite matrix"):
+        cluster_coefficients(values, 1, 0)
+    with pytest.raises(InvalidInput, match=r"^C of an attack must be a finite matrix"):
+        reconstruct_rows(np.eye(3), values, **known)
+    with pytest.raises(InvalidInput, match=r"^Z of an attack must be a finite matrix"):
+        reconstruct_rows(values, np.eye(3), **known)
+
+
+@pytest.mark.parametrize(("m", "noise"), [(2, 0.3), (3, 0.3), (3, 1.0)])
+def test_in_their_plane_the_refined_rows_fit_best(m, noise):
+    """With as many atoms as features, the distance from the plane scales all values of a row."""
+    X, Z, C = factors(8, m, m, seed=3)
+    noisy = C + noise * np.random.default_rng(2).normal(size=C.shape)
+    target = (oracle.kernel(Z, Z, WIDTH) + RIDGE * np.eye(m)) @ noisy
+
+    def cost(rows):
+        k = oracle.kernel(Z, rows, WIDTH)
+        share = np.clip((k * target).sum(0) / (k * k).sum(0), 0.0, 1.0)  # the best distance
+        return ((share * k - target) ** 2).sum(0)
+
+    found = reconstruct_rows(Z, noisy, width=WIDTH, ridge=RIDGE, max_iter=1000)
+    for direction in Z[1:] - Z[0]:
+        for shift in (-1e-3, 1e-3):
+            assert (cost(found + shift * direction) >= cost(found) - 1e-9).all()
+    assert (cost(found) <= cost(X) + 1e-9).all()
+    default = reconstruct_rows(Z, noisy, width=WIDTH, ridge=RIDGE)
+    assert cost(default).sum() == pytest.approx(cost(found).sum(), abs=1e-6)
 
 
 def test_refusals():

@@ -64,6 +64,21 @@ def test_noise_that_hides_more_than_delta_has_epsilon_zero():
     assert gaussian_epsilon(10.0, 0.5, 1.0) == 0.0
 
 
+@pytest.mark.parametrize("sigma", [1e12, 1e18, 1e300])
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-30, 1.0, 700.0])
+def test_noise_beyond_all_digits_hides_everything_quietly(epsilon, sigma):
+    assert 0.0 <= gaussian_delta(epsilon, sigma, 1.0) < 1e-12
+    if sigma > 1e16:
+        assert gaussian_delta(epsilon, sigma, 1.0) == 0.0
+        assert gaussian_epsilon(sigma, 1e-300, 1.0) == 0.0
+
+
+def test_next_to_no_noise_hides_nothing():
+    for epsilon in (1e-300, 1.0, 700.0):
+        assert gaussian_delta(epsilon, 1e-3, 1.0) == 1.0
+    assert gaussian_epsilon(1e-3, 0.5, 1.0) == pytest.approx(1e6 / 2, rel=1e-5)  # Δ²/2σ²
+
+
 # dp-accounting 0.6.0: get_sigma_gaussian(epsilon, delta)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "sigma"),
@@ -118,8 +133,10 @@ def test_the_smallest_is_found_to_the_last_bit_and_holds(least):
 
 
 def test_extremes_are_refused_and_not_guessed():
-    with pytest.raises(InvalidInput, match="where numbers no longer tell"):
+    with pytest.raises(InvalidInput, match="sigma over sensitivity lies beyond 1e"):
         gaussian_sigma(1e-300, 1e-300, 1.0)
+    with pytest.raises(InvalidInput, match="epsilon lies beyond 1e"):
+        gaussian_epsilon(1e-9, 1e-5, 1.0)
 
 
 ROWS = arrays(

@@ -96,6 +96,128 @@ def test_repeated_samples_have_mutual_information_but_no_density():
         privacy_level(X, Y)
 
 
+def psi(n):
+    """Digamma of a positive integer, but for Euler's constant."""
+    return sum(1.0 / j for j in range(1, n))
+
+
+def farthest(rows, i):
+    """Distances of sample i to all, in the largest coordinate difference."""
+    return [max(abs(a - b) for a, b in zip(rows[i], row, strict=True)) for row in rows]
+
+
+def entropy_by_hand(Y, k):
+    """Kraskov et al., equation (20), in bits."""
+    n, q = Y.shape
+    logs = [np.log(2 * sorted(farthest(Y, i))[k]) for i in range(n)]
+    return (psi(n) - psi(k) + q * sum(logs) / n) / np.log(2)
+
+
+def information_by_hand(X, Y, k):
+    """Kraskov et al., equation (8), with Gao's rule for repeated samples, in bits."""
+    n, total = len(X), 0.0
+    for i in range(n):
+        of_x, of_y = farthest(X, i), farthest(Y, i)
+        both = [max(pair) for pair in zip(of_x, of_y, strict=True)]
+        reach = sorted(both)[k]  # the first is the sample itself
+        if reach > 0:
+            near, n_x, n_y = k, *(sum(a < reach for a in of) for of in (of_x, of_y))
+        else:
+            near, n_x, n_y = (sum(a == 0 for a in of) for of in (both, of_x, of_y))
+        total += psi(near) - psi(n_x) - psi(n_y)
+    return max(0.0, total / n + psi(n)) / np.log(2)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3))
+def test_the_nearest_neighbour_estimates_are_their_equations(seed, k, q, d):
+    random = np.random.default_rng(seed)
+    n = k + int(random.integers(1, 20))
+    X = random.normal(size=(n, d))
+    Y = random.normal(size=(n, q)) + X.sum(1, keepdims=True) * random.uniform(0, 5)
+    assert entropy(Y, n_neighbours=k) == pytest.approx(entropy_by_hand(Y, k), rel=1e-9, abs=1e-9)
+    got = mutual_information(X, Y, n_neighbours=k)
+    assert got == pytest.approx(information_by_hand(X, Y, k), rel=1e-9, abs=1e-9)
+    X, Y = np.round(X), np.round(Y)  # many repeat
+    got = mutual_information(X, Y, n_neighbours=k)
+    assert got == pytest.approx(information_by_hand(X, Y, k), rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 9))
+def test_the_histogram_is_that_of_equal_bins_between_the_extremes(seed, q, n_bins):
+    random = np.random.default_rng(seed)
+    Y = random.normal(size=(30, q)) * [1.0, 50.0, 1e-3][:q] + [0.0, 9.0, -2.0][:q]
+    counts, edges = np.histogramdd(Y, n_bins)
+    shares = counts[counts > 0] / 30
+    volume = np.prod([edge[1] - edge[0] for edge in edges])
+    exact = np.log2(volume) - (shares * np.log2(shares)).sum()
+    assert entropy(Y, estimator="histogram", n_bins=n_bins) == pytest.approx(exact, rel=1e-9)
+    constant = np.hstack([Y, np.full((30, 1), 7.0)])  # an axis of length 1
+    assert entropy(constant, estimator="histogram", n_bins=n_bins) == pytest.approx(exact, rel=1e-9)
+
+
+def test_the_largest_value_is_in_the_last_bin():
+    halves = entropy([0.0, 1.0, 2.0], estimator="histogram", n_bins=2)
+    assert halves == pytest.approx(np.log2(3) - 2 / 3)  # one and two of three, bins of length 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_neighbours": 1},
+        {"n_neighbours": 7},
+        {"estimator": "histogram", "n_bins": 3},
+        {"estimator": "histogram", "n_bins": 11},
+    ],
+)
+def test_level_and_leakage_are_made_of_entropy_and_information(options):
+    X, Y = gaussian(np.array([[1.0, 0.6], [0.6, 1.0]]))[:200].T
+    h, shared = entropy(Y, **options), mutual_information(X, Y, **options)
+    assert privacy_level(Y, X, **options) == pytest.approx(2.0 ** (h - shared), rel=1e-12)
+    assert privacy_leakage(Y, X, **options) == pytest.approx(1.0 - 0.5**shared, rel=1e-12)
+    assert shared > 0.1
+    columns = X[:, None], Y[:, None].tolist()
+    assert mutual_information(*columns, **options) == pytest.approx(shared, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, np.float32])
+@pytest.mark.parametrize("estimator", ["nearest", "histogram"])
+def test_samples_of_every_kind_are_taken_as_double(kind, estimator):
+    random = np.random.default_rng(5)
+    X, Y = (random.uniform(-128, 127, size=(40, 2)).round(3).astype(kind) for _ in "XY")
+    got = mutual_information(X, Y, estimator=estimator)
+    assert got == mutual_information(X.astype(float), Y.astype(float), estimator=estimator)
+    if kind is not bool:
+        assert entropy(X, estimator=estimator) == entropy(X.astype(float), estimator=estimator)
+
+
+def test_as_many_samples_may_be_equal_as_there_are_neighbours():
+    Y = np.array([0.0, 0.0, 0.0, 1.0, 2.5, 4.0])
+    assert entropy(Y, n_neighbours=3) == pytest.approx(entropy_by_hand(Y[:, None], 3))
+    with pytest.raises(InvalidInput, match="needs Y without 3 equal samples"):
+        entropy(Y, n_neighbours=2)
+    assert np.isfinite(entropy([0.0, 1.0], n_neighbours=1))
+    with pytest.raises(InvalidInput, match="more than 2 samples; got 2"):
+        entropy([0.0, 1.0], n_neighbours=2)
+
+
+@pytest.mark.parametrize("values", [3.0, np.ones((9, 0)), np.ones((9, 1, 1)), np.ones(8)])
+@pytest.mark.parametrize("estimator", ["nearest", "histogram"])
+def test_what_is_not_a_row_for_each_sample_is_named(values, estimator):
+    with pytest.raises(InvalidInput, match=r"^Y of a leakage measure must have shape \(9,\)"):
+        mutual_information(np.arange(9.0), values, estimator=estimator)
+    if np.shape(values) != (8,):
+        with pytest.raises(InvalidInput, match=r"^X of a leakage measure must have shape \(n,\)"):
+            mutual_information(values, np.arange(9.0), estimator=estimator)
+        with pytest.raises(InvalidInput, match=r"^Y of a leakage measure must have shape \(n,\)"):
+            entropy(values, estimator=estimator)
+    with pytest.raises(InvalidInput, match=r"^X of a leakage measure must be finite"):
+        mutual_information([1.0, np.inf], [1.0, 2.0], estimator=estimator)
+    with pytest.raises(InvalidInput, match=r"^Y of a leakage measure must be finite"):
+        entropy([1.0, -np.inf], estimator=estimator)
+
+
 @pytest.mark.parametrize(
     ("X", "Y", "options", "words"),
     [
