@@ -76,7 +76,7 @@ def cluster_coefficients(
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
     """
-    check("the attack on C", n_clusters=n_clusters, seed=seed, count=n_init)
+    check("the attack on C", n_clusters=n_clusters, seed=seed, n_init=n_init)
     columns = _matrix(C, "C")
     if n_clusters > columns.shape[1]:
         raise InvalidInput(

@@ -292,10 +292,11 @@ def largest_dictionary_sigma(
         failure=failure,
     )
     left = _left("Eq. (34)", least, most) / np.sqrt(n_atoms)
-    if left >= np.sqrt(2.0) * coefficient_norm:
-        return float("inf")
     # τ_C √(2(1 - e^-x)) = left, with x = σ_Z² ξ_m² / 2r²
-    x = -np.log1p(-((left / coefficient_norm) ** 2) / 2.0)
+    lost = (left / coefficient_norm) ** 2 / 2.0 if coefficient_norm else np.inf
+    if lost >= 1.0:
+        return float("inf")
+    x = -np.log1p(-lost)
     t = np.log((n_samples + n_atoms) / failure)
     return float(width * np.sqrt(2.0 * x / chi_square_reach(n_features, t)))
 

@@ -42,7 +42,7 @@ _CONSTRAINTS: dict[str, Constraint] = {
 def _rows(values: ArrayLike, name: str, n: int | None) -> Floats:
     rows = np.asarray(values, dtype=np.float64)
     rows = rows[:, None] if rows.ndim == 1 else rows
-    if rows.ndim != 2 or rows.shape[1] < 1 or n not in (None, len(rows)):
+    if rows.ndim != 2 or rows.size == 0 or n not in (None, len(rows)):
         expected = "(n,) or (n, d)" if n is None else f"({n},) or ({n}, d)"
         raise InvalidInput(
             f"{name} of a leakage measure must have shape {expected}; got {np.shape(values)}. "
@@ -76,8 +76,7 @@ def _cells(rows: Floats, n_bins: int) -> tuple[NDArray[np.int64], Floats]:
 
 
 def _bits(cells: NDArray[np.int64]) -> float:
-    shares = np.bincount(cells) / cells.size
-    shares = shares[shares > 0]
+    shares = np.bincount(cells) / cells.size  # none is 0: cells are numbered as they occur
     return float(-(shares * np.log2(shares)).sum())
 
 

@@ -26,7 +26,7 @@ Floats: TypeAlias = NDArray[np.float64]
 _CHUNK = 1 << 17  # ours: a chunk of words and of numbers stays in a 2 MiB cache
 _SHRINK = 1.0 - 2.0**-44  # ours: more than rounding can add to the norm of 2**8 coordinates
 _GRID_BITS = 30  # ours: noise moves in steps of at most sigma / 2**30
-_EXACT = 2.0**52  # multiples of the grid up to here, and their sums, are exact in float64
+_LARGEST = 2.0**20  # in units of sigma: with the grid's bits less than float64 holds exactly
 
 
 class RandomWords(Protocol):
@@ -322,9 +322,9 @@ def add_gaussian_noise(
     exact = _finite(values, "the values to protect", None)
     grid = 2.0 ** (np.floor(np.log2(sigma)) - _GRID_BITS)
     steps: NDArray[Any] = exact / grid
-    if np.abs(steps).max() >= _EXACT / 2:
+    if np.abs(exact).max() > _LARGEST * sigma:  # up to there steps and their sums are exact
         raise PrivacyError(
-            "the values to protect must stay below 2**20 times the noise's sigma; they do not. "
+            "the values to protect must be at most 2**20 times the noise's sigma; some are not. "
             "Such noise hides nothing: clip the values, or raise sigma."
         )
     noise = normal_deviates(exact.shape, stream)

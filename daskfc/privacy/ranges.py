@@ -40,8 +40,9 @@ _RANGES: dict[str, Constraint] = {
     "n_atoms": integer(1),
     "n_clusters": integer(1),
     "n_neighbors": integer(1),
+    "n_init": integer(1),
     "max_iter": integer(0),
-    "seed": integer(0),
+    "seed": integer(0, 2**32 - 1),
 }
 
 

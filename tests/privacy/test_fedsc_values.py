@@ -92,6 +92,19 @@ def test_even_atoms_without_meaning_may_stay_within_the_margin():
     assert largest_dictionary_sigma(0.5 + math.sqrt(2.0), 0.0, **known) == math.inf
 
 
+@pytest.mark.parametrize("coefficient_norm", [0.1, 0.3, 0.7])
+def test_margins_beside_that_limit_give_a_number_or_infinity(coefficient_norm):
+    known = {"width": 1.0, "n_samples": 5, "n_features": 3, "n_atoms": 4, "residual": 0.0}
+    gamma = 2 * math.sqrt(2.0) * coefficient_norm
+    margin = gamma * (gamma + 2)
+    beside = margin + np.spacing(margin) * np.arange(-20, 21)
+    found = [
+        largest_dictionary_sigma(m, 0.0, coefficient_norm=coefficient_norm, **known) for m in beside
+    ]
+    assert found == sorted(found)
+    assert found[-1] == math.inf
+
+
 COUNTS = {"n_samples": 9, "n_features": 3, "n_atoms": 4}
 SHARES = {"coefficient_norm": 0.7, "residual": 0.01, "failure": 0.01}
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}

@@ -92,13 +92,14 @@ def test_the_noise_is_sigma_times_the_deviates_of_the_stream(values, sigma):
     np.testing.assert_allclose(noisy - values, noise, rtol=0, atol=sigma * 2.0**-29)
 
 
-def test_values_up_to_2_20_sigma_can_be_protected_and_no_larger():
-    sigma = np.nextafter(2.0, 0.0)  # the grid is coarsest, for its size, below a power of two
+# the grid is coarsest, for its size, below a power of two
+@pytest.mark.parametrize("sigma", [1.0, 1.5, np.nextafter(2.0, 0.0)])
+def test_values_up_to_2_20_sigma_can_be_protected_and_no_larger(sigma):
     for sign in (-1.0, 1.0):
         noisy = add_gaussian_noise([0.0, sign * 2.0**20 * sigma], sigma, stream=stream(5))
         assert abs(noisy[1] - sign * 2.0**20 * sigma) < 10 * sigma
-        with pytest.raises(PrivacyError, match="the values to protect must stay below"):
-            add_gaussian_noise([0.0, sign * 2.0**21], sigma, stream=stream(5))
+        with pytest.raises(PrivacyError, match=r"must be at most 2\*\*20 times"):
+            add_gaussian_noise([0.0, sign * (2.0**20 + 1) * sigma], sigma, stream=stream(5))
 
 
 @pytest.mark.parametrize("shape", [(), 3, (2, 3), (0, 2), ((1 << 17) + 5,)])

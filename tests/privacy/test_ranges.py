@@ -200,9 +200,18 @@ def test_defaults_are_those_of_the_documentation(function, known):
     np.testing.assert_equal(function(**required), function(**required, **options))
 
 
-def test_restarts_of_the_attack_on_c_are_counted():
-    with pytest.raises(InvalidInput, match="parameter of the attack on C must be"):
+def test_restarts_of_the_attack_on_c_and_the_largest_seed():
+    with pytest.raises(InvalidInput, match="'n_init' parameter of the attack on C must be"):
         cluster_coefficients(np.eye(3), 2, 0, n_init=0)
+    with pytest.raises(InvalidInput, match="'seed' parameter of the attack on C must be"):
+        cluster_coefficients(np.eye(3), 2, 2**32)
+    assert len(cluster_coefficients(np.eye(3), 2, 2**32 - 1)) == 3
+
+
+def test_a_leakage_needs_samples():
+    for measure in (entropy, lambda none, **options: mutual_information(none, none, **options)):
+        with pytest.raises(InvalidInput, match=r"of a leakage measure must have shape"):
+            measure(np.empty((0, 2)), estimator="histogram")
 
 
 @pytest.mark.parametrize("spread", [0.0, -1.0, NAN])
