@@ -34,9 +34,11 @@ def durable_secret(folder: str | os.PathLike[str]) -> SecretKey:
     True
     """
     path = make_private(folder) / _NAME
+    was_there = path.exists()
     kept = _read(path)
     if kept is None:
-        path.unlink(missing_ok=True)  # what a crash tore is no key, zeros least of all
+        if was_there:  # what a crash tore is no key, zeros least of all
+            path.unlink(missing_ok=True)
         key = SecretKey.from_os().to_bytes()
         handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{_NAME}-")  # 0600
         try:

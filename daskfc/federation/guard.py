@@ -40,7 +40,15 @@ from daskfc.federation.party import (
 from daskfc.federation.steps import StepCall
 from daskfc.federation.versions import HERE
 
-__all__ = ["REFUSALS", "AllBut", "PartyWorker", "declined", "hand_over", "run_step"]
+__all__ = [
+    "REFUSALS",
+    "AllBut",
+    "Connection",
+    "PartyWorker",
+    "declined",
+    "hand_over",
+    "run_step",
+]
 
 REFUSALS = "daskfc-refusals"  # the event topic by which a party tells the driver
 
@@ -91,7 +99,13 @@ def hand_over(envelopes: dict[str, Outgoing], receiver: str) -> Outgoing:
 
 
 class Connection:
-    """A connection to this party. It skips the word that a scheduler owes after a refusal."""
+    """A connection to this party. It skips the word that a scheduler owes after a refusal.
+
+    Parameters
+    ----------
+    comm : distributed.comm.Comm
+        What Dask made; everything but `read` is its own.
+    """
 
     def __init__(self, comm: Any) -> None:
         self.comm = comm
@@ -100,6 +114,7 @@ class Connection:
         return getattr(self.comm, name)
 
     async def read(self, **kwargs: Any) -> Any:
+        """Return the next request."""
         request = await self.comm.read(**kwargs)
         return await self.comm.read(**kwargs) if request == "OK" else request
 

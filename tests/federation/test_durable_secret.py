@@ -4,6 +4,7 @@ import stat
 
 import pytest
 
+from daskfc.federation import durable_secret as module
 from daskfc.federation.durable_secret import durable_secret
 
 
@@ -19,3 +20,17 @@ def test_a_torn_key_is_drawn_anew_and_then_kept(tmp_path, torn):
     assert second.to_bytes() not in (first.to_bytes(), bytes(32))
     assert durable_secret(tmp_path) == second
     assert [file.name for file in tmp_path.iterdir()] == ["secret.key"]
+
+
+def test_a_key_that_another_step_drew_meanwhile_is_taken(tmp_path, monkeypatch):
+    read, drawn = module._read, []
+
+    def late(path):
+        found = read(path)
+        if not drawn:
+            drawn.append(None)
+            drawn.append(durable_secret(tmp_path))
+        return found
+
+    monkeypatch.setattr(module, "_read", late)
+    assert durable_secret(tmp_path) == drawn[1]
