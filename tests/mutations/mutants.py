@@ -8,16 +8,18 @@ call the changed function, in whatever process (see `processes`), with a timeout
 decorator are left as they are.
 
 Survivors that no test can tell from the source, or that cannot be reached, are listed in
-``accepted.toml``: ``[[accepted]]`` with ``file``, the ``old`` and the ``new`` line, a ``reason``.
+``accepted.toml``: ``[[accepted]]`` with ``file``, the ``old`` and the ``new`` line, a ``reason``. A
+whole kind of them is ``[[kind]]`` with a regular expression of ``lines``, the old before the new.
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from pathlib import Path
 
@@ -94,10 +96,21 @@ def changed(tree: Path, file: str, mutant: str) -> tuple[str, str]:
     return old, new
 
 
+def accepted() -> Callable[[str, str, str], bool]:
+    """Return what tells whether a survivor is listed, of its file and its old and new lines."""
+    listed = tomllib.loads((HERE / "accepted.toml").read_text(encoding="utf-8"))
+    single = {(entry["file"], entry["old"], entry["new"]) for entry in listed["accepted"]}
+    kinds = [re.compile(kind["lines"], re.DOTALL) for kind in listed["kind"]]
+
+    def is_accepted(file: str, old: str, new: str) -> bool:
+        return (file, old, new) in single or any(k.fullmatch(f"{old}\n{new}") for k in kinds)
+
+    return is_accepted
+
+
 def report() -> None:
     """Print a table by file, and the survivors that are not accepted."""
-    listed = tomllib.loads((HERE / "accepted.toml").read_text(encoding="utf-8"))
-    accepted = {(a["file"], a["old"], a["new"]) for a in listed.get("accepted", ())}
+    is_accepted = accepted()
     kinds = ("killed", "survived", "accepted", "no tests", "other", "not run")
     print(f"{'file':44}", *(f"{kind:>9}" for kind in kinds), "   caught")
     survivors: list[str] = []
@@ -107,7 +120,7 @@ def report() -> None:
             kind = found if found in kinds else "other"
             if kind in SURVIVED:
                 old, new = changed(tree, file, mutant)
-                if (file, old, new) in accepted:
+                if is_accepted(file, old, new):
                     kind = "accepted"
                 else:
                     survivors.append(f"{mutant} ({kind})\n  - {old}\n  + {new}")

@@ -9,7 +9,10 @@ process also starts the one that workers are forked from, so that no mutant wait
 Dask tells each worker by its environment which mutant it is to be.
 """
 
+import gc
+import json
 import os
+import sys
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -41,11 +44,21 @@ def _record(name: str, caller: str | None = None) -> None:
             file.write(name + "\n")
 
 
+def _forget() -> None:
+    """Empty caches: what the source computed while tests were collected is not a mutant's."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("daskfc."):
+            for thing in vars(module).values():
+                if hasattr(thing, "cache_clear"):
+                    thing.cache_clear()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Make worker processes what this one is."""
     (Path(os.environ["DASKFC_HITS"]) / "test").touch()
     mutant = os.environ.get("MUTANT_UNDER_TEST", "")
     dask.config.set({"distributed.nanny.environ.MUTANT_UNDER_TEST": mutant})
+    _forget()
     if config.option.collectonly:
         from daskfc.deploy.spawn import prepare_forkserver
 
@@ -57,8 +70,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that start no processes: the first one that fails ends a mutant."""
-    items.sort(key=lambda item: not _PROCESSES.isdisjoint(getattr(item, "fixturenames", ())))
+    """Begin with quick tests that start no process: the first that fails ends a mutant."""
+    stats = Path("mutmut-stats.json")  # in the folder that mutants are run in
+    seconds = json.loads(stats.read_text())["duration_by_test"] if stats.exists() else {}
+
+    def cost(item: pytest.Item) -> tuple[bool, float]:
+        starts = not _PROCESSES.isdisjoint(getattr(item, "fixturenames", ()))
+        return starts, seconds.get(item.nodeid, 0.0)
+
+    items.sort(key=cost)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Keep what was collected once out of the collections of garbage that every fork makes."""
+    if config.option.collectonly:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
