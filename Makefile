@@ -11,11 +11,11 @@ PYTEST_ARGS ?=
 
 # What touches other packages' interfaces, and a real fit of every method. What goes wrong under a
 # run's folder is the file system's matter.
-VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/aggregation \
-  tests/federation tests/deploy tests/runs tests/cli tests/protocols/test_omnifc_steps.py \
-  tests/protocols/test_omnifc.py::test_labels_equal_the_pooled_clusterer \
-  tests/protocols/test_fedsc.py::test_equals_the_arithmetic_in_one_place \
-  tests/protocols/test_kcagc.py::test_equals_the_protocol_without_masks \
+VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/secure/sums \
+  tests/federation tests/deploy tests/runs tests/cli tests/secure/distances/test_steps.py \
+  tests/protocols/omnifc/test_omnifc.py::test_labels_equal_the_pooled_clusterer \
+  tests/protocols/fedsc/test_fedsc.py::test_equals_the_arithmetic_in_one_place \
+  tests/protocols/kcagc/test_kcagc.py::test_equals_the_protocol_without_masks \
   tests/baselines/test_end_to_end.py::test_equals_pooled_on_easy_data \
   --ignore=tests/runs/test_faults.py
 

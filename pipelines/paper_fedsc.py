@@ -52,8 +52,8 @@ from daskfc.baselines import DSC
 from daskfc.federation import Federation
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.metrics import accuracy
-from daskfc.privacy import cluster_coefficients
 from daskfc.protocols import FedSC
+from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients
 from daskfc.runs import load_pipeline
 
 ROUNDS = (1, 2, 3, 5, 10, 20)  # S of the errors

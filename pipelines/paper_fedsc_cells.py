@@ -14,13 +14,13 @@ from paper_journal import Record
 from scipy.sparse.csgraph import connected_components
 
 from daskfc.clustering import make_clusterer
-from daskfc.clustering.dictionary_start import count_atoms, mean_distance
 from daskfc.clustering.kernels import gaussian_kernel
 from daskfc.clustering.low_rank_similarity import default_neighbors, join_similar, most_similar
-from daskfc.clustering.similarity_spectral import cluster_graph
 from daskfc.federation import Federation
 from daskfc.metrics import accuracy, nmi
 from daskfc.metrics.matching import match_labels
+from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, mean_distance
+from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
 from daskfc.seeds import generator
 from daskfc.stores import PARTITIONS, write_store
 

@@ -9,12 +9,12 @@ from scipy import sparse
 
 from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
 from daskfc.clustering.low_rank_similarity import default_neighbors
-from daskfc.clustering.similarity_spectral import cluster_graph
-from daskfc.privacy import (
+from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
+from daskfc.protocols.fedsc.privacy.attacks import reconstruct_rows
+from daskfc.protocols.fedsc.privacy.bounds import (
     feature_residual,
     perturbed_data_bound,
     perturbed_factors_bound,
-    reconstruct_rows,
 )
 from daskfc.seeds import generator
 

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from daskfc.baselines import AGC, GCC
-from daskfc.clustering import cluster_agc
+from daskfc.baselines.maths.agc import cluster_agc
 from daskfc.federation import Federation
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.linalg import singular_coordinates

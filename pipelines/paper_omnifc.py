@@ -40,7 +40,7 @@ from rich.progress import Progress
 
 from daskfc import FFCM, KFED, MUFC, Central, FedMAvg, OmniFC
 from daskfc.clustering import DBSCAN, make_clusterer
-from daskfc.clustering.nearest import squared_distances
+from daskfc.clustering.nearest import exact_squared_distances
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.metrics import kappa, nmi
 from daskfc.stores import ClientStore
@@ -109,7 +109,7 @@ def chosen_eps(journal: Journal, name: str) -> float:
 def eps_choices(name: str, store: ClientStore) -> Iterator[Record]:
     """Score pooled DBSCAN over a grid of radii and yield the best; uses the true labels."""
     X, y = canonical_rows({"pool": store}), canonical_labels({"pool": store})
-    distances = np.sqrt(np.sort(squared_distances(X)[np.triu_indices(len(X), 1)]))
+    distances = np.sqrt(np.sort(exact_squared_distances(X)[np.triu_indices(len(X), 1)]))
     radii = dict.fromkeys(radius_at(distances, level) for level in LEVELS)
     for min_samples in (1, MIN_SAMPLES):  # 1: no sample is noise
         found = []

@@ -20,8 +20,8 @@ from daskfc.coding import select_engine
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation.samples import canonical_positions, sample_digests
 from daskfc.pairwise import DistanceTiles
-from daskfc.protocols.omnifc import distances, streaming
-from daskfc.protocols.omnifc.distances import Settings, choose_code, plan_run, stream_blocks
+from daskfc.secure.distances import streaming, wiring
+from daskfc.secure.distances.wiring import Settings, choose_code, plan_run, stream_blocks
 from daskfc.stores import ClientStore, load_storage
 
 __all__ = [
@@ -189,7 +189,7 @@ def reconstruct(
         assert used == engine, (used, engine)
     silent = {samples.evaluators[j]: "left out on purpose" for j in without}
     asked = functools.partial(streaming.AnswerStream, dropped=silent)
-    with mock.patch.object(distances, "AnswerStream", asked):
+    with mock.patch.object(wiring, "AnswerStream", asked):
         stream_blocks(samples, mode="full", n_neighbors=None, radius2=None)
     return stored_distances(workspace)
 

@@ -88,7 +88,7 @@ def test_what_the_front_door_offers_has_an_example(name):
 def test_a_module_is_the_same_for_its_examples_and_for_tests():
     """Examples collected first once ran the package's __init__.py a second time."""
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", "in_blocks"]
-    folders = ["daskfc/clustering", "tests/clustering/test_kernel_dictionary.py"]
+    folders = ["daskfc/clustering", "tests/protocols/fedsc/test_kernel_dictionary.py"]
     command = [sys.executable, "-m", "pytest", *options, *folders]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

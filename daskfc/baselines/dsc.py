@@ -41,14 +41,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from daskfc.baselines.lloyd import squared_distances, weighted_k_means
+from daskfc.baselines.lloyd import weighted_k_means
+from daskfc.baselines.maths.walk_embedding import match_signs, neighbour_similarity, walk_embedding
 from daskfc.checks import Constraint, integer, optional, real
 from daskfc.clustering.low_rank_similarity import default_neighbors
-from daskfc.clustering.walk_embedding import match_signs, neighbour_similarity, walk_embedding
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.samples import LabelledSamples, own_labels
+from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
 from daskfc.stores import ClientStore
 

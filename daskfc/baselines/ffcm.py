@@ -35,11 +35,12 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.baselines.centers import CenterClusterer, GlobalCenters, global_centers
-from daskfc.baselines.lloyd import kmeans_plus_plus, squared_distances, weighted_k_means
+from daskfc.baselines.lloyd import kmeans_plus_plus, weighted_k_means
 from daskfc.checks import Constraint, integer, one_of, real
 from daskfc.clustering.fuzzy import memberships
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.messages import real as real_field
+from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
 from daskfc.stores import ClientStore
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from daskfc import seeds
+from daskfc.baselines.maths.agc import cluster_agc
+from daskfc.baselines.maths.gcc import cluster_gcc
 from daskfc.checks import Constraint, boolean, integer, one_of, optional
-from daskfc.clustering import cluster_agc, cluster_gcc
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer

@@ -34,11 +34,12 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.baselines.centers import CenterClusterer
-from daskfc.baselines.lloyd import lloyd, means_of, squared_distances
+from daskfc.baselines.lloyd import lloyd, means_of
 from daskfc.checks import Constraint, integer, optional
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.samples import LabelledSamples, own_labels
+from daskfc.linalg import squared_distances
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 

@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.errors import InvalidInput
+from daskfc.linalg import squared_distances
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -18,38 +19,8 @@ __all__ = [
     "kmeans_plus_plus",
     "lloyd",
     "means_of",
-    "squared_distances",
     "weighted_k_means",
 ]
-
-
-def squared_distances(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    """Return the squared Euclidean distances of rows to centres.
-
-    Parameters
-    ----------
-    rows : numpy.ndarray
-        ``(n, d)`` float64.
-    centers : numpy.ndarray
-        ``(k, d)`` float64.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(n, k)`` float64, at least 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.lloyd import squared_distances
-    >>> squared_distances(np.array([[0.0, 3.0]]), np.array([[4.0, 0.0], [0.0, 3.0]]))
-    array([[25.,  0.]])
-    """
-    offset = centers.mean(axis=0)  # shorter vectors, less cancellation
-    rows, centers = rows - offset, centers - offset
-    norms = np.einsum("ij,ij->i", rows, rows)
-    squared = norms[:, None] - 2 * (rows @ centers.T) + np.einsum("ij,ij->i", centers, centers)
-    return np.asarray(np.maximum(squared, 0))
 
 
 def assign(data: ClientStore, centers: np.ndarray) -> np.ndarray:

@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from daskfc.clustering.agc import cluster_agc
 from daskfc.clustering.clusterer import Clusterer, Clustering
 from daskfc.clustering.dbscan import DBSCAN
 from daskfc.clustering.fuzzy import FuzzyCMeans
-from daskfc.clustering.gcc import cluster_gcc
 from daskfc.clustering.graph_filter import (
     FilterKind,
     GraphOperator,
@@ -17,37 +15,17 @@ from daskfc.clustering.graph_filter import (
 )
 from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
 from daskfc.clustering.hierarchical import Hierarchical
-from daskfc.clustering.intersections import VirtualNode, intersect, local_clusters, virtual_nodes
 from daskfc.clustering.kmeans import KMeans
 from daskfc.clustering.medoids import KMedoids
 from daskfc.clustering.nmf import NMF
 from daskfc.clustering.spectral import Spectral
-from daskfc.clustering.summed_distances import (
-    CentresAtMeans,
-    CentresAtNodes,
-    Request,
-    centres_of,
-    distances_to,
-)
 from daskfc.clustering.views import FullDistances, RowFactors, View
-from daskfc.clustering.weighted_lloyd import (
-    LloydResult,
-    LloydSettings,
-    LloydState,
-    advance,
-    begin,
-    begin_from,
-    lloyd_on_sums,
-    outcome,
-)
 from daskfc.errors import InvalidInput
 
 __all__ = [
     "CLUSTERERS",
     "DBSCAN",
     "NMF",
-    "CentresAtMeans",
-    "CentresAtNodes",
     "Clusterer",
     "Clustering",
     "FilterKind",
@@ -57,32 +35,15 @@ __all__ = [
     "Hierarchical",
     "KMeans",
     "KMedoids",
-    "LloydResult",
-    "LloydSettings",
-    "LloydState",
     "NeighbourGraph",
     "RadiusGraph",
-    "Request",
     "RowBlocks",
     "RowFactors",
     "Spectral",
     "View",
-    "VirtualNode",
-    "advance",
-    "begin",
-    "begin_from",
-    "centres_of",
-    "cluster_agc",
-    "cluster_gcc",
-    "distances_to",
     "filter_features",
-    "intersect",
-    "lloyd_on_sums",
-    "local_clusters",
     "make_clusterer",
-    "outcome",
     "row_blocks",
-    "virtual_nodes",
 ]
 
 CLUSTERERS: dict[str, type[Clusterer]] = {

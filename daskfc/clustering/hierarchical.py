@@ -11,7 +11,7 @@ from scipy.spatial.distance import squareform
 
 from daskfc.checks import Constraint, one_of
 from daskfc.clustering.clusterer import Clusterer, Clustering, Needs, in_order_of_appearance
-from daskfc.clustering.nearest import squared_distances
+from daskfc.clustering.nearest import exact_squared_distances
 from daskfc.clustering.views import FullDistances, RowFactors
 from daskfc.errors import InvalidInput
 
@@ -104,7 +104,7 @@ class Hierarchical(Clusterer):
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         if self.needs(*X.shape) == "rows":
             return self._fit(RowFactors(X), k, seed)
-        return self._fit(FullDistances(squared_distances(X)), k, seed)
+        return self._fit(FullDistances(exact_squared_distances(X)), k, seed)
 
     def _merges(self, view: FullDistances | RowFactors) -> Floats:
         if isinstance(view, RowFactors):

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from daskfc.checks import check_params, real
-from daskfc.clustering.summed_distances import distances_to
 from daskfc.errors import InvalidInput
+from daskfc.linalg import squared_distances
 
 __all__ = ["atom_kernel", "gaussian_kernel", "real_matrix", "same_features"]
 
@@ -124,7 +124,7 @@ def gaussian_kernel(X: ArrayLike, Z: ArrayLike, width: float) -> Floats:
     K = np.empty((len(X), len(Z)))
     step = max(1, _BLOCK // max(K.shape[1], X.shape[1]))
     for start in range(0, len(X), step):
-        K[start : start + step] = distances_to(X[start : start + step], Z[None])[:, 0]
+        K[start : start + step] = squared_distances(X[start : start + step], Z)
     with np.errstate(over="ignore"):  # exp(-inf) = 0 is the right answer
         K /= -2.0 * width
         K /= width

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.checks import Constraint, integer
 from daskfc.clustering.clusterer import Clusterer, Clustering, Needs, in_order_of_appearance
-from daskfc.clustering.nearest import squared_distances
+from daskfc.clustering.nearest import exact_squared_distances
 from daskfc.clustering.views import FullDistances
 from daskfc.seeds import integer_seed
 
@@ -82,7 +82,7 @@ class KMedoids(Clusterer):
         return Clustering(labels, k, {"medoids": medoids}, converged, float(best.loss), notes)
 
     def _pooled(self, X: NDArray[np.float64], k: int, seed: int) -> Clustering:
-        return self._fit(FullDistances(squared_distances(X)), k, seed)
+        return self._fit(FullDistances(exact_squared_distances(X)), k, seed)
 
     def _predict(self, clustering: Clustering, D: NDArray[np.float64]) -> NDArray[np.int64]:
         nearest: NDArray[np.int64] = D[:, clustering.model["medoids"]].argmin(axis=1)

@@ -17,11 +17,11 @@ from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
 from daskfc.coding.scale import GRIDS, detect_grids
 
 __all__ = [
+    "exact_squared_distances",
     "first_of_each_row",
     "nearest_columns",
     "nearest_of_matrix",
     "nearest_of_points",
-    "squared_distances",
     "within_radius_of_matrix",
     "within_radius_of_points",
 ]
@@ -240,7 +240,7 @@ def within_radius_of_points(X: Floats, radius2: float) -> RadiusGraph:
     return RadiusGraph(edges, len(X), radius2)
 
 
-def squared_distances(X: Floats) -> Floats:
+def exact_squared_distances(X: Floats) -> Floats:
     """Return all squared distances: exactly 0 on the diagonal, exactly symmetric.
 
     Parameters
@@ -256,8 +256,8 @@ def squared_distances(X: Floats) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> from daskfc.clustering.nearest import squared_distances
-    >>> squared_distances(np.array([[0.0], [3.0]])).tolist()
+    >>> from daskfc.clustering.nearest import exact_squared_distances
+    >>> exact_squared_distances(np.array([[0.0], [3.0]])).tolist()
     [[0.0, 9.0], [9.0, 0.0]]
     """
     X, unit = _on_grid(X)

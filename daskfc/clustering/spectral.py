@@ -13,10 +13,10 @@ from daskfc.clustering.clusterer import Clusterer, Clustering, Needs
 from daskfc.clustering.graphs import NeighbourGraph
 from daskfc.clustering.kmeans import best_partition
 from daskfc.clustering.nearest import (
+    exact_squared_distances,
     nearest_columns,
     nearest_of_matrix,
     nearest_of_points,
-    squared_distances,
 )
 from daskfc.clustering.views import FullDistances
 from daskfc.errors import InvalidInput
@@ -150,7 +150,7 @@ class Spectral(Clusterer):
 
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         if self.affinity == "gaussian":
-            return self._fit(FullDistances(squared_distances(X)), k, seed)
+            return self._fit(FullDistances(exact_squared_distances(X)), k, seed)
         self._check_neighbors(len(X))
         return self._fit(nearest_of_points(X, self.graph_neighbors), k, seed)
 

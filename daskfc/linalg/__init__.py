@@ -1,5 +1,6 @@
 """Linear algebra: coordinates of a distance matrix, Laplacians, leading eigenvectors."""
 
+from daskfc.linalg.distances import squared_distances, symmetric_squared_distances
 from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
 from daskfc.linalg.local_basis import (
@@ -22,5 +23,7 @@ __all__ = [
     "projected_coordinates",
     "row_factors",
     "singular_coordinates",
+    "squared_distances",
     "squared_row_norms",
+    "symmetric_squared_distances",
 ]

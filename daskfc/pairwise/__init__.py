@@ -1,9 +1,7 @@
 """n × n in tiles: distances, neighbour graphs and radius graphs that never lie in one memory."""
 
 from daskfc.pairwise.grid import SymmetricGrid
-from daskfc.pairwise.landmark_plan import landmark_needs
 from daskfc.pairwise.neighbours import NeighbourTiles
-from daskfc.pairwise.plan import Needs, Workload, check, choose_tile, needs
 from daskfc.pairwise.products import DistanceOperator
 from daskfc.pairwise.radius import RadiusTiles
 from daskfc.pairwise.tiles import DistanceTiles
@@ -11,13 +9,7 @@ from daskfc.pairwise.tiles import DistanceTiles
 __all__ = [
     "DistanceOperator",
     "DistanceTiles",
-    "Needs",
     "NeighbourTiles",
     "RadiusTiles",
     "SymmetricGrid",
-    "Workload",
-    "check",
-    "choose_tile",
-    "landmark_needs",
-    "needs",
 ]

@@ -5,7 +5,8 @@ import pytest
 
 from daskfc import seeds
 from daskfc.baselines import AGC, GCC
-from daskfc.clustering import cluster_agc, cluster_gcc
+from daskfc.baselines.maths.agc import cluster_agc
+from daskfc.baselines.maths.gcc import cluster_gcc
 from daskfc.errors import PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.metrics import accuracy

@@ -2,25 +2,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.spatial.distance import cdist
 
 from daskfc.baselines.lloyd import (
     assign,
     kmeans_plus_plus,
     lloyd,
     means_of,
-    squared_distances,
     weighted_k_means,
 )
 from daskfc.errors import InvalidInput
 from tests.oracles import baselines as oracle
-
-
-def test_distances_far_from_the_origin_keep_their_digits():
-    rng = np.random.default_rng(0)
-    rows, centers = 1e6 + rng.standard_normal((20, 3)), 1e6 + rng.standard_normal((4, 3))
-    expected = cdist(rows, centers, "sqeuclidean")
-    np.testing.assert_allclose(squared_distances(rows, centers), expected, rtol=1e-9)
 
 
 @settings(deadline=None, max_examples=25)

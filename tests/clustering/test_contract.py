@@ -19,8 +19,8 @@ from daskfc.clustering import (
 from daskfc.clustering.clusterer import Clustering, in_order_of_appearance
 from daskfc.clustering.graphs import NeighbourGraph
 from daskfc.clustering.nearest import (
+    exact_squared_distances,
     nearest_of_matrix,
-    squared_distances,
     within_radius_of_matrix,
 )
 from daskfc.errors import InvalidInput
@@ -45,7 +45,7 @@ def blobs(n=120, d=4, seed=0):
 
 def view_for(clusterer, X):
     """What `needs` asks for, built from the data."""
-    D = squared_distances(X)
+    D = exact_squared_distances(X)
     kind = clusterer.needs(*X.shape)
     if kind == "neighbours":
         return nearest_of_matrix(D, clusterer.graph_neighbors)
@@ -67,7 +67,7 @@ def test_fit_finds_separate_groups_and_predict_repeats_its_labels(spec):
     assert found.n_clusters == 3
     assert found.converged
     assert found.labels[0] == 0
-    predicted = clusterer.predict(found, squared_distances(X))
+    predicted = clusterer.predict(found, exact_squared_distances(X))
     assert predicted.dtype == np.int64
     assert np.array_equal(predicted, found.labels)
     if clusterer.params.get("assignment") == "argmax":  # the largest weight need not find blobs
@@ -88,7 +88,7 @@ def test_pooled_finds_the_same_groups(spec):
         assert oracle.same_partition(found.labels, y)
     if clusterer.name in ("k-means", "fuzzy-c-means", "nmf"):
         with pytest.raises(InvalidInput, match="must come from fit"):
-            clusterer.predict(found, squared_distances(X))
+            clusterer.predict(found, exact_squared_distances(X))
     else:
         fitted = clusterer.fit(view_for(clusterer, X), count_for(clusterer), 0)
         assert np.array_equal(found.labels, fitted.labels)

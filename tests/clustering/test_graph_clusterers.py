@@ -11,9 +11,9 @@ from sklearn.neighbors import kneighbors_graph
 
 from daskfc.clustering import DBSCAN, FullDistances, RadiusGraph, Spectral
 from daskfc.clustering.nearest import (
+    exact_squared_distances,
     nearest_of_matrix,
     nearest_of_points,
-    squared_distances,
     within_radius_of_points,
 )
 from daskfc.clustering.spectral import median_gamma, neighbour_affinity
@@ -50,7 +50,7 @@ def test_neighbours_of_real_points_far_from_the_origin():
 def test_distances_are_symmetric_with_a_diagonal_of_zeros():
     random = np.random.default_rng(0)
     for X in (random.integers(0, 255, (50, 9)) / 255, random.normal(size=(50, 9)) + 100):
-        D = squared_distances(X)
+        D = exact_squared_distances(X)
         assert np.array_equal(D, D.T)
         assert not D.diagonal().any()
         np.testing.assert_allclose(D, ((X[:, None] - X) ** 2).sum(2), rtol=1e-12, atol=1e-12)
@@ -84,14 +84,14 @@ def test_spectral_labels_are_those_of_sklearn_on_moons():
 
 def test_gaussian_labels_are_those_of_sklearn():
     X, _ = make_moons(200, noise=0.03, random_state=1)
-    W = np.exp(-20.0 * squared_distances(X))
+    W = np.exp(-20.0 * exact_squared_distances(X))
     library = SpectralClustering(3, affinity="precomputed", random_state=0).fit(W)
     ours = Spectral(affinity="gaussian", gamma=20.0).pooled(X, 3, 0)
     assert ari(library.labels_, ours.labels) == 1.0
 
 
 def test_median_width_ignores_zeros():
-    D = squared_distances(np.array([[0.0], [0.0], [0.0], [2.0]]))
+    D = exact_squared_distances(np.array([[0.0], [0.0], [0.0], [2.0]]))
     assert median_gamma(D) == 1 / 8
     assert median_gamma(np.zeros((3, 3))) == 1.0
 
@@ -113,7 +113,7 @@ def test_more_components_than_clusters_are_noted_and_stay_whole():
 
 
 def test_spectral_refuses_graphs_that_are_too_small():
-    D = squared_distances(np.arange(8.0)[:, None])
+    D = exact_squared_distances(np.arange(8.0)[:, None])
     with pytest.raises(InvalidInput, match="must hold 4 others of each sample"):
         Spectral(n_neighbors=5).fit(nearest_of_matrix(D, 3), 2, 0)
     with pytest.raises(InvalidInput, match="at most the number of samples, 8; got 9"):
@@ -124,7 +124,7 @@ def test_spectral_refuses_graphs_that_are_too_small():
 
 def test_a_larger_graph_is_cut_to_the_neighbours_wanted():
     X, _ = make_moons(100, noise=0.05, random_state=0)
-    D = squared_distances(X)
+    D = exact_squared_distances(X)
     exact = Spectral().fit(nearest_of_matrix(D, 9), 2, 0)
     assert np.array_equal(exact.labels, Spectral().fit(nearest_of_matrix(D, 20), 2, 0).labels)
     assert np.array_equal(exact.labels, Spectral().fit(FullDistances(D), 2, 0).labels)
@@ -153,7 +153,7 @@ def test_the_last_of_the_voters_counts():
 @given(st.integers(0, 10**6), st.floats(0.05, 1.2), st.integers(1, 8))
 def test_dbscan_labels_are_those_of_sklearn(seed, eps, min_samples):
     X = np.random.default_rng(seed).normal(size=(60, 2))
-    D = squared_distances(X)
+    D = exact_squared_distances(X)
     ours = DBSCAN(eps=eps, min_samples=min_samples)
     library = LibraryDBSCAN(eps=eps, min_samples=min_samples, metric="precomputed").fit(np.sqrt(D))
     expected = library.labels_

@@ -5,8 +5,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_iris
 
-from daskfc.clustering.dictionary_start import first_dictionary, mean_distance, moments_of
-from daskfc.clustering.kernel_dictionary import coefficients, local_update
 from daskfc.clustering.kernels import atom_kernel
 from daskfc.clustering.low_rank_similarity import (
     default_neighbors,
@@ -16,14 +14,20 @@ from daskfc.clustering.low_rank_similarity import (
     similarity_graph,
     similarity_rows,
 )
-from daskfc.clustering.similarity_spectral import (
+from daskfc.errors import InvalidInput
+from daskfc.metrics import accuracy
+from daskfc.protocols.fedsc.maths.dictionary_start import (
+    first_dictionary,
+    mean_distance,
+    moments_of,
+)
+from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
+from daskfc.protocols.fedsc.maths.similarity_spectral import (
     cluster_graph,
     cluster_rows,
     graph_embedding,
     row_embedding,
 )
-from daskfc.errors import InvalidInput
-from daskfc.metrics import accuracy
 from tests.oracles import fedsc as oracle
 
 

@@ -25,7 +25,7 @@ from daskfc.clustering import (
 from daskfc.clustering.clusterer import Clustering
 from daskfc.clustering.fuzzy import fuzzy_partition, memberships
 from daskfc.clustering.hierarchical import cut
-from daskfc.clustering.nearest import squared_distances
+from daskfc.clustering.nearest import exact_squared_distances
 from daskfc.clustering.nmf import factorise, spectral_start
 from daskfc.errors import InvalidInput
 from daskfc.metrics import ari
@@ -39,12 +39,12 @@ def samples(n=150, d=6, seed=0):
 
 
 def both_views(X):
-    return FullDistances(squared_distances(X)), RowFactors(X)
+    return FullDistances(exact_squared_distances(X)), RowFactors(X)
 
 
 def test_rows_of_factors_have_the_distances_of_rows_of_d():
     X = samples() + 100.0
-    D = squared_distances(X)
+    D = exact_squared_distances(X)
     Z = RowFactors(X).isometric()
     assert Z.shape == (150, 7)
     rows = cdist(D, D)
@@ -127,7 +127,7 @@ def test_cutting_at_the_ends():
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_medoids_reach_the_best_sum_on_small_data(seed, k):
     X = np.random.default_rng(seed).normal(size=(12, 2))
-    D = squared_distances(X)
+    D = exact_squared_distances(X)
     found = KMedoids().fit(FullDistances(D), k, 0)
     best = oracle.best_medoids(D, k)
     assert found.score == pytest.approx(np.sqrt(D[:, found.model["medoids"]]).min(axis=1).sum())
@@ -162,7 +162,7 @@ def test_pooled_kmeans_is_kmeans_on_the_samples():
 
 
 def test_fewer_distinct_rows_than_clusters_is_told():
-    D = squared_distances(np.array([[0.0], [0.0], [1.0], [1.0]]))
+    D = exact_squared_distances(np.array([[0.0], [0.0], [1.0], [1.0]]))
     with pytest.warns(ConvergenceWarning, match="k-means was asked for 3 clusters"):
         found = KMeans().fit(FullDistances(D), 3, 0)
     assert found.notes
@@ -171,7 +171,7 @@ def test_fewer_distinct_rows_than_clusters_is_told():
 
 def test_new_samples_never_join_an_empty_cluster():
     """Wherever it stands among the others."""
-    D = squared_distances(np.array([[0.0], [1.0], [8.0], [9.0]]))
+    D = exact_squared_distances(np.array([[0.0], [1.0], [8.0], [9.0]]))
     centres = np.array([np.full(4, np.inf), D[:2].mean(axis=0), D[2:].mean(axis=0)])
     found = Clustering(np.array([1, 1, 2, 2]), 3, {"centres": centres}, True, 0.0, ())
     assert KMeans().predict(found, D).tolist() == [1, 1, 2, 2]
@@ -239,7 +239,7 @@ def test_the_nmf_start_is_that_of_sklearn(k):
     The two halves of a component with a negative eigenvalue are equally large: which of them goes
     into W and which into H is left to rounding.
     """
-    view = FullDistances(squared_distances(samples()))
+    view = FullDistances(exact_squared_distances(samples()))
     assert (np.linalg.eigvalsh(view.matrix)[:4] < -1.0).all()
     with pytest.warns(ConvergenceWarning):
         W, H, _ = non_negative_factorization(
@@ -257,7 +257,7 @@ def test_the_nmf_start_is_that_of_sklearn(k):
 
 
 def test_the_nmf_start_approximates_d():
-    view = FullDistances(squared_distances(samples()))
+    view = FullDistances(exact_squared_distances(samples()))
     W, Ht = spectral_start(view, 1, 0)
     D = view.matrix
     values, vectors = np.linalg.eigh(D)
@@ -297,7 +297,9 @@ def test_nmf_clusters_are_those_of_the_weights():
         for view in both_views(X):
             found = NMF(init=init).fit(view, 4, 0)
             assert oracle.same_partition(found.labels, y)
-            assert np.array_equal(NMF(init=init).predict(found, squared_distances(X)), found.labels)
+            assert np.array_equal(
+                NMF(init=init).predict(found, exact_squared_distances(X)), found.labels
+            )
 
 
 def test_fuzzy_centres_that_coincide_are_told():

@@ -13,34 +13,38 @@ from daskfc.privacy import (
     classical_sigma,
     clip_matrix,
     clip_rows,
-    cluster_coefficients,
-    clustering_margin,
-    coefficient_sensitivity,
-    composed_sigma,
-    correctly_clustered,
     entropy,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_sigma,
+    mutual_information,
+    noise_multiplier,
+    privacy_leakage,
+    privacy_level,
+)
+from daskfc.privacy.ranges import check
+from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients, reconstruct_rows
+from daskfc.protocols.fedsc.privacy.bounds import perturbed_data_bound, perturbed_factors_bound
+from daskfc.protocols.fedsc.privacy.noise_scale import (
+    coefficient_sensitivity,
+    composed_sigma,
     gradient_sensitivity,
+    perturbed_data_sigma,
+    printed_coefficient_sensitivity,
+    printed_dictionary_sensitivity,
+)
+from tests.oracles.fedsc_margin import (
+    clustering_margin,
+    correctly_clustered,
+    printed_clustering_margin,
+)
+from tests.oracles.fedsc_utility import (
     largest_coefficient_sigma,
     largest_data_sigma,
     largest_dictionary_sigma,
-    mutual_information,
-    noise_multiplier,
-    perturbed_data_bound,
     perturbed_data_interval,
-    perturbed_data_sigma,
-    perturbed_factors_bound,
     perturbed_factors_interval,
-    printed_clustering_margin,
-    printed_coefficient_sensitivity,
-    printed_dictionary_sensitivity,
-    privacy_leakage,
-    privacy_level,
-    reconstruct_rows,
 )
-from daskfc.privacy.ranges import check
 
 NAN, INF = float("nan"), float("inf")
 SHARE = (0.0, 1.0, 1, -0.1, NAN, "0.5", None)

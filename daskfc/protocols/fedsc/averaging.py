@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from daskfc import seeds
-from daskfc.aggregation import Aggregation, MaskedSum, PlainSum, RecoveringSum
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.journal import Releases
 from daskfc.protocols.fedsc.messages import Plan, Progress, Resumed
 from daskfc.protocols.fedsc.noise import FactorNoise, Noise
+from daskfc.secure.sums import Aggregation, MaskedSum, PlainSum, RecoveringSum
 
 __all__ = ["Averaging", "Planned", "Settings", "active_clients", "secure_sums"]
 

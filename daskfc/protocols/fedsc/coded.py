@@ -20,7 +20,9 @@ from daskfc.protocols.fedsc.coded_rows import (
     summarise_rows,
     votes_of_panel,
 )
-from daskfc.protocols.omnifc.distances import (
+from daskfc.secure.distances.messages import NewSamples, PublicPlan
+from daskfc.secure.distances.server import public_plan
+from daskfc.secure.distances.wiring import (
     CodedSamples,
     Settings,
     choose_code,
@@ -28,8 +30,6 @@ from daskfc.protocols.omnifc.distances import (
     stream_blocks,
     stream_new,
 )
-from daskfc.protocols.omnifc.messages import NewSamples, PublicPlan
-from daskfc.protocols.omnifc.server import public_plan
 
 __all__ = ["TOLERANCE", "CodedSimilarity", "choose_coded", "coded_predict", "coded_similarity"]
 

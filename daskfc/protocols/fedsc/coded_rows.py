@@ -23,7 +23,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.aggregation import Noised, Part
 from daskfc.clustering.low_rank_similarity import (
     Graph,
     MostSimilar,
@@ -36,10 +35,11 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Message, array, integer, noise_multiplier, real
 from daskfc.pairwise import DistanceTiles
 from daskfc.protocols.fedsc.server import vote
-from daskfc.protocols.omnifc.messages import CodedRows, NewSamples
-from daskfc.protocols.omnifc.party import hash64, rounded_up, share_out
-from daskfc.protocols.omnifc.server import Columns
-from daskfc.protocols.omnifc.server import Plan as RowPlan
+from daskfc.secure.distances.messages import CodedRows, NewSamples
+from daskfc.secure.distances.party import hash64, rounded_up, share_out
+from daskfc.secure.distances.server import Columns
+from daskfc.secure.distances.server import Plan as RowPlan
+from daskfc.secure.sums import Noised, Part
 
 __all__ = [
     "QuantisedRows",
@@ -185,7 +185,7 @@ def encode_quantised(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
-    """Share out some of the rows, see `daskfc.protocols.omnifc.party.encode_rows`."""
+    """Share out some of the rows, see `daskfc.secure.distances.party.encode_rows`."""
     return share_out(
         quantised.rows[start:stop],
         secret,
@@ -219,7 +219,7 @@ def plan_rows(
 
     Returns
     -------
-    daskfc.protocols.omnifc.server.Plan
+    daskfc.secure.distances.server.Plan
         Stays at the server.
 
     Raises
@@ -283,7 +283,7 @@ def graph_of_distances(
         Squared distances of the quantised rows, all blocks.
     norms : mapping of str to SquaredNorms
         Of every client.
-    plan : daskfc.protocols.omnifc.server.Plan
+    plan : daskfc.secure.distances.server.Plan
         The order of the samples.
     system : ResidueSystem
         The scale.

@@ -8,14 +8,18 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.aggregation import Noised, Part
-from daskfc.clustering.kernel_dictionary import coefficients
 from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.privacy import feature_residual, perturbed_data_bound, perturbed_factors_bound
 from daskfc.protocols.fedsc.averaging import Planned
+from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients
 from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, Plan, Reconstruction
 from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise
+from daskfc.protocols.fedsc.privacy.bounds import (
+    feature_residual,
+    perturbed_data_bound,
+    perturbed_factors_bound,
+)
+from daskfc.secure.sums import Noised, Part
 from daskfc.stores import ClientStore
 
 __all__ = ["diagnose", "reconstruction_of"]

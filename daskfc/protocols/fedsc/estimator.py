@@ -10,8 +10,6 @@ import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
-from daskfc.aggregation import Aggregation
-from daskfc.aggregation.masked import check_maskers
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient, Sent
@@ -32,6 +30,8 @@ from daskfc.protocols.fedsc.noise import (
     noise_of,
 )
 from daskfc.protocols.fedsc.similarities import Clustered, Clustering, predict_new
+from daskfc.secure.sums import Aggregation
+from daskfc.secure.sums.masked import check_maskers
 
 __all__ = ["FedSC"]
 

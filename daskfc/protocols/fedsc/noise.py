@@ -7,7 +7,7 @@ Notation    paper        here
             σ_Z, σ_C     FactorNoise.sigma_dictionary, sigma_coefficients
             τ_X          clip of data: largest L2 norm of a row
             α_z, α_c     relative_dictionary, relative_coefficients (Table 5)
-Departures  (1) Sensitivities are those that hold (`daskfc.privacy.fedsc_noise`): a client's change
+Departures  (1) Sensitivities are those that hold (see `privacy.noise_scale`): a client's change
             of Z is clipped, C has one of 1 / √(2λ). (2) All releases of a client are composed
             exactly; with ``formula: published`` σ comes from the paper's statements and the exact ε
             is told beside it. (3) Noise relative to a factor's own spread, as in the paper's
@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.aggregation import Noised
 from daskfc.checks import Constraint, check_params, integer, one_of, real
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
@@ -33,13 +32,16 @@ from daskfc.privacy import (
     classical_sigma,
     clip_matrix,
     clip_rows,
-    coefficient_sensitivity,
-    composed_sigma,
     input_digest,
     noise_label,
     noise_multiplier,
+)
+from daskfc.protocols.fedsc.privacy.noise_scale import (
+    coefficient_sensitivity,
+    composed_sigma,
     perturbed_data_sigma,
 )
+from daskfc.secure.sums import Noised
 
 __all__ = ["DataNoise", "FactorNoise", "Noise", "RelativeNoise", "noise_of"]
 

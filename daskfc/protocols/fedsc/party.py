@@ -5,9 +5,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.aggregation import Noised, Part
-from daskfc.clustering.dictionary_start import count_atoms, mean_distance
-from daskfc.clustering.kernel_dictionary import StepKind, coefficients, local_update
 from daskfc.clustering.low_rank_similarity import similarity_rows
 from daskfc.coding import SecretKey
 from daskfc.federation.samples import (
@@ -17,6 +14,8 @@ from daskfc.federation.samples import (
     labelled_samples,
 )
 from daskfc.privacy import input_digest
+from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, mean_distance
+from daskfc.protocols.fedsc.maths.kernel_dictionary import StepKind, coefficients, local_update
 from daskfc.protocols.fedsc.messages import (
     ClientSummary,
     Dictionary,
@@ -26,6 +25,7 @@ from daskfc.protocols.fedsc.messages import (
     StoreContent,
 )
 from daskfc.protocols.fedsc.noise import REACH_OF_NOISE, DataNoise, FactorNoise, Noise
+from daskfc.secure.sums import Noised, Part
 from daskfc.stores import ClientStore
 
 __all__ = [

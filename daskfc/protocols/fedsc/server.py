@@ -6,19 +6,22 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from daskfc.aggregation import Total
-from daskfc.clustering.dictionary_start import Moments, first_dictionary, normal_dictionary
 from daskfc.clustering.low_rank_similarity import (
     Graph,
     default_neighbors,
     dictionary_root,
     similarity_graph,
 )
-from daskfc.clustering.similarity_spectral import cluster_graph, cluster_rows
 from daskfc.errors import InvalidInput
 from daskfc.federation import Checkpoints
 from daskfc.federation.samples import ClientLabels
 from daskfc.protocols.fedsc.journal import Journal
+from daskfc.protocols.fedsc.maths.dictionary_start import (
+    Moments,
+    first_dictionary,
+    normal_dictionary,
+)
+from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph, cluster_rows
 from daskfc.protocols.fedsc.messages import (
     ClientSummary,
     Dictionary,
@@ -29,6 +32,7 @@ from daskfc.protocols.fedsc.messages import (
     SimilarityRows,
 )
 from daskfc.protocols.fedsc.party import weight_of
+from daskfc.secure.sums import Total
 
 __all__ = [
     "cluster",

@@ -11,17 +11,17 @@ import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
-from daskfc.aggregation import MaskedSum
-from daskfc.aggregation.masked import check_maskers
 from daskfc.checks import Constraint, boolean, integer, one_of, optional
-from daskfc.clustering import LloydSettings
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer, labels_array
 from daskfc.federation.samples import labelled_samples, linked_samples, sample_digests
 from daskfc.protocols.kcagc import party, server
 from daskfc.protocols.kcagc.costs import scalars_a_round
+from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
 from daskfc.protocols.kcagc.messages import Magnitude, Progress, ServerView
+from daskfc.secure.sums import MaskedSum
+from daskfc.secure.sums.masked import check_maskers
 
 __all__ = ["KCAGC"]
 

@@ -8,17 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc import seeds
-from daskfc.clustering import (
-    CentresAtMeans,
-    CentresAtNodes,
-    GraphOperator,
-    centres_of,
-    distances_to,
-    local_clusters,
-    virtual_nodes,
-)
+from daskfc.clustering import GraphOperator
 from daskfc.clustering.graph_filter import FilterKind
-from daskfc.clustering.intersections import VirtualNode
 from daskfc.errors import InvalidInput
 from daskfc.federation.samples import (
     ClientLabels,
@@ -29,6 +20,13 @@ from daskfc.federation.samples import (
 )
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.linalg.local_basis import Basis
+from daskfc.protocols.kcagc.maths.intersections import VirtualNode, local_clusters, virtual_nodes
+from daskfc.protocols.kcagc.maths.summed_distances import (
+    CentresAtMeans,
+    CentresAtNodes,
+    centres_of,
+    distances_to,
+)
 from daskfc.protocols.kcagc.messages import (
     GlobalNorms,
     Intersections,

@@ -6,18 +6,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.aggregation import Total
-from daskfc.clustering import (
-    CentresAtNodes,
+from daskfc.federation.samples import ClientLabels
+from daskfc.protocols.kcagc.maths.intersections import intersect
+from daskfc.protocols.kcagc.maths.summed_distances import CentresAtNodes
+from daskfc.protocols.kcagc.maths.weighted_lloyd import (
     LloydSettings,
     LloydState,
     advance,
     begin,
     begin_from,
-    intersect,
     outcome,
 )
-from daskfc.federation.samples import ClientLabels
 from daskfc.protocols.kcagc.messages import (
     GlobalNorms,
     Intersections,
@@ -27,6 +26,7 @@ from daskfc.protocols.kcagc.messages import (
     Progress,
     ServerView,
 )
+from daskfc.secure.sums import Total
 
 __all__ = [
     "Nodes",

@@ -13,10 +13,10 @@ from daskfc.clustering import (
 )
 from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
 from daskfc.federation.samples import ClientLabels
-from daskfc.linalg import LandmarkEmbedding
+from daskfc.linalg import LandmarkEmbedding, symmetric_squared_distances
 from daskfc.pairwise import DistanceTiles
-from daskfc.protocols.omnifc.messages import ClusterReport
-from daskfc.protocols.omnifc.server import Columns, Plan, Tiles
+from daskfc.secure.distances.messages import ClusterReport
+from daskfc.secure.distances.server import Columns, Plan, Tiles
 
 __all__ = [
     "cluster",
@@ -61,22 +61,7 @@ def view_of_landmarks(
     if needs == "radius":
         assert radius2 is not None
         return within_radius_of_points(points, radius2)
-    return FullDistances(_all_distances(points))
-
-
-def _all_distances(points: np.ndarray) -> np.ndarray:
-    """Return all squared distances of points: symmetric, no negatives, diagonal exactly 0."""
-    centred = points - points.mean(axis=0)
-    g = np.einsum("ij,ij->i", centred, centred)
-    D = centred @ centred.T  # (n, n)
-    D *= -2.0
-    D += g
-    D += g[:, None]
-    np.maximum(D, 0.0, out=D)
-    np.fill_diagonal(D, 0.0)
-    upper: np.ndarray = np.triu(D, 1)
-    upper += upper.T
-    return upper
+    return FullDistances(symmetric_squared_distances(points))
 
 
 def cluster(view: View, *, clusterer: Clusterer, n_clusters: int | None, seed: int) -> Clustering:

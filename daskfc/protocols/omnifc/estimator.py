@@ -17,7 +17,9 @@ from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.samples import labelled_samples
 from daskfc.protocols.omnifc import clusters
-from daskfc.protocols.omnifc.distances import (
+from daskfc.protocols.omnifc.prediction import predict_new
+from daskfc.secure.distances.messages import ClusterReport
+from daskfc.secure.distances.wiring import (
     CodedSamples,
     Settings,
     choose_code,
@@ -25,8 +27,6 @@ from daskfc.protocols.omnifc.distances import (
     stream_blocks,
     stream_columns,
 )
-from daskfc.protocols.omnifc.messages import ClusterReport
-from daskfc.protocols.omnifc.prediction import predict_new
 
 __all__ = ["OmniFC"]
 

@@ -7,9 +7,10 @@ import xarray as xr
 from daskfc.clustering import Clusterer
 from daskfc.federation import Local
 from daskfc.federation.estimator import labels_array
-from daskfc.protocols.omnifc import clusters, party
-from daskfc.protocols.omnifc.distances import CodedSamples, encode_all, stream_new
-from daskfc.protocols.omnifc.messages import NewSamples
+from daskfc.protocols.omnifc import clusters
+from daskfc.secure.distances import party
+from daskfc.secure.distances.messages import NewSamples
+from daskfc.secure.distances.wiring import CodedSamples, encode_all, stream_new
 
 __all__ = ["predict_new"]
 

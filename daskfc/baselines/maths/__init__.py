@@ -1,0 +1,1 @@
+"""Central algorithms that are only compared with: arrays in, arrays out."""

@@ -1,0 +1,71 @@
+"""Squared Euclidean distances as one matrix product."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["squared_distances", "symmetric_squared_distances"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def squared_distances(rows: Floats, points: Floats) -> Floats:
+    """Return the squared distances of rows to points.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d), float64
+    points : ndarray of shape (k, d), float64
+
+    Returns
+    -------
+    ndarray of shape (n, k), float64
+        At least 0, with the rounding of an inner product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.linalg import squared_distances
+    >>> squared_distances(np.array([[0.0, 3.0]]), np.array([[4.0, 0.0], [0.0, 3.0]]))
+    array([[25.,  0.]])
+    """
+    offset = points.mean(axis=0)  # shorter vectors, less cancellation
+    rows, points = rows - offset, points - offset
+    squared: Floats = rows @ points.T
+    squared *= -2.0
+    squared += np.einsum("ij,ij->i", rows, rows)[:, None]
+    squared += np.einsum("ij,ij->i", points, points)
+    return np.maximum(squared, 0.0, out=squared)
+
+
+def symmetric_squared_distances(points: Floats) -> Floats:
+    """Return all squared distances of points: exactly symmetric, exactly 0 on the diagonal.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d), float64
+
+    Returns
+    -------
+    ndarray of shape (n, n), float64
+        At least 0, with the rounding of an inner product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.linalg import symmetric_squared_distances
+    >>> symmetric_squared_distances(np.array([[0.0], [3.0]]))
+    array([[0., 9.],
+           [9., 0.]])
+    """
+    centred = points - points.mean(axis=0)
+    norms = np.einsum("ij,ij->i", centred, centred)
+    squared = centred @ centred.T
+    squared *= -2.0
+    squared += norms
+    squared += norms[:, None]
+    np.maximum(squared, 0.0, out=squared)
+    upper: Floats = np.triu(squared, 1)
+    upper += upper.T
+    return upper

@@ -1,0 +1,1 @@
+"""The maths of FedSC: arrays in, arrays out; no parties."""

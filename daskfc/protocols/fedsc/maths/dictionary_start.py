@@ -1,0 +1,300 @@
+"""What FedSC agrees on before its first round: kernel width, number of atoms, first dictionary.
+
+Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity
+            Reconstruction", NeurIPS 2023, Appendix D.3.
+Notation    paper     here           shape, range
+            X_p       X              (n, m) float64, samples in rows, stays at the client
+            D_p       -              (n, n) squared distances, read in blocks
+            r         width          > 0, in units of the data
+            d         n_atoms        int >= 1
+            tol       mass           in (0, 1], 0.99 in the paper
+            Z⁰        -              (d, m) float64, the first dictionary
+Departures  (1) Each client counts atoms from its own kernel, Eq. (43), for the paper's rule needs
+            the kernel of all data; above 2,000 samples it reads a random 2,000 of them. (2) The
+            first dictionary has the mean and spread of every feature, from two secure sums; the
+            published normals are `normal_dictionary`, from which gradient steps fail on images.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from daskfc.checks import check_params, integer, real
+from daskfc.clustering.kernels import atom_kernel, real_matrix
+from daskfc.errors import InvalidInput
+from daskfc.seeds import generator
+
+__all__ = [
+    "Moments",
+    "count_atoms",
+    "first_dictionary",
+    "mean_distance",
+    "moments_of",
+    "normal_dictionary",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_BLOCK = 1 << 22  # distances held at a time: 32 MiB
+
+
+def mean_distance(X: ArrayLike) -> float:
+    """Return one client's part of Eq. (42): the mean distance over all ordered pairs.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, m)
+        The client's samples.
+
+    Returns
+    -------
+    float
+        Σ_ij |x_i - x_j| / n², in units of the data. The n pairs of a sample with itself count, as
+        they do in the published runs; 0 for a single sample, which then says nothing.
+
+    Raises
+    ------
+    InvalidInput
+        For anything but a finite matrix.
+
+    Notes
+    -----
+    Exact up to the rounding of inner products; O(n² m) time, blocks of rows in memory. The
+    kernel width is a multiple of the clients' mean of this number.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.dictionary_start import mean_distance
+    >>> mean_distance([[0.0], [4.0]])
+    2.0
+    """
+    X = real_matrix(X, "X")
+    n = len(X)
+    Y = X - X.mean(axis=0)  # shorter vectors, less cancellation
+    g = np.einsum("ij,ij->i", Y, Y)
+    step = max(1, _BLOCK // n)
+    parts = []
+    for start in range(0, n, step):
+        rows = Y[start : start + step]
+        block = rows @ Y[start:].T  # each pair once; a pair inside the first square twice
+        block *= -2.0
+        block += g[start:]
+        block += g[start : start + step, None]
+        np.maximum(block, 0.0, out=block)
+        np.fill_diagonal(block, 0.0)
+        np.sqrt(block, out=block)
+        square = float(block[:, : len(rows)].sum())
+        parts += [square, 2.0 * float(block[:, len(rows) :].sum())]
+    return math.fsum(parts) / n**2
+
+
+def count_atoms(
+    X: ArrayLike, width: float, *, mass: float = 0.99, seed: int = 0, max_samples: int = 2000
+) -> int:
+    """Return how many eigenvalues of a client's kernel hold a share of their sum, Eq. (43).
+
+    Parameters
+    ----------
+    X : array_like of shape (n, m)
+        The client's samples.
+    width : float
+        r > 0, in units of the data.
+    mass : float, default 0.99
+        The share, above 0 and at most 1.
+    seed : int, default 0
+        Of the choice of samples.
+    max_samples : int, default 2000
+        A client with more reads so many of them, drawn without replacement; eigenvalues of
+        2,000 take about a second.
+
+    Returns
+    -------
+    int
+        d in [1, min(n, max_samples)].
+
+    Raises
+    ------
+    InvalidInput
+        For anything but a finite matrix, and a parameter that breaks its rule.
+
+    Notes
+    -----
+    The number is one fact about the client's data and leaves it in the clear.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms
+    >>> count_atoms([[0.0], [0.0], [100.0]], 1.0)
+    2
+    """
+    params = {"width": width, "mass": mass, "seed": seed, "max_samples": max_samples}
+    rules = {
+        "width": real(above=0),
+        "mass": real(high=1, above=0),
+        "seed": integer(0),
+        "max_samples": integer(1),
+    }
+    check_params("count_atoms", params, rules)
+    X = real_matrix(X, "X")
+    if len(X) > max_samples:
+        X = X[generator(seed, "atoms").choice(len(X), max_samples, replace=False)]
+    values = scipy.linalg.eigvalsh(atom_kernel(X, width), overwrite_a=True)[::-1]
+    held = np.cumsum(np.maximum(values, 0.0))  # below 0 by rounding only
+    # A full share is reached by the last eigenvalue that rounding does not hide.
+    wanted = min(mass, 1.0 - len(X) * np.finfo(np.float64).eps) * held[-1]
+    return min(int(np.searchsorted(held, wanted)) + 1, len(X))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What clients sum for the first dictionary.
+
+    Parameters
+    ----------
+    count : int
+        Number of samples.
+    sums : ndarray of shape (m,), float64
+        Sum of every feature.
+    squares : ndarray of shape (m,), float64
+        Sum of the squares of every feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.fedsc.maths.dictionary_start import Moments
+    >>> Moments(2, np.array([4.0]), np.array([10.0])).spread.tolist()
+    [1.0]
+    """
+
+    count: int
+    sums: Floats
+    squares: Floats
+
+    def __post_init__(self) -> None:
+        check_params("Moments", {"count": self.count}, {"count": integer(1)})
+        if self.sums.ndim != 1 or self.sums.shape != self.squares.shape or not self.sums.size:
+            raise InvalidInput(
+                f"the 'sums' and 'squares' of Moments must be vectors of one number for each "
+                f"feature; got shapes {self.sums.shape} and {self.squares.shape}. "
+                f"Take them from moments_of."
+            )
+
+    @property
+    def mean(self) -> Floats:
+        """Mean of every feature, shape (m,), in units of the data."""
+        result: Floats = self.sums / self.count
+        return result
+
+    @property
+    def spread(self) -> Floats:
+        """Standard deviation of every feature (divisor n), shape (m,), in units of the data."""
+        variance = self.squares / self.count - self.mean**2
+        result: Floats = np.sqrt(np.maximum(variance, 0.0))  # below 0 by rounding only
+        return result
+
+    def __add__(self, other: "Moments") -> "Moments":
+        return Moments(
+            self.count + other.count, self.sums + other.sums, self.squares + other.squares
+        )
+
+
+def moments_of(X: ArrayLike) -> Moments:
+    """Return count, sums and sums of squares of a client's features.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, m)
+        The client's samples.
+
+    Returns
+    -------
+    Moments
+        The moments of all clients add up.
+
+    Raises
+    ------
+    InvalidInput
+        For anything but a finite matrix.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.dictionary_start import moments_of
+    >>> (moments_of([[1.0]]) + moments_of([[3.0]])).mean.tolist()
+    [2.0]
+    """
+    X = real_matrix(X, "X")
+    return Moments(len(X), X.sum(axis=0), np.einsum("ij,ij->j", X, X))
+
+
+def first_dictionary(moments: Moments, n_atoms: int, seed: int) -> Floats:
+    """Return normal draws with the mean and spread of every feature.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of all clients together.
+    n_atoms : int
+        d.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    ndarray of shape (d, m), float64
+        Atoms in rows.
+
+    Raises
+    ------
+    InvalidInput
+        For a parameter that breaks its rule.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.fedsc.maths.dictionary_start import Moments, first_dictionary
+    >>> first_dictionary(Moments(2, np.array([6.0]), np.array([18.0])), 3, seed=0).tolist()
+    [[3.0], [3.0], [3.0]]
+    """
+    normals = normal_dictionary(n_atoms, moments.sums.size, 1, seed)
+    result: Floats = moments.mean + moments.spread * normals
+    return result
+
+
+def normal_dictionary(n_atoms: int, n_features: int, n_clients: int, seed: int) -> Floats:
+    """Return the published start: the mean of as many standard normals as there are clients.
+
+    Parameters
+    ----------
+    n_atoms, n_features : int
+        d and m.
+    n_clients : int
+        P; every entry has standard deviation 1 / √P.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    ndarray of shape (d, m), float64
+        Atoms in rows.
+
+    Raises
+    ------
+    InvalidInput
+        For a parameter that breaks its rule.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.dictionary_start import normal_dictionary
+    >>> normal_dictionary(3, 2, 8, seed=0).shape
+    (3, 2)
+    """
+    params = {"n_atoms": n_atoms, "n_features": n_features, "n_clients": n_clients, "seed": seed}
+    rules = {name: integer(0 if name == "seed" else 1) for name in params}
+    check_params("the first dictionary", params, rules)
+    draws = generator(seed, "first dictionary").normal(size=(n_atoms, n_features))
+    result: Floats = draws / math.sqrt(n_clients)
+    return result

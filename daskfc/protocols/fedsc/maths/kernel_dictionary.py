@@ -1,0 +1,390 @@
+"""One client's side of FedSC: coefficients, objective and dictionary steps in kernel space.
+
+Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity
+            Reconstruction", NeurIPS 2023, Sections 2.1 to 2.3.
+Notation    paper     here           shape, range
+            X_p       X              (n, m) float64, samples in rows, stays at the client
+            Z         Z              (d, m) float64, the dictionary; an atom in each row
+            C_p       C              (d, n) float64, coefficients, stays at the client
+            r         width          > 0, of the Gaussian kernel, in units of the data
+            λ         ridge          > 0
+            Q         steps          int >= 1
+            W, Q      W, Q           (d, n), (d, d), Eq. (15)
+            K(Z, X)   K_zx           (d, n)
+            K(Z, Z)   K_zz           (d, d)
+Departures  (1) The default step on Z is one preconditioned step in closed form; the paper's
+            gradient steps, Eq. (16), are the other kind. (2) Between two preconditioned steps C is
+            computed anew, for the closed form holds at the optimal C only; between gradient steps
+            it stays, as in the paper. (3) A gradient step is halved until the objective falls by
+            the amount that a step of 1 / L must bring, since L is an estimate. (4) λ = 0 is
+            refused.
+
+With the preconditioned step a client's Z_p is, up to the damping, a linear combination of its own
+samples: it must leave the client under a secure sum only.
+"""
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from daskfc.checks import Constraint, check_params, integer, one_of, real
+from daskfc.clustering.kernels import atom_kernel, gaussian_kernel, real_matrix, same_features
+from daskfc.errors import InvalidInput
+
+__all__ = [
+    "StepKind",
+    "coefficients",
+    "gradient",
+    "gradient_step",
+    "local_update",
+    "objective",
+    "preconditioned_step",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+StepKind = Literal["preconditioned", "gradient"]
+
+_RULES: dict[str, Constraint] = {
+    "width": real(above=0),
+    "ridge": real(above=0),
+    "steps": integer(1),
+    "kind": one_of("preconditioned", "gradient"),
+}
+_DAMPING = 1e-10  # of the mean of the diagonal; atoms that a client does not use make M singular
+
+
+def _checked(X: ArrayLike, Z: ArrayLike, C: ArrayLike | None = None) -> tuple[Floats, Floats]:
+    """Hold samples, dictionary and coefficients against each other."""
+    X, Z = same_features(X, Z)
+    if C is not None and np.shape(C) != (len(Z), len(X)):
+        raise InvalidInput(
+            f"C must have a row for each of the {len(Z)} atoms and a column for each of the "
+            f"{len(X)} samples; got an array of shape {np.shape(C)}. Transpose it perhaps."
+        )
+    return X, Z
+
+
+def _check_scalars(owner: str, **params: object) -> None:
+    check_params(owner, params, {name: _RULES[name] for name in params})
+
+
+def coefficients(X: ArrayLike, Z: ArrayLike, width: float, ridge: float) -> Floats:
+    """Return the best coefficients at a dictionary: the C-step, Eqs. (9) and (14).
+
+    Parameters
+    ----------
+    X : array_like of shape (n, m)
+        Samples.
+    Z : array_like of shape (d, m)
+        Dictionary.
+    width : float
+        r > 0, in units of the data.
+    ridge : float
+        λ > 0.
+
+    Returns
+    -------
+    ndarray of shape (d, n), float64
+        C = (K(Z, Z) + λI)⁻¹ K(Z, X), by a Cholesky factorisation.
+
+    Raises
+    ------
+    InvalidInput
+        For bad arrays, and for a parameter that breaks its rule or a ridge that is lost in
+        rounding.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients
+    >>> coefficients([[0.0], [0.0]], [[0.0]], 1.0, 0.25).round(6).tolist()
+    [[0.8, 0.8]]
+    """
+    _check_scalars("coefficients", width=width, ridge=ridge)
+    X, Z = _checked(X, Z)
+    return _coefficients(gaussian_kernel(X, Z, width).T, atom_kernel(Z, width), ridge)
+
+
+def _coefficients(K_zx: Floats, K_zz: Floats, ridge: float) -> Floats:
+    try:
+        factor = scipy.linalg.cho_factor(K_zz + ridge * np.eye(len(K_zz)), lower=True)
+    except scipy.linalg.LinAlgError:
+        raise InvalidInput(
+            f"the 'ridge' parameter of coefficients must outweigh the rounding of a kernel of "
+            f"{len(K_zz)} atoms; got {ridge!r}. Raise it, 1e-3 for example."
+        ) from None
+    C: Floats = scipy.linalg.cho_solve(factor, K_zx)  # Eq. (14)
+    return C
+
+
+def objective(X: ArrayLike, Z: ArrayLike, C: ArrayLike, width: float, ridge: float) -> float:
+    """Return the client's objective, Eq. (8).
+
+    Parameters
+    ----------
+    X : array_like of shape (n, m)
+        Samples.
+    Z : array_like of shape (d, m)
+        Dictionary.
+    C : array_like of shape (d, n)
+        Coefficients.
+    width, ridge : float
+        r and λ.
+
+    Returns
+    -------
+    float
+        f_p(Z, C) = ½ |ϕ(X) - ϕ(Z) C|² + ½ λ |C|² in Frobenius norms; at least 0 up to rounding.
+
+    Raises
+    ------
+    InvalidInput
+        For bad arrays and parameters that break their rule.
+
+    Notes
+    -----
+    No n × n kernel is formed: Tr K(X, X) = n for the Gaussian.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import objective
+    >>> objective([[0.0], [0.0]], [[0.0]], [[0.5, 0.5]], 1.0, 0.25)
+    0.3125
+    """
+    _check_scalars("objective", width=width, ridge=ridge)
+    X, Z = _checked(X, Z, C)
+    C = real_matrix(C, "C")
+    return _objective(gaussian_kernel(X, Z, width).T, atom_kernel(Z, width), C, ridge)
+
+
+def _objective(K_zx: Floats, K_zz: Floats, C: Floats, ridge: float) -> float:
+    # Eq. (8): ½ n - Tr(Cᵀ K_zx) + ½ Tr(Cᵀ (K_zz + λI) C), the last from the (d, d) matrix C Cᵀ
+    A = C @ C.T
+    smooth = np.vdot(A, K_zz) + ridge * np.trace(A)
+    return float(0.5 * C.shape[1] - np.vdot(C, K_zx) + 0.5 * smooth)
+
+
+def gradient(X: ArrayLike, Z: ArrayLike, C: ArrayLike, width: float) -> Floats:
+    """Return the derivative of the objective in the dictionary, Eq. (15).
+
+    Parameters
+    ----------
+    X : array_like of shape (n, m)
+        Samples.
+    Z : array_like of shape (d, m)
+        Dictionary.
+    C : array_like of shape (d, n)
+        Coefficients.
+    width : float
+        r.
+
+    Returns
+    -------
+    ndarray of shape (d, m), float64
+        ∂f_p/∂Z = -(W X - diag(W 1) Z) / r² + 2 (Q Z - diag(Q 1) Z) / r².
+
+    Raises
+    ------
+    InvalidInput
+        For bad arrays and a width not above 0.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import gradient
+    >>> gradient([[1.0]], [[0.0]], [[1.0]], 1.0).round(6).tolist()
+    [[-0.606531]]
+    """
+    _check_scalars("gradient", width=width)
+    X, Z = _checked(X, Z, C)
+    C = real_matrix(C, "C")
+    return _gradient(X, Z, C, gaussian_kernel(X, Z, width).T, atom_kernel(Z, width), width)
+
+
+def _gradient(X: Floats, Z: Floats, C: Floats, K_zx: Floats, K_zz: Floats, width: float) -> Floats:
+    W = C * K_zx  # (d, n)
+    Q = 0.5 * (C @ C.T) * K_zz  # (d, d)
+    pull = W @ X - W.sum(axis=1)[:, None] * Z
+    push = Q @ Z - Q.sum(axis=1)[:, None] * Z
+    slope: Floats = (2.0 * push - pull) / width**2  # Eq. (15)
+    return slope
+
+
+def gradient_step(
+    X: ArrayLike, Z: ArrayLike, C: ArrayLike, width: float, ridge: float, *, steps: int = 1
+) -> Floats:
+    """Take gradient steps on the dictionary that never raise the objective, Eq. (16).
+
+    Parameters
+    ----------
+    X : array_like of shape (n, m)
+        Samples.
+    Z : array_like of shape (d, m)
+        Dictionary.
+    C : array_like of shape (d, n)
+        Coefficients, the same for all steps.
+    width, ridge : float
+        r and λ.
+    steps : int, default 1
+        Q.
+
+    Returns
+    -------
+    ndarray of shape (d, m), float64
+        The dictionary after Q steps; fewer where none falls beyond rounding any more.
+
+    Raises
+    ------
+    InvalidInput
+        For bad arrays and parameters that break their rule.
+
+    Notes
+    -----
+    The first trial is 1 / L with L = |C Cᵀ|₂ / r². It is halved until
+    f(Z - η G) ≤ f(Z) - ½ η |G|², which every η up to the inverse of a Lipschitz constant of the
+    gradient satisfies. There is one, for the second derivatives of the Gaussian are bounded.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import gradient_step
+    >>> gradient_step([[1.0]], [[0.0]], [[1.0]], 1.0, 0.1).round(6).tolist()
+    [[0.606531]]
+    """
+    _check_scalars("gradient_step", width=width, ridge=ridge, steps=steps)
+    X, Z = _checked(X, Z, C)
+    return _descend(X, Z, real_matrix(C, "C"), width, ridge, steps)
+
+
+def _descend(X: Floats, Z: Floats, C: Floats, width: float, ridge: float, steps: int) -> Floats:
+    lipschitz = float(np.linalg.norm(C @ C.T, 2)) / width**2
+    K_zx, K_zz = gaussian_kernel(X, Z, width).T, atom_kernel(Z, width)
+    now = _objective(K_zx, K_zz, C, ridge)
+    for _ in range(steps):
+        G = _gradient(X, Z, C, K_zx, K_zz, width)
+        slope = float(np.vdot(G, G))
+        eta = 1.0 / lipschitz if lipschitz > 0 else 0.0
+        rounding = 4 * np.finfo(np.float64).eps * (abs(now) + C.shape[1])
+        while eta * slope > rounding:  # below it no fall could be told from rounding
+            trial = Z - eta * G  # Eq. (16)
+            K_zx, K_zz = gaussian_kernel(X, trial, width).T, atom_kernel(trial, width)
+            value = _objective(K_zx, K_zz, C, ridge)
+            if value <= now - 0.5 * eta * slope:
+                break
+            eta /= 2
+        else:
+            return Z
+        Z, now = trial, value
+    return Z
+
+
+def preconditioned_step(X: ArrayLike, Z: ArrayLike, width: float, ridge: float) -> Floats:
+    """Return the dictionary after one preconditioned step at the best coefficients.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, m)
+        Samples.
+    Z : array_like of shape (d, m)
+        Dictionary.
+    width, ridge : float
+        r and λ.
+
+    Returns
+    -------
+    ndarray of shape (d, m), float64
+        (M + μI)⁻¹ ((C ∘ K(Z, X)) X + μ Z), with M = (C Cᵀ) ∘ (K(Z, Z) + λI), C from Eq. (14) and
+        μ = 1e-10 times the mean of M's diagonal.
+
+    Raises
+    ------
+    InvalidInput
+        For bad arrays and parameters that break their rule.
+
+    Notes
+    -----
+    The step is Z - r² (diag(W 1) - 2 diag(Q 1) + 2 Q)⁻¹ ∂f/∂Z. At the C of Eq. (14),
+    K_zx = (K_zz + λI) C, the bracket is M, and Z drops out of all but the damping. M is positive
+    semidefinite as a Hadamard product of such matrices. An atom that no sample uses stays.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import preconditioned_step
+    >>> preconditioned_step([[1.0], [1.0]], [[0.8]], 1.0, 1e-9).round(3).tolist()
+    [[1.0]]
+    """
+    _check_scalars("preconditioned_step", width=width, ridge=ridge)
+    return _precondition(*_checked(X, Z), width, ridge)
+
+
+def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
+    K_zx, K_zz = gaussian_kernel(X, Z, width).T, atom_kernel(Z, width)
+    C = _coefficients(K_zx, K_zz, ridge)
+    eye = np.eye(len(Z))
+    M = (C @ C.T) * (K_zz + ridge * eye)
+    C *= K_zx  # now W of Eq. (15)
+    target = C @ X
+    mean = float(np.trace(M)) / len(Z)
+    if mean == 0.0:  # no sample is near any atom, as far as float64 can tell
+        return Z
+    damping = _DAMPING * mean
+    while True:
+        try:
+            factor = scipy.linalg.cho_factor(M + damping * eye, lower=True)
+        except scipy.linalg.LinAlgError:
+            damping *= 10.0  # ends: M has no eigenvalue below -d ε mean(diag M) or so
+        else:
+            step: Floats = scipy.linalg.cho_solve(factor, target + damping * Z)
+            return step
+
+
+def local_update(
+    X: ArrayLike,
+    Z: ArrayLike,
+    width: float,
+    ridge: float,
+    *,
+    steps: int = 1,
+    kind: StepKind = "preconditioned",
+) -> Floats:
+    """Return what a client makes of the dictionary in one round: Z_p, Eqs. (9) and (10).
+
+    Parameters
+    ----------
+    X : array_like of shape (n, m)
+        The client's samples.
+    Z : array_like of shape (d, m)
+        The dictionary of the round before.
+    width, ridge : float
+        r and λ.
+    steps : int, default 1
+        Q, steps on Z.
+    kind : {"preconditioned", "gradient"}, default "preconditioned"
+        Of the steps; the module's docstring says when C is computed anew.
+
+    Returns
+    -------
+    ndarray of shape (d, m), float64
+        The client's dictionary; to be averaged under a secure sum.
+
+    Raises
+    ------
+    InvalidInput
+        For bad arrays and parameters that break their rule.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import local_update
+    >>> X, Z = np.array([[0.0], [0.2], [3.0]]), np.array([[0.5], [2.0]])
+    >>> moved = local_update(X, Z, 1.0, 1e-3, steps=4)
+    >>> moved.round(1).tolist()
+    [[0.1], [3.0]]
+    """
+    _check_scalars("local_update", width=width, ridge=ridge, steps=steps, kind=kind)
+    X, Z = _checked(X, Z)
+    if kind == "gradient":
+        C = _coefficients(gaussian_kernel(X, Z, width).T, atom_kernel(Z, width), ridge)
+        return _descend(X, Z, C, width, ridge, steps)
+    for _ in range(steps):
+        Z = _precondition(X, Z, width, ridge)
+    return Z

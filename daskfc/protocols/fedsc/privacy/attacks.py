@@ -1,0 +1,254 @@
+"""What FedSC's factors give away: clusters from C, and the rows themselves from Z and C.
+
+Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity Reconstruction",
+            NeurIPS 2023: "Malicious attack on C" and Table 6 (Appendix D.4), for the first. The
+            second is ours; the paper holds that recovering X from Z and C is "very difficult".
+Notation    paper  here   meaning
+            X      X      (n, m), private rows
+            Z      Z      (d, m), atoms
+            C      C      (d, n), one column for each row of X
+            λ, r   ridge, width
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import KMeans
+
+from daskfc.errors import InvalidInput
+from daskfc.privacy.ranges import check
+
+__all__ = ["cluster_coefficients", "reconstruct_rows"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_BLOCK = 1 << 21  # ours: numbers in a block's matrices of derivatives (16 MiB)
+_TINY = 1e-12  # ours: kernel values below it, beyond 7.4 widths, tell no distance
+_STILL = 1e-10  # ours: a step shorter than this many widths is the last
+
+
+def _matrix(values: ArrayLike, name: str) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
+        raise InvalidInput(
+            f"{name} of an attack must be a finite matrix, not empty; got shape {array.shape}."
+        )
+    return array
+
+
+def cluster_coefficients(
+    C: ArrayLike, n_clusters: int, seed: int, *, n_init: int = 10
+) -> NDArray[np.int64]:
+    """Run Table 6's attack: k-means on the columns of C.
+
+    Parameters
+    ----------
+    C : array_like of shape (d, n)
+        Coefficients as the server holds them, noisy or not.
+    n_clusters : int
+        In [1, n].
+    seed : int
+        At least 0.
+    n_init : int, default 10
+        Restarts, of which the one with the least inertia counts; at least 1.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Labels in [0, n_clusters).
+
+    Raises
+    ------
+    InvalidInput
+        For a parameter outside its range.
+
+    Notes
+    -----
+    It needs neither Z nor the kernel. Its accuracy against the protocol's own says how much of
+    the clustering C alone tells; it is no bound on what a better attack tells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients
+    >>> labels = cluster_coefficients([[1.0, 1.1, 0.0, 0.1], [0.0, 0.1, 1.0, 1.1]], 2, 0)
+    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+    True
+    """
+    check("the attack on C", n_clusters=n_clusters, seed=seed, n_init=n_init)
+    columns = _matrix(C, "C")
+    if n_clusters > columns.shape[1]:
+        raise InvalidInput(
+            f"the attack on C can find at most {columns.shape[1]} clusters, one for each column; "
+            f"got n_clusters={n_clusters}. Lower it."
+        )
+    model = KMeans(n_clusters, n_init=n_init, random_state=seed)
+    return np.asarray(model.fit_predict(columns.T), dtype=np.int64)
+
+
+def _kernel(X: Floats, Z: Floats, width: float) -> Floats:
+    squared = (X**2).sum(1)[:, None] + (Z**2).sum(1) - 2 * X @ Z.T
+    return np.asarray(np.exp(-np.maximum(squared, 0.0) / (2 * width**2)))
+
+
+def _step(jacobian: Floats, residual: Floats, damping: Floats) -> Floats:
+    """Solve (JᵀJ + damping) s = -Jᵀ residual for every row, in the smaller of its two forms."""
+    _, d, m = jacobian.shape
+    turned = jacobian.transpose(0, 2, 1)
+    size = min(d, m)
+    gram = jacobian @ turned if d <= m else turned @ jacobian  # (n, size, size)
+    gram[:, np.arange(size), np.arange(size)] += damping[:, None]
+    if d <= m:  # s = -Jᵀ (JJᵀ + damping)⁻¹ residual
+        return np.asarray(-(turned @ np.linalg.solve(gram, residual[..., None]))[..., 0])
+    return np.asarray(-np.linalg.solve(gram, turned @ residual[..., None])[..., 0])
+
+
+def _plane(Z: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the atoms in coordinates of their own plane, its origin (m,) and its axes (q, m).
+
+    Where the plane is not all of R^m, a last coordinate of 0 is added to every atom: a row's
+    distance from the plane, without its direction, on which no kernel value depends.
+    """
+    origin = Z.mean(0)
+    _, singular, axes = np.linalg.svd(Z - origin, full_matrices=False)
+    axes = axes[singular > 1e-10 * max(singular[0], np.finfo(float).tiny)]
+    atoms = (Z - origin) @ axes.T  # (d, q)
+    off_plane = np.zeros((len(Z), int(len(axes) < Z.shape[1])))
+    return np.hstack([atoms, off_plane]), origin, axes
+
+
+def _from_distances(values: Floats, Z: Floats, q: int, start: Floats, width: float) -> Floats:
+    """Return the rows whose squared distances to the atoms fit -2r² log(values), weighted.
+
+    The differences of those equations to their weighted mean are linear in a row's q coordinates
+    within the plane; the mean then gives the distance from it. An error e of a kernel value k is
+    one of e/k in its logarithm, hence the weights k.
+    """
+    seen = values > _TINY
+    k = np.where(seen, values, 1.0)
+    weights = np.where(seen, values, 0.0)
+    squared = -2 * width**2 * np.log(k)  # ‖x - z‖²
+    share = weights**2 / np.maximum((weights**2).sum(1, keepdims=True), _TINY**2)
+    atoms, x = Z[:, :q], start[:, :q]
+    offset = atoms[None] - (share @ atoms)[:, None]  # (n, d, q)
+    moved = (atoms**2).sum(1) - squared  # = 2 z·x + the same for all atoms
+    right = moved - (share * moved).sum(1, keepdims=True)  # = 2 offset·x
+    jacobian = 2 * weights[..., None] * offset
+    error = weights * (2 * np.einsum("iaq,iq->ia", offset, x) - right)
+    scale = np.einsum("iaq,iaq->i", jacobian, jacobian) + np.finfo(float).tiny
+    found = start.copy()
+    found[:, :q] += _step(jacobian, error, 1e-13 * scale)
+    if Z.shape[1] > q:
+        within = ((found[:, None, :q] - atoms[None]) ** 2).sum(2)
+        height = np.sqrt(np.maximum((share * (squared - within)).sum(1), 0.0))
+        found[:, q] = np.maximum(height, 0.01 * width)  # at 0 it could not grow: ours
+    return found
+
+
+def _fit_block(values: Floats, Z: Floats, q: int, width: float, max_iter: int) -> Floats:
+    """Levenberg and Marquardt's least squares of k(Z, x) to `values` (n, d), row by row."""
+
+    def cost(X: Floats, of: NDArray[Any]) -> Floats:
+        k = _kernel(X, Z, width)
+        squared = ((k - values[of]) ** 2).sum(1)
+        # out of every atom's sight the cost is flat, and a minimum at infinity is no row
+        return np.where(k.max(1) > _TINY, squared, np.inf)
+
+    open_rows = np.arange(len(values))
+    weights = np.maximum(values, 0.0)
+    total = weights.sum(1, keepdims=True)
+    X = np.where(total > 0, weights @ Z / np.where(total > 0, total, 1.0), Z.mean(0))
+    X[:, q:] = width / 10  # ours: as above
+    now = cost(X, open_rows)
+    with np.errstate(all="ignore"):  # a start that is no number is not taken
+        closed = _from_distances(values, Z, q, X, width)
+        better = cost(closed, open_rows) < now
+    X[better] = closed[better]
+    now = cost(X, open_rows)
+    damping = np.full(len(X), 1e-3)
+    for _ in range(max_iter):
+        x = X[open_rows]
+        k = _kernel(x, Z, width)
+        jacobian = k[..., None] * (Z[None] - x[:, None]) / width**2  # (n, d, m)
+        scale = np.einsum("iam,iam->i", jacobian, jacobian) + np.finfo(float).tiny
+        step = _step(jacobian, k - values[open_rows], damping[open_rows] * scale)
+        then = cost(x + step, open_rows)
+        good = then < now[open_rows]
+        X[open_rows[good]] += step[good]
+        now[open_rows[good]] = then[good]
+        factor = np.where(good, 0.1, 10.0)
+        damping[open_rows] = np.clip(damping[open_rows] * factor, 1e-12, None)
+        # rejected steps shorten with the damping, so that every row ends here
+        open_rows = open_rows[np.linalg.norm(step, axis=1) > _STILL * width]
+        if not open_rows.size:
+            break
+    return X
+
+
+def reconstruct_rows(
+    Z: ArrayLike, C: ArrayLike, *, width: float, ridge: float, max_iter: int = 50
+) -> Floats:
+    """Recover the private rows from FedSC's factors.
+
+    Parameters
+    ----------
+    Z : array_like of shape (d, m)
+        The atoms at which C was computed, noisy or not.
+    C : array_like of shape (d, n)
+        Coefficients, noisy or not.
+    width, ridge : float
+        r of the kernel and λ of the C-step, above 0; both are public.
+    max_iter : int, default 50
+        Refining steps at most, at least 0. Without noise a few are taken; with much noise the
+        last digits take hundreds.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        For every column c of C a minimiser of ‖k(Z, x) - (K(Z,Z) + λI) c‖² over x, a local one
+        when C is noisy; in the plane through the atoms where that is not the whole space.
+
+    Raises
+    ------
+    InvalidInput
+        For shapes that do not fit, or a parameter outside its range.
+
+    Notes
+    -----
+    C = (K(Z,Z) + λI)⁻¹ K(Z,X) is undone by one product, which gives each row's kernel values, thus
+    its distances to all atoms: trilateration. With d ≥ m + 1 atoms in general position, and rows
+    near enough to them, the rows come out exactly; with fewer, their exact projections on the
+    plane through the atoms. Whoever holds Z and C without noise therefore holds X, or that much
+    of it. What noise leaves is the distance between the result and X: measure it; an attack that
+    fails is no guarantee.
+
+    Memory is bounded: rows are treated in blocks. No randomness.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.fedsc.privacy.attacks import reconstruct_rows
+    >>> Z, X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([[0.3, 0.6]])
+    >>> K = lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(2) / 2)
+    >>> C = np.linalg.solve(K(Z, Z) + 0.01 * np.eye(3), K(Z, X))
+    >>> reconstruct_rows(Z, C, width=1.0, ridge=0.01).round(9).tolist()
+    [[0.3, 0.6]]
+    """
+    check("the reconstruction attack", width=width, ridge=ridge, max_iter=max_iter)
+    atoms, columns = _matrix(Z, "Z"), _matrix(C, "C")
+    d = len(atoms)
+    if len(columns) != d:
+        raise InvalidInput(
+            f"C of an attack must have one row for each of the {d} atoms; got {columns.shape}."
+        )
+    flat, origin, axes = _plane(atoms)
+    q = len(axes)
+    # undo the C-step: the rows' kernel values  # (n, d)
+    values = (_kernel(flat, flat, width) @ columns + ridge * columns).T
+    size = max(1, _BLOCK // flat.size) if flat.size else len(values)
+    blocks = [
+        _fit_block(values[i : i + size], flat, q, width, max_iter)[:, :q]
+        for i in range(0, len(values), size)
+    ]
+    return np.asarray(np.concatenate(blocks) @ axes + origin)

@@ -1,0 +1,248 @@
+"""How far FedSC's similarity may be from the true one when data or factors carry noise.
+
+Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity Reconstruction",
+            NeurIPS 2023: Theorem 3.1 (Appendix F) and Theorem 3.8 (Appendix I).
+Notation    paper          here              meaning
+            θ              data_norm         largest L2 norm of a row of X
+            τ_C            coefficient_norm  largest L2 norm of a column of C
+            γ              residual          largest ‖φ(Z)c - φ(x)‖ over the rows x; measured
+            r, n, m, d     width, n_samples, n_features, n_atoms
+            σ; σ_Z, σ_C    data_sigma; dictionary_sigma, coefficient_sigma
+            t              failure           the bound holds with probability 1 - failure
+            X, C           X (n, m), Z (d, m), C (d, n): our rows are samples, the paper's columns
+Departures  Theorem 3.8 takes the noise of an atom for χ² with d degrees of freedom; an atom lies
+            in R^m, so it has m (Appendix I, below T.4). With m > d the printed bound is too small.
+            Theorem 3.1 is as printed, with the roots that it lost in print taken from Appendix F.
+
+Similarities lie in [0, 1]: a bound of 1 or more is true and says nothing about them.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from daskfc.errors import InvalidInput
+from daskfc.privacy.ranges import check
+
+__all__ = [
+    "chi_square_reach",
+    "feature_residual",
+    "perturbed_data_bound",
+    "perturbed_factors_bound",
+]
+
+
+def feature_residual(C: ArrayLike, kernel_zz: ArrayLike, kernel_zx: ArrayLike) -> float:
+    """Return γ = max_i ‖φ(Z)c_i - φ(x_i)‖, how well the atoms represent the rows.
+
+    Parameters
+    ----------
+    C : array_like of shape (d, n)
+        Coefficients, one column for each row of X.
+    kernel_zz : array_like of shape (d, d)
+        Gaussian kernel of the atoms with each other.
+    kernel_zx : array_like of shape (d, n)
+        Gaussian kernel of atoms and rows.
+
+    Returns
+    -------
+    float
+        At least 0; 1 for C = 0.
+
+    Raises
+    ------
+    InvalidInput
+        For shapes that do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.fedsc.privacy.bounds import feature_residual
+    >>> feature_residual(np.eye(2), np.eye(2), np.eye(2))
+    0.0
+    """
+    c, k_zz, k_zx = (np.asarray(a, dtype=np.float64) for a in (C, kernel_zz, kernel_zx))
+    if c.ndim != 2 or c.size == 0 or k_zx.shape != c.shape or k_zz.shape != (len(c), len(c)):
+        raise InvalidInput(
+            "the feature residual needs C (d, n), kernel_zz (d, d) and kernel_zx (d, n), not "
+            f"empty; got {c.shape}, {k_zz.shape} and {k_zx.shape}."
+        )
+    # ‖φ(Z)c - φ(x)‖² = cᵀK_zz c - 2 cᵀk(Z, x) + 1  # (n,)
+    squared = np.einsum("di,di->i", c, k_zz @ c - 2.0 * k_zx) + 1.0
+    return float(np.sqrt(max(squared.max(), 0.0)))
+
+
+def chi_square_reach(n_degrees: int, t: float) -> float:
+    """Return ξ² that a χ² variable exceeds with probability e^-t at most (Eq. 83).
+
+    Parameters
+    ----------
+    n_degrees : int
+        Degrees of freedom, at least 1.
+    t : float
+        At least 0.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.privacy.bounds import chi_square_reach
+    >>> chi_square_reach(4, 1.0)
+    10.0
+    """
+    return float(n_degrees + 2 * np.sqrt(n_degrees * t) + 2 * t)
+
+
+def perturbed_data_bound(
+    data_sigma: float,
+    *,
+    width: float,
+    n_samples: int,
+    n_features: int,
+    n_atoms: int,
+    data_norm: float,
+    coefficient_norm: float,
+    residual: float,
+    failure: float = 0.05,
+) -> float:
+    """Return Theorem 3.1's bound on the similarities when the data were perturbed.
+
+    Parameters
+    ----------
+    data_sigma : float
+        Standard deviation σ of the noise on every entry of X, at least 0.
+    width : float
+        r of the kernel exp(-‖x - y‖² / 2r²), above 0, in the unit of X.
+    n_samples, n_features, n_atoms : int
+        n, m and d.
+    data_norm : float
+        θ, of the rows before the noise; about their mean if that is smaller, since neither side
+        changes when all rows move together.
+    coefficient_norm : float
+        τ_C, of the coefficients found on noisy data.
+    residual : float
+        γ on the noisy data: `feature_residual` with the noisy rows.
+    failure : float, default 0.05
+        Probability, over the noise, with which the bound may fail; in (0, 1).
+
+    Returns
+    -------
+    float
+        Bound on max_ij |(CᵀK(Z,Z)C)_ij - k(x_i, x_j)|, with the true rows x.
+
+    Raises
+    ------
+    InvalidInput
+        For a parameter outside its range.
+
+    Notes
+    -----
+    ((σξ + √2 θ)² - 2θ²) / r² + (√d τ_C + 1) γ with ξ² = m + 2√(mt) + 2t, and
+    t = ln(n(n-1) / failure), so that 1 - n(n-1)e^-t of the theorem is 1 - failure.
+
+    References
+    ----------
+    Theorem 3.1, Eq. (24); Appendix F, Eqs. (76)-(90). The lost root is that of √2 θ: from (79),
+    2σ²ξ² + 4√2 σξθ over 2r².
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.privacy.bounds import perturbed_data_bound
+    >>> bound = perturbed_data_bound(
+    ...     0.01, width=1.0, n_samples=100, n_features=4, n_atoms=10, data_norm=1.0,
+    ...     coefficient_norm=0.5, residual=0.01)
+    >>> round(bound, 4)
+    0.2141
+    """
+    check(
+        "the bound of Theorem 3.1",
+        data_sigma=data_sigma,
+        width=width,
+        n_samples=n_samples,
+        n_features=n_features,
+        n_atoms=n_atoms,
+        data_norm=data_norm,
+        coefficient_norm=coefficient_norm,
+        residual=residual,
+        failure=failure,
+    )
+    t = np.log(max(n_samples * (n_samples - 1), 1) / failure)
+    shift = data_sigma * np.sqrt(chi_square_reach(n_features, t))  # σξ
+    of_data = shift * (shift + 2 * np.sqrt(2) * data_norm) / width**2  # ((σξ+√2θ)² - 2θ²) / r²
+    return float(of_data + (np.sqrt(n_atoms) * coefficient_norm + 1) * residual)
+
+
+def perturbed_factors_bound(
+    dictionary_sigma: float,
+    coefficient_sigma: float,
+    *,
+    width: float,
+    n_samples: int,
+    n_features: int,
+    n_atoms: int,
+    coefficient_norm: float,
+    residual: float,
+    failure: float = 0.05,
+) -> float:
+    """Return Theorem 3.8's bound on the similarities when Z and C were perturbed at the end.
+
+    Parameters
+    ----------
+    dictionary_sigma, coefficient_sigma : float
+        σ_Z and σ_C, standard deviations of the noise on every entry of Z and of C; at least 0.
+    width : float
+        r of the kernel, above 0, in the unit of Z.
+    n_samples, n_features, n_atoms : int
+        n, m and d.
+    coefficient_norm : float
+        τ_C, of the coefficients before the noise.
+    residual : float
+        γ of the factors before the noise.
+    failure : float, default 0.05
+        Probability, over the noise, with which the bound may fail; in (0, 1).
+
+    Returns
+    -------
+    float
+        Bound on max_ij |(C̃ᵀK(Z̃,Z̃)C̃)_ij - k(x_i, x_j)|.
+
+    Raises
+    ------
+    InvalidInput
+        For a parameter outside its range.
+
+    Notes
+    -----
+    γ_zc (γ_zc + 2) with γ_zc = γ + √d (σ_C ξ_d + τ_C √(2(1 - exp(-σ_Z² ξ_m² / 2r²)))),
+    ξ_k² = k + 2√(kt) + 2t and t = ln((n + d) / failure). The paper prints ξ_d in both places
+    (see Departures); n_features = n_atoms gives the printed value. The noise meant is that of the
+    last release only; what Z learnt from noisy earlier rounds is in the residual.
+
+    References
+    ----------
+    Theorem 3.8, Eq. (33); Appendix I, Eqs. (101)-(109).
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.privacy.bounds import perturbed_factors_bound
+    >>> bound = perturbed_factors_bound(
+    ...     0.001, 0.001, width=1.0, n_samples=100, n_features=4, n_atoms=10,
+    ...     coefficient_norm=0.5, residual=0.01)
+    >>> round(bound, 4)
+    0.0805
+    """
+    check(
+        "the bound of Theorem 3.8",
+        dictionary_sigma=dictionary_sigma,
+        coefficient_sigma=coefficient_sigma,
+        width=width,
+        n_samples=n_samples,
+        n_features=n_features,
+        n_atoms=n_atoms,
+        coefficient_norm=coefficient_norm,
+        residual=residual,
+        failure=failure,
+    )
+    t = np.log((n_samples + n_atoms) / failure)
+    of_c = coefficient_sigma * np.sqrt(chi_square_reach(n_atoms, t))  # σ_C ξ_d
+    exponent = (dictionary_sigma / width) ** 2 * chi_square_reach(n_features, t) / 2
+    of_z = coefficient_norm * np.sqrt(-2 * np.expm1(-exponent))
+    gamma_zc = residual + np.sqrt(n_atoms) * (of_c + of_z)
+    return float(gamma_zc * (gamma_zc + 2))

@@ -1,0 +1,1 @@
+"""The maths of kCAGC: arrays in, arrays out; no parties."""

@@ -1,0 +1,195 @@
+"""Local clusters of participants, their intersections, and the virtual nodes of these.
+
+Paper       Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Protocol 3.
+Notation    paper            here        shape, range
+            Û^l              labels      (n,) int, one participant's local clusters
+            k̂                n_clusters  int >= 1
+            C (lines 6-11)   ids, sizes  (n,) int64 and (v,) int64, non-empty intersections
+            Y^l (line 15)    -           (v, w) float64, one participant's virtual nodes
+Departures  (1) Empty intersections are dropped. (2) A virtual node is the mean of its intersection,
+            as in the paper's Section 3.4; line 15's centre of the local cluster is an option.
+"""
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from daskfc.checks import check_params, integer, one_of
+from daskfc.clustering.kmeans import best_partition
+from daskfc.errors import InvalidInput
+
+__all__ = ["VirtualNode", "intersect", "local_clusters", "virtual_nodes"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+VirtualNode = Literal["intersection", "local-centre"]
+
+
+def local_clusters(
+    rows: Floats, n_clusters: int, *, seed: int, n_init: int = 10, max_iter: int = 300
+) -> Integers:
+    """Return one participant's local clusters: k-means on its own rows.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, w), float64
+        The participant's projected features.
+    n_clusters : int
+        k̂, at least 1.
+    seed : int
+        Of the starts.
+    n_init, max_iter : int, default 10 and 300
+        Number of starts, and of iterations of one.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        Clusters in order of appearance, at most min(k̂, n) of them.
+
+    Raises
+    ------
+    InvalidInput
+        For a parameter that breaks its rule.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.kcagc.maths.intersections import local_clusters
+    >>> local_clusters(np.array([[9.0], [0.0], [9.1]]), 2, seed=0).tolist()
+    [0, 1, 0]
+    """
+    params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}
+    check_params("local_clusters", params, dict.fromkeys(params, integer(1)))
+    k = min(n_clusters, len(rows))
+    return best_partition(
+        rows, k, seed, n_init=n_init, max_iter=max_iter, owner="local clusters", threads=1
+    ).labels
+
+
+def intersect(*labels: NDArray[np.integer]) -> tuple[Integers, Integers]:
+    """Return the non-empty intersections of partitions: of all, or of two in the paper's tree.
+
+    Parameters
+    ----------
+    *labels : ndarray of shape (n,), int
+        One array for each participant (or child in the tree), clusters from 0; at least one.
+
+    Returns
+    -------
+    ids : ndarray of shape (n,), int64
+        Intersection of each node, in order of appearance: the order of participants changes
+        nothing.
+    sizes : ndarray of shape (v,), int64
+        Number of nodes in each, all positive; v is at most min(n, product of the k̂).
+
+    Raises
+    ------
+    InvalidInput
+        For no participant, for arrays of different lengths, and for labels that are no
+        integers of at least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.kcagc.maths.intersections import intersect
+    >>> ids, sizes = intersect(np.array([1, 1, 0]), np.array([0, 0, 1]), np.array([0, 0, 0]))
+    >>> ids.tolist(), sizes.tolist()
+    ([0, 0, 1], [2, 1])
+    """
+    if not labels:
+        raise InvalidInput(
+            "intersections need the local clusters of at least 1 participant; got 0. Pass some."
+        )
+    n = len(labels[0])
+    ids = np.zeros(n, dtype=np.int64)
+    for number, own in enumerate(labels):
+        if own.shape != (n,) or own.dtype.kind not in "iu" or (n and int(own.min()) < 0):
+            raise InvalidInput(
+                f"the local clusters of participant {number} must be {n} integers of at least 0, "
+                f"one for each node; got {own.dtype} {own.shape}. "
+                "Link the records first, and number the clusters from 0."
+            )
+        compact, _ = _in_order_of_appearance(own.astype(np.int64))
+        # Both factors are below n <= 2**31, so each code is below 2**62 and fits int64.
+        width = int(compact.max()) + 1 if n else 1
+        ids, _ = _in_order_of_appearance(ids * width + compact)
+    return ids, np.bincount(ids)
+
+
+def _in_order_of_appearance(codes: Integers) -> tuple[Integers, int]:
+    """Renumber codes from 0 by first occurrence; return the numbers and how many there are."""
+    n = codes.size
+    top = int(codes.max()) + 1 if n else 0
+    if top > max(4 * n, 1 << 16):  # sparse codes: sort them
+        _, codes = np.unique(codes, return_inverse=True)
+        top = int(codes.max()) + 1
+    first = np.full(top, n, dtype=np.int64)
+    first[codes[::-1]] = np.arange(n - 1, -1, -1)  # of equal indices the last written counts
+    order = np.argsort(first, kind="stable")
+    found = int((first < n).sum())
+    number = np.empty(top, dtype=np.int64)
+    number[order] = np.arange(top)
+    result: Integers = number[codes]
+    return result, found
+
+
+def virtual_nodes(
+    rows: Floats,
+    ids: Integers,
+    *,
+    kind: VirtualNode = "intersection",
+    labels: NDArray[np.integer] | None = None,
+) -> Floats:
+    """Return one participant's share of the virtual nodes.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, w), float64
+        The participant's projected features.
+    ids : ndarray of shape (n,), int64
+        Intersection of each node, numbered from 0 without gaps.
+    kind : {"intersection", "local-centre"}, default "intersection"
+        The mean of the intersection, or the centre of the participant's local cluster
+        that holds it (Protocol 3, line 15).
+    labels : ndarray of shape (n,), int, optional
+        The participant's local clusters, from 0; needed for "local-centre" only.
+
+    Returns
+    -------
+    ndarray of shape (v, w), float64
+        One row for each intersection.
+
+    Raises
+    ------
+    InvalidInput
+        For an unknown kind, and for "local-centre" without labels or the other way round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.kcagc.maths.intersections import virtual_nodes
+    >>> virtual_nodes(np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, 1])).tolist()
+    [[2.0], [5.0]]
+    """
+    constraint = one_of("intersection", "local-centre")
+    check_params("virtual_nodes", {"kind": kind}, {"kind": constraint})
+    if (labels is None) == (kind == "local-centre"):
+        raise InvalidInput(
+            f"virtual_nodes takes 'labels' for kind 'local-centre' and for no other; got kind "
+            f"{kind!r} {'without' if labels is None else 'with'} labels. Correct one of them."
+        )
+    if labels is None:
+        return _means(rows, ids)
+    own, _ = _in_order_of_appearance(labels.astype(np.int64))
+    return _means(rows, own)[own[np.unique(ids, return_index=True)[1]]]
+
+
+def _means(rows: Floats, ids: Integers) -> Floats:
+    sizes = np.bincount(ids)  # (v,)
+    member = sparse.csr_array(
+        (np.ones(ids.size), ids, np.arange(ids.size + 1)), shape=(ids.size, sizes.size)
+    )
+    result: Floats = np.asarray(member.T @ rows) / sizes[:, None]
+    return result

@@ -1,0 +1,1 @@
+"""Secure computations: what several protocols compute on data that nobody may see."""

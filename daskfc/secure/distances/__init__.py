@@ -1,0 +1,1 @@
+"""Squared distances of rows that stay at the clients, by Lagrange coded computing."""

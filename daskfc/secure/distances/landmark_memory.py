@@ -1,0 +1,74 @@
+"""What landmark mode will need of each party; refused by `plan.check` like everything else.
+
+Letters as in `plan`: n samples, d features, l segments, r primes, K answers, k' = ceil(d / l).
+"""
+
+from daskfc.secure.distances.memory import PROCESS_BYTES, Needs
+
+__all__ = ["landmark_needs"]
+
+
+def landmark_needs(
+    *,
+    n_samples: int,
+    n_features: int,
+    n_segments: int,
+    n_primes: int,
+    n_answers: int,
+    residue_bytes: int,
+    panel: int,
+    batch: int,
+    window: int,
+    copies: int,
+) -> Needs:
+    """Return what the landmark columns need.
+
+    Parameters
+    ----------
+    n_samples, n_features, n_segments, n_primes, n_answers, residue_bytes
+        As for `Workload`.
+    panel : int
+        Samples of one answer.
+    batch : int
+        Landmarks of one round.
+    window : int
+        Panels whose answers are at the server at the same time.
+    copies : int
+        Arrays as large as the coordinates that the clusterer holds beside them.
+
+    Returns
+    -------
+    Needs
+        Its tile is the panel.
+
+    Examples
+    --------
+    >>> from daskfc.secure.distances.landmark_memory import landmark_needs
+    >>> mnist = landmark_needs(n_samples=70_000, n_features=784, n_segments=2, n_primes=4,
+    ...                        n_answers=8, residue_bytes=1, panel=8192, batch=128, window=3,
+    ...                        copies=1)
+    >>> round(mnist.server_bytes / 1e9, 1), round(mnist.wire_bytes / 1e9, 1)
+    (1.2, 3.5)
+    """
+    n, d, r = n_samples, n_features, n_primes
+    k = -(-d // n_segments)
+    share = r * n * k * residue_bytes
+    rows, landmarks = min(panel, n), min(batch, n)
+    answer = r * rows * landmarks * residue_bytes
+    # shares arrive in parts and are put in order: twice their size for a moment; then one panel and
+    # the landmarks in float64, their product, the answer and its copies
+    evaluating = (rows + landmarks) * (k + 2) * r * 8 + rows * landmarks * 16 + 3 * answer
+    rank = min(n, d)
+    points = n * rank * 8
+    columns = n * landmarks * 8
+    decoding = window * n_answers * answer + 3 * columns
+    rounds = -(-(rank + 1) // landmarks) + 2  # two more than the rank asks for, as on MNIST
+    return Needs(
+        operation=f"the landmark columns of {n} samples with {d} features",
+        tile=panel,
+        evaluator_bytes=PROCESS_BYTES + share + max(share, evaluating),
+        server_bytes=PROCESS_BYTES + points + max(decoding, copies * points),
+        server_disk_bytes=0,
+        wire_bytes=n_answers * (share + rounds * r * n * landmarks * residue_bytes),
+        way_out="or lower the number of samples or of features",
+    )

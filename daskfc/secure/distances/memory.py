@@ -1,0 +1,322 @@
+"""What the exact distances will need of each party, and the refusal of what does not fit.
+
+All numbers are computed before anything runs. Letters: n samples, d features, l segments,
+r primes, K answers per block, b = tile, k' = ceil(d / l) columns of a coded row.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from daskfc.checks import Constraint, check_params, integer, one_of, optional
+from daskfc.errors import InvalidInput, ResourceRefused
+from daskfc.pairwise.grid import SymmetricGrid
+
+__all__ = [
+    "COMFORT",
+    "LARGEST_TILE",
+    "PROCESS_BYTES",
+    "SMALLEST_TILE",
+    "USABLE",
+    "Needs",
+    "Workload",
+    "check",
+    "choose_tile",
+    "needs",
+]
+
+# Resident memory of a worker that has imported numpy, scipy, scikit-learn, zarr, xarray and
+# distributed: 238 MB measured (Python 3.11, Linux); 312 MB with onnxruntime and numba.
+PROCESS_BYTES = 320_000_000
+USABLE = 0.8  # of a limit: above it Dask's default pauses a worker, and the run would stand still
+COMFORT = 0.6  # of a limit: above it Dask's default begins to spill
+LARGEST_TILE = 2048  # 4.2 million pairs a task; larger ones save no time and cost memory
+SMALLEST_TILE = 64  # below it a round trip through the scheduler costs more than the block
+
+_STEP = 64
+_SMALL = 4_000_000  # ours: Python objects, markers, codecs
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One computation of all pairwise distances from coded shares.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Shape of the data of all clients together.
+    n_segments : int
+        Segments l of a row; a share of a row has ceil(d / l) columns.
+    n_primes : int
+        Primes r of the residue system.
+    n_answers : int
+        Evaluators K that answer for a block: 2l + 2t - 1, and the spares.
+    mode : {"full", "neighbours", "radius"}
+        What the server keeps of a block: its distances, k neighbours per sample, a bit per pair.
+    n_neighbors : int, optional
+        Neighbours k; required by mode "neighbours", and by no other.
+    window : int
+        Blocks whose answers are at the server at the same time.
+    residue_bytes : {1, 4}
+        Bytes of a residue: 1 for primes below 2**8, 4 for larger ones.
+    distance_bytes : {4, 8}
+        Bytes of a stored distance, mode "full" only.
+    in_memory : {"nothing", "condensed", "full"}
+        What the clusterer reads at once, mode "full" only: n (n - 1) / 2 or n² float64.
+
+    Raises
+    ------
+    InvalidInput
+        For the first value that breaks its rule.
+    """
+
+    n_samples: int
+    n_features: int
+    n_segments: int
+    n_primes: int
+    n_answers: int
+    mode: str
+    n_neighbors: int | None = None
+    window: int = 2
+    residue_bytes: int = 1
+    distance_bytes: int = 4
+    in_memory: str = "nothing"
+
+    def __post_init__(self) -> None:
+        rules: dict[str, Constraint] = {
+            "n_samples": integer(low=1),
+            "n_features": integer(low=1),
+            "n_segments": integer(low=1),
+            "n_primes": integer(low=1),
+            "n_answers": integer(low=1),
+            "mode": one_of("full", "neighbours", "radius"),
+            "n_neighbors": optional(integer(low=1)),
+            "window": integer(low=1),
+            "residue_bytes": one_of(1, 4),
+            "distance_bytes": one_of(4, 8),
+            "in_memory": one_of("nothing", "condensed", "full"),
+        }
+        check_params("Workload", {name: getattr(self, name) for name in rules}, rules)
+        if (self.mode == "neighbours") != (self.n_neighbors is not None):
+            raise InvalidInput(
+                f"the 'n_neighbors' parameter of Workload must be given with mode 'neighbours' and "
+                f"with no other; got {self.n_neighbors!r} with mode {self.mode!r}."
+            )
+        if self.mode != "full" and self.in_memory != "nothing":
+            raise InvalidInput(
+                f"the 'in_memory' parameter of Workload must be 'nothing' unless the mode is "
+                f"'full'; got {self.in_memory!r} with mode {self.mode!r}."
+            )
+
+    @property
+    def n_columns(self) -> int:
+        """Columns k' of a coded row."""
+        return -(-self.n_features // self.n_segments)
+
+    def __str__(self) -> str:
+        what = {
+            "full": "the exact distances",
+            "neighbours": f"the exact graph of {self.n_neighbors} neighbours",
+            "radius": "the exact radius graph",
+        }[self.mode]
+        return f"{what} of {self.n_samples} samples with {self.n_features} features"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes that a computation will need.
+
+    Parameters
+    ----------
+    operation : str
+        What they are needed for.
+    tile : int
+        Rows of a panel.
+    evaluator_bytes : int
+        Peak memory of each evaluating client's process.
+    server_bytes : int
+        Peak memory of the server's process.
+    server_disk_bytes : int
+        Disk of the server, before compression.
+    wire_bytes : int
+        All shares and all answers.
+    way_out : str
+        What the user may change when it is too much.
+    """
+
+    operation: str
+    tile: int
+    evaluator_bytes: int
+    server_bytes: int
+    server_disk_bytes: int
+    wire_bytes: int
+    way_out: str = "lower the tile or the number of samples, or use distances='landmark'"
+
+
+def needs(workload: Workload, tile: int) -> Needs:
+    """Return what a computation needs with one tile.
+
+    Parameters
+    ----------
+    workload : Workload
+        The computation.
+    tile : int
+        Rows of a panel.
+
+    Returns
+    -------
+    Needs
+
+    Examples
+    --------
+    >>> from daskfc.secure.distances.memory import Workload, needs
+    >>> mnist = Workload(n_samples=70_000, n_features=784, n_segments=2, n_primes=4, n_answers=7,
+    ...                  mode="neighbours", n_neighbors=10)
+    >>> round(needs(mnist, 2048).wire_bytes / 1e9, 1)
+    71.4
+    """
+    w = workload
+    grid = SymmetricGrid(w.n_samples, tile)
+    n, b = w.n_samples, min(tile, w.n_samples)
+    block = b * b
+    share = w.n_primes * n * w.n_columns * w.residue_bytes  # all samples, of one evaluator
+    answer = w.n_primes * block * w.residue_bytes
+    # two panels in float64 with two columns of norms, a product and its reduction in float64,
+    # the answer, the values that hide it, and its copy on the way out
+    evaluating = 2 * b * (w.n_columns + 2) * 8 + 2 * block * 8 + 3 * answer
+    # the sum of the answers, the distances and their comparison or copy, each 8 bytes at most
+    decoding = w.window * w.n_answers * answer + 3 * block * 8
+    held, disk = _server_state(w, grid)
+    return Needs(
+        operation=str(w),
+        tile=tile,
+        # shares arrive in parts and are put in order: twice their size for a moment
+        evaluator_bytes=PROCESS_BYTES + _SMALL + share + max(share, evaluating),
+        server_bytes=PROCESS_BYTES + _SMALL + max(decoding + held[0], held[1]),
+        server_disk_bytes=disk,
+        # every evaluator gets every row's share (its own rows' too, which do not travel), and
+        # answers for every block
+        wire_bytes=w.n_answers * (share + w.n_primes * grid.n_entries * w.residue_bytes),
+    )
+
+
+def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], int]:
+    """Return the memory held while blocks arrive, and after the last; and the disk."""
+    n, b, panels = w.n_samples, min(grid.tile, w.n_samples), grid.n_panels
+    if w.mode == "full":
+        after = {"nothing": b * n * 8, "condensed": n * (n - 1) // 2 * 8, "full": n * n * 8}
+        # a chunk is written whole, at the lower and right edge too
+        disk = grid.n_blocks * b * b * w.distance_bytes
+        return (b * b * w.distance_bytes, after[w.in_memory] + 2 * b * b * 8), disk
+    if w.mode == "radius":
+        cell = b * (-(-b // 8))
+        # a bit and a byte a pair; then a part of 2**18 pairs as row and column numbers, twice
+        return (b * b + cell, b * b + cell + 2**18 * 40), grid.n_blocks * cell
+    k = w.n_neighbors
+    assert k is not None
+    cell = b * min(k, b) * 16
+    state, graph = n * k * 16, n * k * 12
+    # at most 2**16 + 2 k b entries a direction, in a few copies while they are sorted
+    sorting = 16_000_000 + (2**16 + 2 * k * b) * 128
+    # the limits' lists stay while the graph is made; a few pieces are unpacked at a time
+    return (state + sorting + 6 * cell, state + graph + 6 * cell), panels * panels * cell
+
+
+def _gb(n_bytes: float) -> str:
+    return f"{n_bytes / 1e9:.2f} GB"
+
+
+def check(
+    need: Needs,
+    memory: Mapping[str, int | None],
+    *,
+    server: str = "server",
+    free_disk: int | None = None,
+) -> None:
+    """Refuse a computation that a party cannot hold.
+
+    Parameters
+    ----------
+    need : Needs
+        As :func:`needs` gives it.
+    memory : mapping of str to int or None
+        Memory limit in bytes of each evaluator and of the server; None is no limit.
+    server : str
+        Name of the server; every other party evaluates.
+    free_disk : int, optional
+        Free bytes on the server's disk, ``shutil.disk_usage(folder).free``.
+
+    Raises
+    ------
+    ResourceRefused
+        For the first party whose need is above 80 % of its limit, or for the disk.
+
+    Examples
+    --------
+    >>> from daskfc.secure.distances.memory import Workload, check, needs
+    >>> small = Workload(1000, 10, n_segments=2, n_primes=3, n_answers=7, mode="full")
+    >>> check(needs(small, 512), {"server": 2_000_000_000, "client-1": None}, free_disk=10**9)
+    """
+    for party, limit in memory.items():
+        needed = need.server_bytes if party == server else need.evaluator_bytes
+        if limit is not None and needed > USABLE * limit:
+            raise ResourceRefused(
+                f"{need.operation} would take {_gb(needed)} of memory at party {party!r} with "
+                f"tiles of {need.tile} rows, more than the {_gb(USABLE * limit)} it may use "
+                f"({USABLE:.0%} of its limit of {_gb(limit)}). Raise its memory limit, "
+                f"{need.way_out}."
+            )
+    if free_disk is not None and need.server_disk_bytes > free_disk:
+        raise ResourceRefused(
+            f"{need.operation} would take {_gb(need.server_disk_bytes)} of disk at party "
+            f"{server!r}, more than the {_gb(free_disk)} that are free. Free some, choose another "
+            f"folder, or use distances='landmark'."
+        )
+
+
+def choose_tile(
+    workload: Workload, *, evaluator_limit: int | None = None, server_limit: int | None = None
+) -> int:
+    """Return the largest tile that every party holds with ease.
+
+    Parameters
+    ----------
+    workload : Workload
+        The computation.
+    evaluator_limit, server_limit : int, optional
+        Memory limit in bytes of the smallest evaluator, and of the server; None is no limit.
+
+    Returns
+    -------
+    int
+        A multiple of 64 in [64, 2048], not above the next multiple after the number of samples:
+        the largest with all needs within 60 % of the limits, else the one that needs least, within
+        80 %.
+
+    Raises
+    ------
+    ResourceRefused
+        If no tile stays within 80 % of the limits.
+
+    Examples
+    --------
+    >>> from daskfc.secure.distances.memory import Workload, choose_tile
+    >>> mnist = Workload(n_samples=70_000, n_features=784, n_segments=2, n_primes=4, n_answers=7,
+    ...                  mode="neighbours", n_neighbors=10)
+    >>> choose_tile(mnist, evaluator_limit=2_000_000_000, server_limit=2_000_000_000)
+    2048
+    """
+    top = min(LARGEST_TILE, -(-workload.n_samples // _STEP) * _STEP)
+    limits = {"an evaluator": evaluator_limit, "server": server_limit}
+    best, least = SMALLEST_TILE, float("inf")
+    for tile in range(top, SMALLEST_TILE - 1, -_STEP):
+        need = needs(workload, tile)
+        share = max(
+            need.evaluator_bytes / evaluator_limit if evaluator_limit else 0.0,
+            need.server_bytes / server_limit if server_limit else 0.0,
+        )
+        if share <= COMFORT:
+            return tile
+        if share < least:
+            best, least = tile, share
+    check(needs(workload, best), limits)
+    return best

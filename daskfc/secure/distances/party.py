@@ -1,0 +1,463 @@
+"""OmniFC at a client: describe the samples, encode them, and evaluate coded distances."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.coding import (
+    Engine,
+    HidingPolynomial,
+    LagrangeCode,
+    Operand,
+    ResidueSystem,
+    SecretKey,
+    coded_distances,
+    detect_grids,
+    prepare,
+    quantise,
+    select_engine,
+)
+from daskfc.errors import InvalidInput, OverflowRefused
+from daskfc.federation.samples import (
+    ClientLabels,
+    LabelledSamples,
+    content_tag,
+    labelled_samples,
+    sample_digests,
+)
+from daskfc.pairwise import SymmetricGrid
+from daskfc.secure.distances.messages import (
+    ClientSummary,
+    CodedDistances,
+    CodedRows,
+    HidingKey,
+    Landmarks,
+    NewSamples,
+    RowPositions,
+)
+from daskfc.stores import ClientStore
+
+__all__ = [
+    "CodedDataset",
+    "answer_block",
+    "answer_columns",
+    "answer_new",
+    "assemble",
+    "describe",
+    "describe_new",
+    "encode_new",
+    "encode_rows",
+    "hash64",
+    "hiding_key",
+    "labelled_new",
+    "rounded_up",
+    "share_out",
+]
+
+
+KEPT_OPERANDS = 8  # ours: both sides of a square of 4 x 4 blocks
+
+
+def hash64(*parts: bytes) -> int:
+    """Return 64 bits of SHA-256 over some byte strings."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return int.from_bytes(digest.digest()[:8], "little")
+
+
+def rounded_up(radius: float) -> float:
+    """Round up to a power of 2**(1/8), so that the exact largest norm stays at the client.
+
+    Examples
+    --------
+    >>> from daskfc.secure.distances.party import rounded_up
+    >>> rounded_up(8.0), round(rounded_up(8.1), 3)
+    (8.0, 8.724)
+    """
+    if radius == 0:
+        return 0.0
+    step = np.ceil(np.round(8 * np.log2(radius), 9))
+    return float(max(2.0 ** (step / 8), radius))
+
+
+def describe(
+    data: ClientStore, durable_secret: SecretKey, *, max_abs: float | None
+) -> ClientSummary:
+    """Read the client's samples once and tell the server what the code must hold.
+
+    Parameters
+    ----------
+    data : ClientStore
+        The client's samples.
+    durable_secret : SecretKey
+        The client's key of the tag by which a resumed run knows its samples.
+    max_abs : float or None
+        Declared bound on every ``|x|``. With a bound the largest norm is not told at all.
+
+    Returns
+    -------
+    ClientSummary
+        Pseudonyms, number of features, range.
+
+    Raises
+    ------
+    InvalidInput
+        When features are NaN or infinite.
+    OverflowRefused
+        When a value exceeds the declared bound.
+    """
+    largest, radius2, grids, bad = 0.0, 0.0, -1, 0
+    for _, rows in data.blocks():
+        finite = np.isfinite(rows).all(axis=1)
+        bad += int(len(rows) - finite.sum())
+        rows = rows[finite]
+        if len(rows):
+            largest = max(largest, float(np.abs(rows).max()))
+            radius2 = max(radius2, float(np.einsum("ij,ij->i", rows, rows).max()))
+            grids &= detect_grids(rows)
+    if bad:
+        raise InvalidInput(
+            f"the features of client {data.name!r} must be finite; {bad} rows hold NaN or "
+            "infinity. Fill or drop these rows and build the store again."
+        )
+    if max_abs is not None and largest > max_abs:
+        raise OverflowRefused(
+            f"the features of client {data.name!r} must lie within the declared max_abs={max_abs}; "
+            "some do not. Declare a larger bound, or none."
+        )
+    radius = np.sqrt(radius2) if max_abs is None else max_abs * np.sqrt(data.n_features)
+    return ClientSummary(
+        digests=sample_digests(data).digests,
+        n_features=data.n_features,
+        content=content_tag(data, durable_secret),
+        radius=rounded_up(float(radius)),
+        grids=grids,
+    )
+
+
+def hiding_key(secret: SecretKey, *, evaluators: Sequence[str]) -> dict[str, HidingKey]:
+    """Draw the key of the segment-hiding polynomial and give it to the evaluators only."""
+    key = np.frombuffer(secret.derive("segment hiding").to_bytes(), dtype=np.uint8)
+    return {name: HidingKey(key.copy()) for name in evaluators}
+
+
+def encode_rows(
+    data: ClientStore,
+    secret: SecretKey,
+    *,
+    start: int,
+    stop: int,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+) -> dict[str, CodedRows]:
+    """Quantise rows and evaluate their Lagrange polynomials at every evaluator's point.
+
+    Parameters
+    ----------
+    data : ClientStore
+        The client's samples.
+    secret : SecretKey
+        The client's key of this run; the noise segments are its stream, so that a recomputed step
+        yields the same shares and never a second encoding under other noise.
+    start, stop : int
+        Rows, in the order of the store.
+    code : LagrangeCode
+        Segments, noises and points.
+    system : ResidueSystem
+        Primes and scale.
+    evaluators : sequence of str
+        Evaluator j of the code is the client ``evaluators[j]``.
+
+    Returns
+    -------
+    dict of str to CodedRows
+        One share for each evaluator.
+    """
+    rows = quantise(data.rows(start, stop), system)  # Eq. (1)
+    return share_out(
+        rows,
+        secret,
+        data.digest,
+        start=start,
+        code=code,
+        system=system,
+        evaluators=evaluators,
+    )
+
+
+def share_out(
+    rows: NDArray[np.int64],
+    secret: SecretKey,
+    digest: str,
+    *,
+    start: int,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+) -> dict[str, CodedRows]:
+    """Evaluate the Lagrange polynomials of quantised rows at every evaluator's point.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (n, d)
+        Consecutive rows, see `quantise`.
+    secret : SecretKey
+        The client's key of this run.
+    digest : str
+        Tells all rows that these are part of from any others that the secret ever covers.
+    start : int
+        Number of the first row among these.
+    code, system, evaluators
+        As for `encode_rows`.
+
+    Returns
+    -------
+    dict of str to CodedRows
+        One share for each evaluator.
+    """
+    # the same noise never covers other rows, another scale or another code
+    key = secret.derive("noise segments", digest, repr(system), repr(code))
+    noise = key.derive(start, start + len(rows)).stream()
+    shares = code.encode(rows, system, noise)  # Eqs. (2), (3): (evaluator, prime, row, column)
+    fingerprint = key.fingerprint()
+    return {
+        name: CodedRows(np.ascontiguousarray(shares[j]), start, fingerprint)
+        for j, name in enumerate(evaluators)
+    }
+
+
+@dataclass(frozen=True)
+class CodedDataset:
+    """What an evaluator holds: a share of every sample of all clients, in canonical order."""
+
+    residues: np.ndarray  # (prime, sample, column)
+    encoding: int
+    _operands: OrderedDict[tuple[int, int, str, str], Operand] = field(
+        default_factory=OrderedDict, repr=False, compare=False
+    )
+
+    def operand(self, rows: slice, system: ResidueSystem, engine: Engine, side: str) -> Operand:
+        """Return a panel as the engine wants it; the last few are kept for the next blocks."""
+        key = (rows.start, rows.stop, engine.name, side)
+        found = self._operands.pop(key, None)
+        if found is None:
+            panel = np.ascontiguousarray(self.residues[:, rows])
+            found = prepare(panel, system, engine, side)
+        self._operands[key] = found
+        if len(self._operands) > KEPT_OPERANDS:
+            self._operands.popitem(last=False)
+        return found
+
+
+def assemble(
+    parts: Mapping[str, Sequence[CodedRows]], positions: RowPositions, hiding: HidingKey | None
+) -> CodedDataset:
+    """Put the shares of all clients into the canonical order.
+
+    Parameters
+    ----------
+    parts : mapping of str to sequence of CodedRows
+        For each client, in the order of the clients, its shares.
+    positions : RowPositions
+        The place of every sample.
+    hiding : HidingKey or None
+        Only its fingerprint is used: all evaluators must hold the same one.
+
+    Returns
+    -------
+    CodedDataset
+        ``(prime, sample, column)`` residues; stays at the evaluator.
+    """
+    first = next(iter(parts.values()))[0].residues
+    residues = np.empty((first.shape[0], len(positions.positions), first.shape[2]), first.dtype)
+    begin, seen = 0, []
+    for (name, shares), end in zip(parts.items(), positions.ends.tolist(), strict=True):
+        for share in shares:
+            rows = begin + share.start + np.arange(share.residues.shape[1])
+            residues[:, positions.positions[rows]] = share.residues
+            seen.append(f"{name}:{share.start}:{share.fingerprint}".encode())
+        begin = end
+    if hiding is not None:
+        seen.append(hiding.key.tobytes())
+    return CodedDataset(residues, hash64(*seen))
+
+
+def _hiding(
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluator: int,
+    hiding: HidingKey | None,
+    what: tuple[str | int, ...],
+    block: tuple[int, int],
+) -> HidingPolynomial | None:
+    """Return the evaluator's values of the random polynomial of a block, if segments are hidden.
+
+    `what` tells all computations on one encoding apart, so that no polynomial serves two of them.
+    """
+    if hiding is None:
+        return None
+    key = SecretKey.from_bytes(hiding.key.tobytes()).derive(*what)
+    return HidingPolynomial(code, system, evaluator, key, block)
+
+
+def answer_block(
+    coded: CodedDataset,
+    hiding: HidingKey | None,
+    party: str,
+    *,
+    i: int,
+    j: int,
+    grid: SymmetricGrid,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+    engine: str,
+) -> CodedDistances:
+    """Evaluate the squared distances of two panels of coded rows (Eq. 4).
+
+    Parameters
+    ----------
+    coded : CodedDataset
+        The evaluator's shares.
+    hiding : HidingKey or None
+        Key of the segment-hiding polynomial.
+    party : str
+        The evaluator.
+    i, j : int
+        The panels of `grid`, i <= j.
+    grid, code, system, evaluators
+        Public numbers of the run.
+    engine : str
+        "auto" or the name of an engine; all give the same residues.
+
+    Returns
+    -------
+    CodedDistances
+        ``(prime, row, column)`` residues.
+    """
+    number = list(evaluators).index(party)
+    kernel = _engine(system, coded, engine)
+    left = coded.operand(grid.panel(i), system, kernel, "left")
+    right = coded.operand(grid.panel(j), system, kernel, "right")
+    mask = _hiding(code, system, number, hiding, ("blocks", coded.encoding, grid.tile), (i, j))
+    residues = coded_distances(left, right, system, kernel, hiding=mask, symmetric=i == j)
+    return CodedDistances(residues, coded.encoding)
+
+
+def answer_columns(
+    coded: CodedDataset,
+    hiding: HidingKey | None,
+    landmarks: Landmarks,
+    party: str,
+    *,
+    start: int,
+    stop: int,
+    turn: int,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+    engine: str,
+) -> CodedDistances:
+    """Evaluate the squared distances of a panel of coded rows to those of the landmarks.
+
+    Parameters
+    ----------
+    coded, hiding, party, code, system, evaluators, engine
+        As for `answer_block`.
+    landmarks : Landmarks
+        Their positions.
+    start, stop : int
+        The panel of samples.
+    turn : int
+        Number of the round of landmarks: every round has a polynomial of its own.
+    """
+    number = list(evaluators).index(party)
+    kernel = _engine(system, coded, engine)
+    left = np.ascontiguousarray(coded.residues[:, start:stop])
+    right = np.ascontiguousarray(coded.residues[:, landmarks.positions])
+    mask = _hiding(code, system, number, hiding, ("columns", coded.encoding, turn), (start, stop))
+    residues = coded_distances(left, right, system, kernel, hiding=mask)
+    return CodedDistances(residues, coded.encoding)
+
+
+def describe_new(*, url: str) -> NewSamples:
+    """Tell the caller how many new samples a client has."""
+    return NewSamples(ClientStore.open(url).n_samples)
+
+
+def encode_new(
+    secret: SecretKey,
+    *,
+    url: str,
+    start: int,
+    stop: int,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+) -> dict[str, CodedRows]:
+    """Share out new samples, see `encode_rows`."""
+    store = ClientStore.open(url)
+    return encode_rows(
+        store,
+        secret.derive("new samples"),
+        start=start,
+        stop=stop,
+        code=code,
+        system=system,
+        evaluators=evaluators,
+    )
+
+
+def answer_new(
+    coded: CodedDataset,
+    hiding: HidingKey | None,
+    new: CodedRows,
+    party: str,
+    *,
+    start: int,
+    stop: int,
+    panel: str,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+    engine: str,
+) -> CodedDistances:
+    """Evaluate the squared distances of clustered samples to a panel of new ones.
+
+    Parameters
+    ----------
+    coded, hiding, party, code, system, evaluators, engine
+        As for `answer_block`.
+    new : CodedRows
+        Shares of the new samples.
+    start, stop : int
+        The clustered samples.
+    panel : str
+        Names the panel of new samples, which has a polynomial of its own.
+    """
+    number = list(evaluators).index(party)
+    kernel = _engine(system, coded, engine)
+    left = np.ascontiguousarray(coded.residues[:, start:stop])
+    # the fingerprint: other samples may come under the same name
+    what = ("new", coded.encoding, panel, new.fingerprint)
+    mask = _hiding(code, system, number, hiding, what, (start, stop))
+    residues = coded_distances(left, new.residues, system, kernel, hiding=mask)
+    return CodedDistances(
+        residues, hash64(coded.encoding.to_bytes(8, "little"), str(new.fingerprint).encode())
+    )
+
+
+def labelled_new(labels: ClientLabels, *, url: str) -> LabelledSamples:
+    """Put the ids of new samples beside their labels, for the caller."""
+    return labelled_samples(ClientStore.open(url), labels)
+
+
+def _engine(system: ResidueSystem, coded: CodedDataset, name: str) -> Engine:
+    prefer = None if name == "auto" else name
+    return select_engine(system, coded.residues.shape[2], prefer=prefer)

@@ -1,0 +1,306 @@
+"""OmniFC at the server: plan the code, decode blocks of distances, cluster."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, find_wrong, reconstruct
+from daskfc.errors import DecodingError
+from daskfc.federation.samples import SampleDigests, canonical_positions
+from daskfc.linalg import LandmarkEmbedding
+from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
+from daskfc.secure.distances.messages import (
+    ClientSummary,
+    CodedDistances,
+    DecodedBlock,
+    Landmarks,
+    LandmarkStatus,
+    MissingBlocks,
+    PublicPlan,
+    RowPositions,
+    ServerDisk,
+)
+from daskfc.secure.distances.party import hash64
+
+__all__ = [
+    "Columns",
+    "Plan",
+    "Tiles",
+    "add_columns",
+    "decode_block",
+    "decode_columns",
+    "decoded_columns",
+    "landmark_status",
+    "missing_blocks",
+    "next_landmarks",
+    "open_tiles",
+    "plan",
+    "public_plan",
+    "row_positions",
+    "server_disk",
+    "start_landmarks",
+]
+
+Tiles = DistanceTiles | NeighbourTiles | RadiusTiles
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the server worked out of the clients' summaries."""
+
+    positions: dict[str, np.ndarray]
+    n_features: int
+    radius: float
+    grids: int
+    problem: int
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples of all clients."""
+        return sum(len(part) for part in self.positions.values())
+
+
+def plan(parts: Mapping[str, ClientSummary]) -> Plan:
+    """Put the samples in order and work out the range of the data.
+
+    Parameters
+    ----------
+    parts : mapping of str to ClientSummary
+        In the order of the clients.
+
+    Returns
+    -------
+    Plan
+        Stays at the server.
+
+    Raises
+    ------
+    InvalidInput
+        When clients share sample ids.
+    """
+    positions = canonical_positions({n: SampleDigests(p.digests) for n, p in parts.items()})
+    grids = -1
+    for part in parts.values():
+        grids &= part.grids
+    ordered = np.sort(np.concatenate([part.digests for part in parts.values()]))
+    contents = sorted(f"{name}:{part.content}" for name, part in parts.items())
+    radius = max(part.radius for part in parts.values())
+    return Plan(
+        positions=positions,
+        n_features=next(iter(parts.values())).n_features,
+        radius=radius,
+        grids=grids,
+        problem=hash64(ordered.tobytes(), *map(str.encode, contents), repr(radius).encode()),
+    )
+
+
+def public_plan(plan: Plan) -> PublicPlan:
+    """Tell the caller the size and range of the problem."""
+    return PublicPlan(
+        samples=np.array([len(part) for part in plan.positions.values()], dtype=np.int64),
+        n_features=plan.n_features,
+        radius=plan.radius,
+        grids=plan.grids,
+        problem=plan.problem,
+    )
+
+
+def row_positions(plan: Plan) -> RowPositions:
+    """Tell the evaluators the place of every row."""
+    parts = list(plan.positions.values())
+    return RowPositions(
+        positions=np.concatenate(parts),
+        ends=np.cumsum([len(part) for part in parts], dtype=np.int64),
+    )
+
+
+def open_tiles(
+    workspace: str,
+    *,
+    name: str,
+    grid: SymmetricGrid,
+    n_neighbors: int | None,
+    radius2: float | None,
+) -> Tiles:
+    """Create the server's group of blocks, or go on with the one that a former run left.
+
+    Parameters
+    ----------
+    workspace : str
+        The server's folder.
+    name : str
+        Folder below it; names the problem, so that another problem never finds these blocks.
+    grid : SymmetricGrid
+        The blocks.
+    n_neighbors : int, optional
+        Keep this many neighbours of each sample.
+    radius2 : float, optional
+        Keep the pairs within this squared radius. With neither, all distances are kept.
+    """
+    path = f"{workspace}/{name}"
+
+    def create() -> Tiles:
+        if n_neighbors is not None:
+            return NeighbourTiles.create(path, grid, n_neighbors, resume=True)
+        if radius2 is not None:
+            return RadiusTiles.create(path, grid, radius2, resume=True)
+        return DistanceTiles.create(path, grid, dtype="float64", resume=True)
+
+    try:
+        return create()
+    except ValueError:  # zarr's, or a StoreError: a crash of the machine left no group
+        if not Path(path).exists():
+            raise
+        shutil.rmtree(path)  # its name is of this problem alone
+        return create()
+
+
+def server_disk(workspace: str) -> ServerDisk:
+    """Tell the caller how much room the server's folder has."""
+    folder = Path(workspace)
+    folder.mkdir(parents=True, exist_ok=True)
+    return ServerDisk(shutil.disk_usage(folder).free)
+
+
+def missing_blocks(tiles: Tiles) -> MissingBlocks:
+    """Tell the caller which blocks are still to be computed."""
+    return MissingBlocks(np.array(tiles.missing(), dtype=np.int64).reshape(-1, 2))
+
+
+def _decode(
+    answers: Mapping[str, CodedDistances],
+    secret: SecretKey,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+    what: str,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return real squared distances and the evaluators whose answers were wrong."""
+    if len({answer.encoding for answer in answers.values()}) > 1:
+        raise DecodingError(
+            f"the answers for {what} must be of one encoding; the evaluators hold different ones, "
+            "as after a client came back with new keys. Resume the run, which encodes afresh."
+        )
+    indices = [evaluators.index(name) for name in answers]
+    residues = [answer.residues for answer in answers.values()]
+    wrong: tuple[int, ...] = ()
+    if len(indices) > code.threshold:
+        wrong = find_wrong(residues, indices, code, system, secret=secret.derive("check", what))
+    kept = [(r, j) for r, j in zip(residues, indices, strict=True) if j not in wrong]
+    kept = kept[: code.threshold]
+    integers = reconstruct([r for r, _ in kept], [j for _, j in kept], code, system)  # Eq. (5)
+    # Eq. (6) divides by 2**q; squared distances carry the square of the scale
+    return system.to_real(integers), np.array(sorted(wrong), dtype=np.int64)
+
+
+def decode_block(
+    tiles: Tiles,
+    answers: Mapping[str, CodedDistances],
+    secret: SecretKey,
+    *,
+    i: int,
+    j: int,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+) -> DecodedBlock:
+    """Interpolate a block of squared distances from the answers and keep it.
+
+    Parameters
+    ----------
+    tiles : DistanceTiles, NeighbourTiles or RadiusTiles
+        Where the block goes.
+    answers : mapping of str to CodedDistances
+        At least the code's threshold; more are checked against each other.
+    secret : SecretKey
+        The server's, for random checks that no evaluator can foresee.
+    i, j : int
+        The block.
+    code, system, evaluators
+        As at the clients.
+
+    Returns
+    -------
+    DecodedBlock
+        Which evaluators answered wrongly.
+
+    Raises
+    ------
+    DecodingError
+        When answers contradict each other beyond what the code corrects.
+    """
+    block, wrong = _decode(answers, secret, code, system, evaluators, f"block ({i}, {j})")
+    tiles.write(i, j, block)
+    return DecodedBlock(wrong)
+
+
+def start_landmarks(plan: Plan, *, tolerance: float) -> LandmarkEmbedding:
+    """Begin the search for landmarks."""
+    return LandmarkEmbedding(plan.n_samples, plan.n_features, tolerance=tolerance)
+
+
+def next_landmarks(embedding: LandmarkEmbedding, *, count: int) -> Landmarks:
+    """Tell the evaluators the samples farthest from the landmarks' span; none when it is done."""
+    return Landmarks(embedding.next_landmarks(count))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Decoded distances of a panel of samples to the new landmarks; stays at the server."""
+
+    distances: np.ndarray
+    wrong: np.ndarray
+
+
+def decode_columns(
+    answers: Mapping[str, CodedDistances],
+    secret: SecretKey,
+    *,
+    what: str,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+) -> Columns:
+    """Interpolate a panel of landmark columns from the answers."""
+    return Columns(*_decode(answers, secret, code, system, evaluators, what))
+
+
+def decoded_columns(columns: Columns) -> DecodedBlock:
+    """Tell the caller which evaluators answered wrongly for a panel of columns."""
+    return DecodedBlock(columns.wrong)
+
+
+def add_columns(
+    embedding: LandmarkEmbedding, landmarks: Landmarks, columns: Sequence[Columns]
+) -> LandmarkEmbedding:
+    """Add a round of landmark columns; the embedding itself grows, a second call adds nothing.
+
+    Parameters
+    ----------
+    embedding : LandmarkEmbedding
+        The search so far.
+    landmarks : Landmarks
+        The new ones.
+    columns : sequence of Columns
+        Their distances, one panel of samples after the other.
+    """
+    known = set(embedding.landmarks.tolist())
+    if not known.issuperset(landmarks.positions.tolist()):
+        block = np.concatenate([part.distances for part in columns])
+        embedding.add_columns(landmarks.positions, block)
+    return embedding
+
+
+def landmark_status(embedding: LandmarkEmbedding) -> LandmarkStatus:
+    """Tell the caller how far the search is."""
+    residual = float(embedding.certificate().max())
+    scale = embedding.scale
+    return LandmarkStatus(
+        n_landmarks=len(embedding.landmarks),
+        rank=embedding.rank,
+        residual=residual / scale if scale and np.isfinite(residual) else 0.0,
+        converged=int(embedding.converged),
+    )

@@ -1,0 +1,249 @@
+"""Secure sums while every client stays: pairwise masks that cancel (kCAGC, Protocol 4).
+
+Pairs of clients agree on a key and expand it to a mask as large as the array; one adds what the
+other subtracts, in the ring of 64-bit integers. The server's sum is exact. Clients and pairs form a
+graph; what the server and some clients learn together is the sum over each connected part of the
+others, and nothing else. Where clients are many, masks between all of them would cost most of the
+time, so each has a few neighbours on a circle: enough for the others to stay connected
+(Bell et al. 2020, "Secure single-server aggregation with (poly)logarithmic overhead").
+"""
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_pair_masks
+from daskfc.errors import DecodingError, InvalidInput, PrivacyError
+from daskfc.federation import Federation, Local, PerClient
+from daskfc.secure.sums.messages import MaskedPart, PublicKeys
+from daskfc.secure.sums.total import Aggregation, Part, Total, as_matrix, noise_of_part
+
+__all__ = ["MaskedSum", "OnceOnly", "PairKeys", "add_up", "check_maskers", "mask_neighbours"]
+
+_NEIGHBOURS = 4  # ours, at least: holds against any 3 colluders, announced or not
+
+
+def check_maskers(n_clients: int, n_colluding: int, allow_few: bool) -> None:
+    """Refuse a sum in which a client's array would stand alone among colluders.
+
+    Raises
+    ------
+    PrivacyError
+        With fewer than two honest clients, unless `allow_few`.
+    """
+    if n_clients - n_colluding < 2 and not allow_few:
+        raise PrivacyError(
+            f"a masked sum hides an array only among at least two honest clients; there are "
+            f"{n_clients} clients, {n_colluding} of which may collude. Add clients, or pass "
+            "allow_few=True to reveal it."
+        )
+
+
+def mask_neighbours(clients: tuple[str, ...], n_colluding: int) -> dict[str, tuple[str, ...]]:
+    """Return with whom each client shares masks.
+
+    Parameters
+    ----------
+    clients : tuple of str
+        On a circle, in this order.
+    n_colluding : int
+        At least 0.
+
+    Returns
+    -------
+    dict of str to tuple of str
+        The nearest clients on both sides, ``max(4, n_colluding + 1)`` of them or one more: without
+        any `n_colluding` clients the others are connected. All others, where these are no more.
+
+    Examples
+    --------
+    >>> from daskfc.secure.sums.masked import mask_neighbours
+    >>> mask_neighbours(tuple("abcdefgh"), 0)["a"]
+    ('b', 'c', 'g', 'h')
+    """
+    n, reach = len(clients), -(-max(_NEIGHBOURS, n_colluding + 1) // 2)
+    return {
+        one: tuple(
+            other
+            for j, other in enumerate(clients)
+            if i != j and min((i - j) % n, (j - i) % n) <= reach
+        )
+        for i, one in enumerate(clients)
+    }
+
+
+class OnceOnly:
+    """Holds that a tag's masks cover one array only; two would tell their difference."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, bytes] = {}
+
+    def hold(self, tag: str, content: bytes) -> None:
+        """Remember what a tag was used for, and refuse anything else.
+
+        Raises
+        ------
+        PrivacyError
+            When the tag was used for another content.
+        """
+        if self._seen.setdefault(tag, content) != content:
+            raise PrivacyError(
+                f"the masks of {tag!r} were used for another array before; a mask hides one array "
+                "only. Nothing was sent; sum under a new tag."
+            )
+
+
+class PairKeys:
+    """What a client keeps: a key for each of its neighbours."""
+
+    def __init__(self, party: str, keys: Mapping[str, SecretKey]) -> None:
+        self.party = party
+        self._keys = dict(keys)
+        self._once = OnceOnly()
+
+    def mask(self, encoded: NDArray[np.uint64], tag: str) -> None:
+        """Add the masks of a tag to an array, in place."""
+        self._once.hold(tag, hashlib.sha256(encoded.data).digest())
+        keys = {other: key.derive("mask", tag) for other, key in self._keys.items()}
+        add_pair_masks(encoded, self.party, keys)
+
+    def __repr__(self) -> str:
+        return f"PairKeys of {self.party} with {len(self._keys)} clients"
+
+
+class MaskedSum(Aggregation):
+    """The server learns the sum of all clients' arrays, and nothing else about them.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run.
+    clients : sequence of str, optional
+        Who takes part; by default all clients, each of which must stay to the end.
+    n_colluding : int
+        Clients that may pool what they know with the server.
+    allow_few : bool
+        Allow fewer than two honest clients, whose arrays are then known.
+
+    Raises
+    ------
+    PrivacyError
+        With fewer than two honest clients.
+
+    Notes
+    -----
+    Privacy: the views of the server and of any `n_colluding` clients are uniformly random but for
+    the sum of the others; this also holds for any 3, announced or not. Parties are semi-honest: a
+    client that sends a wrong array spoils the sum unseen. Masks are AES-256-CTR streams, of keys
+    that X25519 and HKDF-SHA256 give; they are fresh for every sum and every start of a run.
+
+    References
+    ----------
+    kCAGC, Protocol 4.
+
+    Examples
+    --------
+    >>> from daskfc.secure.sums import MaskedSum
+    >>> def total(federation, parts):              # parts: PerClient of Local arrays
+    ...     return MaskedSum(federation).sum(parts, max_abs=1.0)
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        *,
+        clients: tuple[str, ...] | None = None,
+        n_colluding: int = 0,
+        allow_few: bool = False,
+    ) -> None:
+        self.clients = federation.clients if clients is None else tuple(clients)
+        check_maskers(len(self.clients), n_colluding, allow_few)
+        self._federation = federation
+        self._neighbours = mask_neighbours(self.clients, n_colluding)
+        self._name = uuid.uuid4().hex  # tags of two instances in one run must differ
+        self._serial = count()
+        self._keys: PerClient[Local] | None = None
+
+    def sum(self, parts: PerClient[Local], *, max_abs: float) -> Local:
+        """See `Aggregation.sum`."""
+        if set(parts) != set(self.clients):
+            raise InvalidInput(
+                f"a masked sum of {len(self.clients)} clients needs an array of each; "
+                f"got {len(parts)}."
+            )
+        federation = self._federation
+        if self._keys is None:
+            public = federation.exchange(
+                public_key,
+                self._neighbours,
+                clients=self.clients,
+                receivers=PerClient(self._neighbours),
+            )
+            self._keys = federation.on_clients(agree, public, clients=self.clients)
+        ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
+        tag = f"{self._name}.{next(self._serial)}"
+        sent = federation.ask(masked_part, parts, self._keys, ring, tag, clients=self.clients)
+        return federation.on_server(masked_total, sent, ring, tag, self.clients)
+
+
+def public_key(
+    neighbours: Mapping[str, tuple[str, ...]], secret: SecretKey, party: str
+) -> dict[str, PublicKeys]:
+    """Send our neighbours our public key."""
+    own = KeyPair(secret.derive("aggregation")).public
+    message = PublicKeys(np.frombuffer(own, dtype=np.uint8).reshape(1, 32).copy())
+    return dict.fromkeys(neighbours[party], message)
+
+
+def agree(public: Mapping[str, PublicKeys], secret: SecretKey, party: str) -> PairKeys:
+    """Derive the keys that are shared with each neighbour."""
+    own = KeyPair(secret.derive("aggregation"))
+    keys = {name: own.shared(message.keys.tobytes(), "masks") for name, message in public.items()}
+    return PairKeys(party, keys)
+
+
+def masked_part(part: Part, keys: PairKeys, ring: FixedPoint, tag: str) -> MaskedPart:
+    """Send an array behind the masks of a tag."""
+    encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
+    keys.mask(encoded, tag)
+    none = np.empty((0, 32), dtype=np.uint8)
+    return MaskedPart(tag, none, encoded, noise_of_part(part))
+
+
+def add_up(
+    parts: Mapping[str, MaskedPart], tag: str, expected: tuple[str, ...]
+) -> NDArray[np.uint64]:
+    """Return the sum of masked arrays in the ring.
+
+    Raises
+    ------
+    DecodingError
+        When a part is missing, is one too many, belongs to another sum, or has another shape.
+    """
+    if set(parts) != set(expected):
+        odd = sorted(set(parts) ^ set(expected))
+        raise DecodingError(
+            f"the sum {tag!r} needs one part of each of {len(expected)} clients; wrong or missing: "
+            f"{', '.join(odd)}. Nothing can be decoded."
+        )
+    stale = sorted(name for name, message in parts.items() if message.tag != tag)
+    if stale:
+        raise DecodingError(f"the parts of {', '.join(stale)} belong to another sum than {tag!r}.")
+    shapes = {message.values.shape for message in parts.values()}
+    if len(shapes) != 1:
+        raise InvalidInput(f"arrays to be summed must have one shape; got {sorted(shapes)}.")
+    total: NDArray[np.uint64] = np.zeros(shapes.pop(), dtype=np.uint64)
+    for message in parts.values():
+        total += message.values
+    return total
+
+
+def masked_total(
+    parts: Mapping[str, MaskedPart], ring: FixedPoint, tag: str, clients: tuple[str, ...]
+) -> Total:
+    """Decode the sum, from which all masks have vanished."""
+    return Total(ring.decode(add_up(parts, tag, clients)), ring.error_bound, tuple(clients))

@@ -1,0 +1,55 @@
+"""Sums of arrays that the server sees one by one: for comparison, and where nothing is secret."""
+
+from collections.abc import Mapping
+
+from daskfc.errors import InvalidInput
+from daskfc.federation import Federation, Local, PerClient
+from daskfc.secure.sums.messages import PlainPart
+from daskfc.secure.sums.total import Aggregation, Part, Total, as_matrix, noise_of_part
+
+__all__ = ["PlainSum"]
+
+
+class PlainSum(Aggregation):
+    """The server sums what every client sends in the clear.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run.
+
+    Notes
+    -----
+    Privacy: none against the server, which sees every client's array.
+
+    Examples
+    --------
+    >>> from daskfc.secure.sums import PlainSum
+    >>> def total(federation, parts):              # parts: PerClient of Local arrays
+    ...     return PlainSum(federation).sum(parts, max_abs=1.0)
+    """
+
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
+
+    def sum(self, parts: PerClient[Local], *, max_abs: float) -> Local:
+        """See `Aggregation.sum`; `max_abs` is not needed here."""
+        sent = self._federation.ask(plain_part, parts, clients=tuple(parts))
+        return self._federation.on_server(plain_total, sent)
+
+
+def plain_part(part: Part) -> PlainPart:
+    """Send an array."""
+    return PlainPart(as_matrix(part), noise_of_part(part))
+
+
+def plain_total(parts: Mapping[str, PlainPart]) -> Total:
+    """Sum arrays, in the order of the clients' names, so that the result is always the same."""
+    shapes = {message.values.shape for message in parts.values()}
+    if len(shapes) != 1:
+        raise InvalidInput(f"arrays to be summed must have one shape; got {sorted(shapes)}.")
+    names = sorted(parts)
+    values = parts[names[0]].values.copy()
+    for name in names[1:]:
+        values += parts[name].values
+    return Total(values, 0.0, tuple(names))

@@ -1,0 +1,270 @@
+"""Secure sums that survive clients which leave (Bonawitz et al. 2017, the semi-honest variant).
+
+A client hides its array behind the pairwise masks of `daskfc.secure.sums.masked` and a mask of its
+own. Shares of both keys lie with the other clients. Of each client that sent its array, a threshold
+of them reveals the own mask; of each that did not, the key of its pairwise masks.
+"""
+
+import math
+import uuid
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeVar
+
+from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_mask, combine_shares
+from daskfc.errors import ClusterError, DeadlineError, DecodingError, InvalidInput, PrivacyError
+from daskfc.federation import Federation, Handle, Local, Message, PerClient, Sent
+from daskfc.secure.sums.masked import add_up, check_maskers
+from daskfc.secure.sums.messages import MaskedPart, RevealedShares
+from daskfc.secure.sums.total import Aggregation, Total
+from daskfc.secure.sums.vault import advertise, masked_once, open_vault, reveal, seal
+
+__all__ = ["RecoveringSum", "recovered_total"]
+
+_Key = TypeVar("_Key")
+_M = TypeVar("_M", bound=Message)
+
+
+@dataclass
+class _Batch:
+    """Keys for some sums: who got shares of them, and who of these sent shares too."""
+
+    tags: list[str]
+    holders: tuple[str, ...]
+    members: tuple[str, ...]
+    vaults: PerClient[Local]
+
+
+class RecoveringSum(Aggregation):
+    """The server learns the sum of those clients that sent their arrays, whoever leaves meanwhile.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run.
+    clients : sequence of str, optional
+        Who takes part; by default all clients.
+    threshold : int, optional
+        Clients that must remain to the end of a sum, above `n_colluding` and at least 2; two thirds
+        of all, rounded up, by default.
+    n_colluding : int
+        Clients that may pool what they know with the server; fewer than the threshold.
+    patience_s : float
+        Seconds to wait for stragglers once a threshold of clients has answered.
+    sums_per_batch : int
+        For how many sums keys are exchanged at once.
+    allow_few : bool
+        Allow fewer than two honest clients, whose arrays are then known.
+
+    Raises
+    ------
+    InvalidInput
+        For a threshold outside its range.
+    PrivacyError
+        With fewer than two honest clients.
+
+    Notes
+    -----
+    Privacy: as `MaskedSum`, and a client that leaves after it sent is in the sum, one that leaves
+    before is not; in both cases its array alone stays hidden from the server and fewer than
+    `threshold` colluding clients. Clients refuse to reveal both shares of one client. Semi-honest:
+    a server that tells clients different sets of survivors is not defended against.
+
+    References
+    ----------
+    K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning",
+    CCS 2017, Figure 4.
+
+    Examples
+    --------
+    >>> from daskfc.secure.sums import RecoveringSum
+    >>> def total(federation, parts):              # parts: PerClient of Local arrays
+    ...     return RecoveringSum(federation, threshold=3).sum(parts, max_abs=1.0)
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        *,
+        clients: tuple[str, ...] | None = None,
+        threshold: int | None = None,
+        n_colluding: int = 0,
+        patience_s: float = 10.0,
+        sums_per_batch: int = 8,
+        allow_few: bool = False,
+    ) -> None:
+        self.clients = federation.clients if clients is None else tuple(clients)
+        n = len(self.clients)
+        check_maskers(n, n_colluding, allow_few)
+        self.threshold = max(2, math.ceil(2 * n / 3)) if threshold is None else threshold
+        low = max(2, n_colluding + 1)
+        if not low <= self.threshold <= n:
+            raise InvalidInput(
+                f"the threshold of a RecoveringSum of {n} clients must be in [{low}, {n}]; "
+                f"got {self.threshold}."
+            )
+        self._federation = federation
+        self._patience = patience_s
+        self._size = sums_per_batch
+        self._name = uuid.uuid4().hex
+        self._batches = count()
+        self._batch: _Batch | None = None
+
+    def sum(self, parts: PerClient[Local], *, max_abs: float) -> Local:
+        """See `Aggregation.sum`; waits for the clients, and `Total.terms` says who is in the sum.
+
+        Raises
+        ------
+        PrivacyError
+            When fewer clients than the threshold remain.
+        """
+        if self._batch is None or not self._batch.tags:
+            self._batch = self._exchange_keys(tuple(parts))
+        batch, federation = self._batch, self._federation
+        tag = batch.tags.pop(0)
+        ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
+        members = tuple(name for name in batch.members if name in parts)
+        sent = self._at_server(
+            federation.ask(masked_once, parts, batch.vaults, ring, tag, clients=members)
+        )
+        revealed = self._at_server(
+            federation.ask(reveal, batch.vaults, tag, tuple(sent), clients=tuple(sent))
+        )
+        return federation.on_server(
+            recovered_total, sent, revealed, ring, tag, batch.holders, batch.members, self.threshold
+        )
+
+    def _exchange_keys(self, clients: tuple[str, ...]) -> _Batch:
+        federation, number = self._federation, next(self._batches)
+        batch = f"{self._name}.{number}"
+        tags = [f"{batch}.{i}" for i in range(self._size)]
+        public = self._at_clients(
+            federation.exchange(advertise, clients, batch, tags, clients=clients, receivers=clients)
+        )
+        holders = tuple(public)
+        sealed = self._at_clients(
+            federation.exchange(
+                seal, public, batch, tags, self.threshold, clients=holders, receivers=holders
+            )
+        )
+        members = tuple(sealed)
+        vaults = federation.on_clients(
+            open_vault, public, sealed, batch, tags, self.threshold, clients=members
+        )
+        return _Batch(tags, holders, members, vaults)
+
+    # A message stays at its sender until its receiver fetches it, and is lost with the sender: only
+    # what has arrived counts.
+
+    def _at_server(self, sent: PerClient[Sent]) -> PerClient[Local]:
+        """Return the messages that arrive at the server in time, at least a threshold of them."""
+        federation = self._federation
+        self._enough(sent)
+        received = {name: federation.on_server(receive, one) for name, one in sent.items()}
+        there = self._in_time(received, self.threshold)
+        self._enough(there)
+        return PerClient({name: received[name] for name in received if name in there})
+
+    def _at_clients(self, sent: PerClient[PerClient[Sent]]) -> PerClient[PerClient[Local]]:
+        """Return, by receiver and sender, what arrives in time among clients that all have all."""
+        federation = self._federation
+        self._enough(sent)
+        received = {
+            (receiver, sender): federation.on_client(receiver, receive, one)
+            for receiver, by_sender in sent.items()
+            for sender, one in by_sender.items()
+        }
+        there = self._in_time(received, self.threshold**2)
+        whole = set(sent)
+        while whole:  # leave out whoever misses most, until nobody misses anything
+            missing = {
+                name: sum(((name, o) not in there) + ((o, name) not in there) for o in whole)
+                for name in sorted(whole)
+            }
+            worst = max(missing, key=lambda name: missing[name])
+            if not missing[worst]:
+                break
+            whole.remove(worst)
+        self._enough(whole)
+        names = [name for name in sent if name in whole]
+        return PerClient({r: PerClient({s: received[r, s] for s in names}) for r in names})
+
+    def _in_time(self, handles: Mapping[_Key, Handle], least: int) -> set[_Key]:
+        """Wait for some steps to end well, then for the others a while; return which did."""
+        federation = self._federation
+        federation.wait(list(handles.values()), count=least)
+        # What a client refuses is an error; that one is away, or dies, is what we are here for.
+        with suppress(DeadlineError, ClusterError):
+            federation.wait(list(handles.values()), timeout=self._patience)
+        there = {key for key, h in handles.items() if h.done() and not h.failed()}
+        federation.cancel([h for key, h in handles.items() if key not in there])
+        return there
+
+    def _enough(self, present: Collection[object]) -> None:
+        if len(present) < self.threshold:
+            raise PrivacyError(
+                f"{len(present)} clients are left of a sum that needs {self.threshold}; its masks "
+                "cannot be taken away. Start it again when they are back."
+            )
+
+
+def receive(message: _M) -> _M:
+    """Keep a message where it arrived."""
+    return message
+
+
+def recovered_total(
+    parts: Mapping[str, MaskedPart],
+    revealed: Mapping[str, RevealedShares],
+    ring: FixedPoint,
+    tag: str,
+    holders: tuple[str, ...],
+    members: tuple[str, ...],
+    threshold: int,
+) -> Total:
+    """Take away the masks that did not vanish, and decode the sum.
+
+    Parameters
+    ----------
+    parts : mapping of str to MaskedPart
+        Of the clients that are present.
+    revealed : mapping of str to RevealedShares
+        At least `threshold` answers.
+    ring : FixedPoint
+        As the parts were encoded.
+    tag : str
+        The sum.
+    holders, members : tuple of str
+        Clients that got shares, which are numbered in their sorted order; and those whose keys the
+        masks are made of.
+    threshold : int
+        Shares that give a key back.
+
+    Raises
+    ------
+    DecodingError
+        For too few or contradicting shares, or messages of another sum.
+    """
+    present = tuple(sorted(parts))
+    total = add_up(parts, tag, present)
+    stale = sorted(name for name, message in revealed.items() if message.tag != tag)
+    if stale:
+        raise DecodingError(f"the shares of {', '.join(stale)} belong to another sum than {tag!r}.")
+    order = sorted(holders)
+    number = {name: order.index(name) for name in revealed}
+    absent = [name for name in sorted(members) if name not in parts]
+
+    def recover(kind: str, row: int) -> SecretKey:
+        shares = {number[name]: getattr(m, kind)[row].tobytes() for name, m in revealed.items()}
+        return SecretKey(combine_shares(shares, threshold))
+
+    for row, _ in enumerate(present):
+        add_mask(total, recover("own", row), -1)
+    for row, name in enumerate(absent):
+        pair = KeyPair(recover("pairs", row))
+        for other in present:
+            key = pair.shared(parts[other].public[0].tobytes(), "masks")
+            add_mask(total, key, -1 if other < name else 1)  # what `other` added
+    return Total(ring.decode(total), ring.error_bound, present)

@@ -1,0 +1,227 @@
+"""What a client keeps for sums that survive the loss of others: its own steps, and what it refuses.
+
+Letters of Bonawitz et al. (2017), Figure 4: b_u the seed of a client's own mask, s_u the private
+key of its pair masks; both are new for every sum: what is revealed of one says nothing of another.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from numpy.typing import NDArray
+
+from daskfc.coding import (
+    SHARE_BYTES,
+    FixedPoint,
+    KeyPair,
+    SecretKey,
+    add_mask,
+    add_pair_masks,
+    share_secret,
+)
+from daskfc.errors import DecodingError, PrivacyError
+from daskfc.secure.sums.masked import OnceOnly
+from daskfc.secure.sums.messages import KeyShares, MaskedPart, PublicKeys, RevealedShares
+from daskfc.secure.sums.total import Part, as_matrix, noise_of_part
+
+__all__ = [
+    "Vault",
+    "advertise",
+    "masked_once",
+    "open_vault",
+    "own_seed",
+    "pair_secret",
+    "reveal",
+    "seal",
+]
+
+_NONCE = bytes(12)  # each sealing key seals one message
+
+
+def own_seed(secret: SecretKey, tag: str) -> SecretKey:
+    """Return b_u of one sum."""
+    return secret.derive("own mask", tag)
+
+
+def pair_secret(secret: SecretKey, tag: str) -> SecretKey:
+    """Return s_u of one sum."""
+    return secret.derive("pair masks", tag)
+
+
+def _sealing(secret: SecretKey, batch: str) -> KeyPair:
+    return KeyPair(secret.derive("sealing", batch))
+
+
+def advertise(
+    receivers: Sequence[str], batch: str, tags: Sequence[str], secret: SecretKey
+) -> dict[str, PublicKeys]:
+    """Send every client our public keys: one for sealing, and one for each sum."""
+    pairs = [_sealing(secret, batch), *(KeyPair(pair_secret(secret, tag)) for tag in tags)]
+    keys = np.frombuffer(b"".join(pair.public for pair in pairs), dtype=np.uint8)
+    return dict.fromkeys(receivers, PublicKeys(keys.reshape(-1, 32).copy()))
+
+
+def seal(
+    public: Mapping[str, PublicKeys],
+    batch: str,
+    tags: Sequence[str],
+    threshold: int,
+    secret: SecretKey,
+    party: str,
+) -> dict[str, KeyShares]:
+    """Cut both keys of every sum into shares and send each client its own, encrypted.
+
+    Coefficients come from the party's secret, so that a client that is killed and does this again
+    sends the same shares.
+    """
+    members = sorted(public)
+    plain = {member: bytearray() for member in members}
+    for tag in tags:
+        for kind, key in (("own", own_seed(secret, tag)), ("pairs", pair_secret(secret, tag))):
+            stream = secret.derive("shamir", kind, tag).stream()
+            shares = share_secret(key.to_bytes(), len(members), threshold, stream)
+            for member, share in zip(members, shares, strict=True):
+                plain[member] += share
+    sealing = _sealing(secret, batch)
+    sealed = {}
+    for member, message in public.items():
+        if member == party:  # never leaves the process
+            content = bytes(plain[member])
+        else:
+            key = sealing.shared(message.keys[0].tobytes(), f"{party}>{member}")
+            content = ChaCha20Poly1305(key.to_bytes()).encrypt(_NONCE, bytes(plain[member]), None)
+        sealed[member] = KeyShares(np.frombuffer(content, dtype=np.uint8).copy())
+    return sealed
+
+
+class Vault:
+    """A client's keys and the shares it keeps for others, for the sums of one batch.
+
+    Parameters
+    ----------
+    party : str
+        Whose.
+    tags : sequence of str
+        The sums.
+    threshold : int
+        Clients that must remain.
+    public : mapping of str to PublicKeys
+        Of all members.
+    shares : mapping of str to bytes
+        What each member gave us: for each tag the share of its own mask's seed, then of its key.
+    """
+
+    def __init__(
+        self,
+        party: str,
+        tags: Sequence[str],
+        threshold: int,
+        public: Mapping[str, PublicKeys],
+        shares: Mapping[str, bytes],
+    ) -> None:
+        self.party = party
+        self._place = {tag: i for i, tag in enumerate(tags)}
+        self._threshold = threshold
+        self._public = dict(public)
+        self._shares = dict(shares)
+        self._masked, self._revealed = OnceOnly(), OnceOnly()
+
+    def mask(self, encoded: NDArray[np.uint64], tag: str, secret: SecretKey) -> bytes:
+        """Add own and pair masks of a tag in place; return our public key of the tag."""
+        self._masked.hold(tag, hashlib.sha256(encoded.data).digest())
+        own = KeyPair(pair_secret(secret, tag))
+        row = 1 + self._place[tag]
+        # only who has our shares: its masks can be taken away should it leave
+        others = {m: self._public[m].keys[row].tobytes() for m in self._shares if m != self.party}
+        keys = {member: own.shared(key, "masks") for member, key in others.items()}
+        add_pair_masks(encoded, self.party, keys)
+        add_mask(encoded, own_seed(secret, tag))
+        return own.public
+
+    def reveal(self, tag: str, present: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
+        """Return shares of the own masks of who is present, and of the keys of who is not.
+
+        Raises
+        ------
+        PrivacyError
+            When fewer than the threshold are present, or when other sets of a tag were asked for
+            before: both shares of one client would lay its array open.
+        """
+        if len(set(present)) < self._threshold or not set(present) <= set(self._shares):
+            raise PrivacyError(
+                f"shares of {tag!r} are revealed for at least {self._threshold} of its clients; "
+                f"got {len(set(present))}. Nothing was revealed."
+            )
+        self._revealed.hold(tag, "\0".join(sorted(present)).encode())
+        start = 2 * SHARE_BYTES * self._place[tag]
+        own, pairs = [], []
+        for member in sorted(self._shares):
+            both = self._shares[member][start : start + 2 * SHARE_BYTES]
+            if member in present:
+                own.append(both[:SHARE_BYTES])
+            else:
+                pairs.append(both[SHARE_BYTES:])
+        return own, pairs
+
+    def __repr__(self) -> str:
+        return f"Vault of {self.party} for {len(self._place)} sums"
+
+
+def open_vault(
+    public: Mapping[str, PublicKeys],
+    sealed: Mapping[str, KeyShares],
+    batch: str,
+    tags: Sequence[str],
+    threshold: int,
+    secret: SecretKey,
+    party: str,
+) -> Vault:
+    """Decrypt the shares that the other clients gave us.
+
+    Raises
+    ------
+    DecodingError
+        When one was changed on its way or is not for this batch.
+    """
+    sealing = _sealing(secret, batch)
+    shares = {}
+    for member, message in sealed.items():
+        content = message.sealed.tobytes()
+        if member != party:
+            key = sealing.shared(public[member].keys[0].tobytes(), f"{member}>{party}")
+            try:
+                content = ChaCha20Poly1305(key.to_bytes()).decrypt(_NONCE, content, None)
+            except InvalidTag:
+                raise DecodingError(
+                    f"the key shares from {member!r} cannot be opened: they were changed, or "
+                    "belong to another sum. Start the run again."
+                ) from None
+        if len(content) != 2 * SHARE_BYTES * len(tags):
+            raise DecodingError(
+                f"the key shares from {member!r} have {len(content)} bytes; expected "
+                f"{2 * SHARE_BYTES * len(tags)}."
+            )
+        shares[member] = content
+    return Vault(party, tags, threshold, public, shares)
+
+
+def masked_once(
+    part: Part, vault: Vault, ring: FixedPoint, tag: str, secret: SecretKey
+) -> MaskedPart:
+    """Send an array behind its own mask and the pair masks of a tag."""
+    encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
+    public = vault.mask(encoded, tag, secret)
+    key = np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy()
+    return MaskedPart(tag, key, encoded, noise_of_part(part))
+
+
+def reveal(vault: Vault, tag: str, present: tuple[str, ...]) -> RevealedShares:
+    """Send the shares that let the server take away the masks of a tag."""
+    own, pairs = vault.reveal(tag, present)
+    return RevealedShares(tag, _stack(own), _stack(pairs))
+
+
+def _stack(shares: list[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(shares), dtype=np.uint8).reshape(-1, SHARE_BYTES).copy()

@@ -1,0 +1,65 @@
+"""FedSC's arithmetic in one process, without messages and masks: what a federation must equal."""
+
+import numpy as np
+from sklearn.datasets import load_iris
+
+from daskfc import seeds
+from daskfc.clustering.low_rank_similarity import dictionary_root, similarity_graph, similarity_rows
+from daskfc.federation.samples import canonical_positions, sample_digests
+from daskfc.protocols.fedsc.maths.dictionary_start import (
+    count_atoms,
+    first_dictionary,
+    mean_distance,
+    moments_of,
+    normal_dictionary,
+)
+from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
+from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph, cluster_rows
+from daskfc.stores import ClientStore
+
+K = 3
+IRIS = load_iris()
+ORDER = np.random.default_rng(0).permutation(150)
+CUTS = np.split(ORDER, [30, 70, 105])  # clients of different sizes
+ROWS = {f"client-{i + 1}": IRIS.data[own] for i, own in enumerate(CUTS)}
+TRUTH = np.concatenate([IRIS.target[own] for own in CUTS])
+
+
+def factors(
+    *, rounds=5, kind="preconditioned", steps=1, uniform=False, active=None, start="moments"
+):
+    """Return the last two dictionaries and the kernel's width."""
+    width = np.mean([mean_distance(X) for X in ROWS.values()])
+    atoms = max(count_atoms(X, mean_distance(X)) for X in ROWS.values())
+    seed = seeds.integer_seed(0, "FedSC")
+    if start == "normal":
+        Z = normal_dictionary(atoms, 4, len(ROWS), seed)
+    else:
+        parts = [moments_of(X) for X in ROWS.values()]
+        Z = first_dictionary(sum(parts[1:], parts[0]), atoms, seed)
+    before = Z
+    for number in range(rounds):
+        who = list(ROWS) if active is None else active[number]
+        weights = [1.0 if uniform else len(ROWS[name]) for name in who]
+        own = [local_update(ROWS[name], Z, width, 1e-3, steps=steps, kind=kind) for name in who]
+        before, Z = Z, np.average(own, axis=0, weights=weights)
+    return Z, before, width
+
+
+def in_one_place(urls, *, stale=False, sparsify=True, **how):
+    """Return the labels of all samples, clients in order."""
+    Z, before, width = factors(**how)
+    root = dictionary_root(Z, width)
+    positions = canonical_positions(
+        {name: sample_digests(ClientStore.open(url)) for name, url in urls.items()}
+    )
+    B = np.empty((150, len(Z)))
+    for name, X in ROWS.items():
+        C = coefficients(X, before if stale else Z, width, 1e-3)
+        B[positions[name]] = similarity_rows(C, root)
+    seed = seeds.integer_seed(0, "FedSC")
+    if sparsify:
+        labels = cluster_graph(similarity_graph(B), K, seed=seed, n_init=50).labels
+    else:
+        labels = cluster_rows(B, K, seed=seed, n_init=50).labels
+    return np.concatenate([labels[positions[name]] for name in ROWS])

@@ -1,0 +1,248 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
+from daskfc.errors import InvalidInput
+from daskfc.protocols.fedsc.maths.dictionary_start import (
+    Moments,
+    count_atoms,
+    first_dictionary,
+    mean_distance,
+    moments_of,
+    normal_dictionary,
+)
+from daskfc.protocols.fedsc.maths.kernel_dictionary import (
+    coefficients,
+    gradient,
+    gradient_step,
+    local_update,
+    objective,
+    preconditioned_step,
+)
+from tests.conftest import DATA, needs_data
+from tests.oracles import fedsc as oracle
+
+SIZES = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(1, 4))  # n, d, m
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def drawn(seed, n, d, m):
+    random = np.random.default_rng(seed)
+    return random.normal(size=(n, m)), random.normal(size=(d, m)), random.normal(size=(d, n))
+
+
+@given(SEEDS, SIZES, st.floats(0.3, 5.0))
+def test_the_kernel_is_its_definition(seed, sizes, width):
+    X, Z, _ = drawn(seed, *sizes)
+    np.testing.assert_allclose(gaussian_kernel(X, Z, width), oracle.kernel(X, Z, width), atol=1e-12)
+    K = atom_kernel(Z, width)
+    np.testing.assert_allclose(K, oracle.kernel(Z, Z, width), atol=1e-12)
+    assert np.array_equal(K, K.T)
+    assert (np.diag(K) == 1.0).all()
+
+
+def test_the_kernel_in_blocks_is_the_kernel(monkeypatch):
+    X, Z, _ = drawn(0, 50, 4, 3)
+    whole = gaussian_kernel(X, Z, 1.0)
+    monkeypatch.setattr("daskfc.clustering.kernels._BLOCK", 28)
+    np.testing.assert_allclose(gaussian_kernel(X, Z, 1.0), whole, rtol=1e-12)
+
+
+def test_a_width_that_overflows_the_exponent_gives_zeros_without_a_warning():
+    assert gaussian_kernel([[0.0], [1.0]], [[0.0]], 1e-200).tolist() == [[1.0], [0.0]]
+
+
+@given(SEEDS, SIZES, st.sampled_from([1e-3, 1e-1, 2.0]))
+def test_the_c_step_is_eq_14_and_the_best_there_is(seed, sizes, ridge):
+    X, Z, other = drawn(seed, *sizes)
+    C = coefficients(X, Z, 1.3, ridge)
+    np.testing.assert_allclose(C, oracle.best_coefficients(X, Z, 1.3, ridge), atol=1e-8)
+    best = objective(X, Z, C, 1.3, ridge)
+    assert best <= objective(X, Z, C + 1e-2 * other, 1.3, ridge) + 1e-12
+
+
+@given(SEEDS, SIZES)
+@settings(max_examples=30)
+def test_the_objective_is_eq_8_and_the_gradient_its_slope(seed, sizes):
+    X, Z, C = drawn(seed, *sizes)
+    value = oracle.objective(X, Z, C, 1.3, 0.1)
+    assert objective(X, Z, C, 1.3, 0.1) == pytest.approx(value, rel=1e-9, abs=1e-9)
+    slope = oracle.slope(lambda moved: oracle.objective(X, moved, C, 1.3, 0.1), Z)
+    np.testing.assert_allclose(gradient(X, Z, C, 1.3), slope, atol=1e-6 * (1 + np.abs(C).sum()))
+
+
+@given(SEEDS, SIZES, st.floats(0.3, 5.0), st.integers(1, 4))
+@settings(max_examples=30)
+def test_gradient_steps_never_raise_the_objective(seed, sizes, width, steps):
+    X, Z, C = drawn(seed, *sizes)
+    values = [objective(X, Z, C, width, 0.1)]
+    for _ in range(steps):
+        Z = gradient_step(X, Z, C, width, 0.1)
+        values.append(objective(X, Z, C, width, 0.1))
+    assert all(np.diff(values) <= 1e-12)
+
+
+def test_several_gradient_steps_in_one_call_are_single_ones():
+    X, Z, C = drawn(3, 30, 5, 3)
+    one_by_one = Z
+    for _ in range(4):
+        one_by_one = gradient_step(X, one_by_one, C, 1.5, 0.1)
+    assert np.array_equal(gradient_step(X, Z, C, 1.5, 0.1, steps=4), one_by_one)
+    assert objective(X, one_by_one, C, 1.5, 0.1) < objective(X, Z, C, 1.5, 0.1) - 1e-3
+
+
+def test_a_step_that_is_too_long_is_halved():
+    # Small coefficients: the estimate |C Cᵀ|₂ / r² of L is far below what the samples' pull asks.
+    X, Z, C = np.zeros((4, 1)), np.array([[0.5]]), np.full((1, 4), 0.1)
+    before = objective(X, Z, C, 1.0, 0.1)
+    full = Z - gradient(X, Z, C, 1.0) / np.linalg.norm(C @ C.T, 2)
+    assert objective(X, full, C, 1.0, 0.1) > before
+    assert objective(X, gradient_step(X, Z, C, 1.0, 0.1), C, 1.0, 0.1) < before
+
+
+def test_gradient_steps_stop_at_a_stationary_point():
+    X = np.array([[1.0], [1.0]])
+    C = coefficients(X, X[:1], 1.0, 0.1)
+    assert np.array_equal(gradient_step(X, X[:1], C, 1.0, 0.1, steps=3), X[:1])
+
+
+@given(SEEDS, st.tuples(st.integers(6, 12), st.integers(1, 4), st.integers(1, 4)))
+@settings(max_examples=30)
+def test_the_preconditioned_step_is_its_unsimplified_definition(seed, sizes):
+    X, Z, _ = drawn(seed, *sizes)
+    C = oracle.best_coefficients(X, Z, 1.3, 0.1)
+    want = oracle.preconditioned(X, Z, C, 1.3, 0.1)
+    np.testing.assert_allclose(preconditioned_step(X, Z, 1.3, 0.1), want, rtol=1e-4, atol=1e-5)
+
+
+def test_an_atom_that_no_sample_uses_stays():
+    X, far = np.array([[0.0], [0.5]]), np.array([[0.2], [1e3]])
+    moved = preconditioned_step(X, far, 1.0, 1e-3)
+    assert moved[1] == pytest.approx(1e3)
+    assert 0.0 <= moved[0, 0] <= 0.5
+    assert np.array_equal(preconditioned_step(X, far[1:], 1.0, 1e-3), far[1:])
+
+
+@given(SEEDS, st.integers(1, 3))
+def test_repeated_atoms_and_samples_are_no_obstacle(seed, repeats):
+    X, Z, _ = drawn(seed, 6, 3, 2)
+    moved = local_update(np.tile(X, (repeats, 1)), np.tile(Z, (repeats, 1)), 1.0, 1e-3, steps=2)
+    assert np.isfinite(moved).all()
+
+
+@given(SEEDS, st.floats(-50.0, 50.0))
+@settings(max_examples=30)
+def test_a_shift_of_the_data_shifts_the_dictionary(seed, shift):
+    X, Z, _ = drawn(seed, 20, 3, 2)
+    for kind in ("preconditioned", "gradient"):
+        moved = local_update(X, Z, 1.5, 1e-2, kind=kind)
+        shifted = local_update(X + shift, Z + shift, 1.5, 1e-2, kind=kind)
+        np.testing.assert_allclose(shifted, moved + shift, atol=1e-5)
+
+
+def test_local_update_alternates_or_keeps_its_coefficients():
+    X, Z, _ = drawn(5, 40, 4, 3)
+    once = preconditioned_step(X, Z, 1.5, 1e-2)
+    assert np.array_equal(local_update(X, Z, 1.5, 1e-2), once)
+    twice = preconditioned_step(X, once, 1.5, 1e-2)
+    assert np.array_equal(local_update(X, Z, 1.5, 1e-2, steps=2), twice)
+    C = coefficients(X, Z, 1.5, 1e-2)
+    want = gradient_step(X, Z, C, 1.5, 1e-2, steps=3)
+    assert np.array_equal(local_update(X, Z, 1.5, 1e-2, steps=3, kind="gradient"), want)
+
+
+def test_updates_bring_the_reconstruction_nearer_to_the_kernel():
+    X = np.concatenate([np.random.default_rng(1).normal(3 * c, 1, size=(30, 4)) for c in range(3)])
+    Z = first_dictionary(moments_of(X), 8, seed=0)
+    K, errors = oracle.kernel(X, X, 2.0), []
+    for _ in range(4):
+        C = coefficients(X, Z, 2.0, 1e-3)
+        errors.append(np.linalg.norm(C.T @ atom_kernel(Z, 2.0) @ C - K) / np.linalg.norm(K))
+        Z = local_update(X, Z, 2.0, 1e-3)
+    assert errors[-1] < 0.6 * errors[0]
+
+
+@given(SEEDS, SIZES)
+def test_the_mean_distance_counts_every_ordered_pair(seed, sizes):
+    X = drawn(seed, *sizes)[0]
+    assert mean_distance(X) == pytest.approx(oracle.mean_distance(X), rel=1e-6, abs=1e-12)
+
+
+def test_the_mean_distance_in_blocks_is_the_mean_distance(monkeypatch):
+    X = drawn(0, 41, 1, 3)[0]
+    monkeypatch.setattr("daskfc.protocols.fedsc.maths.dictionary_start._BLOCK", 41 * 6)
+    assert mean_distance(X) == pytest.approx(oracle.mean_distance(X), rel=1e-10)
+
+
+@given(SEEDS, st.integers(1, 15), st.sampled_from([0.5, 0.9, 0.99, 1.0]))
+def test_atoms_are_the_fewest_that_hold_the_mass(seed, n, mass):
+    X = drawn(seed, n, 1, 2)[0]
+    values = np.sort(np.linalg.eigvalsh(oracle.kernel(X, X, 1.0)))[::-1]
+    d = count_atoms(X, 1.0, mass=mass)
+    assert values[:d].sum() >= mass * n - 1e-9
+    assert values[: d - 1].sum() < mass * n + 1e-9
+
+
+def test_a_large_client_counts_atoms_in_a_sample_of_its_rows():
+    X = np.repeat(np.arange(5.0)[:, None] * 100, 40, axis=0)
+    assert count_atoms(X, 1.0, max_samples=60) == count_atoms(X, 1.0) == 5
+    assert count_atoms(X, 1.0, max_samples=3) <= 3
+    assert count_atoms(X, 1.0, max_samples=3, seed=4) == count_atoms(X, 1.0, max_samples=3, seed=4)
+
+
+@needs_data
+@pytest.mark.slow
+def test_coil20_gets_the_number_of_atoms_of_table_4():
+    with np.load(DATA / "coil20_20x20.npz") as file:
+        X = file["X"].reshape(1440, -1).astype(float)
+    assert count_atoms(X, mean_distance(X)) == 194
+
+
+@given(SEEDS, st.integers(1, 10), st.integers(1, 10))
+def test_moments_of_clients_add_up(seed, n, other):
+    X = drawn(seed, n + other, 1, 3)[0] + 5.0
+    total = moments_of(X[:n]) + moments_of(X[n:])
+    assert total.count == n + other
+    np.testing.assert_allclose(total.mean, X.mean(axis=0))
+    np.testing.assert_allclose(total.spread, X.std(axis=0), atol=1e-6)
+
+
+def test_the_first_dictionary_has_the_mean_and_spread_of_each_feature():
+    X = np.random.default_rng(0).normal([0.0, 100.0], [1.0, 0.1], size=(500, 2))
+    Z = first_dictionary(moments_of(X), 4000, seed=3)
+    np.testing.assert_allclose(Z.mean(axis=0), X.mean(axis=0), atol=0.1)
+    np.testing.assert_allclose(Z.std(axis=0), X.std(axis=0), rtol=0.05)
+    assert np.array_equal(Z, first_dictionary(moments_of(X), 4000, seed=3))
+    assert normal_dictionary(2000, 3, 16, seed=0).std() == pytest.approx(0.25, rel=0.05)
+
+
+X0, Z0 = np.zeros((3, 2)), np.ones((2, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: gaussian_kernel(X0, np.ones((2, 3)), 1.0), "as many columns as X, 2 features"),
+        (lambda: gaussian_kernel(X0, Z0, 0.0), "'width' parameter of the Gaussian kernel"),
+        (lambda: gaussian_kernel(X0[0], Z0, 1.0), "X must be a matrix with at least one row"),
+        (lambda: gaussian_kernel(X0 + np.nan, Z0, 1.0), "X must be finite"),
+        (lambda: gaussian_kernel(X0, [["secret"]], 1.0), "Z must be a matrix of numbers; got some"),
+        (lambda: coefficients(X0, Z0, 1.0, 0.0), "'ridge' parameter of coefficients must be"),
+        (lambda: coefficients(X0, Z0, 1.0, 1e-300), "must outweigh the rounding of a kernel of 2"),
+        (lambda: objective(X0, Z0, np.ones((3, 2)), 1.0, 0.1), "C must have a row for each"),
+        (lambda: gradient(X0, Z0, np.ones((2, 3)), np.inf), "'width' parameter of gradient"),
+        (lambda: local_update(X0, Z0, 1.0, 0.1, steps=0), "'steps' parameter of local_update"),
+        (lambda: local_update(X0, Z0, 1.0, 0.1, kind="newton"), "'kind' parameter"),
+        (lambda: mean_distance(np.empty((0, 2))), "X must be a matrix with at least one row"),
+        (lambda: count_atoms(X0, 1.0, mass=1.5), "'mass' parameter of count_atoms"),
+        (lambda: Moments(0, np.ones(1), np.ones(1)), "'count' parameter of Moments"),
+        (lambda: Moments(1, np.ones(1), np.ones(2)), "one number for each feature"),
+        (lambda: normal_dictionary(0, 1, 1, seed=0), "'n_atoms' parameter"),
+    ],
+)
+def test_bad_input_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=words) as caught:
+        call()
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,296 @@
+"""OmniFC on real worker processes: against the pooled algorithm, liars, stragglers and kills."""
+
+import functools
+import hashlib
+import os
+import signal
+import sys
+
+import cloudpickle
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from daskfc.clustering import make_clusterer
+from daskfc.errors import InvalidInput, OverflowRefused, PartyError, ResourceRefused
+from daskfc.federation import Federation
+from daskfc.federation.samples import SAMPLE_ORDER
+from daskfc.protocols import OmniFC
+from daskfc.secure.distances import messages, party
+from daskfc.seeds import integer_seed
+from daskfc.stores import write_store
+from tests.protocols.conftest import by_id, deal
+
+pytestmark = pytest.mark.slow
+
+CLUSTERERS = {
+    "spectral": {"spectral": {}},
+    "gaussian": {"spectral": {"affinity": "gaussian"}},
+    "dbscan": {"dbscan": {"eps": 0.5, "min_samples": 5}},
+    "single": {"hierarchical": {"linkage": "single"}},
+    "complete": {"hierarchical": {"linkage": "complete"}},
+    "average": {"hierarchical": {"linkage": "average"}},
+    "ward": {"hierarchical": {"linkage": "ward"}},
+    "k-medoids": {"k-medoids": {}},
+}
+DECLARED = {name for name in messages.__all__} | {"ClientLabels", "LabelledSamples"}
+
+
+def pooled(X, labels, spec, n_clusters):
+    """The central algorithm on the pooled rows, in the order that OmniFC gives the samples."""
+    clusterer = make_clusterer(spec)
+    return clusterer.pooled(X, n_clusters, integer_seed(0, clusterer.name)).labels
+
+
+def same_partition(a, b):
+    """Whether two labellings group alike, whatever the names of the groups."""
+    pairs = set(zip(a.tolist(), b.tolist(), strict=True))
+    return len(pairs) == len(set(a.tolist())) == len(set(b.tolist()))
+
+
+@pytest.fixture(scope="module")
+def canonical(iris, skewed):
+    """Rows of iris in canonical order."""
+    salt = SAMPLE_ORDER.encode() + b"\x1f"
+    words = [hashlib.sha256(salt + str(i).encode()).digest()[:8] for i in range(len(iris[0]))]
+    keys = [int.from_bytes(word, "little") for word in words]
+    return np.argsort(keys)
+
+
+@pytest.mark.parametrize("name", CLUSTERERS)
+def test_labels_equal_the_pooled_clusterer(federation, iris, canonical, name):
+    spec = CLUSTERERS[name]
+    n_clusters = None if name == "dbscan" else 3
+    model = OmniFC(n_clusters, clusterer=spec, tolerance=1e-6).fit(federation)
+    found = by_id(model.labels_)[canonical]
+    central = pooled(iris[0][canonical], found, spec, n_clusters)
+    assert same_partition(found, central)
+
+
+@pytest.mark.parametrize("name", ["k-means", "fuzzy-c-means", "nmf"])
+def test_row_clusterers_agree_between_exact_and_landmark(federation, name):
+    exact = OmniFC(3, clusterer=name, tolerance=1e-6).fit(federation)
+    landmark = OmniFC(3, clusterer=name, tolerance=1e-6, distances="landmark").fit(federation)
+    assert same_partition(exact.labels_.values, landmark.labels_.values)
+
+
+def test_the_caller_hears_what_the_server_noticed(federation):
+    model = OmniFC(3, clusterer={"nmf": {"max_iter": 1}})
+    with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
+        model.fit(federation)
+
+
+@pytest.mark.parametrize("spec", ["spectral", "hierarchical", {"dbscan": {"eps": 0.5}}])
+def test_landmarks_give_the_exact_partition(federation, spec):
+    n_clusters = None if isinstance(spec, dict) else 3
+    exact = OmniFC(n_clusters, clusterer=spec).fit(federation)
+    landmark = OmniFC(
+        n_clusters, clusterer=spec, distances="landmark", landmark_tolerance=1e-10
+    ).fit(federation)
+    assert same_partition(exact.labels_.values, landmark.labels_.values)
+
+
+def test_labels_do_not_depend_on_the_partition(federation, iris, tmp_path):
+    skewed = OmniFC(3).fit(federation)
+    urls = deal(tmp_path, iris[0], np.arange(len(iris[0])) % 3)
+    with Federation.local(urls) as three:
+        even = OmniFC(3).fit(three)
+    np.testing.assert_array_equal(by_id(skewed.labels_), by_id(even.labels_))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"n_segments": 1, "n_colluding": 3, "n_spares": 0},
+        {"n_spares": 2},
+        {"engine": "f64"},
+        {"engine": "int8"},
+        {"tile": 64},
+        {"hide_segments": False},
+    ],
+)
+def test_labels_do_not_depend_on_code_engine_or_tiles(federation, params):
+    reference = OmniFC(3, engine="f32").fit(federation)
+    np.testing.assert_array_equal(OmniFC(3, **params).fit(federation).labels_, reference.labels_)
+
+
+def test_ledger_holds_declared_messages_only(federation, iris):
+    model = OmniFC(3, n_spares=0).fit(federation)
+    frame = model.ledger_.to_frame()
+    assert set(frame["message"]) <= DECLARED
+    assert set(frame.loc[frame["receiver"] == "server", "message"]) == {
+        "ClientSummary", "CodedDistances",
+    }  # fmt: skip
+    n, r, k = len(iris[0]), 2, 2  # tenths: two primes hold the distances exactly
+    coded = frame[frame["message"] == "CodedRows"]
+    # shares of own rows stay where they are; every other row goes to all seven evaluators
+    own = model.labels_.client.to_series().value_counts()
+    travelled = sum(n - own[f"client-{j}"] for j in range(1, 8))
+    assert coded["payload_bytes"].sum() == travelled * r * k + 16 * len(coded)
+    answers = frame[frame["message"] == "CodedDistances"]["payload_bytes"].sum()
+    assert answers == 7 * (r * n * n + 8)
+
+
+def test_estimator_contract(federation):
+    model = OmniFC(3, clusterer="k-medoids", random_state=1)
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert model.fit(federation) is model
+    assert model.labels_.dims == ("sample",)
+    assert set(model.labels_.coords) == {"client", "sample_id"}
+    assert model.n_clusters_ == 3
+    assert model.timing_["total_s"] > 0
+    np.testing.assert_array_equal(copy.fit(federation).labels_, model.labels_)
+
+
+@pytest.mark.parametrize("spec", ["spectral", "k-means", {"dbscan": {"eps": 1.0}}, "k-medoids"])
+def test_predict_labels_new_samples_like_their_twins(federation, iris, tmp_path, spec):
+    n_clusters = None if isinstance(spec, dict) else 3
+    model = OmniFC(n_clusters, clusterer=spec).fit(federation)
+    twins = np.arange(0, 150, 10)
+    labels = by_id(model.labels_)
+    urls = deal(tmp_path, iris[0][twins], np.arange(len(twins)) % 2, ids=1000 + twins)
+    new = model.predict(federation, urls)
+    order = np.argsort(new.sample_id.values.astype(int))
+    keep = labels[twins] >= 0
+    np.testing.assert_array_equal(new.values[order][keep], labels[twins][keep])
+    assert set(new.client.values) == {"client-1", "client-2"}
+
+
+def test_predict_refuses_what_does_not_fit(federation, iris, tmp_path):
+    model = OmniFC(3).fit(federation)
+    with pytest.raises(InvalidInput, match="client-77"):
+        model.predict(federation, {"client-77": "nowhere"})
+    narrow = str(tmp_path / "narrow.zarr")
+    write_store(narrow, "client-1", iris[0][:4, :3], list("abcd"))
+    with pytest.raises(InvalidInput, match="column 4 is 'x3' there and missing in the new"):
+        model.predict(federation, {"client-1": narrow})
+    far = str(tmp_path / "far.zarr")
+    write_store(far, "client-1", iris[0][:4] * 1e3, list("abcd"))
+    with pytest.raises(PartyError) as error:
+        model.predict(federation, {"client-1": far})
+    assert isinstance(error.value.__cause__, OverflowRefused)
+
+
+def lying_answer_block(coded, hiding, party, **public):
+    answer = _answer_block(coded, hiding, party, **public)
+    if party == "client-3":
+        answer.residues[0, 0, 0] ^= 1
+    return answer
+
+
+_answer_block = party.answer_block
+lying_answer_block.__annotations__ = _answer_block.__annotations__
+
+
+def late_answer_block(coded, hiding, party, *, gate, **public):
+    if party == "client-2":
+        with open(gate) as pipe:  # opens when the test opens the other end
+            pipe.read()
+    return _answer_block(coded, hiding, party, **public)
+
+
+late_answer_block.__annotations__ = _answer_block.__annotations__
+
+
+def test_a_liar_is_named_and_left_out(federation, monkeypatch):
+    honest = OmniFC(3, n_spares=2, tile=64).fit(federation)
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    monkeypatch.setattr(party, "answer_block", lying_answer_block)
+    try:
+        model = OmniFC(3, n_spares=2, tile=64).fit(federation)
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert list(model.dropped_evaluators_) == ["client-3"]
+    np.testing.assert_array_equal(model.labels_, honest.labels_)
+
+
+def test_a_straggler_is_cut_off(federation, monkeypatch, tmp_path):
+    prompt = OmniFC(3, n_spares=1, tile=64).fit(federation)
+    gate = str(tmp_path / "gate")
+    os.mkfifo(gate)
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    monkeypatch.setattr(party, "answer_block", functools.partial(late_answer_block, gate=gate))
+    opened = []
+
+    def let_go(stage, done, total):
+        if stage == "clustering" and not opened:  # it must live to tell its own labels
+            opened.append(os.close(os.open(gate, os.O_WRONLY)))
+
+    federation.on_progress = let_go
+    try:
+        model = OmniFC(3, n_spares=1, tile=64).fit(federation)
+    finally:
+        federation.on_progress = None
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert model.dropped_evaluators_ == {"client-2": "was late 3 times"}
+    np.testing.assert_array_equal(model.labels_, prompt.labels_)
+
+
+@pytest.mark.parametrize("victim", ["client-1", "server"])
+def test_a_killed_worker_changes_nothing(federation, victim):
+    reference = OmniFC(3, tile=64).fit(federation)
+    killed = []
+
+    def kill_once(stage, done, total):
+        if stage == "distances" and done and not killed:
+            killed.append(federation.processes.pid(victim))
+            os.kill(killed[0], signal.SIGKILL)
+
+    federation.on_progress = kill_once
+    try:
+        model = OmniFC(3, tile=64).fit(federation)
+    finally:
+        federation.on_progress = None
+    assert killed
+    assert federation.processes.pid(victim) != killed[0]
+    np.testing.assert_array_equal(model.labels_, reference.labels_)
+
+
+def test_an_interrupted_fit_goes_on_with_the_missing_blocks(federation, monkeypatch, tmp_path):
+    whole = OmniFC(3, tile=64, n_spares=0).fit(federation)
+    monkeypatch.setattr(federation, "workspace", str(tmp_path))
+    seen = []
+
+    def interrupt(stage, done, total):
+        if stage == "distances" and done:
+            seen.append(done)
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(federation, "on_progress", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        OmniFC(3, tile=64, n_spares=0).fit(federation)
+    monkeypatch.setattr(federation, "on_progress", None)
+    resumed = OmniFC(3, tile=64, n_spares=0).fit(federation)
+    np.testing.assert_array_equal(resumed.labels_, whole.labels_)
+
+    def answers(model):
+        return (model.ledger_.to_frame()["message"] == "CodedDistances").sum()
+
+    assert answers(whole) == 6 * 7
+    assert 0 < answers(resumed) <= 4 * 7
+    again = OmniFC(3, tile=64, n_spares=0).fit(federation)
+    assert answers(again) == 0
+    np.testing.assert_array_equal(again.labels_, whole.labels_)
+
+
+def test_bad_parameters_are_refused_before_anything_runs(federation):
+    for params, match in [
+        ({"n_clusters": 0}, "'n_clusters' parameter of OmniFC must be"),
+        ({"n_clusters": 151}, "at most the number of samples, 150; got 151"),
+        ({}, "'n_clusters' parameter of OmniFC must be given"),
+        ({"n_clusters": 3, "clusterer": {"dbscan": {"eps": 1.0}}}, "must be left out"),
+        ({"n_clusters": 3, "clusterer": "louvain"}, "no clusterer is named 'louvain'"),
+        ({"n_clusters": 3, "n_segments": 4, "n_colluding": 4}, "2l \\+ 2t - 1 = 15 clients"),
+        ({"n_clusters": 3, "tolerance": 0.0}, "above 0"),
+    ]:
+        with pytest.raises(InvalidInput, match=match):
+            OmniFC(**params).fit(federation)
+
+
+def test_more_memory_than_a_party_has_is_refused_with_numbers(federation, monkeypatch):
+    monkeypatch.setattr(federation, "limits", lambda: dict.fromkeys(federation.parties, 10**8))
+    with pytest.raises(ResourceRefused, match=r"0\.\d+ GB of memory at party"):
+        OmniFC(3).fit(federation)

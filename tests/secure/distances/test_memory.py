@@ -1,0 +1,202 @@
+import dataclasses
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daskfc.errors import InvalidInput, ResourceRefused
+from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
+from daskfc.secure.distances.memory import (
+    COMFORT,
+    PROCESS_BYTES,
+    USABLE,
+    Workload,
+    check,
+    choose_tile,
+    needs,
+)
+
+MNIST = Workload(70_000, 784, 2, 4, 7, mode="neighbours", n_neighbors=10)
+GB = 1_000_000_000
+
+
+def test_numbers_of_full_mnist():
+    # exact-distance.md: 9.8 GB per share for the upper triangle, 110 MB of shares per evaluator
+    need = needs(MNIST, 2048)
+    assert need.wire_bytes == 7 * 4 * (70_000 * 392 + SymmetricGrid(70_000, 2048).n_entries)
+    assert 0.10 * GB < need.evaluator_bytes - PROCESS_BYTES - 4 * 70_000 * 392 < 0.2 * GB
+    assert 2 * 7 * 4 * 2048**2 < need.server_bytes - PROCESS_BYTES < 0.5 * GB
+    check(need, {"server": 2 * GB, "client-1": 2 * GB}, free_disk=GB)
+    assert choose_tile(MNIST, evaluator_limit=2 * GB, server_limit=2 * GB) == 2048
+
+
+@pytest.mark.parametrize("mode", ["full", "neighbours", "radius"])
+@pytest.mark.parametrize(("n", "tile"), [(53, 16), (16, 16), (10, 16)])
+def test_disk_is_what_the_arrays_hold_before_compression(mode, n, tile, tmp_path):
+    grid = SymmetricGrid(n, tile)
+    path = str(tmp_path / "a")
+    if mode == "full":
+        array = DistanceTiles.create(path, grid)._distances
+        chunks = grid.n_blocks
+    elif mode == "neighbours":
+        array = NeighbourTiles.create(path, grid, 5)._candidates
+        chunks = grid.n_panels**2
+    else:
+        array = RadiusTiles.create(path, grid, 1.0)._within
+        chunks = grid.n_blocks
+    size = array.dtype.itemsize
+    for side in array.chunks:
+        size *= side
+    k = 5 if mode == "neighbours" else None
+    work = Workload(n, 3, 2, 3, 7, mode=mode, n_neighbors=k)
+    assert needs(work, tile).server_disk_bytes == size * chunks
+
+
+@given(
+    n=st.integers(1, 10**6),
+    d=st.integers(1, 5000),
+    r=st.integers(1, 6),
+    K=st.integers(3, 40),
+    tile=st.integers(64, 2048),
+)
+def test_needs_grow_with_everything(n, d, r, K, tile):
+    work = Workload(n, d, 2, r, K, mode="full")
+    base = needs(work, tile)
+    more = [
+        needs(dataclasses.replace(work, **{name: getattr(work, name) + 1}), tile)
+        for name in ("n_samples", "n_features", "n_primes", "n_answers", "window")
+    ]
+    more.append(needs(work, tile + 1))
+    more.append(needs(dataclasses.replace(work, residue_bytes=4), tile))
+    for other in more[:-2] + more[-1:]:
+        for name in ("evaluator_bytes", "server_bytes", "wire_bytes", "server_disk_bytes"):
+            assert getattr(other, name) >= getattr(base, name)
+    assert more[-2].evaluator_bytes >= base.evaluator_bytes
+
+
+@given(
+    n=st.integers(1, 200_000),
+    evaluator=st.integers(5 * 10**8, 4 * GB),
+    server=st.integers(5 * 10**8, 4 * GB),
+    k=st.integers(1, 100),
+)
+def test_the_chosen_tile_fits_and_no_larger_one_does_with_ease(n, evaluator, server, k):
+    work = Workload(n, 100, 2, 4, 7, mode="neighbours", n_neighbors=k)
+
+    def share(tile):
+        need = needs(work, tile)
+        return max(need.evaluator_bytes / evaluator, need.server_bytes / server)
+
+    tiles = [64 * i for i in range(1, 33) if 64 * i < n + 64]
+    try:
+        tile = choose_tile(work, evaluator_limit=evaluator, server_limit=server)
+    except ResourceRefused:
+        assert all(share(t) > USABLE for t in tiles)
+        return
+    assert tile in tiles
+    assert share(tile) <= USABLE
+    if share(tile) <= COMFORT:
+        assert all(share(t) > COMFORT for t in tiles if t > tile)
+    else:
+        assert all(share(t) >= share(tile) for t in tiles)
+
+
+def test_refusals_name_party_operation_both_numbers_and_the_way_out():
+    need = needs(MNIST, 2048)
+    pattern = (
+        r"exact graph of 10 neighbours of 70000 samples with 784 features would take 0\.\d\d GB of "
+        r"memory at party 'client-2' with tiles of 2048 rows, more than the 0\.32 GB it may use "
+        r"\(80% of its limit of 0\.40 GB\)\. Raise its memory limit, lower the tile"
+    )
+    with pytest.raises(ResourceRefused, match=pattern):
+        check(need, {"server": None, "client-1": 2 * GB, "client-2": 4 * GB // 10})
+    with pytest.raises(ResourceRefused, match="at party 'hub'"):
+        check(need, {"hub": GB // 2}, server="hub")
+    disk = re.escape(f"{need.server_disk_bytes / 1e9:.2f} GB of disk at party 'server', more than")
+    with pytest.raises(ResourceRefused, match=disk):
+        check(need, {}, free_disk=need.server_disk_bytes - 1)
+    check(need, {}, free_disk=need.server_disk_bytes)
+
+
+def test_what_the_clusterer_reads_at_once_is_refused_before_the_run():
+    work = dataclasses.replace(MNIST, mode="full", n_neighbors=None)
+    check(needs(work, 2048), {"server": 4 * GB})
+    for reads, size in (("condensed", r"19\.99"), ("full", r"39\.59")):
+        need = needs(dataclasses.replace(work, in_memory=reads), 2048)
+        with pytest.raises(ResourceRefused, match=rf"exact distances .* would take {size}"):
+            check(need, {"server": 4 * GB})
+
+
+def test_no_tile_fits():
+    with pytest.raises(
+        ResourceRefused, match=r"0.54 GB of memory at party .an evaluator. with tiles of \d+ rows"
+    ):
+        choose_tile(MNIST, evaluator_limit=GB // 2)
+
+
+def test_small_data_get_one_panel():
+    assert choose_tile(Workload(150, 4, 2, 3, 7, mode="full")) == 192
+    assert choose_tile(Workload(3, 4, 2, 3, 7, mode="full")) == 64
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"n_samples": 0}, "'n_samples' parameter of Workload must be an int of at least 1; got 0"),
+        ({"mode": "rows"}, "one of 'full', 'neighbours', 'radius'; got 'rows'"),
+        ({"n_neighbors": None}, "must be given with mode 'neighbours'"),
+        ({"mode": "full"}, "and with no other; got 10 with mode 'full'"),
+        ({"in_memory": "full"}, "must be 'nothing' unless the mode is 'full'"),
+        ({"residue_bytes": 2}, "one of 1, 4; got 2"),
+    ],
+)
+def test_workloads_are_checked(change, said):
+    with pytest.raises(InvalidInput, match=said):
+        dataclasses.replace(MNIST, **change)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("tile", [256, 1024])
+@pytest.mark.parametrize(
+    ("mode", "in_memory"),
+    [("neighbours", "nothing"), ("radius", "nothing"), ("full", "condensed"), ("full", "full")],
+)
+def test_memory_stays_within_the_plan(mode, in_memory, tile, ties, tmp_path):
+    grid = SymmetricGrid(2 * tile + 300, tile)
+    X = np.random.default_rng(0).standard_normal((grid.n, 50))
+    k = 10 if mode == "neighbours" else None
+    work = Workload(grid.n, 50, 2, 1, 1, mode=mode, n_neighbors=k, in_memory=in_memory, window=1)
+    path = str(tmp_path / "a")
+    if mode == "neighbours":
+        tiles = NeighbourTiles.create(path, grid, 10)
+        last = tiles.graph
+    elif mode == "radius":
+        tiles = RadiusTiles.create(path, grid, 100.0)
+        last = lambda: [len(rows) for rows, _ in tiles.edges()]  # noqa: E731
+    else:
+        tiles = DistanceTiles.create(path, grid)
+        last = getattr(tiles, in_memory)
+    tracemalloc.start()
+    try:
+        for i, j in grid.blocks():
+            a, b = X[grid.panel(i)], X[grid.panel(j)]
+            block = a @ b.T
+            np.subtract((a * a).sum(1)[:, None] + (b * b).sum(1), 2 * block, out=block)
+            np.abs(block, out=block)
+            if ties:
+                block[:] = 1.0
+            tracemalloc.reset_peak()
+            tiles.write(i, j, block)
+            _, peak = tracemalloc.get_traced_memory()
+            assert peak <= needs(work, grid.tile).server_bytes - PROCESS_BYTES
+        del block
+        tracemalloc.reset_peak()
+        last()
+        _, peak = tracemalloc.get_traced_memory()
+        assert peak <= needs(work, grid.tile).server_bytes - PROCESS_BYTES
+    finally:
+        tracemalloc.stop()

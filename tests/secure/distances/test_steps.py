@@ -1,0 +1,313 @@
+"""OmniFC's steps with plain arguments: the whole protocol without a cluster."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daskfc.coding import SecretKey, choose_residues
+from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
+from daskfc.federation.samples import SAMPLE_ORDER
+from daskfc.pairwise import DistanceTiles, SymmetricGrid
+from daskfc.secure.distances import party, server
+from daskfc.secure.distances.wiring import choose_code
+from daskfc.stores import ClientStore, write_store
+from daskfc.stores.layout import ContentDigest
+from tests.faults import tears
+from tests.oracles import omnifc as oracle
+
+KEY = SecretKey.from_bytes(bytes(range(32)))
+
+
+class ArrayStore:
+    """The part of a ClientStore that steps read, over an array."""
+
+    def __init__(self, name, X, ids):
+        self.name, self.X, self.ids = name, np.asarray(X, dtype=float), [str(i) for i in ids]
+        self.n_samples, self.n_features = self.X.shape
+        self.feature_names = tuple(f"x{i}" for i in range(self.n_features))
+        self.digest = f"digest of {name}"
+
+    def rows(self, start, stop):
+        return self.X[start:stop]
+
+    def blocks(self, rows=None):
+        yield 0, self.X
+
+    def sample_ids(self):
+        return np.array(self.ids)
+
+
+def dealt(X, owners):
+    """Deal the rows of X to clients; the id of a row is its number."""
+    owners = np.asarray(owners)
+    return {
+        f"client-{c}": ArrayStore(f"client-{c}", X[owners == c], np.flatnonzero(owners == c))
+        for c in np.unique(owners)
+    }
+
+
+def run(
+    stores,
+    *,
+    tmp_path,
+    segments=1,
+    t=1,
+    spares=0,
+    use=None,
+    hide=True,
+    engine="auto",
+    tamper=None,
+):
+    """Play all parties; return the plan and the distances in canonical order."""
+    secrets = {name: SecretKey.from_os() for name in stores}
+    plan = server.plan({n: party.describe(s, KEY, max_abs=None) for n, s in stores.items()})
+    code = choose_code(max(len(stores), 2 * segments + 2 * t - 1 + spares), segments, t, spares)
+    evaluators = tuple(f"client-{j}" for j in range(code.n_evaluators))
+    system = choose_residues(
+        radius=plan.radius,
+        n_features=plan.n_features,
+        tolerance=1e-4,
+        grids=plan.grids,
+        n_columns=code.n_columns(plan.n_features),
+        n_points=code.n_points,
+    )
+    public = {"code": code, "system": system, "evaluators": evaluators}
+    keys = party.hiding_key(SecretKey.from_os(), evaluators=evaluators)
+    shares = {}
+    for name, store in stores.items():
+        tiles_of_rows = [(a, min(a + 4, len(store.X))) for a in range(0, len(store.X), 4)]
+        shares[name] = [
+            party.encode_rows(store, secrets[name], start=a, stop=b, **public)
+            for a, b in tiles_of_rows
+        ]
+    positions = server.row_positions(plan)
+    coded = {
+        e: party.assemble(
+            {name: [s[e] for s in parts] for name, parts in shares.items()},
+            positions,
+            keys[e] if hide else None,
+        )
+        for e in evaluators
+    }
+    grid = SymmetricGrid(plan.n_samples, tile=5)
+    tiles = DistanceTiles.create(str(tmp_path / "tiles"), grid, dtype="float64")
+    asked = [evaluators[j] for j in use] if use else evaluators
+    wrong = set()
+    for i, j in grid.blocks():
+        answers = {
+            e: party.answer_block(
+                coded[e], keys[e] if hide else None, e, i=i, j=j, grid=grid, engine=engine, **public
+            )
+            for e in asked
+        }
+        if tamper:
+            tamper(answers)
+        decoded = server.decode_block(tiles, answers, SecretKey.from_os(), i=i, j=j, **public)
+        wrong |= set(decoded.wrong.tolist())
+    return SimpleNamespace(plan=plan, D=tiles.full(), system=system, wrong=wrong)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).normal(size=(13, 5))
+
+
+def true_distances(X, order):
+    Y = X[order]
+    return ((Y[:, None] - Y) ** 2).sum(-1)
+
+
+def order_of(plan, owners):
+    """Row of X at each canonical position."""
+    owners = np.asarray(owners)
+    order = np.empty(len(owners), dtype=int)
+    for c in np.unique(owners):
+        order[plan.positions[f"client-{c}"]] = np.flatnonzero(owners == c)
+    return order
+
+
+def test_equals_the_paper_in_python_integers(X, tmp_path):
+    owners = np.arange(13) % 3
+    X = np.round(X[:, :4] * 4) / 4  # on a grid of both: no rounding on either side
+    found = run(dealt(X, owners), tmp_path=tmp_path)
+    slow = oracle.distances(X, q=2, n_segments=1, n_colluding=1, n_clients=3)
+    order = order_of(found.plan, owners)
+    np.testing.assert_array_equal(found.D, slow[np.ix_(order, order)])
+
+
+def test_error_within_the_tolerance_and_diagonal_exactly_zero(X, tmp_path):
+    owners = np.arange(13) % 7
+    found = run(dealt(X, owners), segments=2, t=2, tmp_path=tmp_path)
+    true = true_distances(X, order_of(found.plan, owners))
+    rms = np.sqrt(np.mean((found.D - true) ** 2)) / true.mean()
+    assert 0 < rms <= 1e-4
+    assert not found.D.diagonal().any()
+    np.testing.assert_array_equal(found.D, found.D.T)
+
+
+def test_pixels_have_no_error(tmp_path):
+    X = np.random.default_rng(1).integers(0, 256, size=(9, 6)).astype(float)
+    owners = np.arange(9) % 3
+    found = run(dealt(X, owners), tmp_path=tmp_path)
+    np.testing.assert_array_equal(found.D, true_distances(X, order_of(found.plan, owners)))
+
+
+@settings(max_examples=15, deadline=None)
+@given(owners=st.permutations([0] * 6 + [1] * 5 + [2] * 2))
+def test_bitwise_the_same_for_every_partition(owners, tmp_path_factory):
+    X = np.random.default_rng(0).normal(size=(13, 5))
+    even = run(dealt(X, np.arange(13) % 3), tmp_path=tmp_path_factory.mktemp("even"))
+    other = run(dealt(X, owners), tmp_path=tmp_path_factory.mktemp("other"))
+    np.testing.assert_array_equal(even.D, other.D)
+    np.testing.assert_array_equal(
+        order_of(even.plan, np.arange(13) % 3), order_of(other.plan, owners)
+    )
+
+
+@pytest.mark.parametrize("use", [(0, 1, 2), (4, 2, 3), (1, 3, 4), (0, 1, 2, 3, 4)])
+def test_any_evaluators_give_the_same(X, use, tmp_path):
+    stores = dealt(X, np.arange(13) % 5)
+    reference = run(stores, spares=2, tmp_path=tmp_path / "a")
+    np.testing.assert_array_equal(
+        run(stores, spares=2, use=use, tmp_path=tmp_path / "b").D, reference.D
+    )
+
+
+@pytest.mark.parametrize("engine", ["int8", "f32", "f64"])
+@pytest.mark.parametrize("hide", [True, False])
+def test_engines_and_hiding_give_the_same(X, engine, hide, tmp_path):
+    stores = dealt(X, np.arange(13) % 3)
+    reference = run(stores, engine="f64", tmp_path=tmp_path / "a")
+    np.testing.assert_array_equal(
+        run(stores, engine=engine, hide=hide, tmp_path=tmp_path / "b").D, reference.D
+    )
+
+
+def _lie(answers):
+    answers["client-3"].residues[:, 0, -1] ^= 1
+
+
+def test_a_liar_is_named_and_left_out(X, tmp_path):
+    stores = dealt(X, np.arange(13) % 5)
+    honest = run(stores, spares=2, tmp_path=tmp_path / "a")
+    found = run(stores, spares=2, tmp_path=tmp_path / "b", tamper=_lie)
+    assert found.wrong == {3}
+    np.testing.assert_array_equal(found.D, honest.D)
+
+
+def test_a_liar_beyond_the_bound_is_refused(X, tmp_path):
+    with pytest.raises(DecodingError, match="contradict"):
+        run(dealt(X, np.arange(13) % 4), spares=1, tmp_path=tmp_path, tamper=_lie)
+
+
+def test_shares_of_two_encodings_are_refused(X, tmp_path):
+    def mix(answers):
+        first = answers["client-0"]
+        answers["client-0"] = type(first)(first.residues, first.encoding ^ 1)
+
+    with pytest.raises(DecodingError, match="one encoding"):
+        run(dealt(X, np.arange(13) % 3), tmp_path=tmp_path, tamper=mix)
+
+
+def test_a_recomputed_encoding_is_bit_identical_and_another_key_is_not(X):
+    store, code = dealt(X, np.zeros(13))["client-0.0"], choose_code(3, 1, 1, 0)
+    system = choose_residues(
+        radius=10.0, n_features=5, tolerance=1e-4, grids=0, n_columns=5, n_points=code.n_points
+    )
+    secret, names = SecretKey.from_os(), ("a", "b", "c")
+    args = {"start": 0, "stop": 13, "code": code, "system": system, "evaluators": names}
+    once, again = (party.encode_rows(store, secret, **args) for _ in range(2))
+    other = party.encode_rows(store, SecretKey.from_os(), **args)
+    for name in names:
+        np.testing.assert_array_equal(once[name].residues, again[name].residues)
+        assert (once[name].residues != other[name].residues).mean() > 0.9
+    assert once["a"].fingerprint != other["a"].fingerprint
+
+
+def test_describe_tells_a_rounded_radius_or_none(X):
+    store = ArrayStore("a", X, range(13))
+    exact = np.sqrt((X**2).sum(1).max())
+    told = party.describe(store, KEY, max_abs=None).radius
+    assert exact <= told <= exact * 2 ** (1 / 8) * (1 + 1e-12)
+    declared = party.describe(store, KEY, max_abs=8.0).radius
+    assert declared == party.describe(ArrayStore("a", X / 2, range(13)), KEY, max_abs=8.0).radius
+
+
+def test_samples_cannot_be_guessed_by_their_tag():
+    """A hash under a public salt gave away all of a few small integers: 256 guesses here."""
+    write_store("memory://guess/a.zarr", "a", np.array([[3.0, 1.0], [0.0, 2.0]]), ["p", "q"])
+    store = ClientStore.open("memory://guess/a.zarr")
+    told = party.describe(store, KEY, max_abs=None).content
+    fits = []
+    for guess in itertools.product(range(4), repeat=4):
+        digest = ContentDigest(store.dtype, store.feature_names)
+        digest.add(np.reshape(guess, (2, 2)), ["p", "q"])
+        salted = party.hash64(SAMPLE_ORDER.encode(), digest.hexdigest().encode())
+        fits.append(digest.hexdigest() == store.digest)
+        assert told != salted
+    assert sum(fits) == 1  # that guess was among them
+    assert told == party.describe(store, KEY, max_abs=None).content
+    assert told != party.describe(store, SecretKey.from_os(), max_abs=None).content
+    other = party.describe(ArrayStore("b", np.ones((2, 2)), "pq"), KEY, max_abs=None)
+    assert told != other.content
+
+
+@given(st.floats(1e-6, 1e6))
+def test_rounded_up_is_above_and_close(radius):
+    assert radius <= party.rounded_up(radius) <= radius * 2 ** (1 / 8) * (1 + 1e-9)
+
+
+def test_bad_data_are_refused_without_values(X):
+    with pytest.raises(OverflowRefused, match="max_abs"):
+        party.describe(ArrayStore("a", X, range(13)), KEY, max_abs=0.5)
+    X[3, 2] = np.nan
+    X[5, 1] = np.inf
+    with pytest.raises(InvalidInput, match="client 'a' must be finite; 2 rows"):
+        party.describe(ArrayStore("a", X, range(13)), KEY, max_abs=None)
+
+
+def test_clients_may_not_share_samples(X):
+    a = party.describe(ArrayStore("a", X, range(13)), KEY, max_abs=None)
+    twice = party.describe(ArrayStore("b", X, range(10, 23)), KEY, max_abs=None)
+    with pytest.raises(InvalidInput, match="share some, 3 ids"):
+        server.plan({"a": a, "b": twice})
+
+
+@pytest.mark.parametrize(
+    ("m", "given_", "expected"),
+    [
+        (3, {}, (1, 1, 3)), (4, {}, (1, 1, 4)), (5, {}, (1, 2, 5)), (6, {}, (1, 2, 6)),
+        (7, {}, (2, 2, 7)), (8, {}, (2, 2, 8)), (10, {}, (2, 2, 8)),
+        (10, {"n_spares": 3}, (2, 2, 10)),
+        (7, {"n_segments": 1}, (1, 2, 6)), (9, {"n_colluding": 4}, (1, 4, 9)),
+    ],
+)  # fmt: skip
+def test_default_code(m, given_, expected):
+    keys = ("n_segments", "n_colluding", "n_spares")
+    code = choose_code(m, *(given_.get(key) for key in keys))
+    assert (code.n_segments, code.n_colluding, code.n_evaluators) == expected
+
+
+@pytest.mark.parametrize(
+    ("m", "given_"),
+    [(2, (None, None, None)), (6, (2, 2, None)), (7, (2, 2, 1)), (10, (None, 6, None))],
+)
+def test_too_few_clients_are_refused(m, given_):
+    with pytest.raises(InvalidInput):
+        choose_code(m, *given_)
+
+
+@tears
+@pytest.mark.parametrize("name", ["zarr.json", "done/zarr.json", "distances/zarr.json"])
+def test_a_group_of_blocks_that_is_torn_is_begun_anew(tmp_path, name, tear):
+    grid = SymmetricGrid(6, 3)
+    options = {"name": "0f", "grid": grid, "n_neighbors": None, "radius2": None}
+    server.open_tiles(str(tmp_path), **options).write(0, 0, np.ones((3, 3)))
+    tear(tmp_path / "0f" / name)
+    tiles = server.open_tiles(str(tmp_path), **options)
+    assert tiles.missing() == list(grid.blocks())
+    assert tiles.write(0, 0, np.ones((3, 3)))
