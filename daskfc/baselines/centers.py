@@ -1,7 +1,6 @@
 """Cluster centres as messages, and what baselines that end in centres have in common."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,13 +16,13 @@ from daskfc.stores import ClientStore
 __all__ = ["CenterClusterer", "GlobalCenters", "global_centers", "nearest_labels", "nearest_of_new"]
 
 
-@dataclass(frozen=True)
-class GlobalCenters(Message):
+class GlobalCenters(
+    Message,
+    route=("server → client", "server → caller"),
+    reveals="the means of the clusters over all clients",
+):
     """The centres of the clusters over all clients."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = ("server → client", "server → caller")
-    reveals: ClassVar = "the means of the clusters over all clients"
     centers: np.ndarray = array("n_clusters", "n_features", dtype="float64")
 
 

@@ -12,7 +12,6 @@ Departures  Rows are pooled in the canonical order of their sample ids, so that 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +23,6 @@ from daskfc.clustering import Clusterer, make_clusterer
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.messages import integer as integer_field
 from daskfc.federation.samples import (
     canonical_positions,
     labelled_samples,
@@ -46,24 +44,23 @@ __all__ = [
 BLOCK_BYTES = 16 * 2**20  # ours: one message of raw rows, at most
 
 
-@dataclass(frozen=True)
-class TableShape(Message):
+class TableShape(
+    Message, route="client → caller", reveals="the client's numbers of samples and of features"
+):
     """The size of one client's data, for the caller to lay out the pool."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → caller"
-    reveals: ClassVar = "the client's numbers of samples and of features"
-    n_samples: int = integer_field()
-    n_features: int = integer_field()
+    n_samples: int
+    n_features: int
 
 
-@dataclass(frozen=True)
-class RawRows(Message):
+class RawRows(
+    Message,
+    protection="raw",
+    route="client → server",
+    reveals="everything: the client's data itself",
+):
     """Rows of one client, as they are."""
 
-    protection: ClassVar = "raw"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "everything: the client's data itself"
     rows: np.ndarray = array("sample", "n_features", dtype="float64")
 
 

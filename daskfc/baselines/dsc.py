@@ -36,7 +36,6 @@ Departures  (1) THE ESANN PAPER WAS NOT AVAILABLE. The steps are those that the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,37 +67,36 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class SharedSample(Message):
+class SharedSample(
+    Message,
+    protection="raw",
+    route="client → client",
+    reveals="all features of one sample of the coordinator, to every other client",
+):
     """One sample of the coordinator as it is, and its row of the coordinator's eigenvectors."""
 
-    protection: ClassVar = "raw"
-    route: ClassVar = "client → client"
-    reveals: ClassVar = "all features of one sample of the coordinator, to every other client"
     row: np.ndarray = array("n_features", dtype="float64")
     place: np.ndarray = array("n_clusters", dtype="float64")
 
 
-@dataclass(frozen=True)
-class EmbeddedCenters(Message):
-    """The centres of one client's clusters, in the coordinates of its eigenvectors: C_p."""
-
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → client"
-    reveals: ClassVar = (
+class EmbeddedCenters(
+    Message,
+    route="client → client",
+    reveals=(
         "to the coordinator the centres of the client's clusters among its eigenvectors, not their "
         "features"
-    )
+    ),
+):
+    """The centres of one client's clusters, in the coordinates of its eigenvectors: C_p."""
+
     centers: np.ndarray = array("n_local_clusters", "n_clusters", dtype="float64")
 
 
-@dataclass(frozen=True)
-class CommonCenters(Message):
+class CommonCenters(
+    Message, route="client → client", reveals="the centres of the centres of all clients"
+):
     """The centres of the clusters over all clients: C."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → client"
-    reveals: ClassVar = "the centres of the centres of all clients"
     centers: np.ndarray = array("n_clusters", "n_clusters", dtype="float64")
 
 

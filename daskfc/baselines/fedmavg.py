@@ -43,8 +43,6 @@ from daskfc.baselines.centers import predict_new
 from daskfc.checks import Constraint, integer, real
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.messages import integer as integer_field
-from daskfc.federation.messages import real as real_field
 from daskfc.federation.samples import LabelledSamples, own_labels
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
@@ -70,50 +68,44 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Moments(Message):
+class Moments(
+    Message,
+    route="client → server",
+    reveals=("the client's number of samples, and mean, deviation and sign of each feature"),
+):
     """Sums over one client's samples, from which the server draws the first basis."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = (
-        "the client's number of samples, and mean, deviation and sign of each feature"
-    )
-    n_samples: int = integer_field()
+    n_samples: int
     sums: np.ndarray = array("n_features", dtype="float64")
     squares: np.ndarray = array("n_features", dtype="float64")
     any_negative: np.ndarray = array("n_features", dtype="bool")
 
 
-@dataclass(frozen=True)
-class Basis(Message):
+class Basis(
+    Message,
+    route=("server → client", "server → caller"),
+    reveals="one direction per cluster over all clients, and the mean |x|²",
+):
     """The averaged basis W and the weight ρ of the penalty."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = ("server → client", "server → caller")
-    reveals: ClassVar = "one direction per cluster over all clients, and the mean |x|²"
     basis: np.ndarray = array("n_clusters", "n_features", dtype="float64")
-    penalty: float = real_field()
+    penalty: float
 
 
-@dataclass(frozen=True)
-class LocalBasis(Message):
+class LocalBasis(
+    Message,
+    route="client → server",
+    reveals="weighted sums of the client's samples, one per cluster, each round",
+):
     """One client's basis W_p after its own steps of a round."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "weighted sums of the client's samples, one per cluster, each round"
     basis: np.ndarray = array("n_clusters", "n_features", dtype="float64")
 
 
-@dataclass(frozen=True)
-class BasisShift(Message):
+class BasisShift(Message, route="server → caller", reveals="one number of convergence"):
     """How far the averaged basis moved in a round, relative to its norm."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → caller"
-    reveals: ClassVar = "one number of convergence"
-    shift: float = real_field()
+    shift: float
 
 
 @dataclass(frozen=True)

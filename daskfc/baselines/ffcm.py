@@ -26,7 +26,6 @@ Departures  (1) Both of the paper's ways to merge are here: "k-means" over all c
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -39,7 +38,6 @@ from daskfc.baselines.lloyd import kmeans_plus_plus, weighted_k_means
 from daskfc.checks import Constraint, integer, one_of, real
 from daskfc.clustering.fuzzy import memberships
 from daskfc.federation import Federation, Message, PerClient, Sent, array
-from daskfc.federation.messages import real as real_field
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
 from daskfc.stores import ClientStore
@@ -57,27 +55,21 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class FuzzyCenters(Message):
+class FuzzyCenters(
+    Message,
+    route="client → server",
+    reveals=("the client's own fuzzy means and the soft sizes of its clusters, each round"),
+):
     """The fuzzy centres of one client and the sum of its memberships in each."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = (
-        "the client's own fuzzy means and the soft sizes of its clusters, each round"
-    )
     centers: np.ndarray = array("n_local_clusters", "n_features", dtype="float64")
     supports: np.ndarray = array("n_local_clusters", dtype="float64")
 
 
-@dataclass(frozen=True)
-class CenterShift(Message):
+class CenterShift(Message, route="server → caller", reveals="one number of convergence"):
     """How far the global centres moved in a round, relative to their norm."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → caller"
-    reveals: ClassVar = "one number of convergence"
-    shift: float = real_field()
+    shift: float
 
 
 def fuzzy_c_means(

@@ -12,7 +12,6 @@ Departures  The order of AGC's filter is given, not searched for. With `particip
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,23 +37,25 @@ from daskfc.stores import ClientStore
 __all__ = ["AGC", "GCC", "RawColumns", "RawGraph"]
 
 
-@dataclass(frozen=True)
-class RawColumns(Message):
+class RawColumns(
+    Message,
+    protection="raw",
+    route="client → server",
+    reveals="everything: the participant's data itself",
+):
     """All columns of one participant, as they are."""
 
-    protection: ClassVar = "raw"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "everything: the participant's data itself"
     columns: np.ndarray = array("sample", "feature", dtype="float64")
 
 
-@dataclass(frozen=True)
-class RawGraph(Message):
+class RawGraph(
+    Message,
+    protection="raw",
+    route="client → server",
+    reveals="every edge of the participant's graph",
+):
     """A participant's graph, in compressed rows."""
 
-    protection: ClassVar = "raw"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "every edge of the participant's graph"
     starts: np.ndarray = array("row", dtype="int64")
     neighbours: np.ndarray = array("edge", dtype="int64")
     weights: np.ndarray = array("edge", dtype="float64")

@@ -60,23 +60,23 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class LocalCenters(Message):
+class LocalCenters(
+    Message,
+    route="client → server",
+    reveals="the means of the client's own clusters and how many there are",
+):
     """The means of one client's local clusters: Θ^(z) of Algorithm 2, line 1."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "the means of the client's own clusters and how many there are"
     centers: np.ndarray = array("n_local_clusters", "n_features", dtype="float64")
 
 
-@dataclass(frozen=True)
-class GlobalGroups(Message):
+class GlobalGroups(
+    Message,
+    route="server → client",
+    reveals="to each client the global clusters of its own local clusters",
+):
     """The group τ of each of one client's local clusters."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → client"
-    reveals: ClassVar = "to each client the global clusters of its own local clusters"
     groups: np.ndarray = array("n_local_clusters", dtype="int64")
 
 

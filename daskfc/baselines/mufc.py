@@ -27,7 +27,6 @@ Departures  (1) NO SECURE AGGREGATION: the paper sums the q^(l) by its secure co
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -37,8 +36,6 @@ from daskfc.baselines.lloyd import kmeans_plus_plus, lloyd, weighted_k_means
 from daskfc.checks import Constraint, integer, optional, real
 from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
-from daskfc.federation.messages import integer as integer_field
-from daskfc.federation.messages import real as real_field
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 
@@ -56,34 +53,32 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Extent(Message):
+class Extent(
+    Message,
+    route="client → server",
+    reveals="the client's number of samples and its largest absolute value",
+):
     """The size of a client's data, from which the server chooses the grid."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "the client's number of samples and its largest absolute value"
-    n_samples: int = integer_field()
-    largest: float = real_field()
+    n_samples: int
+    largest: float
 
 
-@dataclass(frozen=True)
-class Grid(Message):
+class Grid(
+    Message, route="server → client", reveals="the largest absolute value of all clients over √n"
+):
     """The side of a quantisation bin."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → client"
-    reveals: ClassVar = "the largest absolute value of all clients over √n"
-    bin_width: float = real_field()
+    bin_width: float
 
 
-@dataclass(frozen=True)
-class BinCounts(Message):
+class BinCounts(
+    Message,
+    route="client → server",
+    reveals="some of the client's own samples, rounded to the grid, and cluster sizes",
+):
     """Occupied bins of one client, in units of the bin width, and the rows counted in each."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "some of the client's own samples, rounded to the grid, and cluster sizes"
     bins: np.ndarray = array("bin", "n_features", dtype="int64")
     counts: np.ndarray = array("bin", dtype="int64")
 

@@ -5,12 +5,11 @@ Messages    StoreSummary  client → caller  when a running cluster is joined, a
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.messages import Message, array, text
+from daskfc.federation.messages import Message, array
 from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.stores import ClientStore
 from daskfc.stores.together import Split, check_columns, check_owner, first_difference
@@ -18,15 +17,15 @@ from daskfc.stores.together import Split, check_columns, check_owner, first_diff
 __all__ = ["Contract", "StoreSummary", "new_store_summary", "store_summary"]
 
 
-@dataclass(frozen=True)
-class StoreSummary(Message):
+class StoreSummary(
+    Message,
+    route="client → caller",
+    reveals="the names of the client's columns, and whether its store was written again",
+):
     """Whose a client's store is, what its columns are called, and which writing of it this is."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → caller"
-    reveals: ClassVar = "the names of the client's columns, and whether its store was written again"
-    owner: str = text()
-    build_id: str = text()
+    owner: str
+    build_id: str
     column_bytes: np.ndarray = array("byte", dtype="uint8")
     column_ends: np.ndarray = array("column", dtype="int64")
 

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
 from daskfc.federation.ledger import LedgerRow
-from daskfc.federation.messages import CALLER, Message, noise_of, payload_bytes
+from daskfc.federation.messages import CALLER, Message, multiplier_of, payload_bytes
 from daskfc.federation.party import (
     Kept,
     Outgoing,
@@ -302,7 +302,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
                     wire_bytes=payload,
                     time=time.time(),
                     task=str(key),
-                    noise_multiplier=noise_of(message),
+                    noise_multiplier=multiplier_of(message),
                 )
             )
         ledger = self.party.ledger  # of the run that the messages belong to

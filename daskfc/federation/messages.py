@@ -1,15 +1,17 @@
 """Messages: the only values that leave a party, with every array declared.
 
 A message is a frozen dataclass. Its class says how it is protected, which way it travels and what
-it reveals; its fields say their dtype and their axes. The sender holds a value against that
+it reveals; its fields say their dtype and their axes. The sender checks a value against that
 declaration before anything is sent, and the class is the one place to read what leaves a party.
 What is sent is made anew of the declared content, so that nothing can ride along with it.
 """
 
 import dataclasses
+import inspect
 import math
+import typing
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, dataclass_transform
 
 import numpy as np
 
@@ -21,16 +23,14 @@ __all__ = [
     "ROUTES",
     "SERVER",
     "Message",
+    "NoiseMultiplier",
     "array",
     "as_declared",
     "check_message",
     "content_of",
-    "integer",
-    "noise_multiplier",
-    "noise_of",
+    "multiplier_of",
     "of_content",
     "payload_bytes",
-    "real",
     "routes_of",
     "text",
 ]
@@ -50,6 +50,7 @@ _PLAIN = frozenset(
     "bool str int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
     "complex128".split()
 )
+_LONGEST_TEXT = 256
 _LONGEST_EMPTY = 1 << 31  # ours: no array without entries may have a longer axis
 
 
@@ -70,57 +71,6 @@ class _Declared:
 
 def _shape_text(parts: tuple[object, ...]) -> str:
     return f"({', '.join(str(part) for part in parts)}{',' if len(parts) == 1 else ''})"
-
-
-class Message:
-    """Base of all messages; subclass it as a frozen dataclass.
-
-    Attributes
-    ----------
-    protection : {"plain", "masked", "coded", "noised", "raw"}
-        How the content is protected. "raw" leaves only a federation started with
-        ``allow_raw=True``.
-    route : str or tuple of str
-        Which way it travels, out of :data:`ROUTES`.
-    reveals : str
-        What its receiver learns, as one phrase.
-
-    Notes
-    -----
-    Privacy: a value of another type, with another field, dtype, number of axes or size than
-    declared never leaves its party.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> import numpy as np
-    >>> from daskfc.federation.messages import Message, array, check_message
-    >>> @dataclass(frozen=True)
-    ... class LocalCenters(Message):
-    ...     protection = "masked"
-    ...     route = "client → server"
-    ...     reveals = "nothing but the sum over all clients"
-    ...     means: np.ndarray = array("n_clusters", "n_features", dtype="int64")
-    ...     counts: np.ndarray = array("n_clusters", dtype="int64")
-    >>> centers = LocalCenters(np.zeros((3, 2), "int64"), np.zeros(3, "int64"))
-    >>> check_message(centers, {"n_features": 2})
-    """
-
-    protection: ClassVar[str]
-    route: ClassVar[str | tuple[str, ...]]
-    reveals: ClassVar[str]
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if getattr(cls, "protection", None) not in PROTECTIONS:
-            raise TypeError(f"{cls.__name__}.protection must be one of {', '.join(PROTECTIONS)}.")
-        route: object = getattr(cls, "route", None)
-        routes = route if isinstance(route, tuple) else (route,)
-        if not routes or not all(one in ROUTES for one in routes):
-            raise TypeError(f"{cls.__name__}.route must be one or several of {', '.join(ROUTES)}.")
-        reveals: object = getattr(cls, "reveals", None)
-        if not isinstance(reveals, str) or not reveals:
-            raise TypeError(f"{cls.__name__}.reveals must say what the receiver learns.")
 
 
 def array(*axes: str | int, dtype: str) -> Any:
@@ -156,37 +106,134 @@ def array(*axes: str | int, dtype: str) -> Any:
     return dataclasses.field(metadata={_KEY: _Declared("array", axes, names)})
 
 
-def integer() -> Any:
-    """Declare a field that holds one int of at most 64 bits."""
-    return dataclasses.field(metadata={_KEY: _Declared("integer")})
-
-
-def real() -> Any:
-    """Declare a field that holds one float."""
-    return dataclasses.field(metadata={_KEY: _Declared("real")})
-
-
-def text(longest: int = 256) -> Any:
+def text(longest: int = _LONGEST_TEXT) -> Any:
     """Declare a field that holds a str of at most `longest` characters."""
     return dataclasses.field(metadata={_KEY: _Declared("text", longest=longest)})
 
 
-def noise_multiplier() -> Any:
-    """Declare the last field, with the multiplier of the Gaussian noise that a release bears.
+NoiseMultiplier = Annotated[float, _Declared("noise")]
+"""Type of a last field, with the multiplier of the Gaussian noise that a release bears.
 
-    The noise's standard deviation over the L2 sensitivity of what is released to one row of the
-    sender's data; infinite, the default, for what is no release of its own. The ledger keeps it;
-    it is no content, and not counted as payload.
+The noise's standard deviation over the L2 sensitivity of what is released to one row of the
+sender's data; infinite, the default to give it, for what is no release of its own. The ledger keeps
+it; it is no content, and not counted as payload.
+"""
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(array, text))
+class Message:
+    """Base of all messages; a subclass becomes a frozen dataclass by itself.
+
+    Parameters
+    ----------
+    route : str or tuple of str
+        Which way it travels, out of :data:`ROUTES`.
+    reveals : str
+        What its receiver learns, as one phrase.
+    protection : {"plain", "masked", "coded", "noised", "raw"}
+        How the content is protected; "plain" by default. "raw" leaves only a federation started
+        with ``allow_raw=True``.
+
+    Attributes
+    ----------
+    protection, route, reveals
+        As declared; a subclass of a message has its parent's unless it declares its own.
+
+    Raises
+    ------
+    TypeError
+        When a class does not say what it must, or a field is neither int, float, str nor declared
+        by `array`, `text` or `NoiseMultiplier`.
+
+    Notes
+    -----
+    Privacy: a value of another type, with another field, dtype, number of axes or size than
+    declared never leaves its party. An int has at most 64 bits, a plain str 256 characters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.federation.messages import Message, array, check_message
+    >>> class LocalCenters(
+    ...     Message,
+    ...     protection="masked",
+    ...     route="client → server",
+    ...     reveals="nothing but the sum over all clients",
+    ... ):
+    ...     means: np.ndarray = array("n_clusters", "n_features", dtype="int64")
+    ...     counts: np.ndarray = array("n_clusters", dtype="int64")
+    ...     n_samples: int
+    >>> centers = LocalCenters(np.zeros((3, 2), "int64"), np.zeros(3, "int64"), 9)
+    >>> check_message(centers, {"n_features": 2})
     """
-    return dataclasses.field(default=math.inf, metadata={_KEY: _Declared("noise")})
+
+    protection: ClassVar[str] = "plain"
+    route: ClassVar[str | tuple[str, ...]]
+    reveals: ClassVar[str]
+
+    def __init_subclass__(
+        cls,
+        *,
+        route: str | tuple[str, ...] | None = None,
+        reveals: str | None = None,
+        protection: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        declared = {"protection": protection, "route": route, "reveals": reveals}
+        for name, value in declared.items():
+            if value is not None:
+                setattr(cls, name, value)
+        _check_declaration(cls)
+        _declare_scalars(cls)
+        dataclasses.dataclass(frozen=True)(cls)
+
+
+def _check_declaration(cls: type[Message]) -> None:
+    if cls.protection not in PROTECTIONS:
+        raise TypeError(f"{cls.__name__}: protection must be one of {', '.join(PROTECTIONS)}.")
+    route: object = getattr(cls, "route", None)
+    routes = route if isinstance(route, tuple) else (route,)
+    if not routes or not all(one in ROUTES for one in routes):
+        raise TypeError(f"{cls.__name__}: route must be one or several of {', '.join(ROUTES)}.")
+    reveals: object = getattr(cls, "reveals", None)
+    if not isinstance(reveals, str) or not reveals:
+        raise TypeError(f"{cls.__name__}: reveals must say what the receiver learns.")
+
+
+_SCALARS = {"int": "integer", "float": "real", "str": "text"}
+
+
+def _declared_by(annotation: Any) -> _Declared | None:
+    """Return what the annotation of a field that is no array declares."""
+    if typing.get_origin(annotation) is Annotated:
+        notes = (note for note in annotation.__metadata__ if isinstance(note, _Declared))
+        return next(notes, None)
+    kind = _SCALARS.get(annotation if isinstance(annotation, str) else annotation.__name__)
+    return None if kind is None else _Declared(kind, longest=_LONGEST_TEXT)
+
+
+def _declare_scalars(cls: type[Message]) -> None:
+    """Give the fields that are annotated as a number or as text their declaration."""
+    for name, annotation in inspect.get_annotations(cls).items():
+        value = vars(cls).get(name, dataclasses.MISSING)
+        if isinstance(value, dataclasses.Field) and _KEY in value.metadata:
+            continue
+        declared = _declared_by(annotation)
+        if declared is None:
+            raise TypeError(
+                f"{cls.__name__}.{name} must be an int, a float or a str, or be declared by "
+                f"array(), text() or NoiseMultiplier; got {annotation!r}."
+            )
+        setattr(cls, name, dataclasses.field(default=value, metadata={_KEY: declared}))
 
 
 def _fields(message: Message) -> tuple[dataclasses.Field[Any], ...]:
-    # Message itself is no dataclass, so that a subclass that is none either is refused.
+    # Message itself is no dataclass, and no message.
     return dataclasses.fields(type(message))  # type: ignore[arg-type]
 
 
-def noise_of(message: Message) -> float | None:
+def multiplier_of(message: Message) -> float | None:
     """Return a message's noise multiplier, or None when it has none."""
     for field in _fields(message):
         if field.metadata[_KEY].kind == "noise":
@@ -290,7 +337,7 @@ def of_content(message_type: type[Message], content: tuple[Any, ...]) -> Message
 def check_message(
     message: object, axes: Mapping[str, int] | None = None, *, party: str = "?"
 ) -> None:
-    """Hold a value against the declaration of its class.
+    """Check a value against the declaration of its class.
 
     Parameters
     ----------
@@ -359,8 +406,7 @@ def as_declared(
         what = f"{kind}.{field.name}"
         if declared is None:
             raise EgressRefused(
-                f"party {party!r} tried to send {what}, which is declared neither by array() nor "
-                "by integer(), real(), text() or noise_multiplier(). Nothing was sent."
+                f"party {party!r} tried to send {what}, which is not declared. Nothing was sent."
             )
         if declared.kind == "array":
             value = _plain_array(party, what, value, declared, sizes)

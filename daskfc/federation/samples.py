@@ -2,8 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,33 +29,29 @@ SAMPLE_ORDER = "daskfc-sample-order"
 """The public salt of all pseudonyms: fixed, so that the order depends on no seed and no run."""
 
 
-@dataclass(frozen=True)
-class SampleDigests(Message):
+class SampleDigests(
+    Message,
+    route="client → server",
+    reveals="the number of samples, and which sample ids two clients share",
+):
     """One pseudonym per sample: 64 bits of SHA-256(salt, sample id)."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "the number of samples, and which sample ids two clients share"
     digests: np.ndarray = array("sample", dtype="uint64")
 
 
-@dataclass(frozen=True)
-class ClientLabels(Message):
+class ClientLabels(
+    Message, route="server → client", reveals="to each client the clusters of its own samples"
+):
     """The labels of one client's own samples, in the order of its store."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → client"
-    reveals: ClassVar = "to each client the clusters of its own samples"
     labels: np.ndarray = array("sample", dtype="int64")
 
 
-@dataclass(frozen=True)
-class LabelledSamples(Message):
+class LabelledSamples(
+    Message, route="client → caller", reveals="to the caller the cluster of every sample id"
+):
     """A client's labels with its sample ids (UTF-8, one after the other), for the caller."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → caller"
-    reveals: ClassVar = "to the caller the cluster of every sample id"
     labels: np.ndarray = array("sample", dtype="int64")
     id_bytes: np.ndarray = array("byte", dtype="uint8")
     id_ends: np.ndarray = array("sample", dtype="int64")

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -17,16 +17,16 @@ from daskfc.stores import ClientStore
 __all__ = ["EvaluationLabels", "Truth", "evaluation_labels", "joined", "score", "true_labels"]
 
 
-@dataclass(frozen=True)
-class EvaluationLabels(Message):
+class EvaluationLabels(
+    Message,
+    route="client → caller",
+    reveals="evaluation only: to the caller the true label of every sample",
+):
     """The true labels of one client's samples, in the order of its store; none if it has none.
 
     Where the source had words, a label is the place of its word among the client's classes.
     """
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → caller"
-    reveals: ClassVar = "evaluation only: to the caller the true label of every sample"
     labels: np.ndarray = array("sample", dtype="int64")
     class_bytes: np.ndarray = array("byte", dtype="uint8")
     class_ends: np.ndarray = array("class", dtype="int64")

@@ -4,17 +4,17 @@ import asyncio
 import errno
 import gc
 import hashlib
+import math
 import os
 import signal
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from distributed import Worker, WorkerPlugin, get_worker
 
 from daskfc.errors import EgressRefused, OverflowRefused, PartyError
-from daskfc.federation import Message, array, integer, noise_multiplier, text
+from daskfc.federation import Message, NoiseMultiplier, array, text
 from daskfc.federation.guard import Connection
 from daskfc.federation.party import Outgoing
 
@@ -27,61 +27,36 @@ EVERYWHERE = (
 )
 
 
-@dataclass(frozen=True)
-class Vector(Message):
-    protection = "masked"
-    route = EVERYWHERE
-    reveals = "a vector"
+class Vector(Message, protection="masked", route=EVERYWHERE, reveals="a vector"):
     values: np.ndarray = array("n", dtype="float64")
 
 
-@dataclass(frozen=True)
 class VectorAndMore(Vector):
     more: np.ndarray = array("m", dtype="float64")
 
 
-@dataclass(frozen=True)
-class Pair(Message):
-    protection = "plain"
-    route = "client → server"
-    reveals = "two vectors of one length"
+class Pair(Message, route="client → server", reveals="two vectors of one length"):
     left: np.ndarray = array("n", dtype="float64")
     right: np.ndarray = array("n", dtype="uint8 | uint32")
 
 
-@dataclass(frozen=True)
-class Noised(Message):
-    protection = "noised"
-    route = "client → server"
-    reveals = "a noisy vector"
+class Noised(Message, protection="noised", route="client → server", reveals="a noisy vector"):
     values: np.ndarray = array("n", dtype="float64")
-    multiplier: float = noise_multiplier()
+    multiplier: NoiseMultiplier = math.inf
 
 
-@dataclass(frozen=True)
-class RawRows(Message):
-    protection = "raw"
-    route = "client → caller"
-    reveals = "everything"
+class RawRows(Message, protection="raw", route="client → caller", reveals="everything"):
     rows: np.ndarray = array("n", "d", dtype="float64")
 
 
-@dataclass(frozen=True)
-class Where(Message):
-    protection = "plain"
-    route = ("client → caller", "server → caller")
-    reveals = "a process id"
-    pid: int = integer()
-    party: str = text()
+class Where(Message, route=("client → caller", "server → caller"), reveals="a process id"):
+    pid: int
+    party: str
     note: str = text(1000)
 
 
-@dataclass(frozen=True)
-class ClientsOnly(Message):
-    protection = "plain"
-    route = "client → client"
-    reveals = "a number"
-    number: int = integer()
+class ClientsOnly(Message, route="client → client", reveals="a number"):
+    number: int
 
 
 class _Pocket:
@@ -90,22 +65,14 @@ class _Pocket:
     __slots__ = ("rows",)
 
 
-@dataclass(frozen=True)
-class Pocketed(_Pocket, Message):
-    protection = "plain"
-    route = "client → caller"
-    reveals = "a number"
-    number: int = integer()
+class Pocketed(_Pocket, Message, route="client → caller", reveals="a number"):
+    number: int
 
 
-@dataclass(frozen=True)
-class Talkative(Message):
+class Talkative(Message, route="client → caller", reveals="a number"):
     """Its pickled form holds more than its fields."""
 
-    protection = "plain"
-    route = "client → caller"
-    reveals = "a number"
-    number: int = integer()
+    number: int
 
     def __reduce__(self):
         return Talkative.told, (self.number, _remembered.get("rows"))
@@ -119,7 +86,6 @@ class Talkative(Message):
 _remembered = {}
 
 
-@dataclass(frozen=True)
 class Longer(Vector):
     """Another class than a step declares, though one of its kind."""
 
@@ -430,12 +396,8 @@ def how_it_shares(party: str) -> Where:
     return Where(os.getpid(), party, f"{gc.get_freeze_count()} frozen, waits {policy}")
 
 
-@dataclass(frozen=True)
-class Brittle(Message):
-    protection = "masked"
-    route = EVERYWHERE
-    reveals = "nothing"
-    number: int = integer()
+class Brittle(Message, protection="masked", route=EVERYWHERE, reveals="nothing"):
+    number: int
 
     def __getattribute__(self, name):
         # At the door, where nothing but the event loop's thread looks.

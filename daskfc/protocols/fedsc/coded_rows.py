@@ -16,9 +16,9 @@ Departures  (1) The paper names secure inner products and leaves the means open:
 """
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from daskfc.clustering.low_rank_similarity import (
 )
 from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, quantise
 from daskfc.errors import InvalidInput
-from daskfc.federation import Message, array, integer, noise_multiplier, real
+from daskfc.federation import Message, NoiseMultiplier, array
 from daskfc.pairwise import DistanceTiles
 from daskfc.protocols.fedsc.server import vote
 from daskfc.secure.distances.messages import CodedRows, NewSamples
@@ -66,31 +66,29 @@ _BLOCK_ENTRIES = 1 << 22  # ours: similarities at once beside a panel, in a few 
 # -- messages ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class RowSummary(Message):
-    """What the server must know of a client's rows to plan the code."""
-
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = (
+class RowSummary(
+    Message,
+    route="client → server",
+    reveals=(
         "the largest norm of a row, rounded up to a power of 2**(1/8), unless a bound is public; "
         "whether the rows are those of an earlier fit in this run"
-    )
-    n_samples: int = integer()
-    n_atoms: int = integer()
-    radius: float = real()
-    content: int = integer()  # under the client's secret: of no use but to compare
+    ),
+):
+    """What the server must know of a client's rows to plan the code."""
+
+    n_samples: int
+    n_atoms: int
+    radius: float
+    content: int  # under the client's secret: of no use but to compare
 
 
-@dataclass(frozen=True)
-class SquaredNorms(Message):
+class SquaredNorms(
+    Message, route="client → server", reveals="the similarity of every sample to itself"
+):
     """Squared norms of a client's quantised rows, in units of 1 / S²."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "the similarity of every sample to itself"
     norms: np.ndarray = array("sample", dtype="int64")
-    noise_multiplier: float = noise_multiplier()
+    noise_multiplier: NoiseMultiplier = math.inf
 
 
 # -- at a client ------------------------------------------------------------------------------

@@ -1,11 +1,10 @@
 """The messages of FedSC: who tells whom what."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+import math
 
 import numpy as np
 
-from daskfc.federation import Message, array, integer, noise_multiplier, real
+from daskfc.federation import Message, NoiseMultiplier, array
 
 __all__ = [
     "ClientSummary",
@@ -21,120 +20,111 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class ClientSummary(Message):
+class ClientSummary(
+    Message,
+    route="client → server",
+    reveals="a client's number of samples, their mean distance, the rank of its kernel",
+):
     """What the server chooses the kernel's width and the number of atoms by."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "a client's number of samples, their mean distance, the rank of its kernel"
-    n_samples: int = integer()
-    n_features: int = integer()
-    mean_distance: float = real()
-    n_atoms: int = integer()
-    magnitude: float = real()
-    noise_multiplier: float = noise_multiplier()
+    n_samples: int
+    n_features: int
+    mean_distance: float
+    n_atoms: int
+    magnitude: float
+    noise_multiplier: NoiseMultiplier = math.inf
 
 
-@dataclass(frozen=True)
-class StoreContent(Message):
+class StoreContent(
+    Message,
+    route="client → server",
+    reveals="whether the client's samples are the same as in an earlier run",
+):
     """What tells changed samples from those of an earlier start of a fit."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = "whether the client's samples are the same as in an earlier run"
-    tag: int = integer()  # under the client's own key
+    tag: int  # under the client's own key
 
 
-@dataclass(frozen=True)
-class Plan(Message):
+class Plan(
+    Message,
+    route=("server → client", "server → caller"),
+    reveals="mean distance, largest magnitude and largest client, over all clients",
+):
     """What all parties of a run go by."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = ("server → client", "server → caller")
-    reveals: ClassVar = "mean distance, largest magnitude and largest client, over all clients"
-    width: float = real()
-    n_atoms: int = integer()
-    n_features: int = integer()
-    magnitude: float = real()
-    largest_client: int = integer()
+    width: float
+    n_atoms: int
+    n_features: int
+    magnitude: float
+    largest_client: int
 
 
-@dataclass(frozen=True)
-class Dictionary(Message):
+class Dictionary(Message, route="server → client", reveals="the mean of the clients' dictionaries"):
     """The shared dictionary Z of a round."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → client"
-    reveals: ClassVar = "the mean of the clients' dictionaries"
     atoms: np.ndarray = array("atom", "feature", dtype="float64")
 
 
-@dataclass(frozen=True)
-class FinalDictionary(Message):
+class FinalDictionary(
+    Message, route="server → client", reveals="the mean of the clients' dictionaries"
+):
     """The last dictionary, with the one root R of its kernel that all clients use."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → client"
-    reveals: ClassVar = "the mean of the clients' dictionaries"
     atoms: np.ndarray = array("atom", "feature", dtype="float64")
     root: np.ndarray = array("atom", "atom", dtype="float64")
 
 
-@dataclass(frozen=True)
-class SimilarityRows(Message):
-    """A client's coefficients times the root: inner products of rows are similarities."""
-
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → server"
-    reveals: ClassVar = (
+class SimilarityRows(
+    Message,
+    route="client → server",
+    reveals=(
         "all similarities, and with the dictionary the client's samples as far as the atoms span "
         "them: exactly, with more atoms than features"
-    )
+    ),
+):
+    """A client's coefficients times the root: inner products of rows are similarities."""
+
     rows: np.ndarray = array("sample", "atom", dtype="float64")
-    noise_multiplier: float = noise_multiplier()
+    noise_multiplier: NoiseMultiplier = math.inf
 
 
-@dataclass(frozen=True)
-class Progress(Message):
+class Progress(
+    Message, route="server → caller", reveals="to the caller the dictionary's relative change"
+):
     """How far the dictionary is."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → caller"
-    reveals: ClassVar = "to the caller the dictionary's relative change"
-    change: float = real()
+    change: float
 
 
-@dataclass(frozen=True)
-class Resumed(Message):
+class Resumed(
+    Message, route="server → caller", reveals="to the caller how far an earlier start came"
+):
     """From which round on a fit goes on, and what an earlier start of it released."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → caller"
-    reveals: ClassVar = "to the caller how far an earlier start came"
-    round: int = integer()
-    change: float = real()
+    round: int
+    change: float
     multipliers: np.ndarray = array("release", dtype="float64")
 
 
-@dataclass(frozen=True)
-class Reconstruction(Message):
+class Reconstruction(
+    Message,
+    route="client → caller",
+    reveals="to the caller two errors of a client's own similarities, and their bound",
+):
     """How well a client's own similarities are reconstructed."""
 
-    protection: ClassVar = "plain"
-    route: ClassVar = "client → caller"
-    reveals: ClassVar = "to the caller two errors of a client's own similarities, and their bound"
-    error: float = real()
-    rms: float = real()
-    bound: float = real()
+    error: float
+    rms: float
+    bound: float
 
 
-@dataclass(frozen=True)
-class ServerView(Message):
+class ServerView(
+    Message,
+    protection="raw",
+    route="server → caller",
+    reveals="to the caller the dictionary and every sample's coefficients",
+):
     """What the server can make of all it learned, for a study of what it tells."""
 
-    protection: ClassVar = "raw"
-    route: ClassVar = "server → caller"
-    reveals: ClassVar = "to the caller the dictionary and every sample's coefficients"
     dictionary: np.ndarray = array("atom", "feature", dtype="float64")
     coefficients: np.ndarray = array("atom", "sample", dtype="float64")

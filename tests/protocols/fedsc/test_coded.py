@@ -4,8 +4,6 @@ import functools
 import os
 import signal
 import uuid
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -69,21 +67,13 @@ def all_rows(urls):
 # -- steps of the tests, which worker processes import --------------------------------------------
 
 
-@dataclass(frozen=True)
-class ToldGraph(Message):
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → caller"
-    reveals: ClassVar = "the graph, to the test"
+class ToldGraph(Message, route="server → caller", reveals="the graph, to the test"):
     data: np.ndarray = array("edge", dtype="float64")
     indices: np.ndarray = array("edge", dtype="int64")
     ends: np.ndarray = array("row", dtype="int64")
 
 
-@dataclass(frozen=True)
-class ToldLabels(Message):
-    protection: ClassVar = "plain"
-    route: ClassVar = "server → caller"
-    reveals: ClassVar = "labels, to the test"
+class ToldLabels(Message, route="server → caller", reveals="labels, to the test"):
     labels: np.ndarray = array("sample", dtype="int64")
 
 
