@@ -420,9 +420,10 @@ class DSC(FederatedClusterer):
                 )
                 centers |= {name: told[name][leader] for name in others}
             federation.wait(list(centers.values()))
-        return federation.publish(
+        sent: PerClient[Sent] = federation.publish(
             common_labels, rows, PerClient(centers), party="clients", wait=False
         )
+        return sent
 
     def _rows(self, federation: Federation, leader: str, others: list[str]) -> PerClient[Local]:
         """Embed every client's samples, the coordinator's first."""

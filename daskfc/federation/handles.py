@@ -1,15 +1,21 @@
 """Handles: what the driver holds of values that stay at parties or travel between them."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic
 
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.messages import CALLER
 
 __all__ = ["Handle", "Local", "PerClient", "Sent", "Slot", "fill_slots", "handles_in", "pack"]
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    T = typing.TypeVar("T")  # a Python before 3.13 knows no defaults
 
 
 class PerClient(Mapping[str, T], Generic[T]):
@@ -62,8 +68,10 @@ class Handle:
 
 
 @dataclass(frozen=True, eq=False)
-class Local(Handle):
+class Local(Handle, Generic[T]):
     """A value that stays at its party; usable only in steps of that party.
+
+    Where the value is a message, ``ask``, ``tell`` and ``publish`` send it as it is.
 
     Attributes
     ----------
@@ -76,13 +84,14 @@ class Local(Handle):
     party: str
     step: str
     futures: Mapping[str, Any]
+    made_by: Callable[..., T] | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<Local of {self.party}: {self.step}>"
 
 
 @dataclass(frozen=True, eq=False)
-class Sent(Handle):
+class Sent(Handle, Generic[T]):
     """A message under way; usable in steps of its sender and of its declared receivers.
 
     Attributes
@@ -105,7 +114,7 @@ class Sent(Handle):
         """Who may use it."""
         return tuple(self.futures)
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> T:
         """Wait for a published message and return it.
 
         Parameters
@@ -130,7 +139,8 @@ class Sent(Handle):
                 f"the message of step {self.step!r} of party {self.party!r} is for "
                 f"{', '.join(self.receivers)}, not for the caller. Publish a message of its own."
             )
-        return self.federation.fetch(self, timeout)
+        message: T = self.federation.fetch(self, timeout)
+        return message
 
     def __repr__(self) -> str:
         return f"<Sent by {self.party} to {', '.join(self.receivers)}: {self.step}>"

@@ -13,7 +13,7 @@ import cloudpickle
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.messages import Message
 
-__all__ = ["INJECTED", "StepCall", "bind", "call_step", "declared_message", "step_name"]
+__all__ = ["INJECTED", "Forward", "StepCall", "bind", "call_step", "declared_message", "step_name"]
 
 INJECTED = ("data", "secret", "durable_secret", "random", "workspace", "party")
 
@@ -82,6 +82,29 @@ class _Unreadable:
         )
 
 
+class Forward:
+    """The step that sends the message which another step left at its party.
+
+    Parameters
+    ----------
+    made_by : callable
+        That step; its return annotation is the message class.
+    """
+
+    def __init__(self, made_by: Callable[..., Any]) -> None:
+        self.__name__ = step_name(made_by)
+        self.message_type, by_receiver = declared_message(made_by)
+        if by_receiver:
+            raise InvalidInput(
+                f"the result of step {self.__name__!r} is a mapping of receivers to messages and "
+                "cannot be sent as it is. Tell or exchange with the step itself."
+            )
+
+    def __call__(self, message: Message) -> Message:
+        """Return the message."""
+        return message
+
+
 def step_name(step: Callable[..., Any]) -> str:
     """Return the name that a step has in keys, ledger and errors."""
     while isinstance(step, functools.partial):
@@ -119,6 +142,8 @@ def declared_message(step: Callable[..., Any]) -> tuple[type[Message], bool]:
     daskfc.errors.InvalidInput: step 'total' sends a message, so its return annotation must be a \
 Message or a mapping of receivers to one; got int. Annotate it, or keep its result with on_client.
     """
+    if isinstance(step, Forward):
+        return step.message_type, False
     plain = step
     while isinstance(plain, functools.partial):
         plain = plain.func

@@ -5,20 +5,24 @@ import itertools
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from distributed import Client, Future
 
 from daskfc.errors import EgressRefused, InvalidInput
 from daskfc.federation.guard import hand_over, run_step
 from daskfc.federation.handles import Local, PerClient, Sent, pack
-from daskfc.federation.messages import CALLER, SERVER, routes_of
+from daskfc.federation.messages import CALLER, SERVER, Message, routes_of
 from daskfc.federation.party import RunSettings
-from daskfc.federation.steps import StepCall, bind, declared_message, step_name
+from daskfc.federation.steps import Forward, StepCall, bind, declared_message, step_name
 
 __all__ = ["Verbs"]
 
-_Step = Callable[..., Any]
+_Step: TypeAlias = Callable[..., Any]
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+# What sends one message: a step that returns it, or a value at its party that is one.
+_Sending: TypeAlias = Callable[..., M] | Local[M] | PerClient[Local[M]]
 
 
 class Verbs(ABC):
@@ -48,13 +52,20 @@ class Verbs(ABC):
 
     # -- steps --------------------------------------------------------------------------------
 
-    def on_client(self, client: str, step: _Step, /, *args: Any, **kwargs: Any) -> Local:
+    def on_client(
+        self, client: str, step: Callable[..., T], /, *args: Any, **kwargs: Any
+    ) -> Local[T]:
         """Run a step at one client; its result stays there."""
         return self.on_clients(step, *args, clients=[client], **kwargs)[client]
 
     def on_clients(
-        self, step: _Step, /, *args: Any, clients: Iterable[str] | None = None, **kwargs: Any
-    ) -> PerClient[Local]:
+        self,
+        step: Callable[..., T],
+        /,
+        *args: Any,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Local[T]]:
         """Run a step at each client; the results stay there.
 
         Parameters
@@ -76,48 +87,71 @@ class Verbs(ABC):
         arguments, name = bind(step, args, kwargs), step_name(step)
         return PerClient(
             {
-                client: Local(client, name, {client: self._submit(client, step, arguments)})
+                client: Local(client, name, {client: self._submit(client, step, arguments)}, step)
                 for client in self._some(clients)
             }
         )
 
-    def on_server(self, step: _Step, /, *args: Any, **kwargs: Any) -> Local:
+    def on_server(self, step: Callable[..., T], /, *args: Any, **kwargs: Any) -> Local[T]:
         """Run a step at the server, where its result stays; a PerClient becomes a dict there."""
         self._running()
         future = self._submit(SERVER, step, bind(step, args, kwargs))
-        return Local(SERVER, step_name(step), {SERVER: future})
+        return Local(SERVER, step_name(step), {SERVER: future}, step)
 
     def ask(
         self,
-        step: _Step,
+        step: _Sending[M],
         /,
         *args: Any,
         clients: Iterable[str] | None = None,
         axes: Mapping[str, int] | None = None,
         **kwargs: Any,
-    ) -> PerClient[Sent]:
+    ) -> PerClient[Sent[M]]:
         """Run a step at each client and send its message to the server.
 
         Parameters
         ----------
-        step : callable
-            Its return annotation is the message class.
+        step : callable, or PerClient of Local
+            Its return annotation is the message class. Or messages that lie at the clients.
         *args, clients, **kwargs
             As for `on_clients`.
         axes : mapping of str to int, optional
             Sizes that axes of the message must have.
         """
+        step, args, holders = self._sending(step, args)
         self._declared(step, "client → server", by_receiver=False)
         arguments = bind(step, args, kwargs)
         sent = {}
-        for client in self._some(clients):
+        for client in self._some(holders if clients is None else clients):
             future = self._submit(client, step, arguments, "send", (SERVER,), axes)
             sent[client] = self._sent(client, step, {SERVER: future})
         return PerClient(sent)
 
+    @overload
     def tell(
         self,
-        step: _Step,
+        step: Callable[..., M] | Local[M],
+        /,
+        *args: Any,
+        axes: Mapping[str, int] | None = None,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> Sent[M]: ...
+
+    @overload
+    def tell(
+        self,
+        step: Callable[..., Mapping[str, M]],
+        /,
+        *args: Any,
+        axes: Mapping[str, int] | None = None,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Sent[M]]: ...
+
+    def tell(
+        self,
+        step: Any,
         /,
         *args: Any,
         axes: Mapping[str, int] | None = None,
@@ -128,8 +162,9 @@ class Verbs(ABC):
 
         Parameters
         ----------
-        step : callable
-            Its return annotation is the message class, or a mapping of clients to it.
+        step : callable, or Local
+            Its return annotation is the message class, or a mapping of clients to it. Or a message
+            that lies at the server.
         *args, axes, **kwargs
             As for `ask`.
         clients : iterable of str, optional
@@ -140,6 +175,7 @@ class Verbs(ABC):
         Sent or PerClient of Sent
             The latter when each client gets its own message.
         """
+        step, args, _ = self._sending(step, args)
         by_receiver = self._declared(step, "server → client")
         receivers = self._some(clients)
         futures = self._compose(SERVER, step, bind(step, args, kwargs), receivers, axes)
@@ -149,14 +185,14 @@ class Verbs(ABC):
 
     def exchange(
         self,
-        step: _Step,
+        step: Callable[..., Mapping[str, M]],
         /,
         *args: Any,
         clients: Iterable[str] | None = None,
         receivers: Iterable[str] | PerClient[tuple[str, ...]] | None = None,
         axes: Mapping[str, int] | None = None,
         **kwargs: Any,
-    ) -> PerClient[PerClient[Sent]]:
+    ) -> PerClient[PerClient[Sent[M]]]:
         """Run a step at each client and send a message of each to each receiver.
 
         Parameters
@@ -186,45 +222,81 @@ class Verbs(ABC):
     @overload
     def publish(
         self,
-        step: _Step,
+        step: Callable[..., M] | Local[M],
         /,
         *args: Any,
         party: Literal["clients"] | list[str] | tuple[str, ...],
         wait: Literal[False],
         axes: Mapping[str, int] | None = None,
         **kwargs: Any,
-    ) -> PerClient[Sent]: ...
+    ) -> PerClient[Sent[M]]: ...
 
     @overload
     def publish(
         self,
-        step: _Step,
+        step: Callable[..., M] | Local[M],
         /,
         *args: Any,
-        party: str = SERVER,
-        wait: Literal[False],
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
-    ) -> Sent: ...
-
-    @overload
-    def publish(
-        self,
-        step: _Step,
-        /,
-        *args: Any,
-        party: str | list[str] | tuple[str, ...] = SERVER,
+        party: Literal["clients"] | list[str] | tuple[str, ...],
         wait: Literal[True] = True,
         axes: Mapping[str, int] | None = None,
         **kwargs: Any,
-    ) -> Any: ...
+    ) -> PerClient[M]: ...
+
+    @overload
+    def publish(
+        self,
+        step: Callable[..., M] | Local[M],
+        /,
+        *args: Any,
+        party: str | None = None,
+        wait: Literal[False],
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> Sent[M]: ...
+
+    @overload
+    def publish(
+        self,
+        step: Callable[..., M] | Local[M],
+        /,
+        *args: Any,
+        party: str | None = None,
+        wait: Literal[True] = True,
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> M: ...
+
+    @overload
+    def publish(
+        self,
+        step: PerClient[Local[M]],
+        /,
+        *args: Any,
+        party: None = None,
+        wait: Literal[False],
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Sent[M]]: ...
+
+    @overload
+    def publish(
+        self,
+        step: PerClient[Local[M]],
+        /,
+        *args: Any,
+        party: None = None,
+        wait: Literal[True] = True,
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[M]: ...
 
     def publish(
         self,
-        step: _Step,
+        step: Any,
         /,
         *args: Any,
-        party: str | list[str] | tuple[str, ...] = SERVER,
+        party: str | list[str] | tuple[str, ...] | None = None,
         axes: Mapping[str, int] | None = None,
         wait: bool = True,
         **kwargs: Any,
@@ -233,12 +305,13 @@ class Verbs(ABC):
 
         Parameters
         ----------
-        step : callable
-            Its return annotation is the message class.
+        step : callable, Local, or PerClient of Local
+            Its return annotation is the message class. Or messages that lie at their parties.
         *args, axes, **kwargs
             As for `ask`.
-        party : str, or list of str
-            "server", a client's name, "clients" for all of them, or several clients.
+        party : str, or list of str, optional
+            "server", a client's name, "clients" for all of them, or several clients. By default the
+            server, or the parties at which the messages lie.
         wait : bool
             Whether to return messages, or handles with ``result()``.
 
@@ -247,6 +320,9 @@ class Verbs(ABC):
         Message, Sent, or PerClient of either
             A PerClient for "clients" and for several.
         """
+        step, args, holders = self._sending(step, args)
+        if party is None:
+            party = SERVER if holders is None else holders
         role = SERVER if party == SERVER else "client"
         self._declared(step, f"{role} → caller", by_receiver=False)
         arguments = bind(step, args, kwargs)
@@ -263,6 +339,18 @@ class Verbs(ABC):
         handles = PerClient(sent)
         answer = handles.map(lambda handle: handle.result()) if wait else handles
         return answer[party] if isinstance(party, str) and party in names else answer
+
+    @staticmethod
+    def _sending(step: Any, args: tuple[Any, ...]) -> tuple[_Step, tuple[Any, ...], Any]:
+        """Return the step that sends, its arguments, and where the messages lie if they are there.
+
+        The last is a party for a Local, clients for a PerClient of them, None for a step.
+        """
+        if isinstance(step, Local):
+            return Forward(_maker(step)), (step, *args), step.party
+        if isinstance(step, PerClient):
+            return Forward(_maker(next(iter(step.values())))), (step, *args), tuple(step)
+        return step, args, None
 
     # -- building the graph -------------------------------------------------------------------
 
@@ -340,3 +428,12 @@ class Verbs(ABC):
         # the resource survives a restart of the worker, which its name and address do not.
         key = f"{name}|{party}|{self._tag}-{next(self._serial)}"
         return self.dask_client.submit(function, *args, key=key, resources={party: 1}, pure=False)
+
+
+def _maker(local: Any) -> _Step:
+    if not isinstance(local, Local) or local.made_by is None:
+        raise InvalidInput(
+            f"only a message that lies at its party can be sent as it is; got {local!r}. Give a "
+            "step that returns one."
+        )
+    return local.made_by

@@ -57,6 +57,38 @@ def test_each_client_its_own_message_and_argument(federation):
     }
 
 
+def test_a_message_that_lies_at_its_party_is_sent_as_it_is(federation):
+    names = list(federation.clients)
+    own = federation.on_clients(steps.row_sum)
+    asked = federation.ask(own)
+    message = federation.on_server(steps.as_message, federation.on_server(steps.total, asked))
+    told = federation.tell(message)
+    for name, back in federation.publish(steps.sent_on, told, party="clients").items():
+        np.testing.assert_array_equal(back.values, federation.publish(message).values, name)
+    np.testing.assert_allclose(federation.publish(message).values, sum(SUMS.values()))
+    np.testing.assert_allclose(federation.publish(own["client-2"]).values, SUMS["client-2"])
+    some = PerClient({name: own[name] for name in names[:2]})
+    assert list(federation.publish(some)) == names[:2]
+    assert list(federation.ask(some)) == names[:2]
+    kinds = {(row.step, row.sender, row.receiver) for row in federation.ledger.rows}
+    expected = {("row_sum", name, to) for name in names for to in ("server", "caller")}
+    expected -= {("row_sum", "client-3", "caller")}
+    expected |= {("as_message", "server", name) for name in names}
+    expected |= {("as_message", "server", "caller")}
+    assert kinds - {("sent_on", name, "caller") for name in names} == expected
+
+
+def test_only_a_message_is_sent_as_it_is(federation):
+    rows = federation.on_clients(steps.raw_rows)
+    with pytest.raises(InvalidInput, match=r"'raw_rows' sends a message, so its return annotation"):
+        federation.ask(rows)
+    each = federation.on_client("client-1", steps.numbered, ["client-2"])
+    with pytest.raises(InvalidInput, match=r"'numbered' is a mapping of receivers to messages"):
+        federation.publish(each)
+    with pytest.raises(InvalidInput, match=r"only a message that lies at its party"):
+        federation.ask(PerClient({"client-1": 3}))
+
+
 def test_a_step_must_address_all_its_receivers(federation):
     sent = federation.exchange(
         steps.addressed_to_one, names=["client-1"], clients=["client-2"], receivers=["client-1"]

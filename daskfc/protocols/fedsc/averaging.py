@@ -8,7 +8,7 @@ from daskfc import seeds
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.journal import Releases
-from daskfc.protocols.fedsc.messages import Plan, Progress, Resumed
+from daskfc.protocols.fedsc.messages import Plan, Resumed
 from daskfc.protocols.fedsc.noise import FactorNoise, Noise
 from daskfc.secure.sums import Aggregation, MaskedSum, PlainSum, RecoveringSum
 
@@ -120,7 +120,6 @@ class Averaging:
             self.federation.next_round()
             before, dictionary = dictionary, self._round(dictionary, number)
             report = self.federation.publish(server.progress, dictionary, before)
-            assert isinstance(report, Progress), type(report)
             self.federation.report_progress("averaging", number, self.settings.rounds)
             self.on_round(number, report.change)
             if report.change < self.settings.tolerance:

@@ -129,6 +129,5 @@ def diagnose(
     )
     found = {}
     for name, message in told.items():
-        assert isinstance(message, Reconstruction), type(message)
         found[name] = {"error": message.error, "rms": message.rms, "bound": message.bound}
     return found

@@ -21,7 +21,7 @@ from daskfc.protocols.fedsc.budget import charged, cost_of, spent_of
 from daskfc.protocols.fedsc.coded import CodedSimilarity, choose_coded
 from daskfc.protocols.fedsc.diagnosis import diagnose
 from daskfc.protocols.fedsc.journal import Releases, journal_of, resumed
-from daskfc.protocols.fedsc.messages import Plan, Resumed, ServerView
+from daskfc.protocols.fedsc.messages import Resumed, ServerView
 from daskfc.protocols.fedsc.noise import (
     DataNoise,
     FactorNoise,
@@ -283,8 +283,8 @@ class FedSC(FederatedClusterer):
         )
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
-        for told in ("privacy_", "reconstruction_"):  # of an earlier fit with other parameters
-            self.__dict__.pop(told, None)
+        for name in ("privacy_", "reconstruction_"):  # of an earlier fit with other parameters
+            self.__dict__.pop(name, None)
         remembered = self.__dict__.pop("_remembered", ())
         self._releases = Releases(list(remembered))  # until the server's own list is there
         seed, settings = seeds.integer_seed(self.random_state, "FedSC"), self._settings()
@@ -296,7 +296,6 @@ class FedSC(FederatedClusterer):
             contents = federation.ask(party.content_of) if known else None
             journal = federation.on_server(journal_of, self._key(), positions, contents)
             done = federation.publish(resumed, journal, noisy=not known)
-            assert isinstance(done, Resumed), type(done)
             self._releases = Releases.of_both(done.multipliers.tolist(), remembered)
             done = replace(done, multipliers=np.array(self._releases.multipliers))
             noise, done = self._noise(done)
@@ -394,7 +393,6 @@ class FedSC(FederatedClusterer):
         sizes = federation.ask(party.summarise, samples, self.kernel_width, self.n_atoms, noise)
         chosen = federation.on_server(server.plan_of, sizes, self.kernel_width, self.n_atoms)
         plan = federation.publish(server.tell_plan, chosen)
-        assert isinstance(plan, Plan), type(plan)
         told = federation.tell(server.tell_plan, chosen)
         return Planned(samples, sizes, chosen, plan, told, journal, self._releases, noise)
 
@@ -491,5 +489,4 @@ class FedSC(FederatedClusterer):
         view = federation.publish(
             server.tell_view, fitted.held, fitted.positions, fitted.dictionary, fitted.chosen
         )
-        assert isinstance(view, ServerView), type(view)
         return view

@@ -14,7 +14,6 @@ from typing import Generic, TypeVar
 from daskfc.coding import LagrangeCode
 from daskfc.errors import DeadlineError, DecodingError
 from daskfc.federation import Federation, PerClient, Sent
-from daskfc.secure.distances.messages import DecodedBlock
 
 __all__ = ["AnswerStream"]
 
@@ -120,7 +119,6 @@ class AnswerStream(Generic[Task]):
 
     def _settle(self, decoded: Sent) -> None:
         message = decoded.result(self.deadline_s)
-        assert isinstance(message, DecodedBlock), type(message)
         for index in message.wrong.tolist():
             self._drop(self.evaluators[index], "contradicted the other evaluators")
 

@@ -17,9 +17,7 @@ from daskfc.secure.distances.memory import Workload, check, choose_tile, needs
 from daskfc.secure.distances.messages import (
     CodedRows,
     LandmarkStatus,
-    MissingBlocks,
     PublicPlan,
-    ServerDisk,
 )
 from daskfc.secure.distances.streaming import AnswerStream
 
@@ -146,7 +144,6 @@ def plan_run(federation: Federation, code: LagrangeCode, settings: Settings) -> 
     summaries = federation.ask(party.describe, max_abs=settings.max_abs)
     plan = federation.on_server(server.plan, summaries)
     public = federation.publish(server.public_plan, plan)
-    assert isinstance(public, PublicPlan), type(public)
     system = choose_residues(
         radius=public.radius,
         n_features=public.n_features,
@@ -273,7 +270,6 @@ def stream_blocks(
         workload, evaluator_limit=evaluator_limit, server_limit=server_limit
     )
     disk = federation.publish(server.server_disk)
-    assert isinstance(disk, ServerDisk), type(disk)
     check(needs(workload, tile), limits, free_disk=disk.free)
     grid = SymmetricGrid(samples.n_samples, tile)
     what = f"{mode}-{n_neighbors}-{radius2}-{tile}-{system.primes}-{system.scale!r}"
@@ -282,7 +278,6 @@ def stream_blocks(
         server.open_tiles, name=name, grid=grid, n_neighbors=n_neighbors, radius2=radius2
     )
     missing = federation.publish(server.missing_blocks, tiles)
-    assert isinstance(missing, MissingBlocks), type(missing)
     # in squares of 4 x 4 blocks, so that an evaluator prepares a panel for several of them
     blocks = sorted(
         ((int(i), int(j)) for i, j in missing.blocks), key=lambda b: (b[0] // 4, b[1] // 4, b)
@@ -429,7 +424,6 @@ def stream_columns(
             server.add_columns, embedding, chosen, [columns[panel] for panel in panels]
         )
         status = federation.publish(server.landmark_status, embedding)
-        assert isinstance(status, LandmarkStatus), type(status)
         federation.report_progress("landmarks", status.n_landmarks, samples.n_features + 2)
         on_status(status)
         number += 1
