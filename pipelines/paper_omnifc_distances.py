@@ -4,14 +4,12 @@ For evaluation on this machine only: what is read here is the server's own folde
 several hosts nobody but the server has these distances.
 """
 
-import functools
 import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -20,8 +18,7 @@ from daskfc.coding import select_engine
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation.samples import canonical_positions, sample_digests
 from daskfc.pairwise import DistanceTiles
-from daskfc.secure.distances import streaming, wiring
-from daskfc.secure.distances.wiring import Settings, choose_code, plan_run, stream_blocks
+from daskfc.secure.distances import SecureDistances, choose_code
 from daskfc.stores import ClientStore, load_storage
 
 __all__ = [
@@ -183,14 +180,13 @@ def reconstruct(
     """
     code = choose_code(len(federation.clients), n_segments, n_colluding, n_spares)
     federation.start_run(uuid.uuid4().hex, random_state=0, workspace=str(workspace))
-    samples = plan_run(federation, code, Settings(1e-4, None, True, engine, None))
+    distances = SecureDistances.of_samples(federation, code, tolerance=1e-4, engine=engine)
     if engine != "auto":  # an engine that is not there is passed over, and would not be compared
-        used = select_engine(samples.system, code.n_columns(samples.n_features), engine).name
+        n_columns = code.n_columns(distances.n_features)
+        used = select_engine(distances.system, n_columns, engine).name
         assert used == engine, (used, engine)
-    silent = {samples.evaluators[j]: "left out on purpose" for j in without}
-    asked = functools.partial(streaming.AnswerStream, dropped=silent)
-    with mock.patch.object(wiring, "AnswerStream", asked):
-        stream_blocks(samples, mode="full", n_neighbors=None, radius2=None)
+    distances.dropped.update({federation.clients[j]: "left out on purpose" for j in without})
+    distances.blocks("full")
     return stored_distances(workspace)
 
 

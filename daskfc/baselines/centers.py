@@ -1,15 +1,13 @@
 """Cluster centres as messages, and what baselines that end in centres have in common."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import xarray as xr
 
 from daskfc.baselines.lloyd import assign
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
-from daskfc.federation.estimator import FederatedClusterer, labels_array
+from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.samples import LabelledSamples, own_labels
 from daskfc.stores import ClientStore
 
@@ -36,56 +34,15 @@ def nearest_labels(data: ClientStore, centers: GlobalCenters) -> LabelledSamples
     return own_labels(data, assign(data, centers.centers))
 
 
-def nearest_of_new(url: str, centers: np.ndarray) -> LabelledSamples:
-    """Label the samples of another store of a client with the nearest centre.
-
-    Parameters
-    ----------
-    url : str
-        The store, reachable by the client.
-    centers : numpy.ndarray
-        ``(n_clusters, d)`` float64.
-
-    Returns
-    -------
-    LabelledSamples
-        In the order of the store.
-    """
-    data = ClientStore.open(url)
-    return own_labels(data, assign(data, centers))
-
-
-def predict_new(
-    federation: Federation, step: Callable[..., Any], stores: Mapping[str, str], *args: object
-) -> xr.DataArray:
-    """Run a step on a new store of each named client and join the labels.
-
-    Parameters
-    ----------
-    federation : Federation
-        The parties, running.
-    step : callable
-        ``step(url, *args)`` to `LabelledSamples`.
-    stores : mapping of str to str
-        The clients and the URLs of their new stores.
-    *args : object
-        What the step needs of the model.
-
-    Returns
-    -------
-    xarray.DataArray
-        ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
-    """
-    sent = {
-        name: federation.publish(step, url, *args, party=name, wait=False)
-        for name, url in stores.items()
-    }
-    found: dict[str, Any] = {name: one.result() for name, one in sent.items()}
-    return labels_array(found)
+def nearest_of_new(new: ClientStore, centers: np.ndarray) -> LabelledSamples:
+    """Label new samples of a client with the nearest of ``(n_clusters, d)`` centres."""
+    return own_labels(new, assign(new, centers))
 
 
 class CenterClusterer(FederatedClusterer):
     """Base of the baselines whose model is one centre per cluster.
+
+    `predict` labels new samples with the nearest of ``cluster_centers_``.
 
     Attributes
     ----------
@@ -94,32 +51,17 @@ class CenterClusterer(FederatedClusterer):
     """
 
     split: ClassVar = "samples"
+    model_at_parties: ClassVar = False
     n_clusters: int
     cluster_centers_: np.ndarray
 
-    def predict(self, federation: Federation, stores: Mapping[str, str]) -> xr.DataArray:
-        """Label new samples with the nearest of ``cluster_centers_``.
-
-        Parameters
-        ----------
-        federation : Federation
-            The parties, running; need not be the one of ``fit``.
-        stores : mapping of str to str
-            For each client with new samples, the URL of a store that it can read.
-
-        Returns
-        -------
-        xarray.DataArray
-            ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
-
-        Raises
-        ------
-        InvalidInput
-            When a name is no client of the federation, or a store has other columns than those of
-            ``fit``.
-        """
-        self._start_predict(stores, federation)
-        return predict_new(federation, nearest_of_new, stores, self.cluster_centers_)
+    def _predict(
+        self, federation: Federation, new: PerClient[Local[ClientStore]]
+    ) -> PerClient[Sent[LabelledSamples]]:
+        """Label new samples with the nearest of ``cluster_centers_``."""
+        return federation.publish(
+            nearest_of_new, new, self.cluster_centers_, party=tuple(new), wait=False
+        )
 
     def _check_local_clusters(self, n_local_clusters: int | None, n_clients: int | None) -> None:
         if n_local_clusters is None:

@@ -36,12 +36,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import xarray as xr
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.baselines.centers import predict_new
 from daskfc.checks import Constraint, integer, real
-from daskfc.federation import Federation, Message, PerClient, Sent, array
+from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.samples import LabelledSamples, own_labels
 from daskfc.seeds import generator
@@ -332,11 +330,10 @@ def nearest_direction(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     return np.asarray(cosines.argmax(axis=1))
 
 
-def direction_of_new(url: str, basis: np.ndarray) -> LabelledSamples:
-    """Label the samples of another store of a client with their nearest direction."""
-    data = ClientStore.open(url)
+def direction_of_new(new: ClientStore, basis: np.ndarray) -> LabelledSamples:
+    """Label new samples of a client with their nearest direction."""
     return own_labels(
-        data, np.concatenate([nearest_direction(rows, basis) for _, rows in data.blocks()])
+        new, np.concatenate([nearest_direction(rows, basis) for _, rows in new.blocks()])
     )
 
 
@@ -383,6 +380,7 @@ class FedMAvg(FederatedClusterer):
     """
 
     split: ClassVar = "samples"
+    model_at_parties: ClassVar = False
     _params: ClassVar[Mapping[str, Constraint]] = {
         "n_clusters": integer(low=1),
         "orthogonality": real(low=0),
@@ -458,26 +456,8 @@ class FedMAvg(FederatedClusterer):
             wait=False,
         )
 
-    def predict(self, federation: Federation, stores: Mapping[str, str]) -> xr.DataArray:
-        """Label new samples with the direction of ``basis_`` that explains most of them.
-
-        Parameters
-        ----------
-        federation : Federation
-            The parties, running; need not be the one of ``fit``.
-        stores : mapping of str to str
-            For each client with new samples, the URL of a store that it can read.
-
-        Returns
-        -------
-        xarray.DataArray
-            ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
-
-        Raises
-        ------
-        InvalidInput
-            When a name is no client of the federation, or a store has other columns than those of
-            ``fit``.
-        """
-        self._start_predict(stores, federation)
-        return predict_new(federation, direction_of_new, stores, self.basis_)
+    def _predict(
+        self, federation: Federation, new: PerClient[Local[ClientStore]]
+    ) -> PerClient[Sent[LabelledSamples]]:
+        """Label new samples with the direction of ``basis_`` that explains most of them."""
+        return federation.publish(direction_of_new, new, self.basis_, party=tuple(new), wait=False)

@@ -14,7 +14,7 @@ from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.stores import ClientStore
 from daskfc.stores.together import Split, check_columns, check_owner, first_difference
 
-__all__ = ["Contract", "StoreSummary", "new_store_summary", "store_summary"]
+__all__ = ["Contract", "StoreSummary", "store_summary", "summary_of_new"]
 
 
 class StoreSummary(
@@ -39,14 +39,14 @@ def store_summary(data: ClientStore) -> StoreSummary:
     return StoreSummary(data.name, data.build_id, *text_arrays(data.feature_names))
 
 
-def new_store_summary(url: str) -> StoreSummary:
+def summary_of_new(new: ClientStore) -> StoreSummary:
     """Describe a client's store of new samples."""
-    return store_summary(ClientStore.open(url))
+    return store_summary(new)
 
 
 @dataclass(frozen=True)
 class Contract:
-    """What was agreed when a federation opened; every fit and every step is held against it.
+    """What was agreed when a federation opened; every fit and every step is checked against it.
 
     Parameters
     ----------

@@ -10,15 +10,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc.checks import Constraint, check_params
 from daskfc.errors import InvalidInput
-from daskfc.federation.contract import Contract, new_store_summary
+from daskfc.federation.contract import Contract, summary_of_new
 from daskfc.federation.federation import Federation
-from daskfc.federation.handles import PerClient, Sent
+from daskfc.federation.handles import Local, PerClient, Sent
 from daskfc.federation.ledger import Ledger
-from daskfc.federation.samples import LabelledSamples
+from daskfc.federation.samples import LabelledSamples, opened
+from daskfc.stores import ClientStore
 from daskfc.stores.together import SPLITS, Split
 
 __all__ = ["FederatedClusterer", "labels_array"]
@@ -49,12 +51,17 @@ def labels_array(parts: Mapping[str, LabelledSamples]) -> xr.DataArray:
     )
 
 
+def _predicts(method: "FederatedClusterer") -> bool:
+    return type(method)._predict is not FederatedClusterer._predict
+
+
 class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the methods: checks parameters, opens and closes the run, keeps the results.
 
     A subclass has keyword-only parameters, the table ``_params`` of their constraints, ``split``,
     which says how data lie with clients ("samples" or "columns"), and ``_fit``, which wires steps
-    and returns one handle of `LabelledSamples` per client.
+    and returns one handle of `LabelledSamples` per client. With ``_predict`` it also labels new
+    samples; ``model_at_parties = False`` says that what `fit` left with the caller is enough.
 
     Attributes
     ----------
@@ -72,13 +79,14 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     split: ClassVar[Split]
     resumable: ClassVar[bool] = False
     needs_raw: ClassVar[bool] = False  # whether raw data leave clients
+    model_at_parties: ClassVar[bool] = True  # whether predict needs the run of fit
     random_state: int
 
     labels_: xr.DataArray
     ledger_: Ledger
     timing_: dict[str, float]
     run_id_: str
-    _contract: Contract  # of the federation of fit; new samples are held against it
+    _contract: Contract  # of the federation of fit; new samples are checked against it
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -86,7 +94,7 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise TypeError(f"{cls.__name__}.split must be one of {', '.join(SPLITS)}.")
 
     def check(self, n_clients: int | None = None) -> None:
-        """Hold the parameters against their constraints.
+        """Check the parameters against their constraints.
 
         Parameters
         ----------
@@ -169,8 +177,75 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         federation.start_run(run_id, random_state=self.random_state, workspace=federation.workspace)
         return run_id
 
+    @available_if(_predicts)  # type: ignore[untyped-decorator]
+    def predict(
+        self, federation: Federation, stores: Mapping[str, str], *, refit: bool = False
+    ) -> xr.DataArray:
+        """Label new samples, without clustering again.
+
+        Parameters
+        ----------
+        federation : Federation
+            The parties, running. Where the model lies with them, the one of `fit` in its run.
+        stores : mapping of str to str
+            For some clients the URL of a store with new samples, readable at that client; for all
+            of them where each holds columns of the same samples.
+        refit : bool
+            Whether to fit again first where the run of `fit` is over and its model with it.
+
+        Returns
+        -------
+        xarray.DataArray
+            ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
+
+        Raises
+        ------
+        InvalidInput
+            When a name is no client, a client that is needed is missing, a store has other columns
+            than those of `fit` or another owner, or the model is gone.
+        PrivacyError
+            When noise protects the releases and their budget is spent.
+
+        Notes
+        -----
+        Privacy: new samples are told what those of `fit` are told, see the class.
+        """
+        check_is_fitted(self)
+        self._check_clients(stores, federation)
+        if not self.model_at_parties:
+            self._start_run(federation)
+        elif federation.run_id != self.run_id_:
+            self._check_refit()
+            if not refit:
+                raise InvalidInput(
+                    f"the model of {type(self).__name__} lies with the parties of the run of fit, "
+                    "which is over. Fit again, or give refit=True."
+                )
+            self.fit(federation)
+        owners = [name for name in federation.clients if name in stores]
+        urls = PerClient({name: stores[name] for name in owners})
+        new = federation.on_clients(opened, urls, clients=owners)
+        told = federation.publish(summary_of_new, new, party=owners)
+        for name, store in told.items():
+            self._contract.check_new(name, store)
+        sent = self._predict(federation, new)
+        return labels_array({name: one.result() for name, one in sent.items()})
+
+    def _predict(
+        self, federation: Federation, new: PerClient[Local[ClientStore]]
+    ) -> PerClient[Sent[LabelledSamples]]:
+        """Wire the steps on new samples; return what each client publishes of its own.
+
+        Implementing it gives a method its ``predict``. The stores are open at their clients, and
+        their owners and columns are checked.
+        """
+        raise NotImplementedError
+
+    def _check_refit(self) -> None:
+        """Raise where this fit may not be repeated for the sake of `predict`."""
+
     def _check_clients(self, stores: Mapping[str, str], federation: Federation) -> None:
-        """Refuse stores of new samples that belong to no client of the federation."""
+        """Refuse stores of new samples that belong to no client, or to too few of them."""
         unknown = sorted(set(stores) - set(federation.clients))
         if unknown or not stores:
             raise InvalidInput(
@@ -178,30 +253,12 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 f"{', '.join(federation.clients)}; got {unknown or 'none'}. Name a client of the "
                 "federation."
             )
-
-    def _check_new(self, stores: Mapping[str, str], federation: Federation) -> None:
-        """Hold stores of new samples against their clients and the columns of fit."""
-        sent = {
-            name: federation.publish(new_store_summary, url, party=name, wait=False)
-            for name, url in stores.items()
-        }
-        for name, store in sent.items():
-            self._contract.check_new(name, store.result())
-
-    def _start_predict(self, stores: Mapping[str, str], federation: Federation) -> None:
-        """Begin ``predict`` of a method that keeps its model, in a run of its own."""
-        check_is_fitted(self)
-        self._check_clients(stores, federation)
-        self._start_run(federation)
-        self._check_new(stores, federation)
-
-    def _return_to_fit(self, stores: Mapping[str, str], federation: Federation) -> None:
-        """Begin ``predict`` of a method whose model lies with the parties, or fit again."""
-        check_is_fitted(self)
-        self._check_clients(stores, federation)
-        if federation.run_id != self.run_id_:
-            self.fit(federation)
-        self._check_new(stores, federation)
+        missing = [name for name in federation.clients if name not in stores]
+        if self.split == "columns" and missing:
+            raise InvalidInput(
+                f"{type(self).__name__}.predict needs the columns of every client; those of "
+                f"{', '.join(missing)} are missing. Give each its columns of the new samples."
+            )
 
     def _still_running(self, federation: Federation) -> None:
         """Refuse a federation that is not in the run of fit any more."""
@@ -221,7 +278,7 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.timing_[key] = self.timing_.get(key, 0.0) + time.monotonic() - started
 
     @abstractmethod
-    def _fit(self, federation: Federation) -> PerClient[Sent]:
+    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         """Wire the steps; return each client's published `LabelledSamples`."""
 
     def __sklearn_is_fitted__(self) -> bool:

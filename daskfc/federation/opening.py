@@ -17,13 +17,13 @@ from daskfc.deploy.connection import connect_client
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.errors import ClusterError, InvalidInput
-from daskfc.federation.contract import Contract, new_store_summary
+from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.messages import CALLER, SERVER
 from daskfc.federation.nanny import PartyNanny
 from daskfc.federation.party import PartyOptions
 from daskfc.federation.roll_call import RollCall
 from daskfc.federation.versions import check_party_versions, check_scheduler_versions
-from daskfc.stores import load_storage
+from daskfc.stores import ClientStore, load_storage
 
 __all__ = ["Opened", "check_party_name", "open_existing", "open_local", "who_takes_part"]
 
@@ -123,7 +123,8 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
             f"the cluster's file sets limits of {', '.join(unknown)}, which the storage does not "
             f"name; its clients are {', '.join(urls)}. Correct the name."
         )
-    contract = Contract.of({name: new_store_summary(url) for name, url in urls.items()})
+    opened = {name: ClientStore.open(url) for name, url in urls.items()}
+    contract = Contract.of({name: store_summary(store) for name, store in opened.items()})
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
         parties = {

@@ -18,9 +18,11 @@ __all__ = [
     "SampleDigests",
     "canonical_positions",
     "content_tag",
+    "labelled_new",
     "labelled_samples",
     "labels_of_client",
     "linked_samples",
+    "opened",
     "own_labels",
     "sample_digests",
 ]
@@ -134,7 +136,7 @@ def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndar
 
 
 def linked_samples(parts: Mapping[str, SampleDigests]) -> int:
-    """Hold that all clients have the same samples in the same order, as a vertical split needs.
+    """Check that all clients have the same samples in the same order, as a vertical split needs.
 
     Parameters
     ----------
@@ -205,3 +207,13 @@ def labelled_samples(data: ClientStore, labels: ClientLabels) -> LabelledSamples
 def own_labels(data: ClientStore, labels: np.ndarray) -> LabelledSamples:
     """Put a client's sample ids beside labels that it worked out by itself."""
     return _with_ids(data, labels)
+
+
+def opened(url: str) -> ClientStore:
+    """Open a store of new samples; it stays at its client."""
+    return ClientStore.open(url)
+
+
+def labelled_new(new: ClientStore, labels: ClientLabels) -> LabelledSamples:
+    """Put the ids of new samples beside the labels that the server told."""
+    return _with_ids(new, labels.labels)

@@ -17,10 +17,13 @@ from daskfc.privacy.mechanism import (
     noise_label,
     normal_deviates,
 )
+from daskfc.privacy.noised import Noised, Part, noise_of_part
 
 __all__ = [
     "Accountant",
     "GaussianEvent",
+    "Noised",
+    "Part",
     "RandomWords",
     "add_gaussian_noise",
     "classical_sigma",
@@ -34,6 +37,7 @@ __all__ = [
     "mutual_information",
     "noise_label",
     "noise_multiplier",
+    "noise_of_part",
     "normal_deviates",
     "privacy_leakage",
     "privacy_level",

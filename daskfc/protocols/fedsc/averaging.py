@@ -10,7 +10,7 @@ from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.journal import Releases
 from daskfc.protocols.fedsc.messages import Plan, Resumed
 from daskfc.protocols.fedsc.noise import FactorNoise, Noise
-from daskfc.secure.sums import Aggregation, MaskedSum, PlainSum, RecoveringSum
+from daskfc.secure.sums import Aggregation, open_sum
 
 __all__ = ["Averaging", "Planned", "Settings", "active_clients", "secure_sums"]
 
@@ -55,21 +55,13 @@ def secure_sums(
     federation: Federation, clients: tuple[str, ...], settings: Settings
 ) -> Aggregation:
     """Return the way in which the server learns sums over some clients."""
-    if settings.averaging == "plain":
-        return PlainSum(federation)
-    if settings.averaging == "recovering":
-        return RecoveringSum(
-            federation,
-            clients=clients,
-            n_colluding=settings.n_colluding,
-            allow_few=settings.allow_few,
-            patience_s=settings.patience_s,
-        )
-    return MaskedSum(
+    return open_sum(
         federation,
+        settings.averaging,
         clients=clients,
         n_colluding=settings.n_colluding,
         allow_few=settings.allow_few,
+        patience_s=settings.patience_s,
     )
 
 

@@ -4,31 +4,17 @@ The steps and messages, with the paper's notation, are in `coded_rows`.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from daskfc.coding import LagrangeCode, choose_residues
+from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fedsc.coded_rows import (
-    count_rows,
-    encode_quantised,
     graph_of_distances,
     joined_votes,
-    plan_rows,
-    quantised_rows,
     squared_norms,
-    summarise_rows,
     votes_of_panel,
 )
-from daskfc.secure.distances.server import public_plan
-from daskfc.secure.distances.wiring import (
-    CodedSamples,
-    Settings,
-    choose_code,
-    encode_all,
-    stream_blocks,
-    stream_new,
-)
+from daskfc.secure.distances import SecureDistances, choose_code
 
 __all__ = ["TOLERANCE", "CodedSimilarity", "choose_coded", "coded_predict", "coded_similarity"]
 
@@ -36,8 +22,6 @@ TOLERANCE = 2e-7
 """Ours: RMS error of a squared distance over the squared radius. With radius 1 that is S = 4.1e6,
 and similarities with an RMS error near 1e-7, and never above √d / S + d / (4 S²), 2.5e-6 for
 100 atoms. Six primes of one byte; 48 bits for all would allow a grid twice as fine and no finer."""
-
-_PANEL_ENTRIES = 1 << 23  # ours: similarities of a panel of new samples, 64 MiB
 
 
 def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> LagrangeCode:
@@ -77,24 +61,21 @@ def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> La
 
 @dataclass(frozen=True)
 class CodedSimilarity:
-    """The graph at the server, and what new samples are held against; handles only.
+    """The graph at the server, and what new samples are compared with; handles only.
 
     Parameters
     ----------
     graph : Local
         The server's csr_array of `graph_of_distances`.
-    samples : CodedSamples
-        Code, scale and shares.
+    distances : SecureDistances
+        Of the rows.
     norms : PerClient of Sent
         `SquaredNorms` of the clustered samples.
-    dropped : dict of str to str
-        Evaluators that were left out, and why.
     """
 
     graph: Local
-    samples: CodedSamples
+    distances: SecureDistances
     norms: PerClient[Sent]
-    dropped: dict[str, str]
 
 
 def coded_similarity(
@@ -159,38 +140,28 @@ def coded_similarity(
     >>> labels = federation.on_server(cluster, similarity.graph)  # doctest: +SKIP
     """
     code = choose_coded(len(federation.clients), n_segments, n_colluding)
-    summaries = federation.ask(summarise_rows, rows, radius=radius)
-    plan = federation.on_server(plan_rows, summaries, positions)
-    public = federation.publish(public_plan, plan)
-    system = choose_residues(
-        radius=public.radius,
-        n_features=public.n_features,
-        tolerance=TOLERANCE,
-        grids=0,
-        n_columns=code.n_columns(public.n_features),
-        n_points=code.n_points,
-        mean_square=public.radius**2 or None,
-    )
-    held = federation.on_clients(quantised_rows, rows, system=system, purpose="clustered")
-    norms = federation.ask(squared_norms, held)
-    samples = CodedSamples(
+    distances = SecureDistances.of_rows(
         federation,
-        Settings(TOLERANCE, None, hide_segments, engine, tile),
         code,
-        system,
-        federation.clients[: code.n_evaluators],
-        plan,
-        public,
-        hiding=None,
-        coded=None,
-        held=held,
-        encode=encode_quantised,
+        rows,
+        positions,
+        tolerance=TOLERANCE,
+        radius=radius,
+        hide_segments=hide_segments,
+        engine=engine,
+        tile=tile,
     )
-    samples, tiles, dropped = stream_blocks(samples, mode="full", in_memory=False)
+    norms = federation.ask(squared_norms, distances.own)
+    tiles = distances.blocks("full", in_memory=False)
     graph = federation.on_server(
-        graph_of_distances, tiles, norms, plan, system=system, n_neighbors=n_neighbors
+        graph_of_distances,
+        tiles,
+        norms,
+        distances.plan,
+        system=distances.system,
+        n_neighbors=n_neighbors,
     )
-    return CodedSimilarity(graph, samples, norms, dropped)
+    return CodedSimilarity(graph, distances, norms)
 
 
 def coded_predict(
@@ -228,46 +199,25 @@ def coded_predict(
     >>> from daskfc.protocols.fedsc.coded import coded_predict
     >>> told = coded_predict(similarity, new, labels, n_clusters=3)  # doctest: +SKIP
     """
-    samples = similarity.samples
-    if samples.coded is None:  # the server held every distance when the samples were clustered
-        samples = encode_all(samples)
-    federation, system, owners = samples.federation, samples.system, list(new)
-    common: dict[str, Any] = {
-        "code": samples.code,
-        "system": system,
-        "evaluators": samples.evaluators,
-    }
-    held = federation.on_clients(quantised_rows, new, system=system, purpose="new", clients=owners)
-    norms = federation.ask(squared_norms, held, clients=owners)
-    width = max(1, min(2048, _PANEL_ENTRIES // samples.n_samples))
-    panels: dict[str, list[Local]] = {name: [] for name in owners}
-    for name in owners:
-        told = federation.publish(count_rows, held, party=name)
-        for start in range(0, told.n_samples, width):
-            stop = min(start + width, told.n_samples)
-            shared = federation.exchange(
-                encode_quantised,
-                held,
-                clients=[name],
-                receivers=samples.evaluators,
-                start=start,
-                stop=stop,
-                **common,
+    distances = similarity.distances
+    federation = distances.federation
+    quantised = distances.quantised(new)
+    norms = federation.ask(squared_norms, quantised, clients=tuple(new))
+    votes: dict[str, list[Local]] = {name: [] for name in new}
+    for panel in distances.to_new_rows(quantised):
+        votes[panel.owner].append(
+            federation.on_server(
+                votes_of_panel,
+                panel.columns,
+                norms[panel.owner],
+                similarity.norms,
+                distances.plan,
+                labels,
+                start=panel.start,
+                stop=panel.stop,
+                system=distances.system,
+                n_clusters=n_clusters,
+                n_neighbors=n_neighbors,
             )
-            columns = stream_new(samples, shared, name, f"{name}:{start}:{stop}")
-            panels[name].append(
-                federation.on_server(
-                    votes_of_panel,
-                    columns,
-                    norms[name],
-                    similarity.norms,
-                    samples.plan,
-                    labels,
-                    start=start,
-                    stop=stop,
-                    system=system,
-                    n_clusters=n_clusters,
-                    n_neighbors=n_neighbors,
-                )
-            )
-    return federation.on_server(joined_votes, panels)
+        )
+    return federation.on_server(joined_votes, votes)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.privacy import Noised, Part
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients
 from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, Plan, Reconstruction
@@ -19,7 +20,6 @@ from daskfc.protocols.fedsc.privacy.bounds import (
     perturbed_data_bound,
     perturbed_factors_bound,
 )
-from daskfc.secure.sums import Noised, Part
 from daskfc.stores import ClientStore
 
 __all__ = ["diagnose", "reconstruction_of"]

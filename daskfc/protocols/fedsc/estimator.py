@@ -6,15 +6,19 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.estimator import FederatedClusterer, labels_array
-from daskfc.federation.samples import canonical_positions, labelled_samples, sample_digests
+from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.samples import (
+    LabelledSamples,
+    canonical_positions,
+    labelled_samples,
+    sample_digests,
+)
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, Planned, Settings, secure_sums
 from daskfc.protocols.fedsc.budget import charged, cost_of, spent_of
@@ -30,8 +34,8 @@ from daskfc.protocols.fedsc.noise import (
     noise_of,
 )
 from daskfc.protocols.fedsc.similarities import Clustered, Clustering, predict_new
-from daskfc.secure.sums import Aggregation
-from daskfc.secure.sums.masked import check_maskers
+from daskfc.secure.sums import Aggregation, check_maskers
+from daskfc.stores import ClientStore
 
 __all__ = ["FedSC"]
 
@@ -417,48 +421,19 @@ class FedSC(FederatedClusterer):
         self._releases.expect(federation, self._fitted.journal, noise.prediction_multiplier)
         self.privacy_ = cost_of(noise, spent)
 
-    def predict(self, federation: Federation, stores: Mapping[str, str]) -> xr.DataArray:
-        """Label new samples of any clients by the clustered samples that are most similar.
-
-        Parameters
-        ----------
-        federation : Federation
-            The one of `fit`. In another run of it, or another federation, `fit` is repeated first.
-        stores : mapping of str to str
-            For some clients the URL of a store with new samples, readable at that client.
-
-        Returns
-        -------
-        xarray.DataArray
-            ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
-
-        Raises
-        ------
-        InvalidInput
-            When a name is no client, or none is given.
-        PrivacyError
-            When `fit` would have to be repeated, and with it its noisy releases, or when the
-            noise's ``epsilon`` does not suffice for the release of the new samples.
-        PartyError
-            When new samples have other features.
-
-        Notes
-        -----
-        Privacy: as in `fit`; the server gets the new samples' rows. Noise protects them as it does
-        the clustered ones, in a release of their own, which `privacy_` counts: the samples may be
-        the clustered ones again.
-        """
-        check_is_fitted(self)
-        again = federation.run_id != self.run_id_
-        if again and getattr(self, "privacy_", {}).get("delta") is not None:
+    def _check_refit(self) -> None:
+        if getattr(self, "privacy_", {}).get("delta") is not None:
             raise PrivacyError(
                 "predict needs the federation in the run of fit, whose rows are gone with it, and "
                 "fitting again would release the data once more. Fit again if the budget allows it."
             )
-        self._return_to_fit(stores, federation)
-        self._charge(federation, list(stores))
-        sent = predict_new(federation, self._fitted, stores)
-        return labels_array({name: handle.result() for name, handle in sent.items()})
+
+    def _predict(
+        self, federation: Federation, new: PerClient[Local[ClientStore]]
+    ) -> PerClient[Sent[LabelledSamples]]:
+        # Noise protects new samples in a release of their own: they may be the clustered ones.
+        self._charge(federation, list(new))
+        return predict_new(federation, self._fitted, new)
 
     def server_view(self, federation: Federation) -> ServerView:
         """Return the factors that the server can make of what it learned, for a study.

@@ -28,6 +28,7 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.privacy import (
     Accountant,
     GaussianEvent,
+    Noised,
     add_gaussian_noise,
     classical_sigma,
     clip_matrix,
@@ -41,7 +42,6 @@ from daskfc.protocols.fedsc.privacy.noise_scale import (
     composed_sigma,
     perturbed_data_sigma,
 )
-from daskfc.secure.sums import Noised
 
 __all__ = ["DataNoise", "FactorNoise", "Noise", "RelativeNoise", "noise_of"]
 

@@ -8,12 +8,9 @@ from numpy.typing import NDArray
 from daskfc.clustering.low_rank_similarity import similarity_rows
 from daskfc.coding import SecretKey
 from daskfc.federation.samples import (
-    ClientLabels,
-    LabelledSamples,
     content_tag,
-    labelled_samples,
 )
-from daskfc.privacy import input_digest
+from daskfc.privacy import Noised, Part, input_digest
 from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, mean_distance
 from daskfc.protocols.fedsc.maths.kernel_dictionary import StepKind, coefficients, local_update
 from daskfc.protocols.fedsc.messages import (
@@ -25,13 +22,11 @@ from daskfc.protocols.fedsc.messages import (
     StoreContent,
 )
 from daskfc.protocols.fedsc.noise import REACH_OF_NOISE, DataNoise, FactorNoise, Noise
-from daskfc.secure.sums import Noised, Part
 from daskfc.stores import ClientStore
 
 __all__ = [
     "REACH",
     "content_of",
-    "labelled_new",
     "largest_entry",
     "moments",
     "new_samples",
@@ -165,13 +160,7 @@ def tell_rows(rows: Part) -> SimilarityRows:
     return SimilarityRows(rows)
 
 
-def new_samples(new: str, noise: Noise | None, secret: SecretKey) -> Floats:
+def new_samples(new: ClientStore, noise: Noise | None, secret: SecretKey) -> Floats:
     """Return new samples of the client, perturbed as the clustered ones."""
-    store = ClientStore.open(new)
-    X = store.rows(0, store.n_samples)
+    X = new.rows(0, new.n_samples)
     return noise.applied(X, secret, "new") if isinstance(noise, DataNoise) else X
-
-
-def labelled_new(new: str, labels: ClientLabels) -> LabelledSamples:
-    """Put the ids of new samples beside the labels that the server told."""
-    return labelled_samples(ClientStore.open(new), labels)

@@ -1,12 +1,13 @@
 """FedSC, Stage II: from rows at the clients to labels, by way of the server or of coded shares."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.samples import LabelledSamples, labelled_new
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.coded import CodedSimilarity, coded_predict, coded_similarity
 from daskfc.protocols.fedsc.noise import DataNoise, Noise
+from daskfc.stores import ClientStore
 
 __all__ = ["Clustered", "Clustering", "predict_new"]
 
@@ -95,10 +96,10 @@ class Clustered:
 
 
 def predict_new(
-    federation: Federation, clustered: Clustered, stores: Mapping[str, str]
-) -> PerClient[Sent]:
+    federation: Federation, clustered: Clustered, new: PerClient[Local[ClientStore]]
+) -> PerClient[Sent[LabelledSamples]]:
     """Label new samples by the clustered ones that are most similar; return what clients tell."""
-    how, new, clients = clustered.clustering, PerClient(stores), list(stores)
+    how, clients = clustered.clustering, tuple(new)
     samples = federation.on_clients(party.new_samples, new, clustered.noise, clients=clients)
     own = federation.on_clients(
         party.rows_of,
@@ -129,4 +130,4 @@ def predict_new(
             how.neighbors,
         )
     told = federation.tell(server.tell_new_labels, labels, clients=clients)
-    return federation.publish(party.labelled_new, new, told, party=clients, wait=False)
+    return federation.publish(labelled_new, new, told, party=clients, wait=False)

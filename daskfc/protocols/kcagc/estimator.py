@@ -7,20 +7,25 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.estimator import FederatedClusterer, labels_array
-from daskfc.federation.samples import labelled_samples, linked_samples, sample_digests
+from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.samples import (
+    LabelledSamples,
+    labelled_new,
+    labelled_samples,
+    linked_samples,
+    sample_digests,
+)
 from daskfc.protocols.kcagc import party, server
 from daskfc.protocols.kcagc.costs import scalars_a_round
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
-from daskfc.secure.sums import MaskedSum
-from daskfc.secure.sums.masked import check_maskers
+from daskfc.secure.sums import MaskedSum, check_maskers
+from daskfc.stores import ClientStore
 
 __all__ = ["KCAGC"]
 
@@ -258,43 +263,15 @@ class KCAGC(FederatedClusterer):
             one_ninth=self.one_ninth,
         )
 
-    def predict(self, federation: Federation, stores: Mapping[str, str]) -> xr.DataArray:
-        """Label new samples: one secure sum of k distances a sample.
+    def _predict(
+        self, federation: Federation, new: PerClient[Local[ClientStore]]
+    ) -> PerClient[Sent[LabelledSamples]]:
+        """One secure sum of k distances a sample.
 
-        Parameters
-        ----------
-        federation : Federation
-            The one of `fit`. In another run of it, or another federation, `fit` is repeated first.
-        stores : mapping of str to str
-            For every client the URL of a store with its columns of the same new samples, readable
-            at that client.
-
-        Returns
-        -------
-        xarray.DataArray
-            ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
-
-        Raises
-        ------
-        InvalidInput
-            When a client is missing.
-        PartyError
-            When new samples or columns differ.
-
-        Notes
-        -----
         New samples are not joined to the graph of `fit`: their features are taken as they are, or
-        filtered over a graph of their own. Privacy: as in `fit`.
+        filtered over a graph of their own.
         """
-        check_is_fitted(self)
-        if set(stores) != set(federation.clients):
-            odd = ", ".join(sorted(set(stores) ^ set(federation.clients)))
-            raise InvalidInput(
-                "predict needs a store of every client and of nobody else; wrong or missing: "
-                f"{odd}. Give each client its columns of the new samples."
-            )
-        self._return_to_fit(stores, federation)
-        fitted, new = self._fitted, PerClient(stores)
+        fitted = self._fitted
         digests = federation.ask(party.new_digests, new)
         federation.wait(federation.on_server(linked_samples, digests))
         rows = federation.on_clients(party.project_new, new, self._projection())
@@ -303,22 +280,14 @@ class KCAGC(FederatedClusterer):
         parts = federation.on_clients(
             party.measure_new, rows, fitted.rows, fitted.labels, self.n_clusters
         )
-        total = fitted.sums.sum(parts, max_abs=self._largest_distance(federation, rows))
+        total = fitted.sums.sum(parts, max_abs=None if self.basis == "U" else _LARGEST_DISTANCE)
         labels = federation.on_server(server.nearest, total)
         first = federation.clients[0]
         told = federation.tell(server.tell_labels, labels, clients=[first])
-        sent = federation.publish(party.labelled_new, stores[first], told, party=first)
-        return labels_array({first: sent})
+        return federation.publish(labelled_new, new[first], told, party=[first], wait=False)
 
     def _projection(self) -> party.Projection:
         return party.Projection(self.n_clusters, self.basis, self.filter_order, self.graph_filter)
-
-    def _largest_distance(self, federation: Federation, rows: PerClient[Local]) -> float:
-        """Return a bound on squared distances between new rows and centres."""
-        if self.basis != "U":
-            return _LARGEST_DISTANCE
-        bound = federation.publish(server.largest, federation.ask(party.magnitude, rows))
-        return (1.0 + bound.bound) ** 2 * (1 + 1e-9)
 
     def _project(self, federation: Federation, sums: MaskedSum) -> PerClient[Local]:
         rows = federation.on_clients(party.project, self._projection())
@@ -331,10 +300,7 @@ class KCAGC(FederatedClusterer):
         self, federation: Federation, sums: MaskedSum, rows: PerClient[Local]
     ) -> PerClient[Local]:
         """Divide rows by their norms over all participants."""
-        magnitudes = federation.ask(party.magnitude, rows)
-        bound = federation.publish(server.largest, magnitudes)
-        norms = federation.on_clients(party.row_norms, rows)
-        total = sums.sum(norms, max_abs=bound.bound**2 * (1 + 1e-9))
+        total = sums.sum(federation.on_clients(party.row_norms, rows))
         told = federation.tell(server.global_norms, total)
         return federation.on_clients(party.divide_by_norms, rows, told)
 

@@ -8,21 +8,10 @@ __all__ = [
     "GlobalNorms",
     "Intersections",
     "LocalClusters",
-    "Magnitude",
     "Measure",
     "Progress",
     "ServerView",
 ]
-
-
-class Magnitude(
-    Message,
-    route=("client → server", "server → caller"),
-    reveals="the largest row norm of a client's projected features, as a power of two",
-):
-    """An upper bound on what a client will add to a sum."""
-
-    bound: float
 
 
 class GlobalNorms(

@@ -1,6 +1,5 @@
 """What a participant of kCAGC does: filter, project, cluster by itself, and measure distances."""
 
-import math
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
@@ -13,9 +12,7 @@ from daskfc.clustering.graph_filter import FilterKind
 from daskfc.errors import InvalidInput
 from daskfc.federation.samples import (
     ClientLabels,
-    LabelledSamples,
     SampleDigests,
-    labelled_samples,
     sample_digests,
 )
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
@@ -31,7 +28,6 @@ from daskfc.protocols.kcagc.messages import (
     GlobalNorms,
     Intersections,
     LocalClusters,
-    Magnitude,
     Measure,
 )
 from daskfc.protocols.kcagc.streaming import streamed_coordinates
@@ -42,8 +38,6 @@ __all__ = [
     "cluster_locally",
     "divide_by_norms",
     "filtered_columns",
-    "labelled_new",
-    "magnitude",
     "measure",
     "measure_new",
     "new_digests",
@@ -142,27 +136,25 @@ def project(data: ClientStore, projection: Projection) -> Floats:
     return kept[1]
 
 
-def project_new(data: ClientStore, new: str, projection: Projection) -> Floats:
+def project_new(data: ClientStore, new: ClientStore, projection: Projection) -> Floats:
     """Return the coordinates of new samples in the singular vectors of the clustered ones.
 
     Parameters
     ----------
     data : ClientStore
         The clustered samples.
-    new : str
-        URL of a store with the same columns of new samples; filtered over its own graph, if it
-        has one.
+    new : ClientStore
+        The same columns of new samples; filtered over their own graph, if they have one.
     projection : Projection
         As for `project`.
     """
-    store = ClientStore.open(new)
     X = filtered_columns(data, projection)
     U = singular_coordinates(X, projection.n_clusters, "U")
     images = X.T @ U  # (d, k): V Σ
     values = np.linalg.norm(images, axis=0)
     values[values == 0.0] = np.inf  # of a dimension that is none
-    plain = replace(projection, filter_order=projection.filter_order if store.has_graph else 0)
-    rows: Floats = filtered_columns(store, plain) @ (images / values)  # X V = U Σ
+    plain = replace(projection, filter_order=projection.filter_order if new.has_graph else 0)
+    rows: Floats = filtered_columns(new, plain) @ (images / values)  # X V = U Σ
     if projection.basis == "U":
         rows /= values
     elif projection.basis == "row-normalised":
@@ -177,20 +169,9 @@ def measure_new(new_rows: Floats, rows: Floats, labels: ClientLabels, n_clusters
     return distances_to(new_rows, centres).reshape(len(new_rows), -1)
 
 
-def new_digests(new: str) -> SampleDigests:
+def new_digests(new: ClientStore) -> SampleDigests:
     """Tell the server the pseudonyms of new samples."""
-    return sample_digests(ClientStore.open(new))
-
-
-def labelled_new(new: str, labels: ClientLabels) -> LabelledSamples:
-    """Put the ids of new samples beside the labels that the server told."""
-    return labelled_samples(ClientStore.open(new), labels)
-
-
-def magnitude(rows: Floats) -> Magnitude:
-    """Tell the server how large row norms may be, rounded up to a power of two."""
-    largest = math.sqrt(float(squared_row_norms(rows).max(initial=0.0)))
-    return Magnitude(2.0 ** math.ceil(math.log2(largest)) if largest > 0 else 0.0)
+    return sample_digests(new)
 
 
 def row_norms(rows: Floats) -> Floats:

@@ -21,7 +21,6 @@ from daskfc.protocols.kcagc.messages import (
     GlobalNorms,
     Intersections,
     LocalClusters,
-    Magnitude,
     Measure,
     Progress,
     ServerView,
@@ -37,7 +36,6 @@ __all__ = [
     "intersect_two",
     "labels_at_server",
     "labels_of",
-    "largest",
     "nearest",
     "next_measure",
     "progress",
@@ -57,11 +55,6 @@ class Nodes:
 
     ids: NDArray[np.int64]
     sizes: NDArray[np.int64]
-
-
-def largest(parts: Mapping[str, Magnitude]) -> Magnitude:
-    """Tell the caller the largest of all magnitudes: it becomes the bound of a sum."""
-    return Magnitude(max(part.bound for part in parts.values()))
 
 
 def global_norms(total: Total) -> GlobalNorms:

@@ -15,8 +15,8 @@ from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
 from daskfc.federation.samples import ClientLabels
 from daskfc.linalg import LandmarkEmbedding, symmetric_squared_distances
 from daskfc.pairwise import DistanceTiles
-from daskfc.secure.distances.messages import ClusterReport
-from daskfc.secure.distances.server import Columns, Plan, Tiles
+from daskfc.protocols.omnifc.messages import ClusterReport
+from daskfc.secure.distances import Columns, RowPlan, Tiles
 
 __all__ = [
     "cluster",
@@ -80,7 +80,7 @@ def cluster_report(clustering: Clustering) -> ClusterReport:
     )
 
 
-def labels_for(clustering: Clustering, plan: Plan) -> dict[str, ClientLabels]:
+def labels_for(clustering: Clustering, plan: RowPlan) -> dict[str, ClientLabels]:
     """Tell each client the labels of its own samples, in the order of its store."""
     return {
         client: ClientLabels(clustering.labels[rows]) for client, rows in plan.positions.items()
@@ -106,18 +106,7 @@ def predict_panel(
     return clusterer.predict(clustering, distances.T)
 
 
-def new_labels(
-    panels: Sequence[np.ndarray], *, counts: Mapping[str, int]
-) -> dict[str, ClientLabels]:
-    """Tell each client the labels of its new samples.
-
-    Parameters
-    ----------
-    panels : sequence of numpy.ndarray
-        Labels of the new samples of all clients, in the order of the clients.
-    counts : mapping of str to int
-        How many of them each client has.
-    """
-    ends = np.cumsum(list(counts.values()))
-    parts = np.split(np.concatenate(panels), ends[:-1])
-    return {client: ClientLabels(part) for client, part in zip(counts, parts, strict=True)}
+def new_labels(panels: Mapping[str, Sequence[np.ndarray]]) -> dict[str, ClientLabels]:
+    """Tell each client the labels of its new samples, one panel after the other."""
+    none = np.empty(0, dtype=np.int64)
+    return {client: ClientLabels(np.concatenate([none, *own])) for client, own in panels.items()}

@@ -5,27 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import xarray as xr
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
-from daskfc.clustering import DBSCAN, Clusterer, Spectral, make_clusterer
+from daskfc.clustering import DBSCAN, Clusterer, Clustering, Spectral, View, make_clusterer
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.samples import labelled_samples
+from daskfc.federation.samples import LabelledSamples, labelled_new, labelled_samples
 from daskfc.protocols.omnifc import clusters
-from daskfc.protocols.omnifc.prediction import predict_new
-from daskfc.secure.distances.wiring import (
-    CodedSamples,
-    Settings,
-    choose_code,
-    plan_run,
-    stream_blocks,
-    stream_columns,
-)
+from daskfc.secure.distances import SecureDistances, choose_code
+from daskfc.stores import ClientStore
 
 __all__ = ["OmniFC"]
 
@@ -37,8 +28,8 @@ class _Fitted:
     """What predict needs of the run: handles, all of them at their parties."""
 
     clusterer: Clusterer
-    samples: CodedSamples
-    clustering: Local
+    distances: SecureDistances
+    clustering: Local[Clustering]
 
 
 class OmniFC(FederatedClusterer):
@@ -159,7 +150,7 @@ class OmniFC(FederatedClusterer):
         self.random_state = random_state
 
     def check(self, n_clients: int | None = None) -> None:
-        """Hold the parameters against their constraints, before anything runs.
+        """Check the parameters against their constraints, before anything runs.
 
         Parameters
         ----------
@@ -182,20 +173,29 @@ class OmniFC(FederatedClusterer):
         if n_clients is not None:
             choose_code(n_clients, self.n_segments, self.n_colluding, self.n_spares)
 
-    def _fit(self, federation: Federation) -> PerClient[Sent]:
+    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         clusterer = make_clusterer(self.clusterer)
         code = choose_code(
             len(federation.clients), self.n_segments, self.n_colluding, self.n_spares
         )
         with self._stage(federation, "planning"):
-            samples = plan_run(federation, code, self._settings())
-        if self.n_clusters is not None and self.n_clusters > samples.n_samples:
+            distances = SecureDistances.of_samples(
+                federation,
+                code,
+                tolerance=self.tolerance,
+                max_abs=self.max_abs,
+                hide_segments=self.hide_segments,
+                engine=self.engine,
+                tile=self.tile,
+            )
+        if self.n_clusters is not None and self.n_clusters > distances.n_samples:
             raise InvalidInput(
                 f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, "
-                f"{samples.n_samples}; got {self.n_clusters}. Lower it or add samples."
+                f"{distances.n_samples}; got {self.n_clusters}. Lower it or add samples."
             )
         with self._stage(federation, "distances"):
-            samples, view = self._view(samples, clusterer)
+            view = self._view(distances, clusterer)
+        self.dropped_evaluators_ = distances.dropped
         with self._stage(federation, "clustering"):
             clustering = federation.on_server(
                 clusters.cluster,
@@ -208,62 +208,42 @@ class OmniFC(FederatedClusterer):
         self.n_clusters_ = len(report.sizes)
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
-        self._fitted = _Fitted(clusterer, samples, clustering)
-        told = federation.tell(clusters.labels_for, clustering, samples.plan)
+        self._fitted = _Fitted(clusterer, distances, clustering)
+        told = federation.tell(clusters.labels_for, clustering, distances.plan)
         return federation.publish(labelled_samples, told, party="clients", wait=False)
 
-    def _settings(self) -> Settings:
-        return Settings(self.tolerance, self.max_abs, self.hide_segments, self.engine, self.tile)
-
-    def _view(self, samples: CodedSamples, clusterer: Clusterer) -> tuple[CodedSamples, Local]:
+    def _view(self, distances: SecureDistances, clusterer: Clusterer) -> Local[View]:
         """Have the server make what the clusterer reads, from blocks or from landmarks."""
-        need = clusterer.needs(samples.n_samples, samples.n_features)
+        federation = distances.federation
+        need = clusterer.needs(distances.n_samples, distances.n_features)
         n_neighbors = clusterer.graph_neighbors if isinstance(clusterer, Spectral) else None
         n_neighbors = n_neighbors if need == "neighbours" else None
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
         if self.distances == "exact" and need != "rows":
-            samples, tiles, self.dropped_evaluators_ = stream_blocks(
-                samples, mode=need, n_neighbors=n_neighbors, radius2=radius2
-            )
-            return samples, samples.federation.on_server(clusters.view_of_tiles, tiles)
-        tolerance = ROWS_TOLERANCE if self.distances == "exact" else self.landmark_tolerance
-        samples, embedding, self.dropped_evaluators_ = stream_columns(samples, tolerance=tolerance)
-        view = samples.federation.on_server(
+            tiles = distances.blocks(need, n_neighbors=n_neighbors, radius2=radius2)
+            return federation.on_server(clusters.view_of_tiles, tiles)
+        exact = self.distances == "exact"
+        embedding = distances.columns(ROWS_TOLERANCE if exact else self.landmark_tolerance)
+        return federation.on_server(
             clusters.view_of_landmarks,
             embedding,
             needs=need,
             n_neighbors=n_neighbors,
             radius2=radius2,
         )
-        return samples, view
 
-    def predict(self, federation: Federation, stores: Mapping[str, str]) -> xr.DataArray:
-        """Label new samples of any clients, without clustering again.
-
-        Parameters
-        ----------
-        federation : Federation
-            The one of `fit`. In another run of it, or another federation, `fit` is repeated first.
-        stores : mapping of str to str
-            For some clients the URL of a store with new samples, readable at that client.
-
-        Returns
-        -------
-        xarray.DataArray
-            ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
-
-        Raises
-        ------
-        InvalidInput
-            When a name is no client, or new samples have other features.
-        OverflowRefused
-            When new samples exceed the range that the code of `fit` holds.
-
-        Notes
-        -----
-        Privacy: as in `fit`; the server learns the distances of new to clustered samples.
-        """
-        check_is_fitted(self)
-        self._return_to_fit(stores, federation)
-        fitted = self._fitted
-        return predict_new(fitted.samples, fitted.clustering, fitted.clusterer, stores)
+    def _predict(
+        self, federation: Federation, new: PerClient[Local[ClientStore]]
+    ) -> PerClient[Sent[LabelledSamples]]:
+        fitted, labels = self._fitted, {name: list[Local]() for name in new}
+        for panel in fitted.distances.to_new_samples(new):
+            labels[panel.owner].append(
+                federation.on_server(
+                    clusters.predict_panel,
+                    fitted.clustering,
+                    panel.columns,
+                    clusterer=fitted.clusterer,
+                )
+            )
+        told = federation.tell(clusters.new_labels, labels, clients=tuple(new))
+        return federation.publish(labelled_new, new, told, party=tuple(new), wait=False)

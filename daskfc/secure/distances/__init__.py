@@ -1,1 +1,7 @@
-"""Squared distances of rows that stay at the clients, by Lagrange coded computing."""
+"""Squared distances, at the server, of rows that stay at the clients, by Lagrange coding."""
+
+from daskfc.secure.distances.choice import choose_code
+from daskfc.secure.distances.secure_distances import NewPanel, SecureDistances
+from daskfc.secure.distances.server import Columns, RowPlan, Tiles
+
+__all__ = ["Columns", "NewPanel", "RowPlan", "SecureDistances", "Tiles", "choose_code"]

@@ -1,12 +1,10 @@
-"""What leaves a party in OmniFC: these classes and nothing else."""
+"""What leaves a party for the sake of distances: these classes and nothing else."""
 
 import numpy as np
 
-from daskfc.federation import Message, array, text
+from daskfc.federation import Message, array
 
 __all__ = [
-    "ClientSummary",
-    "ClusterReport",
     "CodedDistances",
     "CodedRows",
     "DecodedBlock",
@@ -17,11 +15,12 @@ __all__ = [
     "NewSamples",
     "PublicPlan",
     "RowPositions",
+    "SampleSummary",
     "ServerDisk",
 ]
 
 
-class ClientSummary(
+class SampleSummary(
     Message,
     route="client → server",
     reveals=(
@@ -152,15 +151,3 @@ class DecodedBlock(
     """That a block is stored, and which evaluators answered wrongly."""
 
     wrong: np.ndarray = array("evaluator", dtype="int64")
-
-
-class ClusterReport(
-    Message,
-    route="server → caller",
-    reveals="to the caller the number of clusters, their sizes, and what was noticed",
-):
-    """How the clustering at the server went."""
-
-    sizes: np.ndarray = array("cluster", dtype="int64")
-    n_noise: int
-    notes: str = text(2000)

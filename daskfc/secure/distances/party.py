@@ -1,4 +1,4 @@
-"""OmniFC at a client: describe the samples, encode them, and evaluate coded distances."""
+"""Secure distances at a client: describe samples, encode rows, evaluate coded distances."""
 
 import hashlib
 from collections import OrderedDict
@@ -23,21 +23,18 @@ from daskfc.coding import (
 )
 from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.federation.samples import (
-    ClientLabels,
-    LabelledSamples,
     content_tag,
-    labelled_samples,
     sample_digests,
 )
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances.messages import (
-    ClientSummary,
     CodedDistances,
     CodedRows,
     HidingKey,
     Landmarks,
     NewSamples,
     RowPositions,
+    SampleSummary,
 )
 from daskfc.stores import ClientStore
 
@@ -53,7 +50,6 @@ __all__ = [
     "encode_rows",
     "hash64",
     "hiding_key",
-    "labelled_new",
     "rounded_up",
     "share_out",
 ]
@@ -87,7 +83,7 @@ def rounded_up(radius: float) -> float:
 
 def describe(
     data: ClientStore, durable_secret: SecretKey, *, max_abs: float | None
-) -> ClientSummary:
+) -> SampleSummary:
     """Read the client's samples once and tell the server what the code must hold.
 
     Parameters
@@ -101,7 +97,7 @@ def describe(
 
     Returns
     -------
-    ClientSummary
+    SampleSummary
         Pseudonyms, number of features, range.
 
     Raises
@@ -131,7 +127,7 @@ def describe(
             "some do not. Declare a larger bound, or none."
         )
     radius = np.sqrt(radius2) if max_abs is None else max_abs * np.sqrt(data.n_features)
-    return ClientSummary(
+    return SampleSummary(
         digests=sample_digests(data).digests,
         n_features=data.n_features,
         content=content_tag(data, durable_secret),
@@ -386,15 +382,15 @@ def answer_columns(
     return CodedDistances(residues, coded.encoding)
 
 
-def describe_new(*, url: str) -> NewSamples:
+def describe_new(new: ClientStore) -> NewSamples:
     """Tell the caller how many new samples a client has."""
-    return NewSamples(ClientStore.open(url).n_samples)
+    return NewSamples(new.n_samples)
 
 
 def encode_new(
+    new: ClientStore,
     secret: SecretKey,
     *,
-    url: str,
     start: int,
     stop: int,
     code: LagrangeCode,
@@ -402,9 +398,8 @@ def encode_new(
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
     """Share out new samples, see `encode_rows`."""
-    store = ClientStore.open(url)
     return encode_rows(
-        store,
+        new,
         secret.derive("new samples"),
         start=start,
         stop=stop,
@@ -451,11 +446,6 @@ def answer_new(
     return CodedDistances(
         residues, hash64(coded.encoding.to_bytes(8, "little"), str(new.fingerprint).encode())
     )
-
-
-def labelled_new(labels: ClientLabels, *, url: str) -> LabelledSamples:
-    """Put the ids of new samples beside their labels, for the caller."""
-    return labelled_samples(ClientStore.open(url), labels)
 
 
 def _engine(system: ResidueSystem, coded: CodedDataset, name: str) -> Engine:

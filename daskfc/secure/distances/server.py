@@ -1,4 +1,4 @@
-"""OmniFC at the server: plan the code, decode blocks of distances, cluster."""
+"""Secure distances at the server: plan the code, decode blocks and columns."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,6 @@ from daskfc.federation.samples import SampleDigests, canonical_positions
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
 from daskfc.secure.distances.messages import (
-    ClientSummary,
     CodedDistances,
     DecodedBlock,
     Landmarks,
@@ -21,13 +20,14 @@ from daskfc.secure.distances.messages import (
     MissingBlocks,
     PublicPlan,
     RowPositions,
+    SampleSummary,
     ServerDisk,
 )
 from daskfc.secure.distances.party import hash64
 
 __all__ = [
     "Columns",
-    "Plan",
+    "RowPlan",
     "Tiles",
     "add_columns",
     "decode_block",
@@ -48,7 +48,7 @@ Tiles = DistanceTiles | NeighbourTiles | RadiusTiles
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowPlan:
     """What the server worked out of the clients' summaries."""
 
     positions: dict[str, np.ndarray]
@@ -63,17 +63,17 @@ class Plan:
         return sum(len(part) for part in self.positions.values())
 
 
-def plan(parts: Mapping[str, ClientSummary]) -> Plan:
+def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
     """Put the samples in order and work out the range of the data.
 
     Parameters
     ----------
-    parts : mapping of str to ClientSummary
+    parts : mapping of str to SampleSummary
         In the order of the clients.
 
     Returns
     -------
-    Plan
+    RowPlan
         Stays at the server.
 
     Raises
@@ -88,7 +88,7 @@ def plan(parts: Mapping[str, ClientSummary]) -> Plan:
     ordered = np.sort(np.concatenate([part.digests for part in parts.values()]))
     contents = sorted(f"{name}:{part.content}" for name, part in parts.items())
     radius = max(part.radius for part in parts.values())
-    return Plan(
+    return RowPlan(
         positions=positions,
         n_features=next(iter(parts.values())).n_features,
         radius=radius,
@@ -97,7 +97,7 @@ def plan(parts: Mapping[str, ClientSummary]) -> Plan:
     )
 
 
-def public_plan(plan: Plan) -> PublicPlan:
+def public_plan(plan: RowPlan) -> PublicPlan:
     """Tell the caller the size and range of the problem."""
     return PublicPlan(
         samples=np.array([len(part) for part in plan.positions.values()], dtype=np.int64),
@@ -108,7 +108,7 @@ def public_plan(plan: Plan) -> PublicPlan:
     )
 
 
-def row_positions(plan: Plan) -> RowPositions:
+def row_positions(plan: RowPlan) -> RowPositions:
     """Tell the evaluators the place of every row."""
     parts = list(plan.positions.values())
     return RowPositions(
@@ -237,7 +237,7 @@ def decode_block(
     return DecodedBlock(wrong)
 
 
-def start_landmarks(plan: Plan, *, tolerance: float) -> LandmarkEmbedding:
+def start_landmarks(plan: RowPlan, *, tolerance: float) -> LandmarkEmbedding:
     """Begin the search for landmarks."""
     return LandmarkEmbedding(plan.n_samples, plan.n_features, tolerance=tolerance)
 

@@ -1,4 +1,4 @@
-"""OmniFC's traffic: blocks are asked of the evaluators, in a window, and decoded as answers come.
+"""Blocks are asked of the evaluators, in a window, and decoded as answers come.
 
 The first 2l + 2t - 1 answers suffice. Further answers are waited for a little, because they check
 the others; an evaluator that is often late, or answers wrongly, is left out from then on.
@@ -17,7 +17,7 @@ from daskfc.federation import Federation, PerClient, Sent
 
 __all__ = ["AnswerStream"]
 
-logger = logging.getLogger("daskfc.omnifc")
+logger = logging.getLogger("daskfc.distances")
 
 Task = TypeVar("Task")
 STRIKES = 3  # ours: an evaluator late this often is left out for the rest of the run

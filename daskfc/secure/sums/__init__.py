@@ -1,16 +1,21 @@
-"""Aggregation: sums over clients, plain or masked, behind one signature."""
+"""Sums of the clients' arrays, plain or masked, behind one signature.
 
-from daskfc.secure.sums.masked import MaskedSum
+What the server learns beside the sum, how exact it is and what it costs is in docs/secure.md.
+"""
+
+from daskfc.secure.sums.kinds import KINDS, open_sum
+from daskfc.secure.sums.masked import MaskedSum, check_maskers
 from daskfc.secure.sums.plain import PlainSum
 from daskfc.secure.sums.recovering import RecoveringSum
-from daskfc.secure.sums.total import Aggregation, Noised, Part, Total
+from daskfc.secure.sums.total import Aggregation, Total
 
 __all__ = [
+    "KINDS",
     "Aggregation",
     "MaskedSum",
-    "Noised",
-    "Part",
     "PlainSum",
     "RecoveringSum",
     "Total",
+    "check_maskers",
+    "open_sum",
 ]

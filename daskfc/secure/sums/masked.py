@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_pair_masks
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
+from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import MaskedPart, PublicKeys
-from daskfc.secure.sums.total import Aggregation, Part, Total, as_matrix, noise_of_part
+from daskfc.secure.sums.total import Aggregation, Total, as_matrix
 
 __all__ = ["MaskedSum", "OnceOnly", "PairKeys", "add_up", "check_maskers", "mask_neighbours"]
 
@@ -149,7 +150,7 @@ class MaskedSum(Aggregation):
     --------
     >>> from daskfc.secure.sums import MaskedSum
     >>> def total(federation, parts):              # parts: PerClient of Local arrays
-    ...     return MaskedSum(federation).sum(parts, max_abs=1.0)
+    ...     return MaskedSum(federation).sum(parts)
     """
 
     def __init__(
@@ -162,14 +163,13 @@ class MaskedSum(Aggregation):
     ) -> None:
         self.clients = federation.clients if clients is None else tuple(clients)
         check_maskers(len(self.clients), n_colluding, allow_few)
-        self._federation = federation
+        super().__init__(federation)
         self._neighbours = mask_neighbours(self.clients, n_colluding)
         self._name = uuid.uuid4().hex  # tags of two instances in one run must differ
         self._serial = count()
         self._keys: PerClient[Local] | None = None
 
-    def sum(self, parts: PerClient[Local], *, max_abs: float) -> Local:
-        """See `Aggregation.sum`."""
+    def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
         if set(parts) != set(self.clients):
             raise InvalidInput(
                 f"a masked sum of {len(self.clients)} clients needs an array of each; "

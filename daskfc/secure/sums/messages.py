@@ -7,7 +7,17 @@ import numpy as np
 from daskfc.coding import SHARE_BYTES
 from daskfc.federation import Message, NoiseMultiplier, array, text
 
-__all__ = ["KeyShares", "MaskedPart", "PlainPart", "PublicKeys", "RevealedShares"]
+__all__ = ["KeyShares", "Magnitude", "MaskedPart", "PlainPart", "PublicKeys", "RevealedShares"]
+
+
+class Magnitude(
+    Message,
+    route=("client → server", "server → caller"),
+    reveals="the largest magnitude in a client's array, as a power of two",
+):
+    """An upper bound on what a client will add to a sum."""
+
+    bound: float
 
 
 class PlainPart(Message, route="client → server", reveals="the client's own array"):

@@ -1,11 +1,13 @@
 """Sums of arrays that the server sees one by one: for comparison, and where nothing is secret."""
 
+import math
 from collections.abc import Mapping
 
 from daskfc.errors import InvalidInput
-from daskfc.federation import Federation, Local, PerClient
+from daskfc.federation import Local, PerClient
+from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import PlainPart
-from daskfc.secure.sums.total import Aggregation, Part, Total, as_matrix, noise_of_part
+from daskfc.secure.sums.total import Aggregation, Total, as_matrix
 
 __all__ = ["PlainSum"]
 
@@ -26,14 +28,14 @@ class PlainSum(Aggregation):
     --------
     >>> from daskfc.secure.sums import PlainSum
     >>> def total(federation, parts):              # parts: PerClient of Local arrays
-    ...     return PlainSum(federation).sum(parts, max_abs=1.0)
+    ...     return PlainSum(federation).sum(parts)
     """
 
-    def __init__(self, federation: Federation) -> None:
-        self._federation = federation
+    def sum(self, parts: PerClient[Local], *, max_abs: float | None = None) -> Local[Total]:
+        """See `Aggregation.sum`; no bound is needed here."""
+        return self._sum(parts, math.inf)
 
-    def sum(self, parts: PerClient[Local], *, max_abs: float) -> Local:
-        """See `Aggregation.sum`; `max_abs` is not needed here."""
+    def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
         sent = self._federation.ask(plain_part, parts, clients=tuple(parts))
         return self._federation.on_server(plain_total, sent)
 

@@ -63,7 +63,7 @@ class RecoveringSum(Aggregation):
     InvalidInput
         For a threshold outside its range.
     PrivacyError
-        With fewer than two honest clients.
+        With fewer than two honest clients; of a sum, when fewer than the threshold remain.
 
     Notes
     -----
@@ -81,7 +81,7 @@ class RecoveringSum(Aggregation):
     --------
     >>> from daskfc.secure.sums import RecoveringSum
     >>> def total(federation, parts):              # parts: PerClient of Local arrays
-    ...     return RecoveringSum(federation, threshold=3).sum(parts, max_abs=1.0)
+    ...     return RecoveringSum(federation, threshold=3).sum(parts)
     """
 
     def __init__(
@@ -105,31 +105,25 @@ class RecoveringSum(Aggregation):
                 f"the threshold of a RecoveringSum of {n} clients must be in [{low}, {n}]; "
                 f"got {self.threshold}."
             )
-        self._federation = federation
+        super().__init__(federation)
         self._patience = patience_s
         self._size = sums_per_batch
         self._name = uuid.uuid4().hex
         self._batches = count()
         self._batch: _Batch | None = None
 
-    def sum(self, parts: PerClient[Local], *, max_abs: float) -> Local:
-        """See `Aggregation.sum`; waits for the clients, and `Total.terms` says who is in the sum.
-
-        Raises
-        ------
-        PrivacyError
-            When fewer clients than the threshold remain.
-        """
+    def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
+        # Waits for the clients; `Total.terms` says who is in the sum.
         if self._batch is None or not self._batch.tags:
             self._batch = self._exchange_keys(tuple(parts))
         batch, federation = self._batch, self._federation
         tag = batch.tags.pop(0)
         ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
         members = tuple(name for name in batch.members if name in parts)
-        sent = self._at_server(
+        sent = self._arrived(
             federation.ask(masked_once, parts, batch.vaults, ring, tag, clients=members)
         )
-        revealed = self._at_server(
+        revealed = self._arrived(
             federation.ask(reveal, batch.vaults, tag, tuple(sent), clients=tuple(sent))
         )
         return federation.on_server(
@@ -158,7 +152,7 @@ class RecoveringSum(Aggregation):
     # A message stays at its sender until its receiver fetches it, and is lost with the sender: only
     # what has arrived counts.
 
-    def _at_server(self, sent: PerClient[Sent]) -> PerClient[Local]:
+    def _arrived(self, sent: PerClient[Sent]) -> PerClient[Local]:
         """Return the messages that arrive at the server in time, at least a threshold of them."""
         federation = self._federation
         self._enough(sent)

@@ -2,16 +2,19 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.errors import InvalidInput
-from daskfc.federation import Local, PerClient
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.privacy import Noised, Part
+from daskfc.secure.sums.messages import Magnitude
 
-__all__ = ["Aggregation", "Noised", "Part", "Total", "as_matrix", "noise_of_part"]
+__all__ = ["Aggregation", "Total", "as_matrix", "largest", "magnitude"]
 
 
 @dataclass(frozen=True)
@@ -33,30 +36,19 @@ class Total:
     terms: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Noised:
-    """An array with Gaussian noise in it already, on its way into a sum.
+class Aggregation(ABC):
+    """A way in which the server learns the sum of the clients' arrays.
 
     Parameters
     ----------
-    values : ndarray of float64
-        As it is to be summed.
-    noise_multiplier : float
-        Standard deviation of the noise over the sensitivity of the values; for the ledger.
+    federation : Federation
+        In a run.
     """
 
-    values: NDArray[np.float64]
-    noise_multiplier: float
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
 
-
-Part: TypeAlias = "NDArray[np.float64] | Noised"
-
-
-class Aggregation(ABC):
-    """A way in which the server learns the sum of the clients' arrays."""
-
-    @abstractmethod
-    def sum(self, parts: PerClient[Local], *, max_abs: float) -> Local:
+    def sum(self, parts: PerClient[Local], *, max_abs: float | None = None) -> Local[Total]:
         """Sum one array of each client.
 
         Parameters
@@ -64,20 +56,44 @@ class Aggregation(ABC):
         parts : PerClient of Local
             Arrays of one shape, (a,) or (a, b), of float64, each at its client; `Noised` ones go
             into the ledger with their noise.
-        max_abs : float
+        max_abs : float, optional
             Public bound on the magnitude of every entry of every client; it fixes the precision
-            of sums in fixed point, and a larger entry is refused at its client.
+            of sums in fixed point, and a larger entry is refused at its client. Without it the
+            clients agree on one: each tells its largest magnitude, as a power of two.
 
         Returns
         -------
         Local
             At the server: a `Total`.
         """
+        if max_abs is not None:
+            return self._sum(parts, max_abs)
+        told = self._arrived(self._federation.ask(magnitude, parts, clients=tuple(parts)))
+        bound = self._federation.publish(largest, told).bound
+        return self._sum(PerClient({name: parts[name] for name in told}), bound)
+
+    @abstractmethod
+    def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
+        """Sum arrays with entries of a known size."""
+
+    def _arrived(self, sent: PerClient[Sent]) -> PerClient[Any]:
+        """Return the messages that the server goes on with: all of them."""
+        return sent
 
 
-def noise_of_part(part: Part) -> float:
-    """Return the noise multiplier of an array, infinite without noise."""
-    return part.noise_multiplier if isinstance(part, Noised) else math.inf
+def magnitude(part: Part) -> Magnitude:
+    """Tell the server the largest magnitude in an array, rounded up to a power of two."""
+    found = float(np.abs(as_matrix(part)).max(initial=0.0))
+    if not math.isfinite(found):
+        raise InvalidInput(
+            "an array to be summed must be finite; got nan or inf. Mend what computes it."
+        )
+    return Magnitude(2.0 ** math.ceil(math.log2(found)) if found > 0 else 0.0)
+
+
+def largest(parts: Mapping[str, Magnitude]) -> Magnitude:
+    """Tell the caller the largest of all magnitudes: it becomes the bound of the sum."""
+    return Magnitude(max(part.bound for part in parts.values()))
 
 
 def as_matrix(part: Part) -> NDArray[np.float64]:

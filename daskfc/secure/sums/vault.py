@@ -22,9 +22,10 @@ from daskfc.coding import (
     share_secret,
 )
 from daskfc.errors import DecodingError, PrivacyError
+from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.masked import OnceOnly
 from daskfc.secure.sums.messages import KeyShares, MaskedPart, PublicKeys, RevealedShares
-from daskfc.secure.sums.total import Part, as_matrix, noise_of_part
+from daskfc.secure.sums.total import as_matrix
 
 __all__ = [
     "Vault",

@@ -19,13 +19,15 @@ from daskfc.errors import InvalidInput, OverflowRefused, PartyError
 from daskfc.federation import Federation, Message, array
 from daskfc.federation.samples import canonical_positions, sample_digests
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
+from daskfc.privacy import Noised
 from daskfc.protocols.fedsc import coded, coded_rows
 from daskfc.protocols.fedsc.coded import choose_coded, coded_predict, coded_similarity
-from daskfc.protocols.fedsc.coded_rows import RowSummary, SquaredNorms
+from daskfc.protocols.fedsc.coded_rows import SquaredNorms
 from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, first_dictionary, moments_of
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
-from daskfc.secure.sums import Noised
+from daskfc.secure.distances import rows as secure_rows
+from daskfc.secure.distances.rows import RowSummary
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of
 
@@ -147,7 +149,7 @@ def test_the_graph_of_distances_is_that_of_exact_inner_products(n, d, tile, k, s
     parts = {"a": B[:cut], "b": B[cut:]}
     positions = {"a": order[:cut], "b": order[cut:]}
     quantised = {
-        name: coded_rows.quantised_rows(own, system=system, purpose="x")
+        name: secure_rows.quantised_rows(own, system=system, purpose="x")
         for name, own in parts.items()
     }
     Q = np.empty((n, d), dtype=np.int64)
@@ -159,10 +161,10 @@ def test_the_graph_of_distances_is_that_of_exact_inner_products(n, d, tile, k, s
     for i, j in grid.blocks():
         tiles.write(i, j, system.to_real(D[grid.panel(i), grid.panel(j)]))
     summary = {
-        name: coded_rows.summarise_rows(own, SecretKey.from_os(), radius=1.0)
+        name: secure_rows.summarise_rows(own, SecretKey.from_os(), radius=1.0)
         for name, own in parts.items()
     }
-    plan = coded_rows.plan_rows(summary, positions)
+    plan = secure_rows.plan_rows(summary, positions)
     norms = {name: coded_rows.squared_norms(own) for name, own in quantised.items()}
     graph = coded_rows.graph_of_distances(tiles, norms, plan, system=system, n_neighbors=min(k, n))
     exact = exact_similarities(Q, system.scale)
@@ -179,7 +181,7 @@ def test_the_graph_of_distances_is_that_of_exact_inner_products(n, d, tile, k, s
 def test_rounding_changes_similarities_by_a_tenth_of_a_millionth(d):
     _, system = code_and_system(7, d)
     B = unit_rows(200, d)
-    Q = coded_rows.quantised_rows(B, system=system, purpose="x").rows / system.scale
+    Q = secure_rows.quantised_rows(B, system=system, purpose="x").rows / system.scale
     error = np.abs(Q @ Q.T - B @ B.T)
     assert np.sqrt(np.mean(error**2)) < 1e-7 * 1.05
     assert error.max() <= np.sqrt(d) / system.scale + d / (4 * system.scale**2)
@@ -191,9 +193,9 @@ def test_what_colluding_clients_see_is_uniform(t):
     code, system = code_and_system(2 * t + 3, 6, n_colluding=t)
     assert code.n_colluding == t
     rows = np.tile(unit_rows(1, 6), (4000, 1))
-    own = coded_rows.quantised_rows(rows, system=system, purpose="x")
+    own = secure_rows.quantised_rows(rows, system=system, purpose="x")
     names = [f"client-{j}" for j in range(code.n_evaluators)]
-    shares = coded_rows.encode_quantised(
+    shares = secure_rows.encode_quantised(
         own, SecretKey.from_os(), start=0, stop=4000, code=code, system=system, evaluators=names
     )
     random = np.random.default_rng(0)
@@ -211,9 +213,9 @@ def test_what_colluding_clients_see_is_uniform(t):
 
 def shares_of(B, secret, *, purpose="clustered", start=0):
     code, system = code_and_system(5, B.shape[1])
-    own = coded_rows.quantised_rows(B, system=system, purpose=purpose)
+    own = secure_rows.quantised_rows(B, system=system, purpose=purpose)
     public = {"code": code, "system": system, "evaluators": ("a", "b", "c", "d", "e")}
-    return coded_rows.encode_quantised(own, secret, start=start, stop=len(B), **public)["b"]
+    return secure_rows.encode_quantised(own, secret, start=start, stop=len(B), **public)["b"]
 
 
 def test_the_same_rows_give_the_same_shares_and_no_others_get_their_noise():
@@ -235,13 +237,13 @@ def test_the_same_rows_give_the_same_shares_and_no_others_get_their_noise():
 
 def test_a_summary_tells_no_norm_under_a_public_bound():
     B, secret = unit_rows(9, 4), SecretKey.from_os()
-    bounded = coded_rows.summarise_rows(B / 3, secret, radius=1.0)
+    bounded = secure_rows.summarise_rows(B / 3, secret, radius=1.0)
     assert (bounded.n_samples, bounded.n_atoms, bounded.radius) == (9, 4, 1.0)
-    told = coded_rows.summarise_rows(B * 3, secret, radius=None)
+    told = secure_rows.summarise_rows(B * 3, secret, radius=None)
     assert 3 <= told.radius <= 3 * 2 ** (1 / 8)
     assert told.content != bounded.content
-    assert told.content == coded_rows.summarise_rows(B * 3, secret, radius=1.0).content
-    other = coded_rows.summarise_rows(B * 3, SecretKey.from_os(), radius=None)
+    assert told.content == secure_rows.summarise_rows(B * 3, secret, radius=1.0).content
+    other = secure_rows.summarise_rows(B * 3, SecretKey.from_os(), radius=None)
     assert told.content != other.content
 
 
@@ -250,25 +252,25 @@ def test_rows_that_do_not_fit_are_refused():
     rows = unit_rows(9, 4)
     rows[2] *= 1.01
     with pytest.raises(OverflowRefused, match="1 of 9 rows lie outside the radius"):
-        coded_rows.quantised_rows(rows, system=system, purpose="x")
+        secure_rows.quantised_rows(rows, system=system, purpose="x")
     summaries = {"a": RowSummary(3, 4, 1.0, 1), "b": RowSummary(2, 5, 1.0, 2)}
     positions = {"a": np.arange(3), "b": np.arange(3, 5)}
     with pytest.raises(
         InvalidInput, match=r"client 'b' must have the shape \(2, 4\).*got \(2, 5\)"
     ):
-        coded_rows.plan_rows(summaries, positions)
+        secure_rows.plan_rows(summaries, positions)
     with pytest.raises(InvalidInput, match=r"client 'a' must have the shape \(2, 4\)"):
-        coded_rows.plan_rows(summaries, {"a": np.arange(2), "b": np.arange(2, 4)})
+        secure_rows.plan_rows(summaries, {"a": np.arange(2), "b": np.arange(2, 4)})
 
 
 def test_plans_of_other_rows_have_other_names():
     positions = {"a": np.arange(2), "b": np.arange(2, 3)}
     parts = {"a": RowSummary(2, 4, 1.0, 7), "b": RowSummary(1, 4, 1.5, 8)}
-    plan = coded_rows.plan_rows(parts, positions)
+    plan = secure_rows.plan_rows(parts, positions)
     assert (plan.radius, plan.n_features, plan.n_samples) == (1.5, 4, 3)
-    assert plan.problem == coded_rows.plan_rows(parts, positions).problem
-    other = coded_rows.plan_rows({**parts, "b": RowSummary(1, 4, 1.5, 9)}, positions)
-    swapped = coded_rows.plan_rows(parts, {"a": np.array([1, 0]), "b": np.arange(2, 3)})
+    assert plan.problem == secure_rows.plan_rows(parts, positions).problem
+    other = secure_rows.plan_rows({**parts, "b": RowSummary(1, 4, 1.5, 9)}, positions)
+    swapped = secure_rows.plan_rows(parts, {"a": np.array([1, 0]), "b": np.arange(2, 3)})
     assert len({plan.problem, other.problem, swapped.problem}) == 3
 
 
@@ -296,10 +298,10 @@ def test_new_samples_vote_like_the_plain_rows():
     _, system = code_and_system(5, 5)
     B, new = unit_rows(40, 5), unit_rows(12, 5, seed=1)
     labels = np.arange(40) % 4
-    plan = coded_rows.plan_rows(
+    plan = secure_rows.plan_rows(
         {"a": RowSummary(40, 5, 1.0, 0)}, {"a": np.random.default_rng(2).permutation(40)}
     )
-    own, other = (coded_rows.quantised_rows(X, system=system, purpose="x") for X in (B, new))
+    own, other = (secure_rows.quantised_rows(X, system=system, purpose="x") for X in (B, new))
     Q = np.empty_like(own.rows)
     Q[plan.positions["a"]] = own.rows
     D = system.to_real(((Q[:, None] - other.rows[3:10]) ** 2).sum(-1))
@@ -357,7 +359,7 @@ def test_graph_and_labels_are_those_of_the_plain_rows(federation, urls, tmp_path
     assert np.abs(graph.data - plain.data).max() > 0  # it did go over the grid
     labels = federation.publish(tell_labels, federation.on_server(labels_of, similarity.graph))
     np.testing.assert_array_equal(labels.labels, labels_of(plain))
-    assert similarity.dropped == {}
+    assert similarity.distances.dropped == {}
 
 
 @pytest.mark.slow
@@ -448,7 +450,7 @@ def test_too_few_clients_start_nothing(federation, tmp_path):
 
 def test_norms_are_whole_numbers():
     _, system = code_and_system(5, 3)
-    own = coded_rows.quantised_rows(np.eye(3) / 2, system=system, purpose="x")
+    own = secure_rows.quantised_rows(np.eye(3) / 2, system=system, purpose="x")
     told_ = coded_rows.squared_norms(own)
     assert isinstance(told_, SquaredNorms)
     assert told_.norms.tolist() == [round(system.scale / 2) ** 2] * 3

@@ -8,14 +8,13 @@ import pytest
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation
-from daskfc.privacy import Accountant, GaussianEvent, classical_sigma, gaussian_sigma
+from daskfc.privacy import Accountant, GaussianEvent, Noised, classical_sigma, gaussian_sigma
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.maths.kernel_dictionary import local_update
 from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, Plan
 from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, RelativeNoise, noise_of
 from daskfc.protocols.fedsc.party import rows_of, samples_of, weighted_update
 from daskfc.protocols.fedsc.privacy.noise_scale import composed_sigma
-from daskfc.secure.sums import Noised
 from daskfc.testing.federation import stores_of
 from tests.protocols.fedsc.one_place import ROWS, K
 

@@ -34,7 +34,7 @@ CLUSTERERS = {
     "ward": {"hierarchical": {"linkage": "ward"}},
     "k-medoids": {"k-medoids": {}},
 }
-DECLARED = {name for name in messages.__all__} | {"ClientLabels", "LabelledSamples"}
+DECLARED = {*messages.__all__, "ClusterReport"} | {"ClientLabels", "LabelledSamples"}
 
 
 def pooled(X, labels, spec, n_clusters):

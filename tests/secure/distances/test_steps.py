@@ -12,8 +12,7 @@ from daskfc.coding import SecretKey, choose_residues
 from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
 from daskfc.federation.samples import SAMPLE_ORDER
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
-from daskfc.secure.distances import party, server
-from daskfc.secure.distances.wiring import choose_code
+from daskfc.secure.distances import choose_code, party, server
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.layout import ContentDigest
 from tests.faults import tears

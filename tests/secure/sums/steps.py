@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from daskfc.secure.sums import Noised, Total
+from daskfc.privacy import Noised
+from daskfc.secure.sums import Total
 from daskfc.secure.sums.messages import MaskedPart
 from tests.federation.steps import Vector
 

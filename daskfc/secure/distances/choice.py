@@ -1,0 +1,55 @@
+"""Which Lagrange code serves a number of clients."""
+
+from daskfc.coding import LagrangeCode
+from daskfc.errors import InvalidInput
+
+__all__ = ["choose_code"]
+
+
+def choose_code(
+    n_clients: int, n_segments: int | None, n_colluding: int | None, n_spares: int | None
+) -> LagrangeCode:
+    """Return the code for a number of clients, with the most privacy where nothing is given.
+
+    Parameters
+    ----------
+    n_clients : int
+        The paper's m.
+    n_segments, n_colluding, n_spares : int, optional
+        l, t and evaluators beyond the 2l + 2t - 1 that are needed: they cover for stragglers and
+        check the answers; by default one, if there is a client for it.
+
+    Returns
+    -------
+    LagrangeCode
+        Its number of evaluators is 2l + 2t - 1 plus the spares.
+
+    Raises
+    ------
+    InvalidInput
+        When there are too few clients.
+
+    Examples
+    --------
+    >>> from daskfc.secure.distances import choose_code
+    >>> choose_code(10, None, None, None)
+    LagrangeCode(n_segments=2, n_colluding=2, n_evaluators=8)
+    >>> choose_code(5, None, None, None)
+    LagrangeCode(n_segments=1, n_colluding=2, n_evaluators=5)
+    """
+    most = (n_clients + 1) // 2  # l + t with 2l + 2t - 1 <= m
+    t = n_colluding if n_colluding is not None else max(1, min(2, most - (n_segments or 1)))
+    l = n_segments if n_segments is not None else max(1, min(2, most - t))  # noqa: E741
+    needed = 2 * l + 2 * t - 1
+    if n_clients < needed:
+        raise InvalidInput(
+            f"OmniFC needs 2l + 2t - 1 = {needed} clients with n_segments={l} and n_colluding={t}; "
+            f"the federation has {n_clients}. Lower n_segments or n_colluding, or add clients."
+        )
+    spares = min(1, n_clients - needed) if n_spares is None else n_spares
+    if needed + spares > n_clients:
+        raise InvalidInput(
+            f"the 'n_spares' parameter of OmniFC must be an int in [0, {n_clients - needed}] with "
+            f"{n_clients} clients of which {needed} are needed; got {spares}. Lower it."
+        )
+    return LagrangeCode(l, t, needed + spares)

@@ -1,0 +1,203 @@
+"""The evaluators of a code: clients' shares go to them, distances of shares come back."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from daskfc.coding import LagrangeCode, ResidueSystem
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.secure.distances import party, server
+from daskfc.secure.distances.messages import CodedDistances, DecodedBlock
+from daskfc.secure.distances.server import Columns, RowPlan
+from daskfc.secure.distances.streaming import AnswerStream
+
+__all__ = ["WINDOW", "Evaluation"]
+
+WINDOW = 3  # blocks under way: one evaluated, one decoded, one asked
+
+Part = TypeVar("Part")
+
+
+class Evaluation:
+    """Clients that hold shares of all rows and evaluate distances of them.
+
+    Parameters
+    ----------
+    federation : Federation
+        The parties, in a run.
+    code : LagrangeCode
+        The first clients are its evaluators.
+    system : ResidueSystem
+        Primes and scale.
+    engine : str
+        "auto" or the name of an engine.
+    hide_segments : bool
+        Whether a shared polynomial hides the distances of segments.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The evaluators.
+    coding : dict
+        What every step of coding is told: code, system and evaluators.
+    dropped : dict of str to str
+        Evaluators that were left out, and why.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        code: LagrangeCode,
+        system: ResidueSystem,
+        *,
+        engine: str,
+        hide_segments: bool,
+    ) -> None:
+        self.names = federation.clients[: code.n_evaluators]
+        self.coding: dict[str, Any] = {"code": code, "system": system, "evaluators": self.names}
+        self.dropped: dict[str, str] = {}
+        self._federation, self._code = federation, code
+        self._engine, self._hide_segments = engine, hide_segments
+        self._hiding: PerClient[Sent] | None = None
+        self._coded: PerClient[Local] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the rows are shared out."""
+        return self._coded is not None
+
+    def encode(
+        self,
+        places: Iterable[tuple[str, int, int]],
+        plan: Local[RowPlan],
+        step: Callable[..., Any],
+        *args: Any,
+    ) -> None:
+        """Have clients share out their rows and the evaluators put them in order.
+
+        Parameters
+        ----------
+        places : iterable of (str, int, int)
+            Clients, and first and last row of each part.
+        plan : Local
+            The server's; it tells the order.
+        step : callable
+            Makes shares of a part, as `party.encode_rows` does.
+        *args : object
+            What it needs beside.
+        """
+        federation = self._federation
+        if self._hide_segments:
+            leader = self.names[0]
+            drawn = federation.exchange(
+                party.hiding_key, clients=[leader], receivers=self.names, evaluators=self.names
+            )
+            self._hiding = PerClient({name: drawn[name][leader] for name in self.names})
+        parts: dict[str, dict[str, list[Sent]]] = {
+            name: {client: [] for client in federation.clients} for name in self.names
+        }
+        for client, start, stop in places:
+            shares = self.shares(step, client, start, stop, *args)
+            for name in self.names:
+                parts[name][client].append(shares[name][client])
+        positions = federation.tell(server.row_positions, plan, clients=self.names)
+        hiding = self._hiding_at(self.names)
+        self._coded = federation.on_clients(
+            party.assemble, PerClient(parts), positions, hiding, clients=self.names
+        )
+        for done in range(len(self.names)):
+            federation.report_progress("sharing", done, len(self.names))
+            federation.wait(self._coded, count=done + 1)
+        federation.report_progress("sharing", len(self.names), len(self.names))
+
+    def shares(
+        self,
+        step: Callable[..., Any],
+        owner: str,
+        start: int,
+        stop: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> PerClient[PerClient[Sent]]:
+        """Have a client share out some rows; by evaluator, then by owner."""
+        return self._federation.exchange(
+            step,
+            *args,
+            clients=[owner],
+            receivers=self.names,
+            start=start,
+            stop=stop,
+            **self.coding,
+            **kwargs,
+        )
+
+    def _hiding_at(self, names: Sequence[str]) -> PerClient[Sent | None]:
+        return PerClient({name: self._hiding[name] if self._hiding else None for name in names})
+
+    def answers(
+        self,
+        step: Callable[..., CodedDistances],
+        names: Sequence[str],
+        *args: Any,
+        **kwargs: Any,
+    ) -> PerClient[Sent[CodedDistances]]:
+        """Ask some evaluators for distances of what they hold."""
+        assert self._coded is not None
+        coded = PerClient({name: self._coded[name] for name in names})
+        return self._federation.ask(
+            step,
+            coded,
+            self._hiding_at(names),
+            *args,
+            clients=names,
+            engine=self._engine,
+            **self.coding,
+            **kwargs,
+        )
+
+    def stream(
+        self,
+        ask: Callable[[Part, Sequence[str]], PerClient[Sent[CodedDistances]]],
+        decode: Callable[[Part, PerClient[Sent]], Sent[DecodedBlock]],
+    ) -> AnswerStream[Part]:
+        """Return what asks part after part of the evaluators and has it decoded."""
+        return AnswerStream(
+            self._federation,
+            self._code,
+            self.names,
+            ask,
+            decode,
+            window=WINDOW,
+            dropped=self.dropped,
+        )
+
+    def columns(
+        self,
+        ask: Callable[[slice, Sequence[str]], PerClient[Sent[CodedDistances]]],
+        n_rows: int,
+        height: int,
+        kind: str,
+    ) -> list[Local[Columns]]:
+        """Return the server's distances of all rows to something, in panels of some rows.
+
+        Parameters
+        ----------
+        ask : callable
+            From a panel and the names of evaluators to their answers.
+        n_rows, height : int
+            All rows, and those of a panel.
+        kind : str
+            What they are, for errors.
+        """
+        panels = [slice(start, min(start + height, n_rows)) for start in range(0, n_rows, height)]
+        columns: list[Local[Columns]] = []
+
+        def decode(panel: slice, answers: PerClient[Sent]) -> Sent[DecodedBlock]:
+            what = f"{kind} {panel.start} to {panel.stop}"
+            columns.append(
+                self._federation.on_server(server.decode_columns, answers, what=what, **self.coding)
+            )
+            return self._federation.publish(server.decoded_columns, columns[-1], wait=False)
+
+        for _ in self.stream(ask, decode).run(panels):
+            pass
+        return columns

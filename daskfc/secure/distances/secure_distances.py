@@ -1,0 +1,479 @@
+"""Squared distances, at the server, of rows that stay at the clients: the wiring.
+
+Clients share out their rows by Lagrange coding (OmniFC, Protocol 1), some of them evaluate
+distances of shares, and the server interpolates. `SecureDistances` is the one way in: whoever wants
+distances, columns of landmarks or a graph opens it on the samples, or on rows of its own.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
+from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
+from daskfc.linalg import LandmarkEmbedding
+from daskfc.pairwise import SymmetricGrid
+from daskfc.secure.distances import party, rows, server
+from daskfc.secure.distances.evaluation import WINDOW, Evaluation
+from daskfc.secure.distances.landmark_memory import landmark_needs
+from daskfc.secure.distances.memory import Workload, check, choose_tile, needs
+from daskfc.secure.distances.messages import CodedDistances, DecodedBlock, PublicPlan
+from daskfc.secure.distances.server import Columns, RowPlan, Tiles
+from daskfc.stores import ClientStore
+
+__all__ = ["NewPanel", "SecureDistances"]
+
+ENCODED_ROWS = 4096  # ours: rows encoded at once; K r k 4096 bytes, 51 MB for MNIST
+LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST
+COLUMN_ROWS = 8192  # ours: samples of one panel of landmark columns
+COPIES_OF_COORDINATES = 1  # the rows of D, in as many coordinates; k-means centres them in place
+NEW_ROWS = 8192  # ours: rows of one block of distances to new ones
+PANEL_ENTRIES = 1 << 23  # ours: distances of a panel of new rows in memory, 64 MiB
+
+
+@dataclass(frozen=True)
+class NewPanel:
+    """Some new rows of one client, and the server's distances of all others to them.
+
+    Parameters
+    ----------
+    owner : str
+        The client.
+    start, stop : int
+        Which of its new rows.
+    columns : list of Local
+        `Columns` at the server, one block of earlier rows after the other.
+    """
+
+    owner: str
+    start: int
+    stop: int
+    columns: list[Local[Columns]]
+
+
+class SecureDistances:
+    """Squared distances, at the server, of rows that stay at the clients.
+
+    Open it with `of_samples` or `of_rows`. Nothing is encoded before distances are asked for.
+
+    Parameters
+    ----------
+    federation : Federation
+        The parties, in a run.
+    code : LagrangeCode
+        See `choose_code`; the first clients are its evaluators.
+    system : ResidueSystem
+        Primes and scale.
+    plan : Local
+        The server's `RowPlan`.
+    public : PublicPlan
+        What the server told of it.
+    own : PerClient of Local, optional
+        `QuantisedRows` at the clients; by default the rows are those of their stores.
+    hide_segments : bool
+        Add a shared random polynomial that keeps distances of single segments from the server.
+    engine : {"auto", "int8", "f32", "f64"}
+        Kernel of the modular products; all give identical distances.
+    tile : int, optional
+        Rows of a block; by default the largest that every party's memory holds with ease.
+
+    Attributes
+    ----------
+    n_samples, n_features : int
+        Number of rows of all clients, and their length.
+
+    Notes
+    -----
+    Privacy: any `n_colluding` clients that pool what they see get uniform numbers of the others'
+    rows. The server gets the distances that it keeps, and with all of them the rows up to a rigid
+    motion; a client that gives it the hiding key also gives it distances of segments of rows.
+
+    Error: rows on a grid give exact distances. Others are rounded to a grid on which the root mean
+    square error of a squared distance, relative to their mean, is the tolerance.
+
+    Cost: for n rows of length d, with l segments, r primes of b bytes and K evaluators, clients
+    send K r b n d / l bytes of shares, and evaluators 2 l + 2 t - 1 times r b bytes a distance.
+
+    References
+    ----------
+    OmniFC, Protocol 1 and Eqs. 1 to 6; FedSC, Appendix C.
+
+    Examples
+    --------
+    >>> from daskfc.secure.distances import SecureDistances, choose_code
+    >>> def all_distances(federation):
+    ...     code = choose_code(len(federation.clients), None, None, None)
+    ...     return SecureDistances.of_samples(federation, code, tolerance=1e-4).blocks("full")
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        code: LagrangeCode,
+        system: ResidueSystem,
+        plan: Local[RowPlan],
+        public: PublicPlan,
+        *,
+        own: PerClient[Local] | None = None,
+        hide_segments: bool = True,
+        engine: str = "auto",
+        tile: int | None = None,
+    ) -> None:
+        self.federation = federation
+        self.code, self.system, self.plan = code, system, plan
+        self.n_samples = int(public.samples.sum())
+        self.n_features = public.n_features
+        self.own = own
+        self._public, self._tile = public, tile
+        self._evaluation = Evaluation(
+            federation, code, system, engine=engine, hide_segments=hide_segments
+        )
+
+    @classmethod
+    def of_samples(
+        cls,
+        federation: Federation,
+        code: LagrangeCode,
+        *,
+        tolerance: float,
+        max_abs: float | None = None,
+        **options: Any,
+    ) -> Self:
+        """Open the distances of the samples in the clients' stores.
+
+        Parameters
+        ----------
+        federation, code
+            As for the class.
+        tolerance : float
+            Root mean square error of squared distances, relative to their mean. Data on a grid
+            (integers, pixels / 255) have no error at all.
+        max_abs : float, optional
+            Declared bound on every ``|x|``; without it each client tells its largest norm, rounded
+            up.
+        **options
+            hide_segments, engine and tile, as for the class.
+
+        Raises
+        ------
+        InvalidInput
+            When features are not finite, or clients share sample ids.
+        OverflowRefused
+            When a value exceeds `max_abs`.
+        """
+        summaries = federation.ask(party.describe, max_abs=max_abs)
+        plan = federation.on_server(server.plan, summaries)
+        public = federation.publish(server.public_plan, plan)
+        system = choose_residues(
+            radius=public.radius,
+            n_features=public.n_features,
+            tolerance=tolerance,
+            grids=public.grids,
+            n_columns=code.n_columns(public.n_features),
+            n_points=code.n_points,
+        )
+        return cls(federation, code, system, plan, public, **options)
+
+    @classmethod
+    def of_rows(
+        cls,
+        federation: Federation,
+        code: LagrangeCode,
+        own: PerClient[Local],
+        positions: Local,
+        *,
+        tolerance: float,
+        radius: float | None,
+        **options: Any,
+    ) -> Self:
+        """Open the distances of rows that lie at the clients.
+
+        Parameters
+        ----------
+        federation, code
+            As for the class.
+        own : PerClient of Local
+            (n, d) float64 or `daskfc.privacy.Noised` at each client; one d at all of them.
+        positions : Local
+            The server's `canonical_positions` of these rows.
+        tolerance : float
+            Root mean square error of a squared distance, relative to the squared radius.
+        radius : float or None
+            Public bound on the norm of a row. With None the largest norm is told, rounded up.
+        **options
+            hide_segments, engine and tile, as for the class.
+
+        Raises
+        ------
+        InvalidInput
+            When rows have different lengths, or are not as many as the positions.
+        """
+        summaries = federation.ask(rows.summarise_rows, own, radius=radius)
+        plan = federation.on_server(rows.plan_rows, summaries, positions)
+        public = federation.publish(server.public_plan, plan)
+        system = choose_residues(
+            radius=public.radius,
+            n_features=public.n_features,
+            tolerance=tolerance,
+            grids=0,
+            n_columns=code.n_columns(public.n_features),
+            n_points=code.n_points,
+            mean_square=public.radius**2 or None,
+        )
+        kept = federation.on_clients(rows.quantised_rows, own, system=system, purpose="clustered")
+        return cls(federation, code, system, plan, public, own=kept, **options)
+
+    @property
+    def dropped(self) -> dict[str, str]:
+        """Evaluators that were left out, and why."""
+        return self._evaluation.dropped
+
+    # -- distances among the rows -------------------------------------------------------------
+
+    def blocks(
+        self,
+        keep: str,
+        *,
+        n_neighbors: int | None = None,
+        radius2: float | None = None,
+        in_memory: bool = True,
+    ) -> Local[Tiles]:
+        """Compute all blocks of distances that the server does not hold yet.
+
+        Parameters
+        ----------
+        keep : {"full", "neighbours", "radius"}
+            What the server keeps: all distances, or one of two graphs.
+        n_neighbors, radius2 : int, float, optional
+            For the graphs: neighbours of each row, or the squared radius.
+        in_memory : bool
+            Whether the server will read all distances at once, where it keeps them, or panel by
+            panel.
+
+        Returns
+        -------
+        Local
+            At the server: `DistanceTiles`, `NeighbourTiles` or `RadiusTiles`, complete.
+
+        Raises
+        ------
+        ResourceRefused
+            When a party's memory or the server's disk cannot hold it; before anything is encoded.
+        """
+        federation, evaluation = self.federation, self._evaluation
+        tile = self._tile_for(keep, n_neighbors, in_memory)
+        grid = SymmetricGrid(self.n_samples, tile)
+        kept = f"{keep}-{n_neighbors}-{radius2}-{tile}-{self.system.primes}-{self.system.scale!r}"
+        name = f"{self._public.problem:016x}-{hashlib.sha256(kept.encode()).hexdigest()[:12]}"
+        tiles = federation.on_server(
+            server.open_tiles, name=name, grid=grid, n_neighbors=n_neighbors, radius2=radius2
+        )
+        missing = federation.publish(server.missing_blocks, tiles).blocks
+        # in squares of 4 x 4 blocks, so that an evaluator prepares a panel for several of them
+        blocks = sorted(
+            ((int(i), int(j)) for i, j in missing), key=lambda b: (b[0] // 4, b[1] // 4, b)
+        )
+        if not blocks:
+            return tiles
+        self._encode()
+
+        def ask(block: tuple[int, int], names: Sequence[str]) -> PerClient[Sent[CodedDistances]]:
+            i, j = block
+            return evaluation.answers(party.answer_block, names, i=i, j=j, grid=grid)
+
+        def decode(block: tuple[int, int], answers: PerClient[Sent]) -> Sent[DecodedBlock]:
+            i, j = block
+            coding = evaluation.coding
+            sent: Sent[DecodedBlock] = federation.publish(
+                server.decode_block, tiles, answers, i=i, j=j, wait=False, **coding
+            )
+            return sent
+
+        total = sum(grid.shape(*block)[0] * grid.shape(*block)[1] for block in blocks)
+        done = 0
+        for block in evaluation.stream(ask, decode).run(blocks):
+            done += grid.shape(*block)[0] * grid.shape(*block)[1]
+            federation.report_progress("distances", done, total)
+        return tiles
+
+    def columns(self, tolerance: float) -> Local[LandmarkEmbedding]:
+        """Compute the columns of landmarks, round by round, until they span all rows.
+
+        Parameters
+        ----------
+        tolerance : float
+            Largest squared distance to the landmarks' span, relative to the mean squared distance.
+
+        Returns
+        -------
+        Local
+            At the server: the `LandmarkEmbedding`, converged.
+
+        Raises
+        ------
+        ResourceRefused
+            When a party's memory cannot hold it; before anything is encoded.
+        """
+        federation = self.federation
+        self._check_columns()
+        self._encode()
+        embedding = federation.on_server(server.start_landmarks, self.plan, tolerance=tolerance)
+        turn, converged = 0, False
+        while not converged:
+            chosen = federation.tell(
+                server.next_landmarks,
+                embedding,
+                count=LANDMARKS_A_ROUND,
+                clients=self._evaluation.names,
+            )
+            columns = self._columns_to(chosen, turn)
+            embedding = federation.on_server(server.add_columns, embedding, chosen, columns)
+            status = federation.publish(server.landmark_status, embedding)
+            federation.report_progress("landmarks", status.n_landmarks, self.n_features + 2)
+            converged = bool(status.converged)
+            turn += 1
+        return embedding
+
+    def _columns_to(self, chosen: Sent, turn: int) -> list[Local[Columns]]:
+        """Return the distances of all rows to the landmarks of one turn, in panels of rows."""
+
+        def ask(panel: slice, names: Sequence[str]) -> PerClient[Sent[CodedDistances]]:
+            return self._evaluation.answers(
+                party.answer_columns, names, chosen, start=panel.start, stop=panel.stop, turn=turn
+            )
+
+        return self._evaluation.columns(
+            ask, self.n_samples, COLUMN_ROWS, f"columns {turn} of samples"
+        )
+
+    # -- distances to new rows ----------------------------------------------------------------
+
+    def to_new_samples(self, new: PerClient[Local[ClientStore]]) -> Iterator[NewPanel]:
+        """Compute the distances of all rows to the samples of other stores, panel by panel.
+
+        Parameters
+        ----------
+        new : PerClient of Local
+            Stores that are open at some clients.
+
+        Yields
+        ------
+        NewPanel
+            In the order of `new`; the columns are dropped with it.
+        """
+        for owner, store in new.items():
+            count = self.federation.publish(party.describe_new, store, party=owner).n_samples
+            yield from self._panels(party.encode_new, owner, count, store)
+
+    def quantised(self, own: PerClient[Local]) -> PerClient[Local]:
+        """Round new rows at some clients to the grid of the others, for `to_new_rows`."""
+        return self.federation.on_clients(
+            rows.quantised_rows, own, system=self.system, purpose="new", clients=tuple(own)
+        )
+
+    def to_new_rows(self, own: PerClient[Local]) -> Iterator[NewPanel]:
+        """Compute the distances of all rows to `quantised` new ones, panel by panel.
+
+        Parameters
+        ----------
+        own : PerClient of Local
+            Of some clients.
+
+        Yields
+        ------
+        NewPanel
+            In the order of the clients; the columns are dropped with it.
+        """
+        for owner, kept in own.items():
+            count = self.federation.publish(rows.count_rows, kept, party=owner).n_samples
+            yield from self._panels(rows.encode_quantised, owner, count, kept)
+
+    def _panels(
+        self, step: Callable[..., Any], owner: str, n_rows: int, kept: Local
+    ) -> Iterator[NewPanel]:
+        self._encode()  # unless every block was there already when the rows were clustered
+        width = max(1, min(2048, PANEL_ENTRIES // self.n_samples))
+        for start in range(0, n_rows, width):
+            stop = min(start + width, n_rows)
+            shares = self._evaluation.shares(step, owner, start, stop, kept)
+            columns = self._columns_to_new(shares, owner, f"{owner}:{start}:{stop}")
+            yield NewPanel(owner, start, stop, columns)
+
+    def _columns_to_new(
+        self, shares: PerClient[PerClient[Sent]], owner: str, panel: str
+    ) -> list[Local[Columns]]:
+        def ask(block: slice, names: Sequence[str]) -> PerClient[Sent[CodedDistances]]:
+            new = PerClient({name: shares[name][owner] for name in names})
+            return self._evaluation.answers(
+                party.answer_new, names, new, start=block.start, stop=block.stop, panel=panel
+            )
+
+        return self._evaluation.columns(
+            ask, self.n_samples, NEW_ROWS, f"new samples of {owner} and samples"
+        )
+
+    def _encode(self) -> None:
+        """Have every client share out its rows, once."""
+        if self._evaluation.is_ready:
+            return
+        places = [
+            (client, start, min(start + ENCODED_ROWS, size))
+            for client, size in zip(
+                self.federation.clients, self._public.samples.tolist(), strict=True
+            )
+            for start in range(0, size, ENCODED_ROWS)
+        ]
+        if self.own is None:
+            self._evaluation.encode(places, self.plan, party.encode_rows)
+        else:
+            self._evaluation.encode(places, self.plan, rows.encode_quantised, self.own)
+
+    # -- memory -------------------------------------------------------------------------------
+
+    def _limits(self) -> dict[str, int | None]:
+        limits = self.federation.limits()
+        return {name: limits.get(name) for name in (*self._evaluation.names, SERVER)}
+
+    def _tile_for(self, keep: str, n_neighbors: int | None, in_memory: bool) -> int:
+        """Return the rows of a block; raise where some party cannot hold what it needs."""
+        workload = Workload(
+            n_samples=self.n_samples,
+            n_features=self.n_features,
+            n_segments=self.code.n_segments,
+            n_primes=len(self.system.primes),
+            n_answers=self.code.n_evaluators,
+            mode=keep,
+            n_neighbors=n_neighbors,
+            window=WINDOW,
+            residue_bytes=np.dtype(self.system.dtype).itemsize,
+            distance_bytes=8,
+            in_memory="full" if keep == "full" and in_memory else "nothing",
+        )
+        limits = self._limits()
+        known = [limits[name] for name in self._evaluation.names]
+        tile = self._tile or choose_tile(
+            workload,
+            evaluator_limit=min((limit for limit in known if limit is not None), default=None),
+            server_limit=limits[SERVER],
+        )
+        disk = self.federation.publish(server.server_disk)
+        check(needs(workload, tile), limits, free_disk=disk.free)
+        return tile
+
+    def _check_columns(self) -> None:
+        need = landmark_needs(
+            n_samples=self.n_samples,
+            n_features=self.n_features,
+            n_segments=self.code.n_segments,
+            n_primes=len(self.system.primes),
+            n_answers=self.code.n_evaluators,
+            residue_bytes=np.dtype(self.system.dtype).itemsize,
+            panel=COLUMN_ROWS,
+            batch=LANDMARKS_A_ROUND,
+            window=WINDOW,
+            copies=COPIES_OF_COORDINATES,
+        )
+        check(need, self._limits())
