@@ -1,6 +1,6 @@
 import io
 from dataclasses import replace
-from html import escape
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -241,7 +241,7 @@ def test_noise_is_told_in_a_sentence(summary):
     summary["privacy"]["noise"] = noise
     told = "sigma 15, clip 2; ε = 1 at δ = 1e-05 for each client's rows in a fit, ε = 1.5 in all 2"
     assert told in " ".join(printed(summary).split())
-    assert escape(told) in report_html({"run_id": "a", "status": "done"}, summary)
+    assert told in unescape(report_html({"run_id": "a", "status": "done"}, summary))
     summary["privacy"]["noise"] = {"kind": "factors", "relative_dictionary": 0.1, "epsilon": None,
                                    "delta": None}  # fmt: skip
     assert "relative dictionary 0.1; it guarantees no (ε, δ)" in printed(summary)
