@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import yaml
 from jinja2 import Environment, StrictUndefined, Template
+from rich.filesize import decimal
 
 from daskfc.runs.folder import RunFolder
-from daskfc.runs.table import bytes_in_words, noise_in_words, seconds_in_words
+from daskfc.runs.table import noise_in_words, seconds_in_words
 
 __all__ = ["report_html", "write_report"]
 
@@ -57,14 +58,14 @@ def _messages(summary: Mapping[str, Any]) -> _Table | None:
     rows = [
         [
             name, row["route"], row["protection"], row["reveals"], f"{row['messages']:,}",
-            bytes_in_words(row["payload_bytes"]), bytes_in_words(row["wire_bytes"]),
+            decimal(row["payload_bytes"]), decimal(row["wire_bytes"]),
         ]
         for name, row in found["by_message"].items()
     ]  # fmt: skip
     rows.append(
         [
-            "all", "", "", "", f"{found['messages']:,}", bytes_in_words(found["payload_bytes"]),
-            bytes_in_words(found["wire_bytes"]),
+            "all", "", "", "", f"{found['messages']:,}", decimal(found["payload_bytes"]),
+            decimal(found["wire_bytes"]),
         ]
     )  # fmt: skip
     head = ["message", "route", "protection", "what it reveals", "count", "payload", "wire"]
@@ -98,8 +99,7 @@ def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         if isinstance(value, int | float)
     ]
     memory = [
-        [party, bytes_in_words(peak)]
-        for party, peak in summary.get("peak_memory_bytes", {}).items()
+        [party, decimal(peak)] for party, peak in summary.get("peak_memory_bytes", {}).items()
     ]
     settings = {key: record.get(key) for key in ("pipeline", "storage", "cluster", "seeds")}
     lead = f"status: {record['status']}"
