@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 from rich import box
+from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
 from daskfc.cli.exits import exits
 from daskfc.cli.output import stdout_console
 from daskfc.cli.progress import shown_progress
-from daskfc.runs.table import bytes_in_words
 from daskfc.stores import load_storage
 
 __all__ = ["stores"]
@@ -41,7 +41,7 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         table.add_row(
             Text(row["client"]), f"{row['samples']:,}", f"{row['features']:,}", row["dtype"],
-            f"{row['chunks']:,}", bytes_in_words(row["bytes_on_disk"]),
+            f"{row['chunks']:,}", decimal(row["bytes_on_disk"]),
             "yes" if row["labels"] else "no", Text(row["url"]),
         )  # fmt: skip
     stdout_console().print(table)

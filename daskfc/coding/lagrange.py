@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from daskfc.checks import check_params, integer
 from daskfc.coding.compiled import cut_rows, encode_tile
-from daskfc.coding.modular import balanced, lagrange_weights
+from daskfc.coding.modular import lagrange_weights
 from daskfc.coding.scale import ResidueSystem
 from daskfc.coding.streams import KeyStream
 from daskfc.errors import InvalidInput
@@ -218,8 +218,3 @@ def _summed_weights(code: LagrangeCode, evaluators: tuple[int, ...], p: int) -> 
     segments = code.alphas[: code.n_segments]
     summed: NDArray[np.int64] = lagrange_weights(nodes, segments, p).sum(axis=0) % p
     return summed
-
-
-def balanced_weights(code: LagrangeCode, evaluators: Sequence[int], p: int) -> list[int]:
-    """Return `LagrangeCode.weights` as balanced ints."""
-    return [balanced(int(w), p) for w in _summed_weights(code, tuple(evaluators), p)]

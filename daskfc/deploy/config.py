@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from dask.utils import parse_bytes, parse_timedelta
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
+from daskfc.yaml_files import read_mapping
 
 __all__ = [
     "ClusterConfig",
@@ -182,7 +181,7 @@ def load_cluster(
     Raises
     ------
     InvalidInput
-        When the file is missing, is no YAML, or has an unknown key or a wrong value.
+        When the file is missing, is no YAML, has a key twice, or an unknown key or a wrong value.
 
     Examples
     --------
@@ -199,30 +198,21 @@ spelling or remove it.
         return source
     name = "the cluster"
     if source is None:
-        content: Any = {"cluster": "local"}
+        content: dict[str, Any] = {"cluster": "local"}
     elif isinstance(source, Mapping):
         content = dict(source)
     else:
         name = os.fspath(source)
-        try:
-            content = yaml.safe_load(Path(source).read_text())
-        except OSError as error:
-            raise InvalidInput(
-                f"the cluster file {name!r} cannot be read ({type(error).__name__}). "
-                "Correct the path."
-            ) from None
-        except yaml.YAMLError:
-            raise InvalidInput(f"{name}: is no YAML. Correct the file.") from None
+        content = read_mapping(source, "cluster", keys="the key 'cluster'")
     try:
         return _ADAPTER.validate_python(content)
     except ValidationError as error:
         raise InvalidInput(_sentence(error, name, content)) from None
 
 
-def _sentence(error: ValidationError, name: str, content: Any) -> str:
-    kind = error.errors()[0]["type"]
-    if kind in ("union_tag_not_found", "union_tag_invalid") or not isinstance(content, dict):
-        got = content.get("cluster", "nothing") if isinstance(content, dict) else "no mapping"
+def _sentence(error: ValidationError, name: str, content: dict[str, Any]) -> str:
+    if error.errors()[0]["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        got = content.get("cluster", "nothing")
         return f"{name}: key 'cluster' must be 'local' or 'existing'; got {got!r}. Correct it."
     # pydantic puts the branch of the union first in the path of the key.
     return sentence_of(error, name).replace(f"key '{content['cluster']}.", "key '", 1)

@@ -18,7 +18,7 @@ from daskfc.federation.opening import Opened, open_existing, open_local
 from daskfc.federation.party import Outgoing, RunSettings
 from daskfc.federation.roll_call import RollCall
 from daskfc.federation.verbs import Verbs
-from daskfc.federation.waiting import Absences, error_of, translated, wait_for
+from daskfc.federation.waiting import Absences, translated, wait_for
 
 __all__ = ["Federation"]
 
@@ -272,17 +272,6 @@ class Federation(Verbs):
         every = handles_in(handles)
         done = list(self._wait_for(every, len(every) if count is None else count, timeout))
         return done, [handle for handle in every if handle not in done]
-
-    def as_completed(self, handles: Any) -> Iterator[Handle]:
-        """Yield handles as their steps end; raise as `wait` does."""
-        every = handles_in(handles)
-        return self._wait_for(every, len(every), None)
-
-    def check(self, handles: Any) -> None:
-        """Raise the first failure among steps that have ended; do not wait for the others."""
-        for handle in handles_in(handles):
-            if (error := error_of(handle)) is not None:
-                raise error
 
     def cancel(self, handles: Any) -> None:
         """Drop steps that have not begun; one that runs ends, and its result is dropped."""

@@ -31,6 +31,7 @@ __all__ = [
     "multiplier_of",
     "of_content",
     "payload_bytes",
+    "route_of",
     "routes_of",
     "text",
 ]
@@ -246,6 +247,29 @@ def routes_of(message_type: type[Message]) -> tuple[str, ...]:
     """Return all routes that a message class declares."""
     route = message_type.route
     return (route,) if isinstance(route, str) else route
+
+
+def route_of(sender: str, receiver: str) -> str:
+    """Return the route that a message takes between two parties.
+
+    Parameters
+    ----------
+    sender, receiver : str
+        Names of parties.
+
+    Returns
+    -------
+    str
+        One of `ROUTES`, or a route that no message may declare.
+
+    Examples
+    --------
+    >>> from daskfc.federation.messages import route_of
+    >>> route_of("client-3", "server"), route_of("server", "caller")
+    ('client → server', 'server → caller')
+    """
+    roles = (name if name in (SERVER, CALLER) else "client" for name in (sender, receiver))
+    return " → ".join(roles)
 
 
 def _refuse(party: str, what: str, got: str, declared: str) -> EgressRefused:

@@ -28,7 +28,6 @@ from daskfc.federation.durable_secret import durable_secret
 from daskfc.federation.handles import fill_slots
 from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.messages import (
-    CALLER,
     SERVER,
     Message,
     as_declared,
@@ -36,6 +35,7 @@ from daskfc.federation.messages import (
     content_of,
     of_content,
     payload_bytes,
+    route_of,
     routes_of,
 )
 from daskfc.federation.steps import StepCall, call_step, declared_message, step_name
@@ -198,10 +198,6 @@ def _content(value: Any) -> Any:
     if isinstance(value, Outgoing):
         return value.message
     return value.value if isinstance(value, Kept) else value
-
-
-def _role(party: str) -> str:
-    return party if party in (SERVER, CALLER) else "client"
 
 
 def reason(error: OSError) -> str:
@@ -478,7 +474,7 @@ class Party:
                 f"party {self.name!r} tried to send {kind}, which is raw data. Nothing was sent; "
                 "only a federation opened with allow_raw=True lets it pass."
             )
-        route = f"{_role(self.name)} → {_role(envelope.receiver)}"
+        route = route_of(self.name, envelope.receiver)
         if route not in routes_of(type(message)):
             raise EgressRefused(
                 f"party {self.name!r} tried to send {kind} to {envelope.receiver!r} "

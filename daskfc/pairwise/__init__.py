@@ -2,12 +2,10 @@
 
 from daskfc.pairwise.grid import SymmetricGrid
 from daskfc.pairwise.neighbours import NeighbourTiles
-from daskfc.pairwise.products import DistanceOperator
 from daskfc.pairwise.radius import RadiusTiles
 from daskfc.pairwise.tiles import DistanceTiles
 
 __all__ = [
-    "DistanceOperator",
     "DistanceTiles",
     "NeighbourTiles",
     "RadiusTiles",

@@ -2,9 +2,6 @@
 
 Paper       Dong, Roth, Su, "Gaussian Differential Privacy", JRSS B 2022 (arXiv:1905.02383):
             Corollary 3.3, composition; Balle and Wang, ICML 2018, for (ε, δ) from it.
-            Mironov, "Rényi Differential Privacy", CSF 2017, Corollary 3; Canonne, Kamath, Steinke,
-            "The Discrete Gaussian for Differential Privacy", NeurIPS 2020, Proposition 12, which
-            is Theorem 21 of Balle et al., AISTATS 2020: the Rényi bound kept for comparison.
 Notation    paper  here               meaning
             μ      1/noise_multiplier  sensitivity over sigma
 Departures  None. No amplification by sampling of clients is claimed: a participation that the
@@ -12,13 +9,9 @@ Departures  None. No amplification by sampling of clients is claimed: a particip
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
-from daskfc.errors import PrivacyError
 from daskfc.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
 from daskfc.privacy.ranges import check
 
@@ -88,40 +81,6 @@ class Accountant:
         """Return the accountant after further events; this one stays as it was."""
         return Accountant((*self.events, *events))
 
-    def spend(self, *events: GaussianEvent, epsilon: float, delta: float) -> "Accountant":
-        """Return the accountant after further events, unless they exceed a budget.
-
-        Parameters
-        ----------
-        *events : GaussianEvent
-            Releases that are about to happen.
-        epsilon, delta : float
-            The budget of everything, those before included.
-
-        Raises
-        ------
-        PrivacyError
-            When the budget would be exceeded; nothing is spent.
-
-        Examples
-        --------
-        >>> from daskfc.privacy import Accountant, GaussianEvent
-        >>> Accountant().spend(GaussianEvent(1.0), epsilon=1.0, delta=1e-5)
-        Traceback (most recent call last):
-        ...
-        daskfc.errors.PrivacyError: the next release would bring epsilon to 4.377 at delta 1e-05, \
-above the budget of 1.0. Add more noise, or plan fewer rounds; nothing was released.
-        """
-        check("the privacy budget", epsilon=epsilon, delta=delta)
-        after = self.compose(*events)
-        if (cost := after.epsilon(delta)) > epsilon:
-            raise PrivacyError(
-                f"the next release would bring epsilon to {cost:.4g} at delta {delta:g}, above "
-                f"the budget of {epsilon!r}. Add more noise, or plan fewer rounds; nothing was "
-                "released."
-            )
-        return after
-
     @property
     def mu(self) -> float:
         """Square root of Σ 1/z_i² over all releases; 0 before the first."""
@@ -147,51 +106,6 @@ above the budget of 1.0. Add more noise, or plan fewer rounds; nothing was relea
         """Return the smallest δ of all releases together, for epsilon above 0."""
         check("the accountant", epsilon=epsilon)
         return gaussian_delta(epsilon, 1.0, self.mu) if self.events else 0.0
-
-    def renyi_epsilon(self, delta: float) -> float:
-        """Return the bound on ε by way of Rényi divergences, never below `epsilon`.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Nats. What accountants of other libraries print for the same run, but for their
-            choice of orders; here the best real order is taken.
-
-        Examples
-        --------
-        >>> from daskfc.privacy import Accountant, GaussianEvent
-        >>> round(Accountant((GaussianEvent(1.0),)).renyi_epsilon(1e-5), 3)
-        4.728
-        """
-        check("the accountant", delta=delta)
-        if not self.events:
-            return 0.0
-        half = self.mu**2 / 2
-
-        def bound(log_excess: float) -> float:
-            excess = np.exp(log_excess)  # α - 1
-            alpha = 1 + excess
-            cost = alpha * half  # Mironov, Corollary 3
-            # Proposition 12; the older cost + log(1/δ)/(α-1) is weaker
-            return float(cost - np.log1p(1 / excess) - (np.log(delta) + np.log(alpha)) / excess)
-
-        # every order gives a true bound, so that the search needs no guarantee
-        best = minimize_scalar(bound, bounds=(-20.0, 40.0), method="bounded").fun
-        return max(0.0, float(best))
-
-    def to_records(self) -> list[dict[str, Any]]:
-        """Return the events as plain dictionaries, for a ledger or a checkpoint."""
-        return [dataclasses.asdict(event) for event in self.events]
-
-    @classmethod
-    def from_records(cls, records: Iterable[Mapping[str, Any]]) -> "Accountant":
-        """Return the accountant that `to_records` wrote down; a resumed run starts from it."""
-        return cls(tuple(GaussianEvent(**record) for record in records))
 
 
 def noise_multiplier(epsilon: float, delta: float, n_rounds: int = 1) -> float:

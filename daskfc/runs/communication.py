@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from daskfc.federation import Ledger, Message
-from daskfc.federation.messages import CALLER, SERVER
+from daskfc.federation.messages import route_of
 from daskfc.privacy import Accountant, GaussianEvent
 
 __all__ = ["communication_of", "costliest_client", "ledger_frame"]
@@ -18,10 +18,6 @@ def _message_classes(base: type[Message] = Message) -> Iterator[type[Message]]:
     for kind in base.__subclasses__():
         yield kind
         yield from _message_classes(kind)
-
-
-def _role(party: str) -> str:
-    return party if party in (SERVER, CALLER) else "client"
 
 
 def _numbers(shapes: Mapping[str, list[int]]) -> int:
@@ -52,7 +48,7 @@ def ledger_frame(ledger: Ledger) -> pd.DataFrame:
     frame = ledger.to_frame()
     reveals = {kind.__name__: kind.reveals for kind in _message_classes()}
     routes = [
-        f"{_role(sender)} → {_role(receiver)}"
+        route_of(sender, receiver)
         for sender, receiver in zip(frame["sender"], frame["receiver"], strict=True)
     ]
     return frame.assign(

@@ -1,88 +1,19 @@
 """Pipeline files: what to run. Read, overridden and checked before any worker starts."""
 
-import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
 from daskfc.metrics import METRICS
+from daskfc.yaml_files import read_mapping, read_yaml
 
-__all__ = ["Pipeline", "load_pipeline", "read_yaml"]
+__all__ = ["Pipeline", "load_pipeline"]
 
 Seed = Annotated[int, Field(ge=0, strict=True)]
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML 1.2's numbers (``1e-4`` is one), and no key twice in a mapping."""
-
-
-# PyYAML's own resolver wants a dot and a signed exponent, so `tolerance: 1e-4` would be a string.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
-    list("-+.0123456789"),
-)
-
-
-def _mapping_without_twins(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, Any]:
-    seen: set[Any] = set()
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node)
-        if isinstance(key, Hashable) and key in seen:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"key {key!r} is given twice", key_node.start_mark
-            )
-        if isinstance(key, Hashable):
-            seen.add(key)
-    return loader.construct_mapping(node, deep=True)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping_without_twins)
-
-
-def read_yaml(text: str, source: str) -> Any:
-    """Read YAML, with errors of one sentence.
-
-    Parameters
-    ----------
-    text : str
-        The YAML.
-    source : str
-        Where it comes from, for the message.
-
-    Returns
-    -------
-    object
-        What the YAML says; numbers such as ``1e-4`` are floats.
-
-    Raises
-    ------
-    InvalidInput
-        When it is no YAML, or a mapping holds a key twice.
-
-    Examples
-    --------
-    >>> from daskfc.runs.config import read_yaml
-    >>> read_yaml("tolerance: 1e-4", "an example")
-    {'tolerance': 0.0001}
-    """
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-        raise InvalidInput(
-            f"{source}{where}: not valid YAML: {error.problem}. Correct that line."
-        ) from None
-    except yaml.YAMLError as error:
-        text = str(error).splitlines()[0]
-        raise InvalidInput(f"{source}: not valid YAML: {text}. Correct the file.") from None
 
 
 class Pipeline(BaseModel):
@@ -171,17 +102,6 @@ class Pipeline(BaseModel):
         }
 
 
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InvalidInput(f"pipeline {path}: no such file. Check the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"pipeline {path}: cannot be read ({type(error).__name__}). Check the file."
-        ) from None
-
-
 def _override(tree: dict[str, Any], assignment: str) -> None:
     """Carry out one ``--set a.b=value`` in place."""
     key, equals, text = assignment.partition("=")
@@ -244,13 +164,9 @@ def load_pipeline(
     elif isinstance(source, Mapping):
         name, tree = "the pipeline", _copied(source)
     else:
-        path = Path(fspath(source))
-        name, tree = str(path), read_yaml(_text_of(path), str(path))
-    if not isinstance(tree, dict):
-        raise InvalidInput(
-            f"{name}: must be a mapping with the key 'method'; got {type(tree).__name__}. "
-            "See pipelines/omnifc.yaml for an example."
-        )
+        name = fspath(source)
+        keys = "the key 'method', such as pipelines/omnifc.yaml"
+        tree = read_mapping(source, "pipeline", keys=keys)
     if params:
         given = tree.get("params") or {}
         tree["params"] = {**given, **params} if isinstance(given, dict) else given

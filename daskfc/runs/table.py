@@ -5,34 +5,16 @@ from typing import Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
+from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
 __all__ = [
-    "bytes_in_words",
     "noise_in_words",
     "print_summary",
     "seconds_in_words",
     "summary_tables",
 ]
-
-
-def bytes_in_words(count: float) -> str:
-    """Return a number of bytes with three digits and a unit.
-
-    Examples
-    --------
-    >>> from daskfc.runs.table import bytes_in_words
-    >>> bytes_in_words(999), bytes_in_words(1_530_000)
-    ('999 B', '1.53 MB')
-    """
-    if count < 1000:
-        return f"{count:.0f} B"
-    for unit in ("kB", "MB", "GB", "TB"):
-        count /= 1000
-        if count < 999.5 or unit == "TB":
-            return f"{count:.3g} {unit}"
-    raise AssertionError("the loop returns")
 
 
 def seconds_in_words(seconds: float) -> str:
@@ -85,12 +67,12 @@ def _messages(summary: Mapping[str, Any]) -> Table:
     for name, row in communication["by_message"].items():
         table.add_row(
             Text(name), Text(row["route"]), Text(row["protection"]), f"{row['messages']:,}",
-            bytes_in_words(row["payload_bytes"]), bytes_in_words(row["wire_bytes"]),
+            decimal(row["payload_bytes"]), decimal(row["wire_bytes"]),
         )  # fmt: skip
     table.add_section()
     table.add_row(
         "all", "", "", f"{communication['messages']:,}",
-        bytes_in_words(communication["payload_bytes"]), bytes_in_words(communication["wire_bytes"]),
+        decimal(communication["payload_bytes"]), decimal(communication["wire_bytes"]),
     )  # fmt: skip
     return table
 
@@ -109,7 +91,7 @@ def _timing(summary: Mapping[str, Any]) -> Table:
 def _memory(summary: Mapping[str, Any]) -> Table:
     table = _table("Peak memory", "party", "")
     for party, peak in summary["peak_memory_bytes"].items():
-        table.add_row(Text(party), bytes_in_words(peak))
+        table.add_row(Text(party), decimal(peak))
     return table
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -36,6 +35,7 @@ from daskfc.stores.readers import check_source, fingerprint, open_source
 from daskfc.stores.staging import store_exists, unfinished
 from daskfc.stores.together import check_owner, check_together
 from daskfc.stores.writer import StoreWriter
+from daskfc.yaml_files import read_mapping
 
 __all__ = ["Storage", "load_storage"]
 
@@ -414,19 +414,6 @@ class Storage(BaseModel):
         ]
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML's safe loader, except that a key that occurs twice is an error, not the last one."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} occurs twice", node.start_mark
-                )
-        return super().construct_mapping(node, deep)
-
-
 def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
     """Read a storage file, or check a dictionary that says the same.
 
@@ -458,26 +445,8 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
         return source
     if isinstance(source, Mapping):
         return _checked(dict(source), "storage", "")
-    path = Path(source)
-    try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
-    except FileNotFoundError as error:
-        raise InvalidInput(f"{path}: there is no such storage file; correct the path.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"{path}: the storage file cannot be read ({type(error).__name__})."
-        ) from error
-    except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or "it cannot be parsed"
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f" in line {mark.line + 1}"
-        raise InvalidInput(f"{path}: the file is not valid YAML{line}: {problem}.") from error
-    if not isinstance(document, dict):
-        raise InvalidInput(
-            f"{path}: a storage file must be a mapping with the keys source and partition, or "
-            f"clients; got {type(document).__name__}."
-        )
-    return _checked(document, str(path), path.stem)
+    document = read_mapping(source, "storage", keys="the keys source and partition, or clients")
+    return _checked(document, str(source), Path(source).stem)
 
 
 def _checked(document: dict[str, Any], where: str, name: str) -> Storage:

@@ -65,17 +65,6 @@ def test_wrong_content_is_one_sentence(content, sentence):
     assert "\n" not in str(refusal.value)
 
 
-def test_wrong_files_are_one_sentence(tmp_path):
-    with pytest.raises(InvalidInput, match="cannot be read \\(FileNotFoundError\\)"):
-        load_cluster(tmp_path / "none.yaml")
-    (tmp_path / "bad.yaml").write_text("a: [")
-    with pytest.raises(InvalidInput, match="is no YAML"):
-        load_cluster(tmp_path / "bad.yaml")
-    (tmp_path / "list.yaml").write_text("- local\n")
-    with pytest.raises(InvalidInput, match="got 'no mapping'"):
-        load_cluster(tmp_path / "list.yaml")
-
-
 def test_promises_cannot_be_configured_away():
     own = {"distributed": {"worker": {"memory": {"spill": 0.7}}, "comm": {"shard": "1MiB"}}}
     settings = dask_settings(own)

@@ -272,19 +272,6 @@ def test_first_answers_win_and_the_late_are_cancelled(federation, pipes):
     assert federation.publish(steps.where, party="client-2").party == "client-2"
 
 
-def test_as_completed_yields_in_the_order_of_ends(federation, pipes):
-    started, release = pipes
-    straggler = federation.ask(steps.held, started, release, clients=["client-1"])
-    prompt = federation.ask(steps.draws, clients=["client-2"])
-    with open(started) as running:
-        running.read()
-    ends = federation.as_completed([straggler, prompt])
-    assert next(ends).party == "client-2"
-    with open(release, "w") as let_go:
-        let_go.write("go")
-    assert [handle.party for handle in ends] == ["client-1"]
-
-
 def test_failures_count_only_when_they_must(federation):
     failing = federation.ask(steps.fails_with_values, clients=["client-1"])
     good = federation.ask(steps.draws, clients=["client-2", "client-3"])
@@ -293,9 +280,6 @@ def test_failures_count_only_when_they_must(federation):
     assert [handle.party for handle in late] == ["client-1"]
     with pytest.raises(PartyError, match="party 'client-1' failed: ValueError"):
         federation.wait([failing, good], count=3)
-    with pytest.raises(PartyError, match="party 'client-1'"):
-        federation.check([failing, good])
-    federation.check(good)
     also = federation.ask(steps.fails_with_sentence, clients=["client-2"])
     with pytest.raises(PartyError):
         federation.wait(also)

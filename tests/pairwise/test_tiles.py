@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse.linalg import eigsh
 from scipy.spatial.distance import squareform
 
 from daskfc.errors import InvalidInput, ResourceRefused
-from daskfc.pairwise import DistanceOperator, DistanceTiles, SymmetricGrid
+from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from tests.oracles import pairwise as oracle
 
 
@@ -34,9 +33,6 @@ def test_everything_that_is_read_equals_the_matrix(tmp_path_factory, n, panels, 
     assert np.array_equal(tiles.condensed(), oracle.upper(D))
     if n > 1:
         assert np.array_equal(squareform(tiles.condensed()), D)
-    x = rng.integers(-3, 3, (n, 2)).astype(float)
-    assert np.array_equal(DistanceOperator(tiles) @ x, D @ x)
-    assert np.array_equal(DistanceOperator(tiles).T @ x[:, 0], D @ x[:, 0])
 
 
 def test_float32_rounds_once_and_keeps_zeros(tmp_path, write_all):
@@ -74,27 +70,3 @@ def test_rows_outside_are_refused(tmp_path, points, write_all):
     write_all(tiles, oracle.distances(points))
     with pytest.raises(InvalidInput, match="0 <= start <= stop <= 53; got 3, 54"):
         tiles.rows(3, 54)
-
-
-def test_gaussian_affinity_streams_into_eigsh(tmp_path, points, write_all):
-    D = oracle.distances(points)
-    tiles = DistanceTiles.create(str(tmp_path / "a"), SymmetricGrid(53, 16), "float64")
-    write_all(tiles, D)
-    A = DistanceOperator(tiles, lambda block: np.exp(-0.3 * block), cache_bytes=5000)
-    found = eigsh(A, k=3, v0=np.ones(53), return_eigenvectors=False)
-    assert np.allclose(np.sort(found), np.linalg.eigvalsh(np.exp(-0.3 * D))[-3:])
-
-
-def test_cached_blocks_are_neither_read_again_nor_changed(tmp_path, points, write_all, monkeypatch):
-    D = oracle.distances(points)
-    tiles = DistanceTiles.create(str(tmp_path / "a"), SymmetricGrid(53, 16), "float64")
-    write_all(tiles, D)
-    reads = []
-    block = tiles.block
-    monkeypatch.setattr(tiles, "block", lambda i, j: reads.append((i, j)) or block(i, j))
-    room = 4 * 16 * 16 * 8
-    A = DistanceOperator(tiles, lambda values: np.exp(values, out=values), cache_bytes=room)
-    first, second = A @ np.ones(53), A @ np.ones(53)
-    assert np.array_equal(first, second)
-    assert np.allclose(first, np.exp(D).sum(1))
-    assert 10 < len(reads) <= 10 + 6

@@ -1,12 +1,11 @@
 import dataclasses
-import json
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import InvalidInput
 from daskfc.privacy import Accountant, GaussianEvent, gaussian_epsilon, noise_multiplier
 from tests.oracles.privacy import hockey_stick
 
@@ -20,29 +19,24 @@ def test_s_rounds_cost_what_one_with_a_root_s_less_noise_does(z, count, delta):
     spent = Accountant((GaussianEvent(z, count),))
     exact = gaussian_epsilon(z / np.sqrt(count), delta, 1.0)
     assert spent.epsilon(delta) == pytest.approx(exact, rel=1e-9, abs=1e-12)
-    assert spent.renyi_epsilon(delta) >= exact * (1 - 1e-12)
-    if exact > 0.05 and delta < 1e-5:
-        assert spent.renyi_epsilon(delta) <= exact * 1.25
 
 
-# dp-accounting 0.6.0: PLDAccountant(value_discretization_interval=1e-4), RdpAccountant()
+# dp-accounting 0.6.0: PLDAccountant(value_discretization_interval=1e-4)
 @pytest.mark.parametrize(
-    ("z", "count", "delta", "loss_distribution", "renyi"),
+    ("z", "count", "delta", "loss_distribution"),
     [
-        (1.0, 1, 1e-5, 4.37717810002493, 4.728507067217623),
-        (5.0, 10, 1e-5, 2.594383385595596, 2.8136532471298397),
-        (20.0, 5, 1e-6, 0.4471528574075066, 0.4841058496911277),
-        (0.7, 3, 1e-8, 16.426926045136273, 17.225233784508845),
-        (50.0, 100, 1e-5, 0.7255217677404247, 0.794522032537103),
-        (2.0, 20, 1e-3, 8.787283264117079, 9.733484074305997),
+        (1.0, 1, 1e-5, 4.37717810002493),
+        (5.0, 10, 1e-5, 2.594383385595596),
+        (20.0, 5, 1e-6, 0.4471528574075066),
+        (0.7, 3, 1e-8, 16.426926045136273),
+        (50.0, 100, 1e-5, 0.7255217677404247),
+        (2.0, 20, 1e-3, 8.787283264117079),
     ],
 )
-def test_another_library_finds_the_same(z, count, delta, loss_distribution, renyi):
+def test_another_library_finds_the_same(z, count, delta, loss_distribution):
     spent = Accountant((GaussianEvent(z, count),))
     assert spent.epsilon(delta) == pytest.approx(loss_distribution, rel=1e-6)
     assert spent.epsilon(delta) <= loss_distribution  # theirs rounds up to its grid
-    assert spent.renyi_epsilon(delta) == pytest.approx(renyi, rel=5e-4)
-    assert spent.renyi_epsilon(delta) <= renyi  # theirs takes the best of a list of orders
 
 
 EVENTS = st.lists(st.builds(GaussianEvent, MULTIPLIERS, COUNTS), min_size=1, max_size=5)
@@ -69,20 +63,7 @@ def test_calibrated_noise_fits_the_budget_and_one_round_more_does_not(epsilon, d
     for _ in range(rounds):
         one_by_one = one_by_one.compose(GaussianEvent(z))
     assert one_by_one.epsilon(delta) == pytest.approx(epsilon, rel=1e-9)
-    with pytest.raises(PrivacyError, match="above the budget"):
-        Accountant((GaussianEvent(z, rounds),)).spend(
-            GaussianEvent(z), epsilon=epsilon, delta=delta
-        )
-
-
-def test_a_budget_is_spent_to_its_end_and_no_further():
-    z = noise_multiplier(2.0, 1e-5, 3)
-    spent = Accountant()
-    for _ in range(3):
-        spent = spent.spend(GaussianEvent(z * (1 + 1e-12)), epsilon=2.0, delta=1e-5)
-    with pytest.raises(PrivacyError, match="nothing was released"):
-        spent.spend(GaussianEvent(z), epsilon=2.0, delta=1e-5)
-    assert len(spent.events) == 3
+    assert one_by_one.compose(GaussianEvent(z)).epsilon(delta) > epsilon
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
@@ -93,7 +74,7 @@ def test_delta_is_that_of_one_gaussian_release(epsilon):
 
 
 def test_nothing_released_costs_nothing():
-    assert Accountant().epsilon(1e-5) == Accountant().renyi_epsilon(1e-5) == 0.0
+    assert Accountant().epsilon(1e-5) == 0.0
     assert Accountant().delta(0.1) == Accountant().mu == 0.0
 
 
@@ -103,11 +84,6 @@ def test_an_accountant_cannot_be_reset():
         spent.events = ()
     with pytest.raises(dataclasses.FrozenInstanceError):
         spent.events[0].noise_multiplier = 9.0
-
-
-def test_records_survive_json():
-    spent = Accountant((GaussianEvent(1.25, 3), GaussianEvent(0.1)))
-    assert Accountant.from_records(json.loads(json.dumps(spent.to_records()))) == spent
 
 
 @pytest.mark.parametrize("event", [(0.0, 1), (-1.0, 1), (float("inf"), 1), (1.0, 0), (1.0, 2.5)])

@@ -254,25 +254,6 @@ def test_bad_documents(document, match, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "match"),
-    [
-        ("source: {dataset: iris", "not valid YAML"),
-        ("clients: {a: {store: x}, a: {store: y}}", "key 'a' occurs twice"),
-        ("- a\n- b\n", "must be a mapping"),
-        ("", "must be a mapping"),
-    ],
-)
-def test_bad_files(text, match, tmp_path):
-    path = tmp_path / "bad.yaml"
-    path.write_text(text)
-    with pytest.raises(InvalidInput, match=match) as caught:
-        load_storage(path)
-    assert "\n" not in str(caught.value)
-    with pytest.raises(InvalidInput, match="no such storage file"):
-        load_storage(tmp_path / "none.yaml")
-
-
-@pytest.mark.parametrize(
     ("document", "match"),
     [
         (change(partition={"clients": 151}), "got 151 clients for 150 samples"),

@@ -1,0 +1,144 @@
+"""YAML files of pipelines, storages and clusters: one reader, which takes no key twice."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from daskfc.errors import InvalidInput
+
+__all__ = ["read_mapping", "read_yaml"]
+
+_MERGE = "tag:yaml.org,2002:merge"
+# What PyYAML's constructors let through where a value does not fit its tag, such as 2001-99-99.
+_UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's numbers (``1e-4`` is one), and no key twice in a mapping."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        # Here, before merge keys are replaced by what they bring: that a key may override.
+        node = super().compose_mapping_node(anchor)
+        first: dict[Any, int] = {}
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                continue  # a list or a mapping as a key is refused later, for it has no hash
+            merges = key_node.tag == _MERGE
+            key = key_node.value if merges else self.construct_object(key_node)
+            mark = key_node.start_mark
+            if key in first:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"key {key!r} is given twice, first in line {first[key]}",
+                    problem_mark=mark,
+                    note="Merge a list of both." if merges else "Keep one of the two.",
+                )
+            first[key] = mark.line + 1
+        return node
+
+
+# PyYAML's own resolver wants a dot and a signed exponent, so `tolerance: 1e-4` would be a string.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
+    list("-+.0123456789"),
+)
+
+
+def read_yaml(text: str, source: str) -> Any:
+    """Read YAML, with errors of one sentence.
+
+    Parameters
+    ----------
+    text : str
+        The YAML.
+    source : str
+        Where it comes from, for the message.
+
+    Returns
+    -------
+    object
+        What the YAML says; numbers such as ``1e-4`` are floats.
+
+    Raises
+    ------
+    InvalidInput
+        When it is no YAML, or a mapping holds a key twice.
+
+    Examples
+    --------
+    >>> from daskfc.yaml_files import read_yaml
+    >>> read_yaml("tolerance: 1e-4", "an example")
+    {'tolerance': 0.0001}
+    >>> read_yaml("{deadline: 60s, deadline: 5s}", "an example")
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: an example, line 1, column 17: not valid YAML: key 'deadline' is \
+given twice, first in line 1. Keep one of the two.
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+        problem, way_out = error.problem, error.note or "Correct that line."
+    except yaml.YAMLError as error:
+        where, problem, way_out = "", str(error).splitlines()[0], "Correct the file."
+    except _UNFIT as error:
+        where, way_out = "", "Correct the file, or put the value in quotes."
+        problem = f"a value does not fit its type ({type(error).__name__})"
+    raise InvalidInput(f"{source}{where}: not valid YAML: {problem}. {way_out}")
+
+
+def read_mapping(path: str | os.PathLike[str], kind: str, *, keys: str) -> dict[Any, Any]:
+    """Read a YAML file that must hold a mapping.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, in UTF-8.
+    kind : str
+        What it should be, for messages: pipeline, storage or cluster.
+    keys : str
+        The keys that it must have, for the message when it holds no mapping.
+
+    Returns
+    -------
+    dict
+        What the file says.
+
+    Raises
+    ------
+    InvalidInput
+        When the file is missing, cannot be read, is not UTF-8 or no YAML, is empty, holds something
+        else than a mapping, or a mapping in it holds a key twice.
+
+    Examples
+    --------
+    >>> from daskfc.yaml_files import read_mapping
+    >>> read_mapping("cluster-configs/none.yaml", "cluster", keys="the key 'cluster'")
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: cluster-configs/none.yaml: there is no such file. Correct the path \
+of the cluster file.
+    """
+    source = os.fspath(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        problem, way_out = "there is no such file", f"Correct the path of the {kind} file"
+    except UnicodeDecodeError as error:
+        problem = f"a {kind} file must be text in UTF-8; got another byte at {error.start:,}"
+        way_out = "Save it as UTF-8"
+    except (OSError, ValueError) as error:
+        problem = f"the {kind} file cannot be read ({type(error).__name__})"
+        way_out = "Correct the path, or who may read it"
+    else:
+        content = read_yaml(text, source)
+        if isinstance(content, dict):
+            return content
+        got = "an empty file" if content is None else type(content).__name__
+        problem, way_out = f"a {kind} file must be a mapping with {keys}; got {got}", "Correct it"
+    raise InvalidInput(f"{source}: {problem}. {way_out}.")
