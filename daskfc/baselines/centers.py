@@ -5,9 +5,11 @@ from typing import ClassVar
 import numpy as np
 
 from daskfc.baselines.lloyd import assign
+from daskfc.checks import integer
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.parameters import param
 from daskfc.federation.samples import LabelledSamples, own_labels
 from daskfc.stores import ClientStore
 
@@ -52,8 +54,8 @@ class CenterClusterer(FederatedClusterer):
 
     split: ClassVar = "samples"
     model_at_parties: ClassVar = False
-    n_clusters: int
-    cluster_centers_: np.ndarray
+
+    n_clusters: int = param(integer(low=1), kw_only=False)
 
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]

@@ -23,6 +23,7 @@ from daskfc.clustering import Clusterer, make_clusterer
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.parameters import param
 from daskfc.federation.samples import (
     canonical_positions,
     labelled_samples,
@@ -204,22 +205,10 @@ class Central(FederatedClusterer):
 
     split: ClassVar = "samples"
     needs_raw: ClassVar[bool] = True
-    _params: ClassVar[Mapping[str, Constraint]] = {
-        "n_clusters": optional(integer(low=1)),
-        "clusterer": Constraint("a clusterer", lambda value: value is not None),
-        "random_state": integer(low=0),
-    }
-
-    def __init__(
-        self,
-        n_clusters: int | None = None,
-        *,
-        clusterer: str | Mapping[str, Any] | Clusterer = "spectral",
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.clusterer = clusterer
-        self.random_state = random_state
+    n_clusters: int | None = param(optional(integer(low=1)), default=None, kw_only=False)
+    clusterer: str | Mapping[str, Any] | Clusterer = param(
+        Constraint("a clusterer", lambda value: value is not None), default="spectral"
+    )
 
     def check(self, n_clients: int | None = None) -> None:
         """Hold the parameters against their constraints and each other."""

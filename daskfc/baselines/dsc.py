@@ -42,11 +42,12 @@ import numpy as np
 
 from daskfc.baselines.lloyd import weighted_k_means
 from daskfc.baselines.maths.walk_embedding import match_signs, neighbour_similarity, walk_embedding
-from daskfc.checks import Constraint, integer, optional, real
+from daskfc.checks import integer, optional, real
 from daskfc.clustering.low_rank_similarity import default_neighbors
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.parameters import param
 from daskfc.federation.samples import LabelledSamples, own_labels
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
@@ -358,30 +359,12 @@ class DSC(FederatedClusterer):
 
     split: ClassVar = "samples"
     needs_raw: ClassVar[bool] = True
-    _params: ClassVar[Mapping[str, Constraint]] = {
-        "n_clusters": integer(low=1),
-        "n_neighbors": optional(integer(low=1)),
-        "kernel_scale": real(above=0),
-        "n_init": integer(low=1),
-        "random_state": integer(low=0),
-    }
+    n_clusters: int = param(integer(low=1), kw_only=False)
+    n_neighbors: int | None = param(optional(integer(low=1)), default=None)
+    kernel_scale: float = param(real(above=0), default=1.0)
+    n_init: int = param(integer(low=1), default=5)
 
     coordinator_: str
-
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        n_neighbors: int | None = None,
-        kernel_scale: float = 1.0,
-        n_init: int = 5,
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.kernel_scale = kernel_scale
-        self.n_init = n_init
-        self.random_state = random_state
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         if not federation.allow_raw:

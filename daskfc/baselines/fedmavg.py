@@ -38,9 +38,10 @@ from typing import ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.checks import Constraint, integer, real
+from daskfc.checks import integer, real
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.parameters import param
 from daskfc.federation.samples import LabelledSamples, own_labels
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
@@ -381,34 +382,12 @@ class FedMAvg(FederatedClusterer):
 
     split: ClassVar = "samples"
     model_at_parties: ClassVar = False
-    _params: ClassVar[Mapping[str, Constraint]] = {
-        "n_clusters": integer(low=1),
-        "orthogonality": real(low=0),
-        "coefficient_steps": integer(low=1),
-        "basis_steps": integer(low=0),
-        "max_rounds": integer(low=1),
-        "tolerance": real(low=0),
-        "random_state": integer(low=0),
-    }
-
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        orthogonality: float = 0.1,
-        coefficient_steps: int = 10,
-        basis_steps: int = 10,
-        max_rounds: int = 100,
-        tolerance: float = 5e-3,
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.orthogonality = orthogonality
-        self.coefficient_steps = coefficient_steps
-        self.basis_steps = basis_steps
-        self.max_rounds = max_rounds
-        self.tolerance = tolerance
-        self.random_state = random_state
+    n_clusters: int = param(integer(low=1), kw_only=False)
+    orthogonality: float = param(real(low=0), default=0.1)
+    coefficient_steps: int = param(integer(low=1), default=10)
+    basis_steps: int = param(integer(low=0), default=10)
+    max_rounds: int = param(integer(low=1), default=100)
+    tolerance: float = param(real(low=0), default=5e-3)
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         with self._stage(federation, "first_basis"):

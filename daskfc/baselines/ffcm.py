@@ -26,7 +26,7 @@ Departures  (1) Both of the paper's ways to merge are here: "k-means" over all c
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -35,9 +35,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.baselines.centers import CenterClusterer, GlobalCenters, global_centers
 from daskfc.baselines.lloyd import kmeans_plus_plus, weighted_k_means
-from daskfc.checks import Constraint, integer, one_of, real
+from daskfc.checks import integer, one_of, real
 from daskfc.clustering.fuzzy import memberships
 from daskfc.federation import Federation, Message, PerClient, Sent, array
+from daskfc.federation.parameters import param
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
 from daskfc.stores import ClientStore
@@ -277,34 +278,13 @@ class FFCM(CenterClusterer):
     2.0
     """
 
-    _params: ClassVar[Mapping[str, Constraint]] = {
-        "n_clusters": integer(low=1),
-        "fuzzifier": real(above=1),
-        "averaging": one_of("k-means", "weighted"),
-        "max_rounds": integer(low=1),
-        "max_local_iterations": integer(low=1),
-        "tolerance": real(low=0),
-        "random_state": integer(low=0),
-    }
-
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        fuzzifier: float = 2.0,
-        averaging: Literal["k-means", "weighted"] = "k-means",
-        max_rounds: int = 50,
-        max_local_iterations: int = 100,
-        tolerance: float = 1e-4,
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.fuzzifier = fuzzifier
-        self.averaging = averaging
-        self.max_rounds = max_rounds
-        self.max_local_iterations = max_local_iterations
-        self.tolerance = tolerance
-        self.random_state = random_state
+    fuzzifier: float = param(real(above=1), default=2.0)
+    averaging: Literal["k-means", "weighted"] = param(
+        one_of("k-means", "weighted"), default="k-means"
+    )
+    max_rounds: int = param(integer(low=1), default=50)
+    max_local_iterations: int = param(integer(low=1), default=100)
+    tolerance: float = param(real(low=0), default=1e-4)
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         local: dict[str, Any] = {

@@ -25,6 +25,7 @@ from daskfc.checks import Constraint, boolean, integer, one_of, optional
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.parameters import param
 from daskfc.federation.samples import (
     ClientLabels,
     labelled_samples,
@@ -177,31 +178,13 @@ class AGC(_Pooled):
     10
     """
 
-    _params: ClassVar[Mapping[str, Constraint]] = {
-        "n_clusters": integer(low=1),
-        "filter_order": integer(low=0),
-        "graph_filter": one_of("agc", "laplacian"),
-        "n_init": integer(low=1),
-        "participant": optional(Constraint("a client's name", lambda x: isinstance(x, str))),
-        "random_state": integer(low=0),
-    }
-
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        filter_order: int = 9,
-        graph_filter: str = "agc",
-        n_init: int = 10,
-        participant: str | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.filter_order = filter_order
-        self.graph_filter = graph_filter
-        self.n_init = n_init
-        self.participant = participant
-        self.random_state = random_state
+    n_clusters: int = param(integer(low=1), kw_only=False)
+    filter_order: int = param(integer(low=0), default=9)
+    graph_filter: str = param(one_of("agc", "laplacian"), default="agc")
+    n_init: int = param(integer(low=1), default=10)
+    participant: str | None = param(
+        optional(Constraint("a client's name", lambda x: isinstance(x, str))), default=None
+    )
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         options = {
@@ -251,28 +234,10 @@ class GCC(_Pooled):
     10
     """
 
-    _params: ClassVar[Mapping[str, Constraint]] = {
-        "n_clusters": integer(low=1),
-        "filter_order": integer(low=0),
-        "tf_idf": boolean(),
-        "n_init": integer(low=1),
-        "random_state": integer(low=0),
-    }
-
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        filter_order: int = 12,
-        tf_idf: bool = False,
-        n_init: int = 10,
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.filter_order = filter_order
-        self.tf_idf = tf_idf
-        self.n_init = n_init
-        self.random_state = random_state
+    n_clusters: int = param(integer(low=1), kw_only=False)
+    filter_order: int = param(integer(low=0), default=12)
+    tf_idf: bool = param(boolean(), default=False)
+    n_init: int = param(integer(low=1), default=10)
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         options = {

@@ -27,7 +27,6 @@ Departures  (1) The 10-approximation of Algorithm 1 is the best of ten k-means++
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -35,9 +34,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.baselines.centers import CenterClusterer
 from daskfc.baselines.lloyd import lloyd, means_of
-from daskfc.checks import Constraint, integer, optional
+from daskfc.checks import integer, optional
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Message, PerClient, Sent, array
+from daskfc.federation.parameters import param
 from daskfc.federation.samples import LabelledSamples, own_labels
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator
@@ -309,25 +309,8 @@ class KFED(CenterClusterer):
     3
     """
 
-    _params: ClassVar[Mapping[str, Constraint]] = {
-        "n_clusters": integer(low=1),
-        "n_local_clusters": optional(integer(low=1)),
-        "max_iterations": integer(low=1),
-        "random_state": integer(low=0),
-    }
-
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        n_local_clusters: int | None = None,
-        max_iterations: int = 300,
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_local_clusters = n_local_clusters
-        self.max_iterations = max_iterations
-        self.random_state = random_state
+    n_local_clusters: int | None = param(optional(integer(low=1)), default=None)
+    max_iterations: int = param(integer(low=1), default=300)
 
     def check(self, n_clients: int | None = None) -> None:
         """Hold the parameters against their constraints and each other."""

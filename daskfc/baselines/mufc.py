@@ -27,15 +27,15 @@ Departures  (1) NO SECURE AGGREGATION: the paper sums the q^(l) by its secure co
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 
 from daskfc.baselines.centers import CenterClusterer
 from daskfc.baselines.lloyd import kmeans_plus_plus, lloyd, weighted_k_means
-from daskfc.checks import Constraint, integer, optional, real
+from daskfc.checks import integer, optional, real
 from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
+from daskfc.federation.parameters import param
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 
@@ -269,28 +269,9 @@ class MUFC(CenterClusterer):
     0.5
     """
 
-    _params: ClassVar[Mapping[str, Constraint]] = {
-        "n_clusters": integer(low=1),
-        "n_local_clusters": optional(integer(low=1)),
-        "bin_width": optional(real(above=0)),
-        "local_iterations": integer(low=0),
-        "random_state": integer(low=0),
-    }
-
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        n_local_clusters: int | None = None,
-        bin_width: float | None = None,
-        local_iterations: int = 0,
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_local_clusters = n_local_clusters
-        self.bin_width = bin_width
-        self.local_iterations = local_iterations
-        self.random_state = random_state
+    n_local_clusters: int | None = param(optional(integer(low=1)), default=None)
+    bin_width: float | None = param(optional(real(above=0)), default=None)
+    local_iterations: int = param(integer(low=0), default=0)
 
     def check(self, n_clients: int | None = None) -> None:
         """Hold the parameters against their constraints and each other."""

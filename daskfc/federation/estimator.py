@@ -5,7 +5,7 @@ import uuid
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 import xarray as xr
@@ -13,12 +13,12 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from daskfc.checks import Constraint, check_params
+from daskfc.checks import check_params, integer
 from daskfc.errors import InvalidInput
-from daskfc.federation.contract import Contract, summary_of_new
+from daskfc.federation.contract import summary_of_new
 from daskfc.federation.federation import Federation
 from daskfc.federation.handles import Local, PerClient, Sent
-from daskfc.federation.ledger import Ledger
+from daskfc.federation.parameters import constraints_of, make_init, param
 from daskfc.federation.samples import LabelledSamples, opened
 from daskfc.stores import ClientStore
 from daskfc.stores.together import SPLITS, Split
@@ -55,13 +55,19 @@ def _predicts(method: "FederatedClusterer") -> bool:
     return type(method)._predict is not FederatedClusterer._predict
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(param,))
 class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the methods: checks parameters, opens and closes the run, keeps the results.
 
-    A subclass has keyword-only parameters, the table ``_params`` of their constraints, ``split``,
-    which says how data lie with clients ("samples" or "columns"), and ``_fit``, which wires steps
-    and returns one handle of `LabelledSamples` per client. With ``_predict`` it also labels new
-    samples; ``model_at_parties = False`` says that what `fit` left with the caller is enough.
+    A subclass declares its parameters as fields by `param`, says by ``split`` how data lie with
+    clients ("samples" or "columns"), and writes ``_fit``, which wires steps and returns one handle
+    of `LabelledSamples` per client. With ``_predict`` it also labels new samples;
+    ``model_at_parties = False`` says that what `fit` left with the caller is enough for that.
+
+    Parameters
+    ----------
+    random_state : int
+        Seed of the algorithm. Masks and noise come from the operating system and have no seed.
 
     Attributes
     ----------
@@ -75,23 +81,18 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         The run's identity; secrets are derived from it and never reused.
     """
 
-    _params: ClassVar[Mapping[str, Constraint]]
     split: ClassVar[Split]
     resumable: ClassVar[bool] = False
     needs_raw: ClassVar[bool] = False  # whether raw data leave clients
     model_at_parties: ClassVar[bool] = True  # whether predict needs the run of fit
-    random_state: int
 
-    labels_: xr.DataArray
-    ledger_: Ledger
-    timing_: dict[str, float]
-    run_id_: str
-    _contract: Contract  # of the federation of fit; new samples are checked against it
+    random_state: int = param(integer(low=0), default=0)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if getattr(cls, "split", None) not in SPLITS:
             raise TypeError(f"{cls.__name__}.split must be one of {', '.join(SPLITS)}.")
+        make_init(cls)
 
     def check(self, n_clients: int | None = None) -> None:
         """Check the parameters against their constraints.
@@ -106,7 +107,7 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         InvalidInput
             For the first parameter that breaks its rule.
         """
-        check_params(type(self).__name__, self.get_params(deep=False), self._params)
+        check_params(type(self).__name__, self.get_params(deep=False), constraints_of(type(self)))
 
     def fit(self, federation: Federation, y: None = None) -> Self:
         """Cluster the samples of all clients.
@@ -138,8 +139,8 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.check(len(federation.clients))
         federation.contract.check_split(self.split, type(self).__name__)
-        self._contract = federation.contract
-        self.timing_ = {}
+        self._contract = federation.contract  # that new samples are checked against
+        self.timing_: dict[str, float] = {}
         self.run_id_ = self._start_run(federation)
         started = time.monotonic()
         parts = self._fit(federation)
@@ -288,3 +289,6 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
+
+
+make_init(FederatedClusterer)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,6 +13,7 @@ from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.parameters import param
 from daskfc.federation.samples import (
     LabelledSamples,
     canonical_positions,
@@ -151,84 +152,32 @@ class FedSC(FederatedClusterer):
     5
     """
 
-    _params: ClassVar[Mapping[str, Constraint]] = {
-        "n_clusters": integer(low=1),
-        "n_atoms": optional(integer(low=1)),
-        "rounds": integer(low=1),
-        "local_steps": integer(low=1),
-        "step": one_of("preconditioned", "gradient"),
-        "kernel_width": optional(real(above=0)),
-        "ridge": real(above=0),
-        "participation": real(above=0, high=1),
-        "neighbors": optional(integer(low=1)),
-        "sparsify": boolean(),
-        "weighting": one_of("samples", "uniform"),
-        "averaging": one_of("masked", "recovering", "plain"),
-        "start": one_of("moments", "normal"),
-        "stale_pair": boolean(),
-        "similarity": one_of("rows", "coded"),
-        "noise": Constraint("a mapping, or None", lambda value: True),  # noise_of decides
-        "diagnostics": boolean(),
-        "tolerance": real(low=0),
-        "n_init": integer(low=1),
-        "n_colluding": integer(low=0),
-        "allow_few": boolean(),
-        "patience_s": real(above=0),
-        "random_state": integer(low=0),
-    }
+    n_clusters: int = param(integer(low=1), kw_only=False)
+    n_atoms: int | None = param(optional(integer(low=1)), default=None)
+    rounds: int = param(integer(low=1), default=5)
+    local_steps: int = param(integer(low=1), default=1)
+    step: str = param(one_of("preconditioned", "gradient"), default="preconditioned")
+    kernel_width: float | None = param(optional(real(above=0)), default=None)
+    ridge: float = param(real(above=0), default=1e-3)
+    participation: float = param(real(above=0, high=1), default=1.0)
+    neighbors: int | None = param(optional(integer(low=1)), default=None)
+    sparsify: bool = param(boolean(), default=True)
+    weighting: str = param(one_of("samples", "uniform"), default="samples")
+    averaging: str = param(one_of("masked", "recovering", "plain"), default="masked")
+    start: str = param(one_of("moments", "normal"), default="moments")
+    stale_pair: bool = param(boolean(), default=False)
+    similarity: str = param(one_of("rows", "coded"), default="rows")
+    noise: Mapping[str, Any] | None = param(
+        Constraint("a mapping, or None", lambda value: True), default=None
+    )
+    diagnostics: bool = param(boolean(), default=False)
+    tolerance: float = param(real(low=0), default=0.0)
+    n_init: int = param(integer(low=1), default=50)
+    n_colluding: int = param(integer(low=0), default=0)
+    allow_few: bool = param(boolean(), default=False)
+    patience_s: float = param(real(above=0), default=10.0)
     split = "samples"
     resumable = True
-
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        n_atoms: int | None = None,
-        rounds: int = 5,
-        local_steps: int = 1,
-        step: str = "preconditioned",
-        kernel_width: float | None = None,
-        ridge: float = 1e-3,
-        participation: float = 1.0,
-        neighbors: int | None = None,
-        sparsify: bool = True,
-        weighting: str = "samples",
-        averaging: str = "masked",
-        start: str = "moments",
-        stale_pair: bool = False,
-        similarity: str = "rows",
-        noise: Mapping[str, Any] | None = None,
-        diagnostics: bool = False,
-        tolerance: float = 0.0,
-        n_init: int = 50,
-        n_colluding: int = 0,
-        allow_few: bool = False,
-        patience_s: float = 10.0,
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_atoms = n_atoms
-        self.rounds = rounds
-        self.local_steps = local_steps
-        self.step = step
-        self.kernel_width = kernel_width
-        self.ridge = ridge
-        self.participation = participation
-        self.neighbors = neighbors
-        self.sparsify = sparsify
-        self.weighting = weighting
-        self.averaging = averaging
-        self.start = start
-        self.stale_pair = stale_pair
-        self.similarity = similarity
-        self.noise = noise
-        self.diagnostics = diagnostics
-        self.tolerance = tolerance
-        self.n_init = n_init
-        self.n_colluding = n_colluding
-        self.allow_few = allow_few
-        self.patience_s = patience_s
-        self.random_state = random_state
 
     def check(self, n_clients: int | None = None) -> None:
         """Hold the parameters against their constraints and the number of clients."""

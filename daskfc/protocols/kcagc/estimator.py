@@ -2,7 +2,6 @@
 
 import itertools
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -10,10 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
-from daskfc.checks import Constraint, boolean, integer, one_of, optional
+from daskfc.checks import boolean, integer, one_of, optional
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.parameters import param
 from daskfc.federation.samples import (
     LabelledSamples,
     labelled_new,
@@ -121,58 +121,20 @@ class KCAGC(FederatedClusterer):
     """
 
     split: ClassVar = "columns"
-    _params: ClassVar[Mapping[str, Constraint]] = {
-        "n_clusters": integer(low=1),
-        "n_local_clusters": optional(integer(low=1)),
-        "filter_order": integer(low=0),
-        "graph_filter": one_of("agc", "laplacian"),
-        "basis": one_of("global-norm", "U", "row-normalised"),
-        "variant": one_of("optimised", "basic", "tree"),
-        "virtual_node": one_of("intersection", "local-centre"),
-        "one_ninth": boolean(),
-        "n_init": integer(low=1),
-        "max_iter": integer(low=1),
-        "n_local_init": integer(low=1),
-        "n_refine": integer(low=0),
-        "n_colluding": integer(low=0),
-        "allow_few": boolean(),
-        "random_state": integer(low=0),
-    }
-
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        n_local_clusters: int | None = None,
-        filter_order: int = 9,
-        graph_filter: str = "agc",
-        basis: str = "global-norm",
-        variant: str = "optimised",
-        virtual_node: str = "intersection",
-        one_ninth: bool = False,
-        n_init: int = 50,
-        max_iter: int = 100,
-        n_local_init: int = 10,
-        n_refine: int = 1,
-        n_colluding: int = 0,
-        allow_few: bool = False,
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_local_clusters = n_local_clusters
-        self.filter_order = filter_order
-        self.graph_filter = graph_filter
-        self.basis = basis
-        self.variant = variant
-        self.virtual_node = virtual_node
-        self.one_ninth = one_ninth
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.n_local_init = n_local_init
-        self.n_refine = n_refine
-        self.n_colluding = n_colluding
-        self.allow_few = allow_few
-        self.random_state = random_state
+    n_clusters: int = param(integer(low=1), kw_only=False)
+    n_local_clusters: int | None = param(optional(integer(low=1)), default=None)
+    filter_order: int = param(integer(low=0), default=9)
+    graph_filter: str = param(one_of("agc", "laplacian"), default="agc")
+    basis: str = param(one_of("global-norm", "U", "row-normalised"), default="global-norm")
+    variant: str = param(one_of("optimised", "basic", "tree"), default="optimised")
+    virtual_node: str = param(one_of("intersection", "local-centre"), default="intersection")
+    one_ninth: bool = param(boolean(), default=False)
+    n_init: int = param(integer(low=1), default=50)
+    max_iter: int = param(integer(low=1), default=100)
+    n_local_init: int = param(integer(low=1), default=10)
+    n_refine: int = param(integer(low=0), default=1)
+    n_colluding: int = param(integer(low=0), default=0)
+    allow_few: bool = param(boolean(), default=False)
 
     def check(self, n_clients: int | None = None) -> None:
         """Hold the parameters against their constraints and the number of participants."""

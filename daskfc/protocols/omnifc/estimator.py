@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -13,6 +13,7 @@ from daskfc.clustering import DBSCAN, Clusterer, Clustering, Spectral, View, mak
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.parameters import param
 from daskfc.federation.samples import LabelledSamples, labelled_new, labelled_samples
 from daskfc.protocols.omnifc import clusters
 from daskfc.secure.distances import SecureDistances, choose_code
@@ -102,52 +103,20 @@ class OmniFC(FederatedClusterer):
 
     split = "samples"
     resumable = True
-    _params: ClassVar = {
-        "n_clusters": optional(integer(low=1)),
-        "clusterer": Constraint("a clusterer", lambda value: True),  # make_clusterer decides
-        "distances": one_of("exact", "landmark"),
-        "n_segments": optional(integer(low=1)),
-        "n_colluding": optional(integer(low=1)),
-        "n_spares": optional(integer(low=0)),
-        "tolerance": real(above=0),
-        "max_abs": optional(real(above=0)),
-        "hide_segments": boolean(),
-        "landmark_tolerance": real(above=0),
-        "engine": one_of("auto", "int8", "f32", "f64"),
-        "tile": optional(integer(low=1)),
-        "random_state": integer(low=0),
-    }
-
-    def __init__(
-        self,
-        n_clusters: int | None = None,
-        *,
-        clusterer: str | Mapping[str, Any] | Clusterer = "spectral",
-        distances: str = "exact",
-        n_segments: int | None = None,
-        n_colluding: int | None = None,
-        n_spares: int | None = None,
-        tolerance: float = 1e-4,
-        max_abs: float | None = None,
-        hide_segments: bool = True,
-        landmark_tolerance: float = 1e-6,
-        engine: str = "auto",
-        tile: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.clusterer = clusterer
-        self.distances = distances
-        self.n_segments = n_segments
-        self.n_colluding = n_colluding
-        self.n_spares = n_spares
-        self.tolerance = tolerance
-        self.max_abs = max_abs
-        self.hide_segments = hide_segments
-        self.landmark_tolerance = landmark_tolerance
-        self.engine = engine
-        self.tile = tile
-        self.random_state = random_state
+    n_clusters: int | None = param(optional(integer(low=1)), default=None, kw_only=False)
+    clusterer: str | Mapping[str, Any] | Clusterer = param(
+        Constraint("a clusterer", lambda value: True), default="spectral"
+    )
+    distances: str = param(one_of("exact", "landmark"), default="exact")
+    n_segments: int | None = param(optional(integer(low=1)), default=None)
+    n_colluding: int | None = param(optional(integer(low=1)), default=None)
+    n_spares: int | None = param(optional(integer(low=0)), default=None)
+    tolerance: float = param(real(above=0), default=1e-4)
+    max_abs: float | None = param(optional(real(above=0)), default=None)
+    hide_segments: bool = param(boolean(), default=True)
+    landmark_tolerance: float = param(real(above=0), default=1e-6)
+    engine: str = param(one_of("auto", "int8", "f32", "f64"), default="auto")
+    tile: int | None = param(optional(integer(low=1)), default=None)
 
     def check(self, n_clients: int | None = None) -> None:
         """Check the parameters against their constraints, before anything runs.
