@@ -1,11 +1,11 @@
-"""The section of docs/results.md: the kCAGC paper's numbers beside those of `paper_kcagc.py`."""
+"""The section of docs/results.md: the kCAGC paper's numbers beside those of `reproduce.py`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
-from paper_journal import Record
-from paper_kcagc_values import (
+from pipelines.papers.journal import Record
+from pipelines.papers.kcagc.values import (
     AGC_SECONDS,
     ALONE_F1,
     BASIC,
@@ -19,7 +19,7 @@ from paper_kcagc_values import (
     SECONDS,
     Value,
 )
-from paper_results import difference, markdown_table, number
+from pipelines.papers.results import difference, markdown_table, number
 
 __all__ = ["render"]
 
@@ -28,11 +28,11 @@ BASES = ("global-norm", "U", "row-normalised")
 INTRO = """\
 ## kCAGC
 
-Written by `python pipelines/paper_kcagc.py pipelines/paper-kcagc.yaml --data FOLDER`. Every
-number is from a run through a real federation on one machine: a worker process a participant and
-one for the server, masked sums as messages. The paper: R. Zhang et al., *Attributed Graph
-Clustering in Collaborative Settings*. Accuracy in percent, mean ± standard deviation over the
-seeds; `diff` is here minus paper.
+Written by `python -m pipelines.papers.kcagc.reproduce --data FOLDER`. Every number is from a run
+through a real federation on one machine: a worker process a participant and one for the server,
+masked sums as messages. The paper: R. Zhang et al., *Attributed Graph Clustering in Collaborative
+Settings*. Accuracy in percent, mean ± standard deviation over the seeds; `diff` is here minus
+paper.
 
 - **Data.** Cora (2,708 nodes, 1,433 features), Pubmed (19,717 nodes, 500 features); Citeseer and
   Wiki are not at hand. Columns are dealt in contiguous blocks.

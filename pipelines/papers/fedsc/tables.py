@@ -1,10 +1,10 @@
-"""The section of docs/results.md: the FedSC paper's numbers beside those of `paper_fedsc.py`."""
+"""The section of docs/results.md: the FedSC paper's numbers beside those of `reproduce.py`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
-from paper_fedsc_studies import attack, bounds, figure, reconstruction, rounds, seconds
-from paper_fedsc_text import (
+from pipelines.papers.fedsc.studies import attack, bounds, figure, reconstruction, rounds, seconds
+from pipelines.papers.fedsc.text import (
     DIGITS,
     NOISE_FIGURE,
     SETTINGS,
@@ -17,7 +17,7 @@ from paper_fedsc_text import (
     reached,
     spread_text,
 )
-from paper_fedsc_values import (
+from pipelines.papers.fedsc.values import (
     ACCURACY,
     ATOMS,
     CLIENTS,
@@ -28,20 +28,20 @@ from paper_fedsc_values import (
     SVD_ATOMS,
     Value,
 )
-from paper_journal import Record
-from paper_results import difference, markdown_table, number
+from pipelines.papers.journal import Record
+from pipelines.papers.results import difference, markdown_table, number
 
 __all__ = ["render"]
 
 INTRO = """\
 ## FedSC
 
-Written by `python pipelines/paper_fedsc.py pipelines/paper-fedsc.yaml --data FOLDER`. Every FedSC
-and DSC number is from a run through a real federation on one machine: eight worker processes for
-the clients and one for the server, masked sums as messages; k-means and spectral clustering (SC)
-see the pooled samples in one process. The paper: D. Qiao et al., *Federated Spectral Clustering
-via Secure Similarity Reconstruction*, NeurIPS 2023. Mean ± standard deviation over the seeds;
-`diff` is here minus paper.
+Written by `python -m pipelines.papers.fedsc.reproduce --data FOLDER`. Every FedSC and DSC number
+is from a run through a real federation on one machine: eight worker processes for the clients and
+one for the server, masked sums as messages; k-means and spectral clustering (SC) see the pooled
+samples in one process. The paper: D. Qiao et al., *Federated Spectral Clustering via Secure
+Similarity Reconstruction*, NeurIPS 2023. Mean ± standard deviation over the seeds; `diff` is here
+minus paper.
 
 - **Settings.** *defaults*: `FedSC(n_clusters)`. *published*: 20 rounds, uniform weights, a start
   that knows nothing of the data, coefficients of the dictionary before the last one, the number of

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
-from paper_fedsc_values import Value
-from paper_journal import Record
-from paper_results import difference
+from pipelines.papers.fedsc.values import Value
+from pipelines.papers.journal import Record
+from pipelines.papers.results import difference
 
 __all__ = [
     "DIGITS",

@@ -2,13 +2,13 @@
 
 Its figures need matplotlib, which `pip install 'daskfc[figures]'` brings.
 
-    python pipelines/paper_fedsc.py pipelines/paper-fedsc.yaml --data FOLDER
+    python -m pipelines.papers.fedsc.reproduce --data FOLDER
 
 FOLDER holds iris.npz, coil20_20x20.npz, banknote.npz, mnist.npz and concentric_circles.npz. The
-pipeline file gives the seeds, this program the cells. With `--records FILE` every finished piece
-is kept there, and a second start goes on with what is missing. Parts: iris, coil20, banknote,
-circles, mnist (Tables 1, 3 and 8), atoms (4), factors (5), attack (6), single (7), figure (3),
-rounds, bounds, reconstruction.
+file `cell.yaml` beside this program, or the pipeline that is named first, gives the seeds, this
+program the cells. With `--records FILE` every finished piece is kept there, and a second start
+goes on with what is missing. Parts: iris, coil20, banknote, circles, mnist (Tables 1, 3 and
+8), atoms (4), factors (5), attack (6), single (7), figure (3), rounds, bounds, reconstruction.
 """
 
 import time
@@ -20,7 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from paper_fedsc_cells import (
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from daskfc.baselines import DSC
+from daskfc.federation import Federation
+from daskfc.federation.estimator import FederatedClusterer
+from daskfc.metrics import accuracy
+from daskfc.protocols import FedSC
+from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients
+from daskfc.runs import load_pipeline
+from pipelines.papers.fedsc.cells import (
     DATASETS,
     N_INIT,
     Pool,
@@ -32,7 +42,7 @@ from paper_fedsc_cells import (
     scores,
     spectral,
 )
-from paper_fedsc_factors import (
+from pipelines.papers.fedsc.factors import (
     FactorsSeen,
     bound_of_data,
     bound_of_factors,
@@ -40,21 +50,11 @@ from paper_fedsc_factors import (
     reconstruction,
     similarity_error,
 )
-from paper_fedsc_figures import draw
-from paper_fedsc_tables import render
-from paper_fedsc_values import ATOMS, FACTORS, SVD_ATOMS
-from paper_journal import Journal, Record, command_line
-from paper_results import write_section
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from daskfc.baselines import DSC
-from daskfc.federation import Federation
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.metrics import accuracy
-from daskfc.protocols import FedSC
-from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients
-from daskfc.runs import load_pipeline
+from pipelines.papers.fedsc.figures import draw
+from pipelines.papers.fedsc.tables import render
+from pipelines.papers.fedsc.values import ATOMS, FACTORS, SVD_ATOMS
+from pipelines.papers.journal import Journal, Record, command_line
+from pipelines.papers.results import write_section
 
 ROUNDS = (1, 2, 3, 5, 10, 20)  # S of the errors
 BOUNDED = (0.01, 0.1)  # noise beside the bounds, in standard deviations
@@ -298,7 +298,7 @@ def line_of(record: Record) -> str:
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every piece."""
-    args, chosen = command_line(__doc__, PARTS, pipeline=True)
+    args, chosen = command_line(__doc__, PARTS, Path(__file__).with_name("cell.yaml"))
     study = Study(args.data, tuple(load_pipeline(args.pipeline).seeds))
     journal = Journal(args.records)
     warnings.simplefilter("ignore")  # clients with fewer different rows than clusters

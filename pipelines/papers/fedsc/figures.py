@@ -1,4 +1,4 @@
-"""Figures of FedSC's section of docs/results.md, drawn from the records of `paper_fedsc.py`.
+"""Figures of FedSC's section of docs/results.md, drawn from the records of `reproduce.py`.
 
 matplotlib draws them: `pip install 'daskfc[figures]'`.
 """
@@ -10,9 +10,10 @@ from statistics import fmean
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from paper_fedsc_text import NOISE_FIGURE, ROUNDS_FIGURE, SETTINGS, mean_of, of_kind
-from paper_fedsc_values import ACCURACY
-from paper_journal import Record
+
+from pipelines.papers.fedsc.text import NOISE_FIGURE, ROUNDS_FIGURE, SETTINGS, mean_of, of_kind
+from pipelines.papers.fedsc.values import ACCURACY
+from pipelines.papers.journal import Record
 
 __all__ = ["draw"]
 
@@ -117,7 +118,7 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
     Parameters
     ----------
     records : sequence of Record
-        Of `paper_fedsc.py`.
+        Of `reproduce.py`.
     folder : Path
         Where the SVG files go; made when it is not there.
 

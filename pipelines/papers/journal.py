@@ -41,7 +41,7 @@ class Journal:
 
 
 def command_line(
-    description: str, parts: Sequence[str], *, pipeline: bool
+    description: str, parts: Sequence[str], pipeline: Path | None = None
 ) -> tuple[argparse.Namespace, list[str]]:
     """Read the command line.
 
@@ -51,19 +51,20 @@ def command_line(
         The program's documentation, of which the first paragraph is shown.
     parts : sequence of str
         What `--only` may name.
-    pipeline : bool
-        Whether a run definition with seeds comes first.
+    pipeline : Path, optional
+        The run definition that gives the seeds, unless another is named first.
 
     Returns
     -------
     args : argparse.Namespace
-        ``data``, ``out``, ``records``, and ``pipeline`` if it was asked for.
+        ``data``, ``out``, ``records``, and ``pipeline`` if there is one.
     chosen : list of str
         The parts to run.
     """
     parser = argparse.ArgumentParser(description=description.split("\n\n")[0])
     if pipeline:
-        parser.add_argument("pipeline", type=Path, help="the run definition with the seeds")
+        told = "the run definition with the seeds"
+        parser.add_argument("pipeline", type=Path, nargs="?", default=pipeline, help=told)
     parser.add_argument("--data", type=Path, required=True, help="folder with the npz files")
     parser.add_argument("--only", default=",".join(parts), help=f"of {','.join(parts)}")
     parser.add_argument("--out", type=Path, default=Path("docs/results.md"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from paper_fedsc_text import (
+from pipelines.papers.fedsc.text import (
     DIGITS,
     ROUNDS_FIGURE,
     SETTINGS,
@@ -14,9 +14,9 @@ from paper_fedsc_text import (
     mean_of,
     of_kind,
 )
-from paper_fedsc_values import ATTACK
-from paper_journal import Record
-from paper_results import markdown_table, number
+from pipelines.papers.fedsc.values import ATTACK
+from pipelines.papers.journal import Record
+from pipelines.papers.results import markdown_table, number
 
 __all__ = ["attack", "bounds", "figure", "reconstruction", "rounds", "seconds"]
 

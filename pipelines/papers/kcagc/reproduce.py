@@ -1,8 +1,9 @@
 """Reproduce the tables of the kCAGC paper through real federations, and write docs/results.md.
 
-    python pipelines/paper_kcagc.py pipelines/paper-kcagc.yaml --data FOLDER
+    python -m pipelines.papers.kcagc.reproduce --data FOLDER
 
-FOLDER holds cora.npz and pubmed.npz. The pipeline file gives the seeds, this program the cells.
+FOLDER holds cora.npz and pubmed.npz. `cell.yaml` beside this program, or the pipeline that is named
+first, gives the seeds, this program the cells.
 With `--records FILE` every finished part is kept there, and a second start goes on with what is
 missing. Parts: central, cora, pubmed, filter, orders, split, counts, leakage, times, latency.
 """
@@ -17,10 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from paper_journal import Journal, Record, command_line
-from paper_kcagc_tables import render
-from paper_kcagc_values import LEAKAGE, LOCAL, PARTICIPANTS
-from paper_results import write_section
 from rich.console import Console
 from rich.progress import Progress
 
@@ -34,6 +31,10 @@ from daskfc.privacy.leakage import privacy_leakage, privacy_level
 from daskfc.protocols import KCAGC
 from daskfc.runs import load_pipeline
 from daskfc.stores import ClientStore, load_storage
+from pipelines.papers.journal import Journal, Record, command_line
+from pipelines.papers.kcagc.tables import render
+from pipelines.papers.kcagc.values import LEAKAGE, LOCAL, PARTICIPANTS
+from pipelines.papers.results import write_section
 
 BASES = ("global-norm", "U", "row-normalised")
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the graph, Fig. 4
@@ -294,7 +295,7 @@ def line_of(record: Record) -> str:
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every part."""
-    args, chosen = command_line(__doc__, PARTS, pipeline=True)
+    args, chosen = command_line(__doc__, PARTS, Path(__file__).with_name("cell.yaml"))
     study = Study(args.data, tuple(load_pipeline(args.pipeline).seeds))
     journal = Journal(args.records)
     warnings.simplefilter("ignore")  # participants with fewer different rows than clusters

@@ -1,6 +1,6 @@
 """Reproduce the tables of the OmniFC paper through real federations, and write docs/results.md.
 
-    python pipelines/paper_omnifc.py --data FOLDER [--only iris,digits,coil20,mnist-1000,distances]
+    python -m pipelines.papers.omnifc.reproduce --data FOLDER [--only iris,digits,distances]
 
 FOLDER holds iris.npz, digits.npz, coil20.npz and mnist.npz with arrays X and y. With `--records
 FILE` every finished part is kept there, and a second start goes on with what is missing.
@@ -18,8 +18,17 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from paper_journal import Journal, Record, command_line
-from paper_omnifc_distances import (
+from rich.console import Console
+from rich.progress import Progress
+
+from daskfc import FFCM, KFED, MUFC, Central, FedMAvg, OmniFC
+from daskfc.clustering import DBSCAN, make_clusterer
+from daskfc.clustering.nearest import exact_squared_distances
+from daskfc.federation.estimator import FederatedClusterer
+from daskfc.metrics import kappa, nmi
+from daskfc.stores import ClientStore
+from pipelines.papers.journal import Journal, Record, command_line
+from pipelines.papers.omnifc.distances import (
     SIZES,
     canonical_labels,
     canonical_rows,
@@ -32,18 +41,9 @@ from paper_omnifc_distances import (
     true_error,
     true_labels,
 )
-from paper_omnifc_tables import render
-from paper_omnifc_values import P
-from paper_results import write_section
-from rich.console import Console
-from rich.progress import Progress
-
-from daskfc import FFCM, KFED, MUFC, Central, FedMAvg, OmniFC
-from daskfc.clustering import DBSCAN, make_clusterer
-from daskfc.clustering.nearest import exact_squared_distances
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.metrics import kappa, nmi
-from daskfc.stores import ClientStore
+from pipelines.papers.omnifc.tables import render
+from pipelines.papers.omnifc.values import P
+from pipelines.papers.results import write_section
 
 TOLERANCE = 1e-6  # of the tables: data on no grid are coded so finely that ties are kept
 MIN_SAMPLES = 5  # of DBSCAN, scikit-learn's default
@@ -223,7 +223,7 @@ def line_of(record: Record) -> str:
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every part."""
-    args, chosen = command_line(__doc__, (*DATASETS, "distances"), pipeline=False)
+    args, chosen = command_line(__doc__, (*DATASETS, "distances"))
     journal = Journal(args.records)
     warnings.simplefilter("ignore")  # methods that stop at their last iteration say so in the logs
     with Progress(console=Console(stderr=True, highlight=False)) as progress:
