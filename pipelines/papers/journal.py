@@ -1,15 +1,20 @@
-"""What the programs that reproduce a paper share: their command line, and what they found so far.
+"""How a program that reproduces a paper runs: its command line, its pieces, what it found so far.
 
 A second start goes on from what a record file holds.
 """
 
 import argparse
 import json
-from collections.abc import Sequence
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["Journal", "Record", "command_line"]
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+__all__ = ["Journal", "Record", "carry_out", "command_line"]
 
 Record: TypeAlias = dict[str, Any]
 
@@ -74,3 +79,46 @@ def command_line(
     if unknown := sorted(set(chosen) - set(parts)):
         parser.error(f"--only must name some of {', '.join(parts)}; got {', '.join(unknown)}")
     return args, chosen
+
+
+def carry_out(
+    pieces: Iterable[tuple[str, Iterable[Record]]],
+    journal: Journal,
+    write: Callable[[], None],
+    shown: Sequence[str],
+) -> None:
+    """Run the pieces that are missing, and write the page after each of them and in the end.
+
+    Parameters
+    ----------
+    pieces : iterable of (str, iterable of Record)
+        Names, and records, of which none is computed before it is asked for.
+    journal : Journal
+        Has every piece in the end.
+    write : callable
+        Writes the page.
+    shown : sequence of str
+        The keys of a record that whoever watches is shown, where it has them.
+    """
+    warnings.simplefilter("ignore")  # few different rows, the last iteration: the tables show it
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True, highlight=False)
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        task = progress.add_task("", total=len(pieces) if isinstance(pieces, Sized) else None)
+        for name, records in pieces:
+            progress.update(task, description=name)
+            if name not in journal:
+                found = []
+                for record in records:
+                    found.append(record)
+                    progress.console.print(_line_of(record, shown), soft_wrap=True)
+                journal.keep(name, found)
+                write()
+            progress.advance(task)
+    write()
+
+
+def _line_of(record: Record, shown: Sequence[str]) -> str:
+    known = [(key, record[key]) for key in ("kind", *shown) if key in record]
+    words = [f"{key} {v:.4g}" if isinstance(v, float) else f"{key} {v}" for key, v in known]
+    return ", ".join([time.strftime("%H:%M:%S"), *words])

@@ -11,9 +11,10 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipelines.papers.fedsc.text import NOISE_FIGURE, ROUNDS_FIGURE, SETTINGS, mean_of, of_kind
+from pipelines.papers.fedsc.text import MEANS, NOISE_FIGURE, ROUNDS_FIGURE, SETTINGS
 from pipelines.papers.fedsc.values import ACCURACY
 from pipelines.papers.journal import Record
+from pipelines.papers.means import of_kind
 
 __all__ = ["draw"]
 
@@ -34,7 +35,7 @@ _OTHERS = {"SC": ("#555555", "--"), "k-means": ("#999999", "-."), "DSC": ("#9999
 def _accuracies(found: Sequence[Record]) -> list[tuple[float, float, float]]:
     """Return noise, mean and deviation of the accuracy over the seeds."""
     levels = sorted({r["noise"] for r in found})
-    means = [(noise, mean_of([r for r in found if r["noise"] == noise])) for noise in levels]
+    means = [(noise, MEANS.of([r for r in found if r["noise"] == noise])) for noise in levels]
     return [(noise, *value) for noise, value in means if value is not None]
 
 

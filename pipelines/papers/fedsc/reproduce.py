@@ -12,7 +12,6 @@ goes on with what is missing. Parts: iris, coil20, banknote, circles, mnist (Tab
 """
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from daskfc.baselines import DSC
 from daskfc.federation import Federation
@@ -53,7 +50,7 @@ from pipelines.papers.fedsc.factors import (
 from pipelines.papers.fedsc.figures import draw
 from pipelines.papers.fedsc.tables import render
 from pipelines.papers.fedsc.values import ATOMS, FACTORS, SVD_ATOMS
-from pipelines.papers.journal import Journal, Record, command_line
+from pipelines.papers.journal import Journal, Record, carry_out, command_line
 from pipelines.papers.results import write_section
 
 ROUNDS = (1, 2, 3, 5, 10, 20)  # S of the errors
@@ -127,6 +124,7 @@ def dealt(name: str, clean: Pool, pool: Pool, seed: int, **deal: Any) -> Iterato
         yield Cell(name, clean, pool, seed, federation)
 
 
+@dataclass(frozen=True)
 class Study:
     """The parts, each of which yields pieces, and a piece yields records.
 
@@ -134,13 +132,12 @@ class Study:
     ----------
     data : Path
         Folder with the data sets.
-    seeds : sequence of int
+    seeds : tuple of int
         Of iris, banknote and the circles; the first five of them for the others.
     """
 
-    def __init__(self, data: Path, seeds: tuple[int, ...]) -> None:
-        self.data = data
-        self.seeds = seeds
+    data: Path
+    seeds: tuple[int, ...]
 
     def seeds_of(self, name: str) -> tuple[int, ...]:
         """Return the seeds of a data set."""
@@ -288,12 +285,17 @@ class Study:
         yield {**about, **reconstruction(seen, N_ATTACKED)}
 
 
-def line_of(record: Record) -> str:
-    """Return a record in a line, for whoever watches."""
-    shown = ("kind", "data", "noise", "split", "method", "setting", "theorem", "z", "c", "atoms")
-    words = [f"{key} {record[key]}" for key in (*shown, "rounds", "seed") if key in record]
-    numbers = ("acc", "nmi", "attack", "relative", "largest", "error", "bound", "seconds")
-    return ", ".join([*words, *(f"{key} {record[key]:.4f}" for key in numbers if key in record)])
+SHOWN = (
+    "data noise split method setting theorem z c atoms rounds seed acc nmi attack relative largest "
+    "error bound seconds"
+).split()
+
+
+def timed(part: str, records: Iterator[Record]) -> Iterator[Record]:
+    """Yield the records, then how long they took."""
+    started = time.monotonic()
+    yield from records
+    yield {"kind": "seconds", "of": part, "seconds": time.monotonic() - started}
 
 
 def main() -> None:
@@ -301,24 +303,15 @@ def main() -> None:
     args, chosen = command_line(__doc__, PARTS, Path(__file__).with_name("cell.yaml"))
     study = Study(args.data, tuple(load_pipeline(args.pipeline).seeds))
     journal = Journal(args.records)
-    warnings.simplefilter("ignore")  # clients with fewer different rows than clusters
-    pieces = [(part, *piece) for part in chosen for piece in study.pieces(part)]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True, highlight=False)
-    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-        task = progress.add_task("", total=len(pieces))
-        for part, name, records in pieces:
-            progress.update(task, description=name)
-            if name not in journal:
-                found, started = [], time.monotonic()
-                for record in records:
-                    found.append(record)
-                    progress.console.print(line_of(record), soft_wrap=True)
-                seconds = time.monotonic() - started
-                journal.keep(name, [*found, {"kind": "seconds", "of": part, "seconds": seconds}])
-                write_section(args.out, "FedSC", render(journal.records))
-            progress.advance(task)
-    write_section(args.out, "FedSC", render(journal.records))
+    pieces = [
+        (name, timed(part, records)) for part in chosen for name, records in study.pieces(part)
+    ]
+    carry_out(
+        pieces,
+        journal,
+        write=lambda: write_section(args.out, "FedSC", render(journal.records)),
+        shown=SHOWN,
+    )
     draw(journal.records, args.out.parent / "figures")
 
 

@@ -22,6 +22,7 @@ from daskfc.federation import Federation
 from daskfc.metrics import accuracy, nmi
 from daskfc.protocols import KCAGC
 from daskfc.stores import ClientStore, write_store
+from pipelines.papers.federations import true_labels
 from pipelines.papers.results import markdown_table, number, write_section
 
 GROUPS, FEATURES, CLIENTS = 10, 100, 4
@@ -82,8 +83,7 @@ def build(folder: Path, n: int, n_edges: int) -> dict[str, str]:
 
 def report(model: KCAGC, store: ClientStore, peaks: dict[str, int], total: float) -> str:
     """Return the section."""
-    y = store.labels()
-    assert y is not None
+    y = true_labels(store)
     found = model.labels_.values
     clients = max(size for name, size in peaks.items() if name != "server")
     wire = sum(row.wire_bytes for row in model.ledger_)

@@ -1,8 +1,7 @@
 """The section of docs/results.md: the kCAGC paper's numbers beside those of `reproduce.py`."""
 
-from collections.abc import Callable, Iterator, Sequence
-from statistics import fmean, pstdev
-from typing import Any
+from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 from pipelines.papers.journal import Record
 from pipelines.papers.kcagc.values import (
@@ -17,11 +16,11 @@ from pipelines.papers.kcagc.values import (
     OTHER_FILTER_CENTRAL,
     PARTICIPANTS,
     SECONDS,
-    Value,
 )
+from pipelines.papers.means import Means, of_kind, reached
 from pipelines.papers.results import difference, markdown_table, number
 
-__all__ = ["render"]
+__all__ = ["BASES", "render"]
 
 BASES = ("global-norm", "U", "row-normalised")
 
@@ -44,32 +43,7 @@ paper.
 """
 
 
-def _of(records: Sequence[Record], kind: str, **wanted: Any) -> list[Record]:
-    """Return the records of a kind with these values."""
-    return [
-        r
-        for r in records
-        if r["kind"] == kind and all(r.get(key) == value for key, value in wanted.items())
-    ]
-
-
-def _mean(found: Sequence[Record], key: str = "acc") -> Value | None:
-    """Return mean and standard deviation in percent."""
-    values = [100 * r[key] for r in found]
-    return (fmean(values), pstdev(values)) if values else None
-
-
-def _text(value: Value | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value[0]:.{digits}f} ± {value[1]:.{digits}f}"
-
-
-def _gap(here: Value | None, paper: Value) -> str:
-    return "–" if here is None else difference(here[0], paper[0])
-
-
-def _reached(here: Value | None, paper: Value) -> bool:
-    """Whether a mean is within the paper's ± or above, in the two digits that it prints."""
-    return here is not None and round(here[0], 2) >= round(paper[0] - paper[1], 2)
+MEANS = Means(digits=2, scale=100)
 
 
 def table_two(records: Sequence[Record]) -> Iterator[str]:
@@ -80,26 +54,18 @@ def table_two(records: Sequence[Record]) -> Iterator[str]:
             for m in (*LOCAL, 0):
                 paper = OPTIMISED[graph][L, m] if m else BASIC[graph][L]
                 variant = {"variant": "optimised", "m": m} if m else {"variant": "basic"}
-                cells = _of(records, "cell", graph=graph, L=L, **variant)
-                here = {basis: _mean([r for r in cells if r["basis"] == basis]) for basis in BASES}
+                cells = of_kind(records, "cell", graph=graph, L=L, **variant)
+                here = {
+                    basis: MEANS.of([r for r in cells if r["basis"] == basis]) for basis in BASES
+                }
                 if not any(here.values()):
                     continue
                 n_cells += 1
-                if not any(_reached(value, paper) for value in here.values()):
+                if not any(reached(value, paper, MEANS.digits) for value in here.values()):
                     open_cells.append(f"L = {L}, {f'k̂ = {m}k' if m else 'basic'}")
-                shown = [
-                    text for value in here.values() for text in (_text(value), _gap(value, paper))
-                ]
                 nodes = [r["nodes"] for r in cells if r["basis"] == BASES[0]]
-                rows.append(
-                    [
-                        str(L),
-                        f"{m}k" if m else "basic",
-                        _text(paper),
-                        *shown,
-                        f"{fmean(nodes):.0f}" if nodes else "–",
-                    ]
-                )
+                row = [str(L), f"{m}k" if m else "basic", *MEANS.compared(paper, *here.values())]
+                rows.append([*row, f"{fmean(nodes):.0f}" if nodes else "–"])
         if not rows:
             continue
         head = [text for basis in BASES for text in (basis, "diff")]
@@ -114,38 +80,24 @@ def table_two(records: Sequence[Record]) -> Iterator[str]:
 
 def central(records: Sequence[Record]) -> Iterator[str]:
     """AGC and GCC on pooled columns, AGC alone, and Table III."""
-    methods = list(dict.fromkeys(r["method"] for r in _of(records, "central")))
+    methods = list(dict.fromkeys(r["method"] for r in of_kind(records, "central")))
     rows = []
     for graph in OPTIMISED:
         for method in methods:
-            here = _mean(_of(records, "central", graph=graph, method=method))
+            here = MEANS.of(of_kind(records, "central", graph=graph, method=method))
             paper = CENTRAL.get(method, {}).get(graph)
-            known = (
-                [_text(paper), _text(here), _gap(here, paper)] if paper else ["–", _text(here), "–"]
-            )
-            rows.append([graph, method, *known])
+            rows.append([graph, method, *MEANS.compared(paper, here)])
     if methods:
         yield "### On pooled columns, and alone (Table II, last rows)\n"
         yield markdown_table(["graph", "method", "paper", "here", "diff"], rows, left=2) + "\n"
     rows = []
     for graph, f1 in ALONE_F1.items():
-        cells = _of(records, "cell", graph=graph, L=2, m=1, variant="optimised")
+        cells = of_kind(records, "cell", graph=graph, L=2, m=1, variant="optimised")
         for basis in BASES:
             found = [r for r in cells if r["basis"] == basis]
             if found:
-                acc, own = OPTIMISED[graph][2, 1], _mean(found, "f1")
-                rows.append(
-                    [
-                        graph,
-                        basis,
-                        _text(acc),
-                        _text(_mean(found)),
-                        _gap(_mean(found), acc),
-                        _text(f1),
-                        _text(own),
-                        _gap(own, f1),
-                    ]
-                )
+                acc = MEANS.compared(OPTIMISED[graph][2, 1], MEANS.of(found))
+                rows.append([graph, basis, *acc, *MEANS.compared(f1, MEANS.of(found, "f1"))])
     if rows:
         yield "### Accuracy and macro F1 with L = 2, k̂ = k (Table III, rows of kCAGC)\n"
         head = ["graph", "basis", "acc, paper", "here", "diff", "F1, paper", "here", "diff"]
@@ -154,25 +106,17 @@ def central(records: Sequence[Record]) -> Iterator[str]:
 
 def other_filter(records: Sequence[Record]) -> Iterator[str]:
     """Table VIII."""
+    found = [
+        ([str(L), f"{m}k"], of_kind(records, "filter", L=L, m=m), paper)
+        for (L, m), paper in sorted(OTHER_FILTER.items())
+    ]
+    found.append((["AGC", ""], of_kind(records, "filter, AGC"), OTHER_FILTER_CENTRAL))
     rows = []
-    for (L, m), paper in sorted(OTHER_FILTER.items()):
-        cells = _of(records, "filter", L=L, m=m)
+    for row, cells, papers in found:
         if cells:
-            pairs = list(zip(("acc", "nmi", "f1"), paper, strict=True))
-            here = [(_mean(cells, key), value) for key, value in pairs]
-            shown = [
-                t for mine, value in here for t in (_text(value), _text(mine), _gap(mine, value))
-            ]
-            rows.append([str(L), f"{m}k", *shown])
-    pooled = _of(records, "filter, AGC")
-    if pooled:
-        here = [
-            (_mean(pooled, key), v)
-            for key, v in zip(("acc", "nmi", "f1"), OTHER_FILTER_CENTRAL, strict=True)
-        ]
-        rows.append(
-            ["AGC", ""] + [t for mine, v in here for t in (_text(v), _text(mine), _gap(mine, v))]
-        )
+            for key, paper in zip(("acc", "nmi", "f1"), papers, strict=True):
+                row += MEANS.compared(paper, MEANS.of(cells, key))
+            rows.append(row)
     if rows:
         head = [t for key in ("ACC", "NMI", "F1") for t in (f"{key}, paper", "here", "diff")]
         yield "### Cora with the filter (1 - λ/‖L_s‖)⁵ (Table VIII)\n"
@@ -181,21 +125,18 @@ def other_filter(records: Sequence[Record]) -> Iterator[str]:
 
 def figures(records: Sequence[Record]) -> Iterator[str]:
     """Give the data of Figs. 4 and 5, which the paper draws without numbers."""
-    split = _of(records, "split")
+    split = of_kind(records, "split")
     if split:
         shares = list(dict.fromkeys(r["share"] for r in split))
-        rows = [
-            [method]
-            + [
-                _text(_mean([r for r in split if r["share"] == share and r["method"] == method]))
-                for share in shares
-            ]
-            for method in dict.fromkeys(r["method"] for r in split)
-        ]
+        rows = []
+        for method in dict.fromkeys(r["method"] for r in split):
+            own = [[r for r in split if (r["method"], r["share"]) == (method, s)] for s in shares]
+            rows.append([method, *(MEANS.text(MEANS.of(found)) for found in own)])
         yield "### Cora, two participants with parts of the graph (Fig. 4)\n"
         yield markdown_table(["each holds", *(f"{share:.0%}" for share in shares)], rows) + "\n"
     for graph in OPTIMISED:
-        ours, agc = _of(records, "order", graph=graph), _of(records, "order, AGC", graph=graph)
+        ours = of_kind(records, "order", graph=graph)
+        agc = of_kind(records, "order, AGC", graph=graph)
         if ours:
             head = ["ψ", *(str(r["order"]) for r in ours)]
             rows = [
@@ -209,91 +150,52 @@ def figures(records: Sequence[Record]) -> Iterator[str]:
 def counts(records: Sequence[Record]) -> Iterator[str]:
     """Section 3.4: scalars that are summed, and bytes."""
     rows = []
-    for r in _of(records, "count"):
+    for r in of_kind(records, "count"):
         if r["variant"] == "basic" and r["m"] != 1:
             continue
-        [basic] = _of(records, "count", graph=r["graph"], L=r["L"], variant="basic", m=1)
+        [basic] = of_kind(records, "count", graph=r["graph"], L=r["L"], variant="basic", m=1)
         a_round = r["bound"][r["variant"]]
-        rows.append(
-            [
-                r["graph"],
-                str(r["L"]),
-                r["variant"],
-                "" if r["variant"] == "basic" else f"{r['m']}k",
-                f"{r['nodes']:,}",
-                f"{a_round:,}",
-                f"{a_round / basic['bound']['basic']:.2%}",
-                f"{r['scalars']:,}",
-                f"{r['sums']}",
-                f"{r['masked_bytes'] / 1000000.0:.1f}",
-                number(100 * r["acc"]),
-            ]
-        )
+        local = "" if r["variant"] == "basic" else f"{r['m']}k"
+        row = [r["graph"], str(r["L"]), r["variant"], local, f"{r['nodes']:,}", f"{a_round:,}"]
+        row += [f"{a_round / basic['bound']['basic']:.2%}", f"{r['scalars']:,}", f"{r['sums']}"]
+        rows.append([*row, f"{r['masked_bytes'] / 1e6:.1f}", number(100 * r["acc"])])
     if rows:
         yield "### Secure aggregations (Section 3.4)\n"
         yield (
             "One start, at most ten rounds, no refinement. *a round*: the paper's count, one "
-            "number an aggregation, at most; "
-            "*of basic*: its share of the basic protocol's (the paper: 1.8 % for Cora and 0.5 "
-            "% for Pubmed with L = 2, k̂ = k, "
-            "from k²/n). *numbers* and *sums*: what this run summed, and in how many "
-            "vectorised sums; *MB*: masked payload of all "
-            "participants. Where the tree's share is above 100 %, the basic protocol is the "
-            "cheaper one.\n"
+            "number an aggregation, at most; *of basic*: its share of the basic protocol's (the "
+            "paper: 1.8 % for Cora and 0.5 % for Pubmed with L = 2, k̂ = k, from k²/n). *numbers* "
+            "and *sums*: what this run summed, and in how many vectorised sums; *MB*: masked "
+            "payload of all participants. Where the tree's share is above 100 %, the basic "
+            "protocol is the cheaper one.\n"
         )
-        head = [
-            "graph",
-            "L",
-            "variant",
-            "k̂",
-            "nodes",
-            "a round",
-            "of basic",
-            "numbers",
-            "sums",
-            "MB",
-            "acc",
-        ]
+        head = ["graph", "L", "variant", "k̂", "nodes", "a round"]
+        head += ["of basic", "numbers", "sums", "MB", "acc"]
         yield markdown_table(head, rows, left=4) + "\n"
 
 
 def leakage(records: Sequence[Record]) -> Iterator[str]:
     """Table VII."""
-    found = _of(records, "leakage")
+    found = of_kind(records, "leakage")
     if found:
         yield "### Privacy level and leakage on Cora (Table VII)\n"
         yield (
-            "Of the sums of squared distances (n × k) that the server learned last, as "
-            "published by the run, against the first "
-            "participant's features (their seven largest principal coordinates); nearest- "
-            "neighbour estimates, samples with equal "
-            "sums left out. The level carries the unit of the sums (here: their standard "
-            "deviation) to the power k, so that the "
-            "paper's levels cannot be compared; the paper names no estimator. *shuffled* is "
-            "the leakage with the features of "
-            "other samples, which is that of chance.\n"
+            "Of the sums of squared distances (n × k) that the server learned last, as published "
+            "by the run, against the first participant's features (their seven largest principal "
+            "coordinates); nearest- neighbour estimates, samples with equal sums left out. The "
+            "level carries the unit of the sums (here: their standard deviation) to the power k, "
+            "so that the paper's levels cannot be compared; the paper names no estimator. "
+            "*shuffled* is the leakage with the features of other samples, which is that of "
+            "chance.\n"
         )
-        rows = [
-            [
-                str(r["L"]),
-                number(LEAKAGE[r["L"]][0]),
-                f"{LEAKAGE[r['L']][1]:.5f}",
-                f"{r['level']:.3g}",
-                f"{r['leakage']:.3f}",
-                difference(r["leakage"], LEAKAGE[r["L"]][1], 3),
-                f"{r['shuffled']:.3f}",
-            ]
-            for r in found
-        ]
-        head = [
-            "L",
-            "level, paper",
-            "leakage, paper",
-            "level, here",
-            "leakage, here",
-            "diff",
-            "shuffled",
-        ]
+        rows = []
+        for r in found:
+            level, paper = LEAKAGE[r["L"]]
+            row = [str(r["L"]), number(level), f"{paper:.5f}", f"{r['level']:.3g}"]
+            row += [f"{r['leakage']:.3f}", difference(r["leakage"], paper, 3)]
+            rows.append([*row, f"{r['shuffled']:.3f}"])
+        head = ["L", "level, paper", "leakage, paper", "level, here"]
+        head += ["leakage, here", "diff", "shuffled"]
         yield markdown_table(head, rows) + "\n"
 
 
@@ -301,23 +203,13 @@ def times(records: Sequence[Record]) -> Iterator[str]:
     """Tables IV, V and X."""
     for graph in SECONDS:
         rows = []
-        for r in _of(records, "time", graph=graph):
+        for r in of_kind(records, "time", graph=graph):
             paper = SECONDS[graph][r["m"]][PARTICIPANTS.index(r["L"])]
-            [agc] = _of(records, "time, AGC", graph=graph, L=r["L"])
-            rows.append(
-                [
-                    str(r["L"]),
-                    f"{r['m']}k",
-                    number(paper),
-                    f"{paper / AGC_SECONDS[graph]:.0f}",
-                    number(r["seconds"]),
-                    number(r["pooled"]),
-                    number(r["seconds"] / r["pooled"], 1),
-                    number(agc["seconds"]),
-                    number(r["seconds"] / agc["seconds"], 1),
-                    str(r["sums"]),
-                ]
-            )
+            [agc] = of_kind(records, "time, AGC", graph=graph, L=r["L"])
+            ratio = number(r["seconds"] / r["pooled"], 1)
+            row = [str(r["L"]), f"{r['m']}k", number(paper), f"{paper / AGC_SECONDS[graph]:.0f}"]
+            row += [number(r["seconds"]), number(r["pooled"]), ratio, number(agc["seconds"])]
+            rows.append([*row, number(r["seconds"] / agc["seconds"], 1), str(r["sums"])])
         if rows:
             ratios = [float(row[6]) for row in rows]
             yield f"### {graph}, seconds (Tables IV and V)\n"
@@ -327,59 +219,30 @@ def times(records: Sequence[Record]) -> Iterator[str]:
                 "*AGC, fed.* through the same federation. The largest ratio to pooled AGC is "
                 f"{max(ratios):.1f} (goal: at most 10).\n"
             )
-            head = [
-                "L",
-                "k̂",
-                "paper, s",
-                "paper, × AGC",
-                "here, s",
-                "AGC, s",
-                "× AGC",
-                "AGC, fed., s",
-                "× fed.",
-                "sums",
-            ]
+            head = ["L", "k̂", "paper, s", "paper, × AGC", "here, s", "AGC, s"]
+            head += ["× AGC", "AGC, fed., s", "× fed.", "sums"]
             yield markdown_table(head, rows, left=2) + "\n"
-    late = _of(records, "latency", delay=0.1)
+    late = of_kind(records, "latency", delay=0.1)
     if late:
         yield "### With 100 ms of latency a message (Table X)\n"
         yield (
-            "k̂ = k. A sum is two messages one after the other, centres out and distances "
-            "back; from the first round of Lloyd on "
-            "a report to the caller stands between. *explained* is 0.1 s times the messages "
-            "in sequence: 2 a sum, 1 a round, and "
-            "12 for linking, norms, local clusters and labels.\n"
+            "k̂ = k. A sum is two messages one after the other, centres out and distances back; "
+            "from the first round of Lloyd on a report to the caller stands between. *explained* "
+            "is 0.1 s times the messages in sequence: 2 a sum, 1 a round, and 12 for linking, "
+            "norms, local clusters and labels.\n"
         )
         rows = []
         for r in late:
-            [near] = _of(records, "latency", delay=0.0, graph=r["graph"], L=r["L"])
+            [near] = of_kind(records, "latency", delay=0.0, graph=r["graph"], L=r["L"])
             sequence = 2 * r["sums"] + r["rounds"] + 12
-            rows.append(
-                [
-                    r["graph"],
-                    str(r["L"]),
-                    str(r["sums"]),
-                    str(sequence),
-                    number(0.1 * sequence, 1),
-                    number(near["seconds"], 1),
-                    number(r["seconds"], 1),
-                ]
-            )
+            row = [r["graph"], str(r["L"]), str(r["sums"]), str(sequence)]
+            late_by = (0.1 * sequence, near["seconds"], r["seconds"])
+            rows.append([*row, *(number(seconds, 1) for seconds in late_by)])
         head = ["graph", "L", "sums", "in sequence", "explained, s", "no latency, s", "with, s"]
         yield markdown_table(head, rows) + "\n"
 
 
-_PARTS: tuple[Callable[[Sequence[Record]], Iterator[str]], ...] = (
-    table_two,
-    central,
-    other_filter,
-    figures,
-    counts,
-    leakage,
-    times,
-)
-
-
 def render(records: Sequence[Record]) -> str:
     """Return the section of all that was found so far."""
-    return "\n".join([INTRO, *(text for part in _PARTS for text in part(records))])
+    parts = (table_two, central, other_filter, figures, counts, leakage, times)
+    return "\n".join([INTRO, *(text for part in parts for text in part(records))])

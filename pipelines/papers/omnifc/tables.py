@@ -1,18 +1,17 @@
 """The section of docs/results.md: the OmniFC paper's numbers beside those of `reproduce.py`."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from pipelines.papers.journal import Record
 from pipelines.papers.omnifc.values import BASELINES, CENTRAL, OMNIFC, ROWS, P
 from pipelines.papers.results import difference, largest_gap, markdown_table, number, span
 
-__all__ = ["Fits", "render"]
+__all__ = ["EXACT", "Fits", "render"]
 
-Record = dict[str, Any]
 PAPER_NAMES = {"iris": "Iris", "iris-unit": "Iris", "coil20": "COIL-20", "mnist-1000": "MNIST"}
 SHOWN = (*ROWS[:1], "SC, Gaussian", *ROWS[1:])
 METHODS = ("k-FED", "k-FED, √k", "MUFC", "FFCM", "FFCM, 1.1", "FedMAvg")
-EXACT = ("SC", "SC, Gaussian", "DBSCAN", "HC", "KMed")
+EXACT = ("SC", "SC, Gaussian", "DBSCAN", "HC", "KMed")  # these must equal their twins
 METRICS = (("kappa", "Kappa", "1 and 2"), ("nmi", "NMI", "5 and 6"))
 
 INTRO = """\
