@@ -72,13 +72,13 @@ def load_any(tree):
 
 @pytest.mark.parametrize(
     "path",
-    [path for name in FOLDERS for path in sorted((ROOT / name).glob("*.yaml"))],
+    [path for name in FOLDERS for path in sorted((ROOT / name).rglob("*.yaml"))],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_every_yaml_loads_and_dry_runs(path, monkeypatch):
     monkeypatch.setenv("DASKFC_DATA", "/data")
     loader = {"pipelines": load_any_pipeline, "storage": load_any_storage}
-    loader.get(path.parent.name, load_cluster)(path)
+    loader.get(path.relative_to(ROOT).parts[0], load_cluster)(path)
 
 
 def load_any_pipeline(path):

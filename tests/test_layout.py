@@ -19,6 +19,9 @@ PACKAGE = ROOT / "daskfc"
 LONGEST = 500  # lines
 VAGUE = {"utils", "util", "common", "helpers", "helper", "misc", "core", "constants", "tools"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
+PAPERS = ROOT / "pipelines" / "papers"
+PROGRAMS = sorted(PAPERS.rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def name_of(path):
@@ -30,14 +33,39 @@ def documented(node):
     return ast.get_docstring(node) is not None
 
 
-@pytest.mark.parametrize("path", [*MODULES, *sorted((ROOT / "tests").rglob("*.py"))], ids=str)
+@pytest.mark.parametrize("path", [*MODULES, *PROGRAMS, *TESTS], ids=str)
 def test_files_can_be_read_in_a_sitting(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
 
 
 def test_names_say_what_is_in_a_file():
-    found = {part for path in MODULES for part in name_of(path).split(".")}
+    found = {part for path in [*MODULES, *PROGRAMS] for part in name_of(path).split(".")}
     assert not found & VAGUE
+
+
+def test_pipelines_holds_pipelines_and_short_examples():
+    for path in (ROOT / "pipelines").iterdir():
+        if path.suffix == ".py":
+            assert len(path.read_text(encoding="utf-8").splitlines()) <= 150, path
+        else:
+            assert path.suffix == ".yaml" or path.name in ("papers", "__pycache__"), path
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=name_of)
+def test_no_paper_imports_another(path):
+    """What they share lies beside their folders, and knows none of them."""
+    imported = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, path
+            imported |= {f"{node.module}.{alias.name}" for alias in node.names}
+    papers = {folder.name for folder in PAPERS.iterdir() if folder.is_dir()}
+    others = papers - {path.parent.name}
+    for name in imported:
+        if name.startswith("pipelines.papers."):
+            assert name.split(".")[2] not in others, (path, name)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -96,7 +124,8 @@ def test_a_module_is_the_same_for_its_examples_and_for_tests():
 
 def test_no_file_names_a_machine():
     words = (f"{ROOT.parent}/", f"{Path.home()}/")
-    for path in [*MODULES, *ROOT.glob("*.md"), *ROOT.glob("*/*.yaml"), ROOT / "Makefile"]:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("*/*.yaml"), *PAPERS.rglob("*.yaml"), ROOT / "Makefile"]
+    for path in [*MODULES, *PROGRAMS, *pages]:
         text = path.read_text(encoding="utf-8")
         for word in words:
             assert word not in text, (path, word)

@@ -3,20 +3,11 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from paper_fedsc_text import (
-    DIGITS,
-    ROUNDS_FIGURE,
-    SETTINGS,
-    cell_text,
-    figure_link,
-    gap,
-    listed,
-    mean_of,
-    of_kind,
-)
-from paper_fedsc_values import ATTACK
-from paper_journal import Record
-from paper_results import markdown_table, number
+from pipelines.papers.fedsc.text import DIGITS, MEANS, ROUNDS_FIGURE, SETTINGS, figure_link
+from pipelines.papers.fedsc.values import ATTACK
+from pipelines.papers.journal import Record
+from pipelines.papers.means import listed, of_kind
+from pipelines.papers.results import markdown_table, number
 
 __all__ = ["attack", "bounds", "figure", "reconstruction", "rounds", "seconds"]
 
@@ -28,16 +19,15 @@ def attack(records: Sequence[Record]) -> Iterator[str]:
         return
     rows, above, below = [], [], []
     for data in dict.fromkeys(r["data"] for r in found):
-        samples = mean_of(of_kind(records, "cell", data=data, noise=0.0, method="k-means"))
+        samples = MEANS.of(of_kind(records, "cell", data=data, noise=0.0, method="k-means"))
         for setting in SETTINGS:
             own = [r for r in found if r["data"] == data and r["setting"] == setting]
             if not own:
                 continue
             paper = ATTACK.get(data, (None, None))
-            model, attacked = mean_of(own), mean_of(own, "attack")
-            row = [data, setting, cell_text(paper[0]), cell_text(model), gap(model, paper[0])]
-            row += [cell_text(paper[1]), cell_text(attacked), gap(attacked, paper[1])]
-            rows.append([*row, cell_text(samples)])
+            model, attacked = MEANS.of(own), MEANS.of(own, "attack")
+            row = [data, setting, *MEANS.compared(paper[0], model)]
+            rows.append([*row, *MEANS.compared(paper[1], attacked), MEANS.text(samples)])
             if samples and attacked:
                 (above if attacked[0] > samples[0] else below).append(f"{data} ({setting})")
     head = ["data", "setting", "FedSC, paper", "here", "diff", "attack, paper", "here", "diff"]
@@ -68,8 +58,8 @@ def figure(records: Sequence[Record]) -> Iterator[str]:
         row = [name if name == "SC" else f"FedSC, {name}"]
         row.append(listed(sorted({str(r["atoms"]) for r in own if "atoms" in r})) or "–")
         for noisy in (False, True):
-            means[name, noisy] = mean_of([r for r in own if r["noisy"] == noisy])
-            row.append(cell_text(means[name, noisy]))
+            means[name, noisy] = MEANS.of([r for r in own if r["noisy"] == noisy])
+            row.append(MEANS.text(means[name, noisy]))
         rows.append(row)
     yield "### The published circles, clean and noisy (Fig. 3)\n"
     yield markdown_table(["method", "d", "clean", "noisy"], rows, left=2) + "\n"
@@ -102,7 +92,9 @@ def rounds(records: Sequence[Record]) -> Iterator[str]:
                 continue
             atoms = listed(sorted({str(r["atoms"]) for r in own}))
             for key in ("relative", "largest", "acc"):
-                means = [mean_of([r for r in own if r["rounds"] == count], key) for count in counts]
+                means = [
+                    MEANS.of([r for r in own if r["rounds"] == count], key) for count in counts
+                ]
                 texts = [number(value and value[0], 4) for value in means]
                 rows.append([data, setting, atoms, {"acc": "ACC"}.get(key, key), *texts])
                 if key == "relative" and (first := means[0]):
@@ -137,12 +129,8 @@ def bounds(records: Sequence[Record]) -> Iterator[str]:
     held = sum(r["error"] <= r["bound"] for r in found)
     telling = sum(r["bound"] < 1 for r in found)
     yield "### The bounds of Theorems 3.1 and 3.8\n"
-    yield (
-        markdown_table(
-            ["data", "theorem", "noise", "largest error", "bound", "ratio"], rows, left=3
-        )
-        + "\n"
-    )
+    head = ["data", "theorem", "noise", "largest error", "bound", "ratio"]
+    yield markdown_table(head, rows, left=3) + "\n"
     yield (
         "3.1: noise on the samples, in deviations of all entries; 3.8: noise added by this program "
         "to the last Z and C that the server has, in deviations of each, as the theorem has it "
@@ -157,19 +145,10 @@ def reconstruction(records: Sequence[Record]) -> Iterator[str]:
     found = of_kind(records, "reconstruction")
     if not found:
         return
-    rows = [
-        [
-            r["data"],
-            str(r["seed"]),
-            str(r["atoms"]),
-            str(r["features"]),
-            str(r["rows"]),
-            f"{r['error']:.1e}",
-            f"{r['projected']:.1e}",
-            f"{r['kept']:.1%}",
-        ]
-        for r in found
-    ]
+    rows = []
+    for r in found:
+        row = [str(r[key]) for key in ("data", "seed", "atoms", "features", "rows")]
+        rows.append([*row, f"{r['error']:.1e}", f"{r['projected']:.1e}", f"{r['kept']:.1%}"])
     head = ["data", "seed", "d", "m", "rows", "error", "in the plane", "share of it"]
     yield "### Samples reconstructed from Z and C\n"
     yield markdown_table(head, rows, left=2) + "\n"

@@ -1,5 +1,7 @@
 """What the FedSC paper prints for the data at hand: Tables 1, 3, 4, 5, 6, 7 and 8."""
 
+from pipelines.papers.means import Value
+
 __all__ = [
     "ACCURACY",
     "ATOMS",
@@ -10,10 +12,7 @@ __all__ = [
     "NMI",
     "NOISE",
     "SVD_ATOMS",
-    "Value",
 ]
-
-Value = tuple[float, float]  # mean and standard deviation
 
 METHODS = ("k-means", "SC", "DSC", "FedSC")  # columns of Tables 1, 3 and 8
 NOISE = (0.0, 0.1, 0.3, 0.5, 0.7)  # β, in standard deviations of all entries

@@ -1,6 +1,6 @@
 """Run kCAGC on a generated graph of a million nodes and write the numbers to docs/results.md.
 
-    python pipelines/large_graph.py [--nodes 1000000] [--edges 10000000] [--folder FOLDER]
+    python -m pipelines.papers.kcagc.large_graph [--nodes 1000000] [--folder FOLDER]
 
 A stochastic block model of ten groups: four of ten edges are drawn within a group; of 100 features
 each node shows its group's mean behind noise of twelve times its spread. Four participants with 25
@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from paper_results import markdown_table, number, write_section
 from scipy import sparse
 
 from daskfc import seeds
@@ -23,6 +22,8 @@ from daskfc.federation import Federation
 from daskfc.metrics import accuracy, nmi
 from daskfc.protocols import KCAGC
 from daskfc.stores import ClientStore, write_store
+from pipelines.papers.federations import true_labels
+from pipelines.papers.results import markdown_table, number, write_section
 
 GROUPS, FEATURES, CLIENTS = 10, 100, 4
 WITHIN = 0.4  # of the edges
@@ -82,8 +83,7 @@ def build(folder: Path, n: int, n_edges: int) -> dict[str, str]:
 
 def report(model: KCAGC, store: ClientStore, peaks: dict[str, int], total: float) -> str:
     """Return the section."""
-    y = store.labels()
-    assert y is not None
+    y = true_labels(store)
     found = model.labels_.values
     clients = max(size for name, size in peaks.items() if name != "server")
     wire = sum(row.wire_bytes for row in model.ledger_)
@@ -103,8 +103,9 @@ def report(model: KCAGC, store: ClientStore, peaks: dict[str, int], total: float
         ["accuracy, NMI", f"{accuracy(y, found):.4f}, {nmi(y, found):.4f}"],
     ]
     intro = (
-        "## kCAGC on a million nodes\n\nWritten by `python pipelines/large_graph.py`: a generated "
-        f"graph of {GROUPS} groups, {FEATURES} features, {CLIENTS} participants, ψ = {ORDER}, "
+        "## kCAGC on a million nodes\n\n"
+        "Written by `python -m pipelines.papers.kcagc.large_graph`: a generated graph of "
+        f"{GROUPS} groups, {FEATURES} features, {CLIENTS} participants, ψ = {ORDER}, "
         "every process limited to 2 GB, on two cores.\n"
     )
     return f"{intro}\n{markdown_table(['', ''], rows)}"

@@ -1,27 +1,27 @@
-"""The section of docs/results.md: the OmniFC paper's numbers beside those of `paper_omnifc.py`."""
+"""The section of docs/results.md: the OmniFC paper's numbers beside those of `reproduce.py`."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from paper_omnifc_values import BASELINES, CENTRAL, OMNIFC, ROWS, P
-from paper_results import difference, largest_gap, markdown_table, number, span
+from pipelines.papers.journal import Record
+from pipelines.papers.omnifc.values import BASELINES, CENTRAL, OMNIFC, ROWS, P
+from pipelines.papers.results import difference, largest_gap, markdown_table, number, span
 
-__all__ = ["Fits", "render"]
+__all__ = ["EXACT", "Fits", "render"]
 
-Record = dict[str, Any]
 PAPER_NAMES = {"iris": "Iris", "iris-unit": "Iris", "coil20": "COIL-20", "mnist-1000": "MNIST"}
 SHOWN = (*ROWS[:1], "SC, Gaussian", *ROWS[1:])
 METHODS = ("k-FED", "k-FED, √k", "MUFC", "FFCM", "FFCM, 1.1", "FedMAvg")
-EXACT = ("SC", "SC, Gaussian", "DBSCAN", "HC", "KMed")
+EXACT = ("SC", "SC, Gaussian", "DBSCAN", "HC", "KMed")  # these must equal their twins
 METRICS = (("kappa", "Kappa", "1 and 2"), ("nmi", "NMI", "5 and 6"))
 
 INTRO = """\
 ## OmniFC
 
-Written by `pipelines/paper_omnifc.py`. Every number is from a run through a real federation on one
-machine: a worker process a client and one for the server, shares and answers as messages. Seed 0
-throughout, one run a cell. The paper: J. Yan, X. Liu, Z.-Y. Zhang, *OmniFC: Rethinking Federated
-Clustering via Lossless and Secure Distance Reconstruction*, Tables 1, 2, 5, 6, 7 and Fig. 5.
+Written by `python -m pipelines.papers.omnifc.reproduce --data FOLDER`. Every number is from a run
+through a real federation on one machine: a worker process a client and one for the server, shares
+and answers as messages. Seed 0 throughout, one run a cell. The paper: J. Yan, X. Liu, Z.-Y. Zhang,
+*OmniFC: Rethinking Federated Clustering via Lossless and Secure Distance Reconstruction*, Tables
+1, 2, 5, 6, 7 and Fig. 5.
 
 What the paper leaves open, and what was taken here:
 
@@ -43,8 +43,9 @@ What the paper leaves open, and what was taken here:
   k-FED with ⌈√k⌉ local clusters instead of k, and FFCM with fuzziness 1.1 instead of 2.
 - **Distances.** l = t = 2 from 7 clients on, l = t = 1 with 3; default engine. Tolerance 1e-6 for
   the tables of scores; digits and mnist lie on a grid and have no error at any tolerance.
-- **Central** is the pooled algorithm with the same seed and order of samples. FedSC, which the
-  paper compares with, is not there yet.
+- **Central** is the pooled algorithm with the same seed and order of samples.
+- **FedSC**, with which the paper compares too, is not part of this comparison: no cell here was
+  run with it. `FedSC` is a method of daskfc, and the tables of its own paper are in this document.
 """
 
 

@@ -1,6 +1,6 @@
 """Reproduce the tables of the OmniFC paper through real federations, and write docs/results.md.
 
-    python pipelines/paper_omnifc.py --data FOLDER [--only iris,digits,coil20,mnist-1000,distances]
+    python -m pipelines.papers.omnifc.reproduce --data FOLDER [--only iris,digits,distances]
 
 FOLDER holds iris.npz, digits.npz, coil20.npz and mnist.npz with arrays X and y. With `--records
 FILE` every finished part is kept there, and a second start goes on with what is missing.
@@ -10,7 +10,6 @@ import hashlib
 import math
 import tempfile
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,16 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from paper_journal import Journal, Record, command_line
-from paper_omnifc_distances import (
+
+from daskfc import FFCM, KFED, MUFC, Central, FedMAvg, OmniFC
+from daskfc.clustering import DBSCAN, make_clusterer
+from daskfc.clustering.nearest import exact_squared_distances
+from daskfc.federation.estimator import FederatedClusterer
+from daskfc.metrics import kappa, nmi
+from daskfc.stores import ClientStore
+from pipelines.papers.federations import true_labels
+from pipelines.papers.journal import Journal, Record, carry_out, command_line
+from pipelines.papers.omnifc.distances import (
     SIZES,
     canonical_labels,
     canonical_rows,
@@ -30,20 +37,10 @@ from paper_omnifc_distances import (
     size_study,
     stored_distances,
     true_error,
-    true_labels,
 )
-from paper_omnifc_tables import render
-from paper_omnifc_values import P
-from paper_results import write_section
-from rich.console import Console
-from rich.progress import Progress
-
-from daskfc import FFCM, KFED, MUFC, Central, FedMAvg, OmniFC
-from daskfc.clustering import DBSCAN, make_clusterer
-from daskfc.clustering.nearest import exact_squared_distances
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.metrics import kappa, nmi
-from daskfc.stores import ClientStore
+from pipelines.papers.omnifc.tables import EXACT, render
+from pipelines.papers.omnifc.values import P
+from pipelines.papers.results import write_section
 
 TOLERANCE = 1e-6  # of the tables: data on no grid are coded so finely that ties are kept
 MIN_SAMPLES = 5  # of DBSCAN, scikit-learn's default
@@ -58,7 +55,6 @@ CLUSTERERS: dict[str, Any] = {
     "FCM": "fuzzy-c-means",
     "NMF": "nmf",
 }
-ON_DISTANCES = ("SC", "SC, Gaussian", "DBSCAN", "HC", "KMed")  # these must equal their twins
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ def methods(data: Dataset, eps: float, first: bool) -> Iterator[tuple[str, Feder
         k = None if clusterer.finds_n_clusters else data.n_clusters
         yield f"OmniFC {name}", OmniFC(k, clusterer=clusterer, tolerance=TOLERANCE)
         yield f"Central {name}", Central(k, clusterer=clusterer)
-        if first and data.grid is None and name in ON_DISTANCES:
+        if first and data.grid is None and name in EXACT:
             by_default[f"OmniFC default {name}"] = OmniFC(k, clusterer=clusterer)
     k = data.n_clusters
     yield "k-FED", KFED(k)
@@ -205,47 +201,34 @@ def parts_of_distances(data: Path, folder: Path) -> Iterator[tuple[str, Iterable
     yield "code", code_study(data / "mnist.npz", folder / "code")
 
 
-LOGGED = (
+SHOWN = (
     "dataset n p method data m n_segments n_colluding n_spares engine without eps kappa nmi rmse "
     "relative seconds refused"
 ).split()
 
 
-def line_of(record: Record) -> str:
-    """Return what the log says of a record."""
-    words = [time.strftime("%H:%M:%S"), record["kind"]]
-    for key in LOGGED:
-        if key in record:
-            value = record[key]
-            words.append(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}")
-    return " ".join(words)
+def pieces(
+    chosen: Iterable[str], data: Path, journal: Journal
+) -> Iterator[tuple[str, Iterable[Record]]]:
+    """Yield all parts; what each of those chosen leaves on disk goes before the next."""
+    for name in chosen:
+        with tempfile.TemporaryDirectory(prefix="paper-omnifc-") as folder:
+            if name == "distances":
+                yield from parts_of_distances(data, Path(folder))
+            else:
+                yield from parts_of_dataset(name, data, Path(folder), journal)
 
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every part."""
-    args, chosen = command_line(__doc__, (*DATASETS, "distances"), pipeline=False)
+    args, chosen = command_line(__doc__, (*DATASETS, "distances"))
     journal = Journal(args.records)
-    warnings.simplefilter("ignore")  # methods that stop at their last iteration say so in the logs
-    with Progress(console=Console(stderr=True, highlight=False)) as progress:
-        for name in chosen:
-            task = progress.add_task(name, total=None)
-            with tempfile.TemporaryDirectory(prefix="paper-omnifc-") as folder:
-                if name == "distances":
-                    parts = parts_of_distances(args.data, Path(folder))
-                else:
-                    parts = parts_of_dataset(name, args.data, Path(folder), journal)
-                for part, records in parts:
-                    if part in journal:
-                        continue
-                    found = []
-                    for record in records:
-                        found.append(record)
-                        progress.console.print(line_of(record), soft_wrap=True)
-                        progress.advance(task)
-                    journal.keep(part, found)
-                    write_section(args.out, "OmniFC", render(journal.records))
-            progress.remove_task(task)
-    write_section(args.out, "OmniFC", render(journal.records))
+    carry_out(
+        pieces(chosen, args.data, journal),
+        journal,
+        write=lambda: write_section(args.out, "OmniFC", render(journal.records)),
+        shown=SHOWN,
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """What the kCAGC paper prints, for the graphs at hand: Tables II, III, IV, V, VII and VIII."""
 
+from pipelines.papers.means import Value
+
 __all__ = [
     "AGC_SECONDS",
     "ALONE_F1",
@@ -12,10 +14,7 @@ __all__ = [
     "OTHER_FILTER_CENTRAL",
     "PARTICIPANTS",
     "SECONDS",
-    "Value",
 ]
-
-Value = tuple[float, float]  # mean and standard deviation
 
 PARTICIPANTS = (2, 4, 8, 16)  # L
 LOCAL = (1, 2, 4, 8)  # k̂ / k

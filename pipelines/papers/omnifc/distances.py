@@ -20,6 +20,8 @@ from daskfc.federation.samples import canonical_positions, sample_digests
 from daskfc.pairwise import DistanceTiles
 from daskfc.secure.distances import SecureDistances, choose_code
 from daskfc.stores import ClientStore, load_storage
+from pipelines.papers import federations
+from pipelines.papers.journal import Record
 
 __all__ = [
     "SIZES",
@@ -33,11 +35,9 @@ __all__ = [
     "size_study",
     "stored_distances",
     "true_error",
-    "true_labels",
     "z_scored",
 ]
 
-Record = dict[str, Any]
 SIZES = (1000, 2000, 3000, 5000, 7000, 10000)  # the paper's Table 7
 CLIENTS = (3, 5, 7, 10, 20)  # the paper's Fig. 5 varies m, l and t
 LARGEST_L_T = 4
@@ -58,16 +58,9 @@ def opened(
         "layout": {"chunk_rows": 1024, "dtype": "float64"},
         "root": str(folder / "stores"),
     }
-    cluster = {"cluster": "local", "parties": {"server": {"memory_limit": SERVER_BYTES}}}
-    with Federation.local(storage, cluster=cluster, allow_raw=True) as federation:
-        yield federation, load_storage(storage).open()
-
-
-def true_labels(store: ClientStore) -> np.ndarray:
-    """Return the labels that a store keeps apart for evaluation."""
-    labels = store.labels()
-    assert labels is not None, store
-    return labels
+    parties = {"server": {"memory_limit": SERVER_BYTES}}
+    with federations.opened(storage, parties=parties) as opened_parties:
+        yield opened_parties
 
 
 def canonical_rows(stores: Mapping[str, ClientStore]) -> np.ndarray:
@@ -77,7 +70,7 @@ def canonical_rows(stores: Mapping[str, ClientStore]) -> np.ndarray:
 
 def canonical_labels(stores: Mapping[str, ClientStore]) -> np.ndarray:
     """Return the true labels in the same order."""
-    return _in_order(stores, true_labels)
+    return _in_order(stores, federations.true_labels)
 
 
 def _in_order(
@@ -196,7 +189,7 @@ def _subset(mnist: Path, n: int, folder: Path, kind: str) -> dict[str, Any]:
     if kind == "pixels":
         return {"path": str(mnist), "scale": 1 / 255, "subsample": subsample}
     store = pooled_store(_subset(mnist, n, folder, "pixels"), folder / "pool")
-    np.savez(folder / "z.npz", X=z_scored(store.rows(0, n)), y=true_labels(store))
+    np.savez(folder / "z.npz", X=z_scored(store.rows(0, n)), y=federations.true_labels(store))
     return {"path": str(folder / "z.npz")}
 
 

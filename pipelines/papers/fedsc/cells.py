@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from paper_journal import Record
 from scipy.sparse.csgraph import connected_components
 
 from daskfc.clustering import make_clusterer
@@ -23,6 +22,7 @@ from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, mean_dist
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
 from daskfc.seeds import generator
 from daskfc.stores import PARTITIONS, write_store
+from pipelines.papers.journal import Record
 
 __all__ = [
     "DATASETS",

@@ -1,4 +1,4 @@
-"""Figures of FedSC's section of docs/results.md, drawn from the records of `paper_fedsc.py`.
+"""Figures of FedSC's section of docs/results.md, drawn from the records of `reproduce.py`.
 
 matplotlib draws them: `pip install 'daskfc[figures]'`.
 """
@@ -10,9 +10,11 @@ from statistics import fmean
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from paper_fedsc_text import NOISE_FIGURE, ROUNDS_FIGURE, SETTINGS, mean_of, of_kind
-from paper_fedsc_values import ACCURACY
-from paper_journal import Record
+
+from pipelines.papers.fedsc.text import MEANS, NOISE_FIGURE, ROUNDS_FIGURE, SETTINGS
+from pipelines.papers.fedsc.values import ACCURACY
+from pipelines.papers.journal import Record
+from pipelines.papers.means import of_kind
 
 __all__ = ["draw"]
 
@@ -33,7 +35,7 @@ _OTHERS = {"SC": ("#555555", "--"), "k-means": ("#999999", "-."), "DSC": ("#9999
 def _accuracies(found: Sequence[Record]) -> list[tuple[float, float, float]]:
     """Return noise, mean and deviation of the accuracy over the seeds."""
     levels = sorted({r["noise"] for r in found})
-    means = [(noise, mean_of([r for r in found if r["noise"] == noise])) for noise in levels]
+    means = [(noise, MEANS.of([r for r in found if r["noise"] == noise])) for noise in levels]
     return [(noise, *value) for noise, value in means if value is not None]
 
 
@@ -117,7 +119,7 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
     Parameters
     ----------
     records : sequence of Record
-        Of `paper_fedsc.py`.
+        Of `reproduce.py`.
     folder : Path
         Where the SVG files go; made when it is not there.
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from paper_journal import Record
 from scipy import sparse
 
 from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
@@ -17,6 +16,7 @@ from daskfc.protocols.fedsc.privacy.bounds import (
     perturbed_factors_bound,
 )
 from daskfc.seeds import generator
+from pipelines.papers.journal import Record
 
 __all__ = [
     "FactorsSeen",

@@ -1,6 +1,5 @@
 """The program that reproduces the FedSC paper: tables from records, data, noise, clients, cells."""
 
-import importlib
 import sys
 from pathlib import Path
 
@@ -8,24 +7,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
+from daskfc.clustering import kernels
+from pipelines.papers.fedsc import cells, factors, reproduce
+from pipelines.papers.fedsc.figures import draw
+from pipelines.papers.fedsc.tables import render
 from tests.conftest import DATA, needs_data
-
-PIPELINES = Path(__file__).parents[1] / "pipelines"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def pipelines():
-    """The programs import each other as they do when they are run."""
-    sys.path.insert(0, str(PIPELINES))
-    yield
-    sys.path.remove(str(PIPELINES))
-    for name in [name for name in sys.modules if name.startswith("paper_")]:
-        del sys.modules[name]
-
-
-@pytest.fixture(scope="module")
-def cells():
-    return importlib.import_module("paper_fedsc_cells")
+from tests.pipelines.papers.pages import row_of
 
 
 def cell(acc, method="FedSC", **changed):
@@ -45,13 +32,7 @@ def cell(acc, method="FedSC", **changed):
 
 
 def rendered(*records):
-    return importlib.import_module("paper_fedsc_tables").render(records)
-
-
-def row_of(text, *start):
-    rows = [[part.strip() for part in line.strip("|").split("|")] for line in text.splitlines()]
-    [found] = [row for row in rows if tuple(row[: len(start)]) == start]
-    return found
+    return render(records)
 
 
 def test_a_cell_shows_paper_here_difference_and_the_true_nmi():
@@ -146,7 +127,7 @@ def test_nothing_found_yet_is_a_page_without_tables():
     assert "###" not in rendered()
 
 
-def test_the_papers_nmi_leaves_out_class_0(cells):
+def test_the_papers_nmi_leaves_out_class_0():
     """Against scikit-learn's on what is left, where no sample crosses the border of class 0."""
     y = np.array([0] * 10 + [1] * 6 + [2] * 4)
     labels = np.array([0] * 10 + [1] * 5 + [2] * 5)
@@ -169,14 +150,14 @@ def test_the_papers_nmi_leaves_out_class_0(cells):
 @needs_data
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "k", "wanted"), [("iris", 3, 0.6356), ("banknote", 2, 0.148)])
-def test_the_papers_nmi_is_table_3s_of_k_means(cells, name, k, wanted):
+def test_the_papers_nmi_is_table_3s_of_k_means(name, k, wanted):
     pool = cells.DATASETS[name].read(DATA, 0)
     [k_means, _] = cells.pooled(pool, k, 0)
     assert round(k_means["published_nmi"], 4) == wanted
 
 
 @needs_data
-def test_spectral_clustering_of_iris_is_table_1s(cells):
+def test_spectral_clustering_of_iris_is_table_1s():
     pool = cells.DATASETS["iris"].read(DATA, 0)
     labels, components = cells.spectral(pool.X, 3, 0)
     assert cells.scores(pool.y, labels)["acc"] == pytest.approx(0.9)
@@ -185,11 +166,11 @@ def test_spectral_clustering_of_iris_is_table_1s(cells):
 
 @needs_data
 @pytest.mark.slow
-def test_the_pooled_atoms_of_coil20_are_table_4s(cells):
+def test_the_pooled_atoms_of_coil20_are_table_4s():
     assert cells.atoms_holding(cells.DATASETS["coil20"].read(DATA, 0).X) == 194
 
 
-def test_noise_has_its_share_of_the_spread_and_is_repeated(cells):
+def test_noise_has_its_share_of_the_spread_and_is_repeated():
     pool = cells.Pool(np.arange(8000.0).reshape(4000, 2), np.zeros(4000, dtype=np.int64))
     noisy = pool.noisy(0.3, "x", 1)
     assert (noisy.X - pool.X).std() == pytest.approx(0.3 * pool.X.std(), rel=0.03)
@@ -199,7 +180,7 @@ def test_noise_has_its_share_of_the_spread_and_is_repeated(cells):
         assert abs(share) < 0.05
 
 
-def test_circles_are_those_of_equation_37(cells):
+def test_circles_are_those_of_equation_37():
     pool = cells.circles(Path(), 0)
     assert pool.X.shape == (1258, 2)
     radius = np.linalg.norm(pool.X, axis=1)
@@ -210,7 +191,7 @@ def test_circles_are_those_of_equation_37(cells):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_random_cuts_deal_every_row_once(cells, seed):
+def test_random_cuts_deal_every_row_once(seed):
     parts = cells.random_cuts(30, 8, seed)
     assert len(parts) == 8
     assert min(map(len, parts)) >= 1
@@ -219,8 +200,6 @@ def test_random_cuts_deal_every_row_once(cells, seed):
 
 def test_the_projection_is_what_too_few_atoms_leave():
     """Two atoms in the plane: of samples in space only what lies on their line is found."""
-    factors = importlib.import_module("paper_fedsc_factors")
-    kernels = importlib.import_module("daskfc.clustering.kernels")
     Z = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     X = np.array([[0.3, 0.4, 0.0], [0.6, 0.0, 0.8]])
     K = kernels.atom_kernel(Z, 1.0) + 1e-3 * np.eye(2)
@@ -232,10 +211,8 @@ def test_the_projection_is_what_too_few_atoms_leave():
 
 @needs_data
 @pytest.mark.slow
-def test_one_atom_separates_the_published_circles_in_the_published_graph_only(cells):
+def test_one_atom_separates_the_published_circles_in_the_published_graph_only():
     """The authors' Fig. 3(f): accuracy 0.95 or so on the noisy circles."""
-    factors = importlib.import_module("paper_fedsc_factors")
-    kernels = importlib.import_module("daskfc.clustering.kernels")
     with np.load(DATA / "concentric_circles.npz") as file:
         X, y = file["X_noisy"].astype(np.float64), file["y"].astype(np.int64)
     Z = np.zeros((1, 2))
@@ -246,7 +223,6 @@ def test_one_atom_separates_the_published_circles_in_the_published_graph_only(ce
 
 
 def test_the_similarity_of_as_many_atoms_as_samples_is_true():
-    factors = importlib.import_module("paper_fedsc_factors")
     X = np.array([[0.0], [1.0], [3.0]])
     seen = factors.FactorsSeen(X, np.eye(3), X, X, 1.0, 1e-3)
     assert factors.similarity_error(seen) == pytest.approx(
@@ -258,22 +234,21 @@ def test_the_similarity_of_as_many_atoms_as_samples_is_true():
 
 
 def test_figures_show_what_the_records_hold(tmp_path):
-    draw = importlib.import_module("paper_fedsc_figures").draw
     assert draw([], tmp_path) == []
-    cells = [cell(acc, noise=noise) for noise in (0.0, 0.5) for acc in (0.8, 0.9)]
+    found = [cell(acc, noise=noise) for noise in (0.0, 0.5) for acc in (0.8, 0.9)]
     rounds = [
         {"kind": "rounds", "data": "iris", "setting": setting, "rounds": n, "relative": 0.1 / n}
         for setting in ("published", "defaults")
         for n in (1, 5)
     ]
-    drawn = draw([*cells, cell(0.7, "SC"), *rounds], tmp_path)
+    drawn = draw([*found, cell(0.7, "SC"), *rounds], tmp_path)
     assert [file.name for file in drawn] == ["fedsc-noise.svg", "fedsc-rounds.svg"]
     noise, errors = (file.read_text(encoding="utf-8") for file in drawn)
     for word in ("iris", "accuracy", "FedSC, published", "FedSC, paper", ">SC<"):
         assert word in noise
     assert "DSC" not in noise  # no record, no line
     assert "relative error of similarities" in errors
-    draw([*cells, cell(0.7, "SC"), *rounds], tmp_path)
+    draw([*found, cell(0.7, "SC"), *rounds], tmp_path)
     assert drawn[0].read_text(encoding="utf-8") == noise  # the same bytes again
 
 
@@ -284,22 +259,20 @@ def test_the_page_shows_the_figures_that_are_drawn():
 
 
 @pytest.mark.slow
-def test_a_cell_runs_every_method_and_a_second_start_runs_nothing(cells, tmp_path, monkeypatch):
-    program = importlib.import_module("paper_fedsc")
+def test_a_cell_runs_every_method_and_a_second_start_runs_nothing(tmp_path, monkeypatch):
     rows = np.concatenate([np.arange(12.0) / 10, 5 + np.arange(12.0) / 10])
     pool = cells.Pool(np.stack([rows, -rows], axis=1), np.repeat(np.array([0, 1]), 12))
     tiny = cells.Dataset(2, lambda folder, seed: pool, n_seeds=1, noise=(0.1,), n_clients=3)
     monkeypatch.setitem(cells.DATASETS, "iris", tiny)
     page, records = tmp_path / "results.md", tmp_path / "records.jsonl"
-    arguments = [str(PIPELINES / "paper-fedsc.yaml"), "--data", str(tmp_path), "--only", "iris"]
-    arguments += ["--out", str(page), "--records", str(records)]
-    monkeypatch.setattr(sys, "argv", ["paper_fedsc.py", *arguments])
-    program.main()
+    arguments = ["--data", tmp_path, "--only", "iris", "--out", page, "--records", records]
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", *map(str, arguments)])
+    reproduce.main()
     text, kept = page.read_text(encoding="utf-8"), records.read_text(encoding="utf-8")
     assert (tmp_path / "figures" / "fedsc-noise.svg").exists()
     for method in ("k-means", "SC", "DSC", "FedSC, published", "FedSC, defaults"):
         assert row_of(text, "0.1", method)[3].endswith("± 0.000")
     assert row_of(text, "0.1", "FedSC, defaults")[3] == "1.000 ± 0.000"
-    monkeypatch.setattr(program, "opened", None)  # a second start opens no federation
-    program.main()
+    monkeypatch.setattr(reproduce, "opened", None)  # a second start opens no federation
+    reproduce.main()
     assert records.read_text(encoding="utf-8") == kept

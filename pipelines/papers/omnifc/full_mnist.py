@@ -1,6 +1,6 @@
 """Run OmniFC on all 70,000 samples of MNIST and write the numbers to docs/results.md.
 
-    DASKFC_DATA=FOLDER python pipelines/full_mnist.py [--only 'spectral;k-means'] [--runs-dir runs]
+    DASKFC_DATA=FOLDER python -m pipelines.papers.omnifc.full_mnist [--only 'spectral;k-means']
 
 FOLDER holds mnist.npz with X (70000, 784) uint8 and y. Ten clients, one worker process each, every
 process limited to 2 GB. A run that is done already is only read; one that broke off is continued.
@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from paper_results import markdown_table, number, write_section
 
 import daskfc as fc
+from pipelines.papers.results import markdown_table, number, write_section
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "spectral": ("exact graph of 9 neighbours, streamed", {"clusterer": "spectral"}),
     "k-means": ("landmarks", {"clusterer": "k-means", "distances": "landmark"}),
@@ -137,7 +137,8 @@ def main() -> None:
     write_section(
         asked.out,
         "Full MNIST",
-        "## Full MNIST\n\nWritten by `python pipelines/full_mnist.py`. OmniFC on all 70,000 × 784 "
+        "## Full MNIST\n\n"
+        "Written by `python -m pipelines.papers.omnifc.full_mnist`. OmniFC on all 70,000 × 784 "
         "samples, 10 clients (label skew 0.75), l = t = 2, eight evaluators of which one is a "
         "spare, 4 primes, no error (pixels are integers). Eleven worker processes of one BLAS "
         f"thread on {os.cpu_count()} cores, each limited to 2 GB (the server of pooled "

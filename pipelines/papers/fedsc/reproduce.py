@@ -2,17 +2,16 @@
 
 Its figures need matplotlib, which `pip install 'daskfc[figures]'` brings.
 
-    python pipelines/paper_fedsc.py pipelines/paper-fedsc.yaml --data FOLDER
+    python -m pipelines.papers.fedsc.reproduce --data FOLDER
 
 FOLDER holds iris.npz, coil20_20x20.npz, banknote.npz, mnist.npz and concentric_circles.npz. The
-pipeline file gives the seeds, this program the cells. With `--records FILE` every finished piece
-is kept there, and a second start goes on with what is missing. Parts: iris, coil20, banknote,
-circles, mnist (Tables 1, 3 and 8), atoms (4), factors (5), attack (6), single (7), figure (3),
-rounds, bounds, reconstruction.
+file `cell.yaml` beside this program, or the pipeline that is named first, gives the seeds, this
+program the cells. With `--records FILE` every finished piece is kept there, and a second start
+goes on with what is missing. Parts: iris, coil20, banknote, circles, mnist (Tables 1, 3 and
+8), atoms (4), factors (5), attack (6), single (7), figure (3), rounds, bounds, reconstruction.
 """
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from paper_fedsc_cells import (
+
+from daskfc.baselines import DSC
+from daskfc.federation import Federation
+from daskfc.federation.estimator import FederatedClusterer
+from daskfc.metrics import accuracy
+from daskfc.protocols import FedSC
+from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients
+from daskfc.runs import load_pipeline
+from pipelines.papers.fedsc.cells import (
     DATASETS,
     N_INIT,
     Pool,
@@ -32,7 +39,7 @@ from paper_fedsc_cells import (
     scores,
     spectral,
 )
-from paper_fedsc_factors import (
+from pipelines.papers.fedsc.factors import (
     FactorsSeen,
     bound_of_data,
     bound_of_factors,
@@ -40,21 +47,11 @@ from paper_fedsc_factors import (
     reconstruction,
     similarity_error,
 )
-from paper_fedsc_figures import draw
-from paper_fedsc_tables import render
-from paper_fedsc_values import ATOMS, FACTORS, SVD_ATOMS
-from paper_journal import Journal, Record, command_line
-from paper_results import write_section
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from daskfc.baselines import DSC
-from daskfc.federation import Federation
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.metrics import accuracy
-from daskfc.protocols import FedSC
-from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients
-from daskfc.runs import load_pipeline
+from pipelines.papers.fedsc.figures import draw
+from pipelines.papers.fedsc.tables import render
+from pipelines.papers.fedsc.values import ATOMS, FACTORS, SVD_ATOMS
+from pipelines.papers.journal import Journal, Record, carry_out, command_line
+from pipelines.papers.results import write_section
 
 ROUNDS = (1, 2, 3, 5, 10, 20)  # S of the errors
 BOUNDED = (0.01, 0.1)  # noise beside the bounds, in standard deviations
@@ -127,6 +124,7 @@ def dealt(name: str, clean: Pool, pool: Pool, seed: int, **deal: Any) -> Iterato
         yield Cell(name, clean, pool, seed, federation)
 
 
+@dataclass(frozen=True)
 class Study:
     """The parts, each of which yields pieces, and a piece yields records.
 
@@ -134,13 +132,12 @@ class Study:
     ----------
     data : Path
         Folder with the data sets.
-    seeds : sequence of int
+    seeds : tuple of int
         Of iris, banknote and the circles; the first five of them for the others.
     """
 
-    def __init__(self, data: Path, seeds: tuple[int, ...]) -> None:
-        self.data = data
-        self.seeds = seeds
+    data: Path
+    seeds: tuple[int, ...]
 
     def seeds_of(self, name: str) -> tuple[int, ...]:
         """Return the seeds of a data set."""
@@ -288,37 +285,33 @@ class Study:
         yield {**about, **reconstruction(seen, N_ATTACKED)}
 
 
-def line_of(record: Record) -> str:
-    """Return a record in a line, for whoever watches."""
-    shown = ("kind", "data", "noise", "split", "method", "setting", "theorem", "z", "c", "atoms")
-    words = [f"{key} {record[key]}" for key in (*shown, "rounds", "seed") if key in record]
-    numbers = ("acc", "nmi", "attack", "relative", "largest", "error", "bound", "seconds")
-    return ", ".join([*words, *(f"{key} {record[key]:.4f}" for key in numbers if key in record)])
+SHOWN = (
+    "data noise split method setting theorem z c atoms rounds seed acc nmi attack relative largest "
+    "error bound seconds"
+).split()
+
+
+def timed(part: str, records: Iterator[Record]) -> Iterator[Record]:
+    """Yield the records, then how long they took."""
+    started = time.monotonic()
+    yield from records
+    yield {"kind": "seconds", "of": part, "seconds": time.monotonic() - started}
 
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every piece."""
-    args, chosen = command_line(__doc__, PARTS, pipeline=True)
+    args, chosen = command_line(__doc__, PARTS, Path(__file__).with_name("cell.yaml"))
     study = Study(args.data, tuple(load_pipeline(args.pipeline).seeds))
     journal = Journal(args.records)
-    warnings.simplefilter("ignore")  # clients with fewer different rows than clusters
-    pieces = [(part, *piece) for part in chosen for piece in study.pieces(part)]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True, highlight=False)
-    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-        task = progress.add_task("", total=len(pieces))
-        for part, name, records in pieces:
-            progress.update(task, description=name)
-            if name not in journal:
-                found, started = [], time.monotonic()
-                for record in records:
-                    found.append(record)
-                    progress.console.print(line_of(record), soft_wrap=True)
-                seconds = time.monotonic() - started
-                journal.keep(name, [*found, {"kind": "seconds", "of": part, "seconds": seconds}])
-                write_section(args.out, "FedSC", render(journal.records))
-            progress.advance(task)
-    write_section(args.out, "FedSC", render(journal.records))
+    pieces = [
+        (name, timed(part, records)) for part in chosen for name, records in study.pieces(part)
+    ]
+    carry_out(
+        pieces,
+        journal,
+        write=lambda: write_section(args.out, "FedSC", render(journal.records)),
+        shown=SHOWN,
+    )
     draw(journal.records, args.out.parent / "figures")
 
 

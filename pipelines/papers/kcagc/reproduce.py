@@ -1,15 +1,15 @@
 """Reproduce the tables of the kCAGC paper through real federations, and write docs/results.md.
 
-    python pipelines/paper_kcagc.py pipelines/paper-kcagc.yaml --data FOLDER
+    python -m pipelines.papers.kcagc.reproduce --data FOLDER
 
-FOLDER holds cora.npz and pubmed.npz. The pipeline file gives the seeds, this program the cells.
-With `--records FILE` every finished part is kept there, and a second start goes on with what is
-missing. Parts: central, cora, pubmed, filter, orders, split, counts, leakage, times, latency.
+FOLDER holds cora.npz and pubmed.npz. `cell.yaml` beside this program, or the pipeline that is named
+first, gives the seeds, this program the cells. With `--records FILE` every finished part is kept
+there, and a second start goes on with what is missing. Parts: central, cora, pubmed, filter,
+orders, split, counts, leakage, times, latency.
 """
 
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,12 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from paper_journal import Journal, Record, command_line
-from paper_kcagc_tables import render
-from paper_kcagc_values import LEAKAGE, LOCAL, PARTICIPANTS
-from paper_results import write_section
-from rich.console import Console
-from rich.progress import Progress
 
 from daskfc.baselines import AGC, GCC
 from daskfc.baselines.maths.agc import cluster_agc
@@ -33,9 +27,13 @@ from daskfc.metrics import accuracy, macro_f1, nmi
 from daskfc.privacy.leakage import privacy_leakage, privacy_level
 from daskfc.protocols import KCAGC
 from daskfc.runs import load_pipeline
-from daskfc.stores import ClientStore, load_storage
+from daskfc.stores import ClientStore
+from pipelines.papers import federations
+from pipelines.papers.journal import Journal, Record, carry_out, command_line
+from pipelines.papers.kcagc.tables import BASES, render
+from pipelines.papers.kcagc.values import LEAKAGE, LOCAL, PARTICIPANTS
+from pipelines.papers.results import write_section
 
-BASES = ("global-norm", "U", "row-normalised")
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the graph, Fig. 4
 LATENCY = 0.1  # seconds, Table X
 
@@ -69,16 +67,13 @@ def opened(
             "layout": {"dtype": GRAPHS[name].dtype},
             "root": folder,
         }
-        cluster = {"cluster": "local", "latency": latency}
-        with Federation.local(storage, cluster=cluster, allow_raw=True) as federation:
-            yield federation, load_storage(storage).open()
+        with federations.opened(storage, latency=latency) as parties:
+            yield parties
 
 
 def truth(stores: Mapping[str, ClientStore]) -> np.ndarray:
     """Return the labels for evaluation, in the order in which results come."""
-    labels = next(iter(stores.values())).labels()
-    assert labels is not None
-    return labels
+    return federations.true_labels(next(iter(stores.values())))
 
 
 def scores(model: FederatedClusterer, y: np.ndarray) -> Record:
@@ -113,6 +108,7 @@ def fitted(graph: str, federation: Federation, y: np.ndarray, **params: Any) -> 
     }
 
 
+@dataclass(frozen=True)
 class Study:
     """The parts, each of which yields records.
 
@@ -120,13 +116,12 @@ class Study:
     ----------
     data : Path
         Folder with the graphs.
-    seeds : sequence of int
+    seeds : tuple of int
         Of every cell of Tables II, III and VIII.
     """
 
-    def __init__(self, data: Path, seeds: tuple[int, ...]) -> None:
-        self.data = data
-        self.seeds = seeds
+    data: Path
+    seeds: tuple[int, ...]
 
     def parts(self, name: str) -> Iterator[tuple[str, Iterator[Record]]]:
         """Yield the pieces of a part that are kept together."""
@@ -284,35 +279,21 @@ PARTS = (
 )  # as written on the page
 
 
-def line_of(record: Record) -> str:
-    """Return a record in a line, for whoever watches."""
-    shown = ("kind", "graph", "method", "L", "m", "basis", "variant", "share", "order", "seed")
-    words = [f"{key} {record[key]}" for key in shown if key in record]
-    numbers = [f"{key} {record[key]:.4f}" for key in ("acc", "seconds", "level") if key in record]
-    return ", ".join([*words, *numbers])
+SHOWN = "graph method L m basis variant share order seed acc seconds level".split()
 
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every part."""
-    args, chosen = command_line(__doc__, PARTS, pipeline=True)
+    args, chosen = command_line(__doc__, PARTS, Path(__file__).with_name("cell.yaml"))
     study = Study(args.data, tuple(load_pipeline(args.pipeline).seeds))
     journal = Journal(args.records)
-    warnings.simplefilter("ignore")  # participants with fewer different rows than clusters
-    with Progress(console=Console(stderr=True, highlight=False)) as progress:
-        for name in chosen:
-            for part, records in study.parts(name):
-                if part in journal:
-                    continue
-                task = progress.add_task(part, total=None)
-                found = []
-                for record in records:
-                    found.append(record)
-                    progress.console.print(line_of(record), soft_wrap=True)
-                    progress.advance(task)
-                journal.keep(part, found)
-                write_section(args.out, "kCAGC", render(journal.records))
-                progress.remove_task(task)
-    write_section(args.out, "kCAGC", render(journal.records))
+    pieces = [piece for name in chosen for piece in study.parts(name)]
+    carry_out(
+        pieces,
+        journal,
+        write=lambda: write_section(args.out, "kCAGC", render(journal.records)),
+        shown=SHOWN,
+    )
 
 
 if __name__ == "__main__":
