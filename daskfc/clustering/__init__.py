@@ -21,6 +21,7 @@ from daskfc.clustering.nmf import NMF
 from daskfc.clustering.spectral import Spectral
 from daskfc.clustering.views import FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
+from daskfc.plugins import with_plugins
 
 __all__ = [
     "CLUSTERERS",
@@ -42,6 +43,7 @@ __all__ = [
     "Spectral",
     "View",
     "filter_features",
+    "known_clusterers",
     "make_clusterer",
     "row_blocks",
 ]
@@ -55,6 +57,25 @@ CLUSTERERS: dict[str, type[Clusterer]] = {
     "fuzzy-c-means": FuzzyCMeans,
     "nmf": NMF,
 }
+
+
+def known_clusterers() -> dict[str, type[Clusterer]]:
+    """Return every clusterer by name: our own, and those of other packages.
+
+    A package registers a subclass of `Clusterer` by an entry point of the group
+    ``daskfc.clusterers``.
+
+    Examples
+    --------
+    >>> from daskfc.clustering import known_clusterers
+    >>> "spectral" in known_clusterers()
+    True
+    """
+    return with_plugins("daskfc.clusterers", CLUSTERERS, _is_clusterer)
+
+
+def _is_clusterer(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Clusterer)
 
 
 def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
@@ -92,8 +113,9 @@ def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
             f" Write for example {{'dbscan': {{'eps': 0.5}}}}."
         )
     [(name, params)] = spec.items()
-    if name not in CLUSTERERS:
-        known = ", ".join(CLUSTERERS)
+    kinds = known_clusterers()
+    if name not in kinds:
+        known = ", ".join(kinds)
         raise InvalidInput(f"no clusterer is named {name!r}; there are {known}. Correct the name.")
     params = {} if params is None else params
     if not isinstance(params, Mapping):
@@ -101,7 +123,7 @@ def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
             f"the parameters of {name} must be a mapping of names to values; got {params!r}. "
             f"Write for example {{{name!r}: {{}}}}."
         )
-    kind = CLUSTERERS[name]
+    kind = kinds[name]
     unknown = [key for key in params if key not in kind.constraints]
     if unknown:
         known = ", ".join(sorted(kind.constraints))

@@ -21,6 +21,7 @@ from daskfc.federation.messages import (
     payload_bytes,
     text,
 )
+from daskfc.federation.parameters import param
 from daskfc.federation.samples import (
     ClientLabels,
     LabelledSamples,
@@ -57,6 +58,7 @@ __all__ = [
     "labels_array",
     "labels_of_client",
     "own_labels",
+    "param",
     "payload_bytes",
     "sample_digests",
     "serve_party",

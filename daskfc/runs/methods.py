@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator
 
 from daskfc.baselines import BASELINES, Central
 from daskfc.errors import InvalidInput
+from daskfc.federation import FederatedClusterer
+from daskfc.plugins import with_plugins
 from daskfc.protocols import METHODS
 from daskfc.runs.config import Pipeline
 from daskfc.stores.together import check_columns
@@ -19,7 +21,9 @@ SHARED = ("n_clusters", "clusterer")  # a compared method takes these over from 
 
 
 def known_methods() -> dict[str, type[BaseEstimator]]:
-    """Return every method by name: the protocols, then the baselines, then ``central``.
+    """Return every method by name: protocols, baselines, ``central``, and those of other packages.
+
+    A package registers a method by an entry point of the group ``daskfc.methods``.
 
     Returns
     -------
@@ -32,7 +36,12 @@ def known_methods() -> dict[str, type[BaseEstimator]]:
     >>> list(known_methods())[0]
     'OmniFC'
     """
-    return {**METHODS, **BASELINES, "central": Central}
+    own: dict[str, type[BaseEstimator]] = {**METHODS, **BASELINES, "central": Central}
+    return with_plugins("daskfc.methods", own, _is_method)
+
+
+def _is_method(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, FederatedClusterer)
 
 
 def _parameters(kind: type[BaseEstimator]) -> dict[str, inspect.Parameter]:

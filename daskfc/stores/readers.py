@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from daskfc.errors import StoreError
+from daskfc.plugins import with_plugins
 from daskfc.stores.arrays import read_bundled, read_idx, read_npz, read_zarr
 from daskfc.stores.config import SourceConfig
 from daskfc.stores.graph import neighbour_graph
@@ -16,7 +17,15 @@ from daskfc.stores.locations import expand, filesystem, resolve_url
 from daskfc.stores.planetoid import planetoid_files, read_planetoid
 from daskfc.stores.samples import Samples, reading
 
-__all__ = ["READERS", "Reader", "check_source", "fingerprint", "format_of", "open_source"]
+__all__ = [
+    "READERS",
+    "Reader",
+    "check_source",
+    "fingerprint",
+    "format_of",
+    "known_readers",
+    "open_source",
+]
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,21 @@ READERS: dict[str, Reader] = {
     "zarr": Reader(read_zarr, (".zarr",), frozenset({"features", "labels", "ids"})),
 }
 
+
+def known_readers() -> dict[str, Reader]:
+    """Return every reader by the name of its format: our own, and those of other packages.
+
+    A package registers a `Reader` by an entry point of the group ``daskfc.readers``.
+
+    Examples
+    --------
+    >>> from daskfc.stores.readers import known_readers
+    >>> "csv" in known_readers()
+    True
+    """
+    return with_plugins("daskfc.readers", READERS, lambda value: isinstance(value, Reader))
+
+
 _SHARED_KEYS = {"dataset", "path", "format", "scale", "subsample", "graph"}
 _COMPRESSED = (".gz", ".bz2", ".xz")
 
@@ -107,7 +131,7 @@ def format_of(source: SourceConfig) -> str:
     Returns
     -------
     str
-        A key of `READERS`.
+        A key of `known_readers`.
 
     Raises
     ------
@@ -121,7 +145,8 @@ def format_of(source: SourceConfig) -> str:
     >>> format_of(SourceConfig(path="train-images-idx3-ubyte.gz"))
     'idx'
     """
-    known = ", ".join(sorted(set(READERS) - {"bundled"}))
+    readers = known_readers()
+    known = ", ".join(sorted(set(readers) - {"bundled"}))
     if source.dataset is not None:
         if source.format is not None:
             raise StoreError(
@@ -129,16 +154,16 @@ def format_of(source: SourceConfig) -> str:
             )
         return "bundled"
     if source.format is not None:
-        if source.format not in READERS or source.format == "bundled":
+        if source.format not in readers or source.format == "bundled":
             raise StoreError(f"source.format must be one of {known}; got {source.format!r}.")
         return source.format
     name = str(source.path).rstrip("/")
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
-    for key, reader in READERS.items():
+    for key, reader in readers.items():
         if name.endswith(reader.suffixes):
             return key
-    for key, reader in READERS.items():
+    for key, reader in readers.items():
         if reader.prefixes and name.rpartition("/")[2].startswith(reader.prefixes):
             return key
     raise StoreError(
@@ -168,7 +193,7 @@ def check_source(source: SourceConfig) -> None:
     """
     name = format_of(source)
     for key in source.model_dump(exclude_none=True):
-        if key not in READERS[name].keys | _SHARED_KEYS:
+        if key not in known_readers()[name].keys | _SHARED_KEYS:
             raise StoreError(f"source.{key} means nothing to the format {name!r}; remove it.")
 
 
@@ -198,7 +223,7 @@ def open_source(source: SourceConfig) -> Samples:
     30
     """
     check_source(source)
-    samples = READERS[format_of(source)].open(source)
+    samples = known_readers()[format_of(source)].open(source)
     where = source.path or source.dataset
     if samples.n_samples < 1 or not samples.feature_names:
         raise StoreError(
@@ -244,7 +269,7 @@ def fingerprint(source: SourceConfig) -> str | None:
     if source.dataset is not None:
         return None
     digest = hashlib.sha256()
-    for path in READERS[format_of(source)].files(source):
+    for path in known_readers()[format_of(source)].files(source):
         fs, inner = filesystem(resolve_url(expand(path)))
         with reading(path, "a file"):
             if not fs.exists(inner):

@@ -1,0 +1,60 @@
+"""What other installed packages register: methods, clusterers and readers."""
+
+import logging
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
+
+__all__ = ["with_plugins"]
+
+logger = logging.getLogger("daskfc.plugins")
+
+T = TypeVar("T")
+
+
+def with_plugins(group: str, own: Mapping[str, T], is_one: Callable[[Any], bool]) -> dict[str, T]:
+    """Return our own entries, then those that installed packages register by an entry point.
+
+    A plug-in that cannot be loaded, is not what the group asks for, or has a name that is taken is
+    left out with a warning in the log: a broken package must not stop what does not need it.
+
+    Parameters
+    ----------
+    group : str
+        ``daskfc.methods``, ``daskfc.clusterers`` or ``daskfc.readers``.
+    own : mapping of str to object
+        What daskfc itself has under these names.
+    is_one : callable
+        Whether an object is what the group asks for.
+
+    Returns
+    -------
+    dict of str to object
+        Ours first, in their order; then plug-ins, sorted by name.
+
+    Examples
+    --------
+    >>> from daskfc.plugins import with_plugins
+    >>> with_plugins("daskfc.nothing", {"ours": 1}, lambda one: isinstance(one, int))
+    {'ours': 1}
+    """
+    found = dict(own)
+    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+        if point.name in found:
+            _left_out(point, "its name is taken")
+            continue
+        try:
+            value = point.load()
+        except Exception as error:  # whatever a foreign module raises when it is imported
+            _left_out(point, f"it cannot be loaded ({type(error).__name__}: {error})")
+            continue
+        if is_one(value):
+            found[point.name] = value
+        else:
+            _left_out(point, f"{group} takes no {type(value).__name__} of this kind")
+    return found
+
+
+def _left_out(point: EntryPoint, why: str) -> None:
+    package = "unknown package" if point.dist is None else point.dist.name
+    logger.warning("plug-in %r of %s is left out: %s", point.name, package, why)
