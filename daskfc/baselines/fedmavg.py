@@ -15,7 +15,7 @@ Notation    paper (columns)   here (rows)       shape, range
             Q̂                 basis_steps       int ≥ 0; round s takes ⌊Q̂ / s⌋ + 1 steps on W
 Objective   Σ_p ω_p / n_p Σ_i ( ½ |x_i - h_i W|² + ρ/2 ((Σ_j h_ij)² - |h_i|²) ),  H ≥ 0: the penalty
             is 0 exactly when every h_i has at most one entry that is not 0.
-Messages    Moments     client → server    once, 2 d + 1 numbers
+Messages    GramMoments     client → server    once, 2 d + 1 numbers
             Basis       server → client    every round; to the caller at the end
             LocalBasis  client → server    every round, P k d floats
             BasisShift  server → caller    every round, one float
@@ -51,9 +51,9 @@ __all__ = [
     "BasisShift",
     "FactorModel",
     "FedMAvg",
+    "GramMoments",
     "LocalBasis",
     "LocalFactors",
-    "Moments",
     "average_basis",
     "basis",
     "basis_shift",
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 
-class Moments(
+class GramMoments(
     Message,
     route="client → server",
     reveals=("the client's number of samples, and mean, deviation and sign of each feature"),
@@ -124,7 +124,7 @@ class LocalFactors:
     basis: np.ndarray
 
 
-def local_moments(data: ClientStore) -> Moments:
+def local_moments(data: ClientStore) -> GramMoments:
     """Sum the features and their squares, in one pass."""
     d = data.n_features
     sums, squares, negative = np.zeros(d), np.zeros(d), np.zeros(d, dtype=bool)
@@ -132,17 +132,17 @@ def local_moments(data: ClientStore) -> Moments:
         sums += rows.sum(axis=0)
         squares += np.square(rows).sum(axis=0)
         negative |= (rows < 0).any(axis=0)
-    return Moments(int(data.n_samples), sums, squares, negative)
+    return GramMoments(int(data.n_samples), sums, squares, negative)
 
 
 def first_model(
-    parts: Mapping[str, Moments], *, n_clusters: int, orthogonality: float, random_state: int
+    parts: Mapping[str, GramMoments], *, n_clusters: int, orthogonality: float, random_state: int
 ) -> FactorModel:
     """Draw the first basis around the mean of all samples and fix ρ.
 
     Parameters
     ----------
-    parts : mapping of str to Moments
+    parts : mapping of str to GramMoments
         What each client sent.
     n_clusters : int
         k.

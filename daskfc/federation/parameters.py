@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from daskfc.checks import Constraint
 
-__all__ = ["constraints_of", "make_init", "param"]
+__all__ = ["constraints_of", "make_init", "param", "picked"]
+
+T = TypeVar("T")
 
 _NONE_GIVEN = inspect.Parameter.empty
 
@@ -98,3 +100,31 @@ def constraints_of(cls: type) -> Mapping[str, Constraint]:
     """Return the rule of every parameter that a class declares or inherits."""
     params: Mapping[str, _Param] = getattr(cls, "_declared_params", {})
     return {name: value.constraint for name, value in params.items()}
+
+
+def picked(kind: type[T], method: object, **others: object) -> T:
+    """Return a dataclass of those parameters of a method that one part of it depends on.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass; its fields are named like the parameters.
+    method : object
+        Has them.
+    **others : object
+        Fields that are no parameters.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from types import SimpleNamespace
+    >>> from daskfc.federation.parameters import picked
+    >>> @dataclass(frozen=True)
+    ... class Rounds:
+    ...     rounds: int
+    ...     seed: int
+    >>> picked(Rounds, SimpleNamespace(rounds=5, ridge=1e-3), seed=0)
+    Rounds(rounds=5, seed=0)
+    """
+    names = (field.name for field in fields(kind) if field.name not in others)  # type: ignore[arg-type]
+    return kind(**{name: getattr(method, name) for name in names}, **others)

@@ -17,8 +17,8 @@ Messages    who → whom           class             what it reveals
             client → server      StoreContent      whether the samples are the same as in an
                                                    earlier run; not with noise that guarantees
                                                    something
-            client → server      ClientSummary     size, mean distance, rank of the kernel
-            server → client      Plan              width, number of atoms, largest magnitude
+            client → server      KernelSummary     size, mean distance, rank of the kernel
+            server → client      KernelPlan        width, number of atoms, largest magnitude
             client → client      PublicKeys        nothing
             client → server      MaskedPart        sums of features and squares; the mean of Z
             server → client      Dictionary        the mean of Z
@@ -29,7 +29,7 @@ Messages    who → whom           class             what it reveals
             client → client      HidingKey, CodedRows        nothing to few colluding clients
             client → server      CodedDistances    similarities
             server → client      ClientLabels      the clusters of its samples
-            server → caller      Progress, Plan, Resumed    change of Z; what was chosen
+            server → caller      DictionaryChange, KernelPlan, Resumed: change of Z, what was chosen
             client → caller      Reconstruction    on demand: errors of its own similarities
             client → caller      LabelledSamples   labels with sample ids
 

@@ -8,15 +8,15 @@ from daskfc import seeds
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.journal import Releases
-from daskfc.protocols.fedsc.messages import Plan, Resumed
+from daskfc.protocols.fedsc.messages import KernelPlan, Resumed
 from daskfc.protocols.fedsc.noise import FactorNoise, Noise
 from daskfc.secure.sums import Aggregation, open_sum
 
-__all__ = ["Averaging", "Planned", "Settings", "active_clients", "secure_sums"]
+__all__ = ["Averaging", "AveragingSettings", "Planned", "active_clients", "secure_sums"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class AveragingSettings:
     """The parameters of FedSC that the rounds depend on."""
 
     rounds: int
@@ -44,7 +44,7 @@ class Planned:
     samples: PerClient[Local]
     sizes: PerClient[Sent]
     chosen: Local
-    plan: Plan
+    plan: KernelPlan
     told: Sent
     journal: Local
     releases: Releases
@@ -52,7 +52,7 @@ class Planned:
 
 
 def secure_sums(
-    federation: Federation, clients: tuple[str, ...], settings: Settings
+    federation: Federation, clients: tuple[str, ...], settings: AveragingSettings
 ) -> Aggregation:
     """Return the way in which the server learns sums over some clients."""
     return open_sum(
@@ -65,7 +65,9 @@ def secure_sums(
     )
 
 
-def active_clients(federation: Federation, settings: Settings, number: int) -> tuple[str, ...]:
+def active_clients(
+    federation: Federation, settings: AveragingSettings, number: int
+) -> tuple[str, ...]:
     """Draw the clients of a round."""
     everybody = federation.clients
     count = settings.n_active(len(everybody))
@@ -83,7 +85,7 @@ class Averaging:
     ----------
     federation : Federation
         In a run.
-    settings : Settings
+    settings : AveragingSettings
         How they go.
     planned : Planned
         What was agreed on before.
@@ -94,7 +96,7 @@ class Averaging:
     """
 
     federation: Federation
-    settings: Settings
+    settings: AveragingSettings
     planned: Planned
     sums: Aggregation
     on_round: Callable[[int, float], None] = field(default=lambda number, change: None)

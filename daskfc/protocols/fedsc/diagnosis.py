@@ -13,7 +13,7 @@ from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.privacy import Noised, Part
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients
-from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, Plan, Reconstruction
+from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, KernelPlan, Reconstruction
 from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise
 from daskfc.protocols.fedsc.privacy.bounds import (
     feature_residual,
@@ -35,7 +35,7 @@ def reconstruction_of(
     rows: Part,
     final: FinalDictionary,
     before: Dictionary | None,
-    plan: Plan,
+    plan: KernelPlan,
     *,
     ridge: float,
     noise: Noise | None,
@@ -71,7 +71,7 @@ def reconstruction_of(
 
 
 def _bound(
-    X: Floats, samples: Floats, Z: Floats, plan: Plan, ridge: float, noise: Noise | None
+    X: Floats, samples: Floats, Z: Floats, plan: KernelPlan, ridge: float, noise: Noise | None
 ) -> float:
     C = coefficients(samples, Z, plan.width, ridge)
     residual = feature_residual(

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
@@ -13,7 +12,7 @@ from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import param
+from daskfc.federation.parameters import param, picked
 from daskfc.federation.samples import (
     LabelledSamples,
     canonical_positions,
@@ -21,12 +20,12 @@ from daskfc.federation.samples import (
     sample_digests,
 )
 from daskfc.protocols.fedsc import party, server
-from daskfc.protocols.fedsc.averaging import Averaging, Planned, Settings, secure_sums
+from daskfc.protocols.fedsc.averaging import Averaging, AveragingSettings, Planned, secure_sums
 from daskfc.protocols.fedsc.budget import charged, cost_of, spent_of
 from daskfc.protocols.fedsc.coded import CodedSimilarity, choose_coded
 from daskfc.protocols.fedsc.diagnosis import diagnose
 from daskfc.protocols.fedsc.journal import Releases, journal_of, resumed
-from daskfc.protocols.fedsc.messages import Resumed, ServerView
+from daskfc.protocols.fedsc.messages import FactorView, Resumed
 from daskfc.protocols.fedsc.noise import (
     DataNoise,
     FactorNoise,
@@ -34,7 +33,7 @@ from daskfc.protocols.fedsc.noise import (
     RelativeNoise,
     noise_of,
 )
-from daskfc.protocols.fedsc.similarities import Clustered, Clustering, predict_new
+from daskfc.protocols.fedsc.similarities import Fitted, SimilarityClustering, predict_new
 from daskfc.secure.sums import Aggregation, check_maskers
 from daskfc.stores import ClientStore
 
@@ -204,58 +203,21 @@ class FedSC(FederatedClusterer):
         if n_clients is not None and self.similarity == "coded":
             choose_coded(n_clients, None, self.n_colluding)
         if n_clients is not None and self.averaging != "plain":
-            active = self._settings().n_active(n_clients)
+            active = picked(AveragingSettings, self).n_active(n_clients)
             check_maskers(active, self.n_colluding, self.allow_few)
 
-    def _settings(self) -> Settings:
-        return Settings(
-            self.rounds,
-            self.local_steps,
-            self.step,
-            self.ridge,
-            self.participation,
-            self.weighting,
-            self.averaging,
-            self.tolerance,
-            self.n_colluding,
-            self.allow_few,
-            self.patience_s,
-            self.random_state,
-        )
-
-    def _clustering(self, seed: int) -> Clustering:
-        return Clustering(
-            self.n_clusters,
-            self.ridge,
-            self.neighbors,
-            self.sparsify,
-            self.similarity == "coded",
-            self.n_init,
-            self.n_colluding,
-            seed,
-        )
-
-    def _fit(self, federation: Federation) -> PerClient[Sent]:
-        for name in ("privacy_", "reconstruction_"):  # of an earlier fit with other parameters
-            self.__dict__.pop(name, None)
-        remembered = self.__dict__.pop("_remembered", ())
-        self._releases = Releases(list(remembered))  # until the server's own list is there
-        seed, settings = seeds.integer_seed(self.random_state, "FedSC"), self._settings()
+    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+        self._forget()
+        seed = seeds.integer_seed(self.random_state, "FedSC")
+        settings = picked(AveragingSettings, self)
         with self._stage(federation, "planning"):
             positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
-            # noise that guarantees something leaves no room for a tag of the data
-            asked = noise_of(self.noise, rounds=self.rounds, ridge=self.ridge)
-            known = asked is None or not asked.claims
-            contents = federation.ask(party.content_of) if known else None
-            journal = federation.on_server(journal_of, self._key(), positions, contents)
-            done = federation.publish(resumed, journal, noisy=not known)
-            self._releases = Releases.of_both(done.multipliers.tolist(), remembered)
-            done = replace(done, multipliers=np.array(self._releases.multipliers))
-            noise, done = self._noise(done)
-            if isinstance(noise, DataNoise) and noise.claims:
-                journal = self._releases.expect(federation, journal, noise.multiplier)
-            sums = secure_sums(federation, federation.clients, settings)
+            journal, done = self._resumed(federation, positions)
+            noise, journal = self._noise(federation, done, journal)
+            if isinstance(noise, DataNoise):  # other noise, hence other samples: from the beginning
+                done = replace(done, round=0, change=math.inf)
             planned = self._planned(federation, journal, noise)
+            sums = secure_sums(federation, federation.clients, settings)
             start = self._start(federation, sums, planned, seed)
             federation.wait([positions, start])
         self.kernel_width_, self.n_atoms_ = planned.plan.width, planned.plan.n_atoms
@@ -265,39 +227,68 @@ class FedSC(FederatedClusterer):
         with self._stage(federation, "clustering"):
             final = federation.tell(server.tell_final, dictionary, planned.chosen)
             older = federation.tell(server.tell_dictionary, before) if self.stale_pair else None
-            if isinstance(noise, FactorNoise):
-                self._releases.expect(federation, journal, noise.coefficient_multiplier)
-            own = federation.on_clients(
-                party.rows_of,
-                planned.samples,
-                final,
-                older,
-                planned.told,
-                ridge=self.ridge,
-                noise=noise,
-            )
-            clustering = self._clustering(seed)
-            labels, held = clustering.run(federation, own, positions, planned.chosen, noise)
+            rows = self._rows(federation, planned, final, older)
+            how = picked(SimilarityClustering, self, seed=seed)
+            labels, held = how.run(federation, rows, positions, planned.chosen, noise)
             federation.wait(labels)
         if self.diagnostics:
-            self.reconstruction_ = diagnose(federation, planned, own, final, older, self.ridge)
-        self._fitted = Clustered(
-            clustering,
-            final,
-            dictionary,
-            planned.told,
-            planned.chosen,
-            noise,
-            held,
-            positions,
-            labels,
-            journal,
-            tuple(done.multipliers.tolist()),
+            self.reconstruction_ = diagnose(federation, planned, rows, final, older, self.ridge)
+        self._fitted = Fitted(
+            planned, how, final, dictionary, held, positions, labels, self.released_before
         )
         if noise is not None:
-            self.privacy_ = cost_of(noise, spent_of(federation, self._fitted.before))
+            self.privacy_ = cost_of(noise, spent_of(federation, self.released_before))
         told = federation.tell(server.tell_labels, labels, positions)
         return federation.publish(labelled_samples, told, party="clients", wait=False)
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit with other parameters left."""
+        for name in ("privacy_", "reconstruction_"):
+            self.__dict__.pop(name, None)
+        remembered = self.__dict__.pop("_remembered", ())
+        self._releases = Releases(list(remembered))  # until the server's own list is there
+
+    def _resumed(self, federation: Federation, positions: Local) -> tuple[Local, Resumed]:
+        """Open the journal of this fit; return it, and where an earlier start of it broke off."""
+        noise = noise_of(self.noise, rounds=self.rounds, ridge=self.ridge)
+        # noise that guarantees something leaves no room for a tag of the data
+        known = noise is None or not noise.claims
+        contents = federation.ask(party.content_of) if known else None
+        journal = federation.on_server(journal_of, self._key(), positions, contents)
+        done = federation.publish(resumed, journal, noisy=not known)
+        self._releases = Releases.of_both(done.multipliers.tolist(), self._releases.multipliers)
+        return journal, done
+
+    def _noise(
+        self, federation: Federation, done: Resumed, journal: Local
+    ) -> tuple[Noise | None, Local]:
+        """Return the noise of what is still to be released, noted where it is on the data."""
+        noise = noise_of(
+            self.noise,
+            rounds=self.rounds - done.round,
+            ridge=self.ridge,
+            spent=self._releases.accountant,
+        )
+        if isinstance(noise, DataNoise) and noise.claims:
+            journal = self._releases.expect(federation, journal, noise.multiplier)
+        return noise, journal
+
+    def _rows(
+        self, federation: Federation, planned: Planned, final: Sent, older: Sent | None
+    ) -> PerClient[Local]:
+        """Have the clients compute the rows whose inner products are similarities."""
+        if isinstance(planned.noise, FactorNoise):
+            multiplier = planned.noise.coefficient_multiplier
+            self._releases.expect(federation, planned.journal, multiplier)
+        return federation.on_clients(
+            party.rows_of,
+            planned.samples,
+            final,
+            older,
+            planned.told,
+            ridge=self.ridge,
+            noise=planned.noise,
+        )
 
     @property
     def released(self) -> tuple[float, ...]:
@@ -329,24 +320,12 @@ class FedSC(FederatedClusterer):
     def _note(self, number: int, change: float) -> None:
         self.n_rounds_, self.change_ = number, change
 
-    def _noise(self, done: Resumed) -> tuple[Noise | None, Resumed]:
-        """Return the noise of what is still to be released, and where the rounds begin."""
-        noise = noise_of(
-            self.noise,
-            rounds=self.rounds - done.round,
-            ridge=self.ridge,
-            spent=self._releases.accountant,
-        )
-        if isinstance(noise, DataNoise):  # other noise, hence other samples: from the beginning
-            done = Resumed(0, math.inf, done.multipliers)
-        return noise, done
-
     def _planned(self, federation: Federation, journal: Local, noise: Noise | None) -> Planned:
         samples = federation.on_clients(party.samples_of, noise)
         sizes = federation.ask(party.summarise, samples, self.kernel_width, self.n_atoms, noise)
         chosen = federation.on_server(server.plan_of, sizes, self.kernel_width, self.n_atoms)
-        plan = federation.publish(server.tell_plan, chosen)
-        told = federation.tell(server.tell_plan, chosen)
+        plan = federation.publish(chosen)
+        told = federation.tell(chosen)
         return Planned(samples, sizes, chosen, plan, told, journal, self._releases, noise)
 
     def _start(
@@ -363,11 +342,12 @@ class FedSC(FederatedClusterer):
 
     def _charge(self, federation: Federation, clients: list[str]) -> None:
         """Count a release of new samples of some clients before it is made, or refuse it."""
-        noise = self._fitted.noise
+        noise = self._fitted.planned.noise
         if noise is None or isinstance(noise, RelativeNoise) or not noise.claims:
             return
         spent = charged(noise, spent_of(federation, self._fitted.before), clients)
-        self._releases.expect(federation, self._fitted.journal, noise.prediction_multiplier)
+        journal = self._fitted.planned.journal
+        self._releases.expect(federation, journal, noise.prediction_multiplier)
         self.privacy_ = cost_of(noise, spent)
 
     def _check_refit(self) -> None:
@@ -384,7 +364,7 @@ class FedSC(FederatedClusterer):
         self._charge(federation, list(new))
         return predict_new(federation, self._fitted, new)
 
-    def server_view(self, federation: Federation) -> ServerView:
+    def server_view(self, federation: Federation) -> FactorView:
         """Return the factors that the server can make of what it learned, for a study.
 
         Parameters
@@ -394,7 +374,7 @@ class FedSC(FederatedClusterer):
 
         Returns
         -------
-        ServerView
+        FactorView
             ``dictionary`` (d, m) and ``coefficients`` (d, n), samples in the order of `labels_`;
             see `daskfc.privacy.cluster_coefficients` and `daskfc.privacy.reconstruct_rows`.
 
@@ -410,7 +390,10 @@ class FedSC(FederatedClusterer):
         fitted = self._fitted
         if isinstance(fitted.held, CodedSimilarity):
             raise InvalidInput("the server saw no coefficients: the similarity was coded.")
-        view = federation.publish(
-            server.tell_view, fitted.held, fitted.positions, fitted.dictionary, fitted.chosen
+        return federation.publish(
+            server.tell_view,
+            fitted.held,
+            fitted.positions,
+            fitted.dictionary,
+            fitted.planned.chosen,
         )
-        return view

@@ -7,20 +7,20 @@ import numpy as np
 from daskfc.federation import Message, NoiseMultiplier, array
 
 __all__ = [
-    "ClientSummary",
     "Dictionary",
+    "DictionaryChange",
+    "FactorView",
     "FinalDictionary",
-    "Plan",
-    "Progress",
+    "KernelPlan",
+    "KernelSummary",
     "Reconstruction",
     "Resumed",
-    "ServerView",
     "SimilarityRows",
     "StoreContent",
 ]
 
 
-class ClientSummary(
+class KernelSummary(
     Message,
     route="client → server",
     reveals="a client's number of samples, their mean distance, the rank of its kernel",
@@ -45,7 +45,7 @@ class StoreContent(
     tag: int  # under the client's own key
 
 
-class Plan(
+class KernelPlan(
     Message,
     route=("server → client", "server → caller"),
     reveals="mean distance, largest magnitude and largest client, over all clients",
@@ -88,7 +88,7 @@ class SimilarityRows(
     noise_multiplier: NoiseMultiplier = math.inf
 
 
-class Progress(
+class DictionaryChange(
     Message, route="server → caller", reveals="to the caller the dictionary's relative change"
 ):
     """How far the dictionary is."""
@@ -118,7 +118,7 @@ class Reconstruction(
     bound: float
 
 
-class ServerView(
+class FactorView(
     Message,
     protection="raw",
     route="server → caller",

@@ -14,10 +14,10 @@ from daskfc.privacy import Noised, Part, input_digest
 from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, mean_distance
 from daskfc.protocols.fedsc.maths.kernel_dictionary import StepKind, coefficients, local_update
 from daskfc.protocols.fedsc.messages import (
-    ClientSummary,
     Dictionary,
     FinalDictionary,
-    Plan,
+    KernelPlan,
+    KernelSummary,
     SimilarityRows,
     StoreContent,
 )
@@ -43,12 +43,12 @@ Floats = NDArray[np.float64]
 REACH = 16.0  # ours: atoms stay within so many times the largest magnitude
 
 
-def weight_of(n_samples: int, plan: Plan, uniform: bool) -> float:
+def weight_of(n_samples: int, plan: KernelPlan, uniform: bool) -> float:
     """Return what a client's dictionary weighs: N_p over the largest client's, or 1."""
     return 1.0 if uniform else n_samples / plan.largest_client
 
 
-def largest_entry(plan: Plan, noise: Noise | None) -> float:
+def largest_entry(plan: KernelPlan, noise: Noise | None) -> float:
     """Return the public bound on the entries of what `weighted_update` returns."""
     if isinstance(noise, FactorNoise):
         return noise.largest_entry
@@ -69,7 +69,7 @@ def content_of(data: ClientStore, durable_secret: SecretKey) -> StoreContent:
 
 def summarise(
     samples: Floats, kernel_width: float | None, n_atoms: int | None, noise: Noise | None
-) -> ClientSummary:
+) -> KernelSummary:
     """Tell the server size, mean distance (Eq. 42) and the rank of the own kernel.
 
     Where only the factors are protected, nothing but the size and what all clients know anyway.
@@ -78,14 +78,14 @@ def summarise(
     if isinstance(noise, FactorNoise):
         assert kernel_width is not None
         assert n_atoms is not None
-        return ClientSummary(n, m, kernel_width, n_atoms, 1.0)
+        return KernelSummary(n, m, kernel_width, n_atoms, 1.0)
     distance = mean_distance(samples)
     width = kernel_width or distance
     atoms = n_atoms or (count_atoms(samples, width) if width > 0 else 1)
     largest = float(np.abs(samples).max(initial=0.0))
     magnitude = 2.0 ** math.ceil(math.log2(largest)) if largest > 0 else 0.0
     multiplier = noise.multiplier if isinstance(noise, DataNoise) else math.inf
-    return ClientSummary(n, m, distance, atoms, magnitude, multiplier)
+    return KernelSummary(n, m, distance, atoms, magnitude, multiplier)
 
 
 def moments(samples: Floats) -> Floats:
@@ -96,7 +96,7 @@ def moments(samples: Floats) -> Floats:
 def weighted_update(
     samples: Floats,
     dictionary: Dictionary,
-    plan: Plan,
+    plan: KernelPlan,
     secret: SecretKey,
     *,
     ridge: float,
@@ -129,7 +129,7 @@ def rows_of(
     samples: Floats,
     final: FinalDictionary,
     before: Dictionary | None,
-    plan: Plan,
+    plan: KernelPlan,
     secret: SecretKey,
     *,
     ridge: float,

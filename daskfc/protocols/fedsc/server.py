@@ -23,12 +23,12 @@ from daskfc.protocols.fedsc.maths.dictionary_start import (
 )
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph, cluster_rows
 from daskfc.protocols.fedsc.messages import (
-    ClientSummary,
     Dictionary,
+    DictionaryChange,
+    FactorView,
     FinalDictionary,
-    Plan,
-    Progress,
-    ServerView,
+    KernelPlan,
+    KernelSummary,
     SimilarityRows,
 )
 from daskfc.protocols.fedsc.party import weight_of
@@ -50,7 +50,6 @@ __all__ = [
     "tell_final",
     "tell_labels",
     "tell_new_labels",
-    "tell_plan",
     "tell_view",
     "vote",
 ]
@@ -61,8 +60,8 @@ _BLOCK_ENTRIES = 1 << 23  # ours: similarities of new samples at once, 64 MiB
 
 
 def plan_of(
-    parts: Mapping[str, ClientSummary], kernel_width: float | None, n_atoms: int | None
-) -> Plan:
+    parts: Mapping[str, KernelSummary], kernel_width: float | None, n_atoms: int | None
+) -> KernelPlan:
     """Choose the kernel's width (Eq. 42, averaged over clients) and the number of atoms."""
     width = kernel_width or float(np.mean([part.mean_distance for part in parts.values()]))
     if not width > 0:
@@ -70,7 +69,7 @@ def plan_of(
             "the mean distance of the samples is 0, and with it the kernel's width; all samples of "
             "each client are equal. Give 'kernel_width'."
         )
-    return Plan(
+    return KernelPlan(
         width,
         n_atoms or max(part.n_atoms for part in parts.values()),
         next(iter(parts.values())).n_features,
@@ -79,19 +78,14 @@ def plan_of(
     )
 
 
-def tell_plan(plan: Plan) -> Plan:
-    """Tell everybody the plan."""
-    return plan
-
-
-def start(total: Total, sizes: Mapping[str, ClientSummary], plan: Plan, seed: int) -> Floats:
+def start(total: Total, sizes: Mapping[str, KernelSummary], plan: KernelPlan, seed: int) -> Floats:
     """Return the first dictionary, drawn by the moments of all samples."""
     count = sum(part.n_samples for part in sizes.values())
     moments = Moments(count, total.values[0], np.maximum(total.values[1], 0.0))
     return first_dictionary(moments, plan.n_atoms, seed)
 
 
-def normal_start(plan: Plan, n_clients: int, seed: int) -> Floats:
+def normal_start(plan: KernelPlan, n_clients: int, seed: int) -> Floats:
     """Return the published first dictionary, which knows nothing of the data."""
     return normal_dictionary(plan.n_atoms, plan.n_features, n_clients, seed)
 
@@ -109,8 +103,8 @@ def first(journal: Journal, number: int, start: Floats) -> Floats:
 def mean_dictionary(
     total: Total,
     before: Floats,
-    sizes: Mapping[str, ClientSummary],
-    plan: Plan,
+    sizes: Mapping[str, KernelSummary],
+    plan: KernelPlan,
     journal: Journal,
     *,
     uniform: bool,
@@ -149,9 +143,9 @@ def _change(dictionary: Floats, before: Floats) -> float:
     return float(np.linalg.norm(dictionary - before)) / size if size > 0 else 1.0
 
 
-def progress(dictionary: Floats, before: Floats) -> Progress:
+def progress(dictionary: Floats, before: Floats) -> DictionaryChange:
     """Tell the caller by how much the dictionary changed."""
-    return Progress(_change(dictionary, before))
+    return DictionaryChange(_change(dictionary, before))
 
 
 def tell_dictionary(dictionary: Floats) -> Dictionary:
@@ -159,12 +153,12 @@ def tell_dictionary(dictionary: Floats) -> Dictionary:
     return Dictionary(dictionary)
 
 
-def tell_final(dictionary: Floats, plan: Plan) -> FinalDictionary:
+def tell_final(dictionary: Floats, plan: KernelPlan) -> FinalDictionary:
     """Tell the clients the last dictionary and one root of its kernel."""
     return FinalDictionary(dictionary, dictionary_root(dictionary, plan.width))
 
 
-def empty_rows(positions: Mapping[str, NDArray[np.int64]], plan: Plan) -> Floats:
+def empty_rows(positions: Mapping[str, NDArray[np.int64]], plan: KernelPlan) -> Floats:
     """Make room for the rows of all samples."""
     return np.zeros((sum(map(len, positions.values())), plan.n_atoms))
 
@@ -262,13 +256,13 @@ def vote(similar: Floats, labels: NDArray[np.int64], n_clusters: int, k: int) ->
 
 
 def tell_view(
-    B: Floats, positions: Mapping[str, NDArray[np.int64]], dictionary: Floats, plan: Plan
-) -> ServerView:
+    B: Floats, positions: Mapping[str, NDArray[np.int64]], dictionary: Floats, plan: KernelPlan
+) -> FactorView:
     """Tell the caller the dictionary, and the coefficients that follow from the rows."""
     root = dictionary_root(dictionary, plan.width)
     rows = B[np.concatenate(list(positions.values()))]
     C: Floats = scipy.linalg.solve_triangular(root, rows.T, lower=True, trans="T")
-    return ServerView(dictionary, C)
+    return FactorView(dictionary, C)
 
 
 def tell_new_labels(labels: Mapping[str, NDArray[np.int64]]) -> Mapping[str, ClientLabels]:

@@ -5,22 +5,23 @@ from dataclasses import dataclass
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.samples import LabelledSamples, labelled_new
 from daskfc.protocols.fedsc import party, server
+from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.coded import CodedSimilarity, coded_predict, coded_similarity
 from daskfc.protocols.fedsc.noise import DataNoise, Noise
 from daskfc.stores import ClientStore
 
-__all__ = ["Clustered", "Clustering", "predict_new"]
+__all__ = ["Fitted", "SimilarityClustering", "predict_new"]
 
 
 @dataclass(frozen=True)
-class Clustering:
+class SimilarityClustering:
     """The parameters of FedSC that Stage II depends on."""
 
     n_clusters: int
     ridge: float
     neighbors: int | None
     sparsify: bool
-    coded: bool
+    similarity: str
     n_init: int
     n_colluding: int
     seed: int
@@ -42,7 +43,7 @@ class Clustering:
         held : Local or CodedSimilarity
             What new samples are compared with: all rows, or what the clients hold.
         """
-        if self.coded:
+        if self.similarity == "coded":
             similarity = coded_similarity(
                 federation,
                 own,
@@ -76,47 +77,57 @@ class Clustering:
 
 
 @dataclass(frozen=True)
-class Clustered:
+class Fitted:
     """What `predict_new` needs of a fit, as handles of what stays at the parties.
 
-    `before` has the noise multipliers of what earlier starts of the fit released.
+    Parameters
+    ----------
+    planned : Planned
+        What was agreed on before the rounds.
+    how : SimilarityClustering
+        How samples were clustered.
+    final, dictionary : Sent, Local
+        The last dictionary, as clients and server hold it.
+    held : Local or CodedSimilarity
+        What new samples are compared with.
+    positions, labels : Local
+        The server's order of the samples and their labels.
+    before : tuple of float
+        Noise multipliers of what earlier starts of the fit released.
     """
 
-    clustering: Clustering
+    planned: Planned
+    how: SimilarityClustering
     final: Sent
     dictionary: Local
-    told: Sent
-    chosen: Local
-    noise: Noise | None
     held: Local | CodedSimilarity
     positions: Local
     labels: Local
-    journal: Local
     before: tuple[float, ...]
 
 
 def predict_new(
-    federation: Federation, clustered: Clustered, new: PerClient[Local[ClientStore]]
+    federation: Federation, fitted: Fitted, new: PerClient[Local[ClientStore]]
 ) -> PerClient[Sent[LabelledSamples]]:
     """Label new samples by the clustered ones that are most similar; return what clients tell."""
-    how, clients = clustered.clustering, tuple(new)
-    samples = federation.on_clients(party.new_samples, new, clustered.noise, clients=clients)
+    how, planned, clients = fitted.how, fitted.planned, tuple(new)
+    samples = federation.on_clients(party.new_samples, new, planned.noise, clients=clients)
     own = federation.on_clients(
         party.rows_of,
         samples,
-        clustered.final,
+        fitted.final,
         None,
-        clustered.told,
+        planned.told,
         ridge=how.ridge,
-        noise=clustered.noise,
+        noise=planned.noise,
         new=True,
         clients=clients,
     )
-    if isinstance(clustered.held, CodedSimilarity):
+    if isinstance(fitted.held, CodedSimilarity):
         labels = coded_predict(
-            clustered.held,
+            fitted.held,
             own,
-            clustered.labels,
+            fitted.labels,
             n_clusters=how.n_clusters,
             n_neighbors=how.neighbors,
         )
@@ -124,8 +135,8 @@ def predict_new(
         labels = federation.on_server(
             server.predict,
             federation.ask(party.tell_rows, own, clients=clients),
-            clustered.held,
-            clustered.labels,
+            fitted.held,
+            fitted.labels,
             how.n_clusters,
             how.neighbors,
         )

@@ -23,8 +23,8 @@ Messages    who → whom           class            what it reveals
             server → client      Intersections    which samples are alike in all columns
             server → client      Measure          clusters of this round
             server → client      ClientLabels     the clusters
-            server → caller      Progress         counts and inertia
-            server → caller      ServerView       the last sums; raw, for studies (`server_view`)
+            server → caller      LloydProgress         counts and inertia
+            server → caller      DistanceView       the last sums; raw, for studies (`server_view`)
             client → caller      LabelledSamples  labels with sample ids (the first client)
 
 Departures  (1) The server is a party of its own, which holds no data: as written, the aggregator is

@@ -35,7 +35,7 @@ _LARGEST_DISTANCE = 4.0 * (1 + 1e-9)  # of rows with norms up to 1
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class _Kept:
     """What `predict` needs of `fit`, as handles of what stays at the parties."""
 
     sums: MaskedSum
@@ -212,7 +212,7 @@ class KCAGC(FederatedClusterer):
         else:
             labels = self._optimised(federation, sums, rows)
         told = federation.tell(server.tell_labels, labels)
-        self._fitted = _Fitted(sums, rows, told, self._seen)
+        self._fitted = _Kept(sums, rows, told, self._seen)
         first = federation.clients[0]
         return federation.publish(labelled_samples, told, party=[first], wait=False)
 

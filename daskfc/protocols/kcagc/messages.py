@@ -5,12 +5,12 @@ import numpy as np
 from daskfc.federation import Message, array
 
 __all__ = [
+    "DistanceView",
     "GlobalNorms",
     "Intersections",
+    "LloydProgress",
     "LocalClusters",
     "Measure",
-    "Progress",
-    "ServerView",
 ]
 
 
@@ -51,7 +51,7 @@ class Measure(Message, route="server → client", reveals="the clusters of this 
     labels: np.ndarray = array("start", "node", dtype="int32")
 
 
-class Progress(
+class LloydProgress(
     Message,
     route="server → caller",
     reveals="to the caller the number of virtual nodes, of rounds and sums, the inertia",
@@ -67,7 +67,7 @@ class Progress(
     inertia: float
 
 
-class ServerView(
+class DistanceView(
     Message,
     protection="raw",
     route="server → caller",

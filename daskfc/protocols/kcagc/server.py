@@ -18,12 +18,12 @@ from daskfc.protocols.kcagc.maths.weighted_lloyd import (
     outcome,
 )
 from daskfc.protocols.kcagc.messages import (
+    DistanceView,
     GlobalNorms,
     Intersections,
+    LloydProgress,
     LocalClusters,
     Measure,
-    Progress,
-    ServerView,
 )
 from daskfc.secure.sums import Total
 
@@ -129,9 +129,9 @@ def take_sum(state: LloydState, total: Total) -> LloydState:
     return advance(state, distances.reshape(len(distances), runs, centres))
 
 
-def progress(state: LloydState) -> Progress:
+def progress(state: LloydState) -> LloydProgress:
     """Tell the caller how far it is."""
-    return Progress(
+    return LloydProgress(
         done=int(state.request is None),
         converged=int(state.converged.all()),
         n_nodes=state.weights.size,
@@ -153,9 +153,9 @@ def tell_labels(labels: NDArray[np.int64]) -> ClientLabels:
     return ClientLabels(labels)
 
 
-def tell_view(total: Total) -> ServerView:
+def tell_view(total: Total) -> DistanceView:
     """Tell the caller the sums themselves."""
-    return ServerView(total.values)
+    return DistanceView(total.values)
 
 
 def nearest(total: Total) -> NDArray[np.int64]:

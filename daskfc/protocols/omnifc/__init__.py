@@ -14,7 +14,7 @@ Notation    paper  here            shape, range
             D      distances       (n, n) squared, float64
 
 Messages    who → whom           class            what it reveals
-            client → server      ClientSummary    pseudonyms, number of features, rounded range,
+            client → server      SampleSummary    pseudonyms, number of features, rounded range,
                                                   whether the samples are the same as before
             server → caller      PublicPlan       numbers of samples and features, range
             server → evaluators  RowPositions     the order of the pseudonyms

@@ -74,7 +74,7 @@ def test_what_leaves_a_client(federation, averaging):
     kinds = {
         "SampleDigests",
         "StoreContent",
-        "ClientSummary",
+        "KernelSummary",
         part,
         "SimilarityRows",
         "LabelledSamples",
@@ -194,7 +194,7 @@ def test_without_coefficients_at_the_server(federation, tmp_path):
     from_clients = {row.message for row in coded.ledger_ if row.sender != "server"}
     assert "SimilarityRows" not in from_clients
     assert from_clients == {
-        "SampleDigests", "StoreContent", "ClientSummary", "PublicKeys", "MaskedPart", "RowSummary",
+        "SampleDigests", "StoreContent", "KernelSummary", "PublicKeys", "MaskedPart", "RowSummary",
         "SquaredNorms", "HidingKey", "CodedRows", "CodedDistances", "LabelledSamples",
     }  # fmt: skip
     with pytest.raises(InvalidInput, match="the similarity was coded"):

@@ -11,7 +11,7 @@ from daskfc.federation import Federation
 from daskfc.privacy import Accountant, GaussianEvent, Noised, classical_sigma, gaussian_sigma
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.maths.kernel_dictionary import local_update
-from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, Plan
+from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, KernelPlan
 from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, RelativeNoise, noise_of
 from daskfc.protocols.fedsc.party import rows_of, samples_of, weighted_update
 from daskfc.protocols.fedsc.privacy.noise_scale import composed_sigma
@@ -152,7 +152,7 @@ def test_a_repeated_start_cannot_subtract_noise(what):
         one, two = (DataNoise(20.0, c, DELTA).applied(X, KEY, "clustered") for c in (1e-6, 50.0))
         found, true = two - one, X
     else:
-        noise, plan = FactorNoise(20.0, 1.0, 50.0, 1e-3, DELTA), Plan(1.0, 5, 4, 1.0, 30)
+        noise, plan = FactorNoise(20.0, 1.0, 50.0, 1e-3, DELTA), KernelPlan(1.0, 5, 4, 1.0, 30)
 
         def told(Z, steps):
             return weighted_update(
@@ -178,7 +178,7 @@ def test_rows_are_shortened_before_they_are_perturbed():
 def test_a_change_of_the_dictionary_is_shortened_whatever_the_data():
     noise = FactorNoise(1e-3, 1.0, 0.5, 1e-3, DELTA)
     Z = np.random.default_rng(0).normal(size=(5, 4))
-    plan = Plan(1.0, 5, 4, 1.0, 60)
+    plan = KernelPlan(1.0, 5, 4, 1.0, 60)
     for scale in (1.0, 100.0):
         X = scale * np.random.default_rng(1).normal(size=(30, 4))
         part = weighted_update(
@@ -198,7 +198,7 @@ def test_noise_relative_to_the_factors_is_of_their_spread():
         np.random.default_rng(1).normal(size=(60, 3)),
         np.random.default_rng(2).normal(size=(8, 3)),
     )
-    final, plan = FinalDictionary(Z, np.eye(8)), Plan(1.0, 8, 3, 1.0, 60)
+    final, plan = FinalDictionary(Z, np.eye(8)), KernelPlan(1.0, 8, 3, 1.0, 60)
     clean = rows_of(X, final, None, plan, KEY, ridge=0.1, noise=None)
     nothing = rows_of(X, final, None, plan, KEY, ridge=0.1, noise=RelativeNoise(0.0, 0.0))
     np.testing.assert_array_equal(nothing, clean)
@@ -228,7 +228,7 @@ def test_perturbed_data_are_one_release_of_each_client(federation):
     }  # fmt: skip
     assert events(model) == {name: (GaussianEvent(model.privacy_["sigma"] / 20),) for name in ROWS}
     noised = {row.message for row in model.ledger_ if row.noise_multiplier is not None}
-    assert noised == {"ClientSummary"}  # the first that says anything of the data
+    assert noised == {"KernelSummary"}  # the first that says anything of the data
     assert model.kernel_width_ > sigma  # of the noise, not of the flowers
 
 
@@ -243,7 +243,7 @@ def test_perturbed_factors_are_released_in_every_round_and_once_more(federation,
     assert model.privacy_["epsilon"] == pytest.approx(4.0)
     from_clients = [row for row in model.ledger_ if row.sender != "server"]
     bare = {row.message for row in from_clients if row.noise_multiplier is None}
-    public = {"SampleDigests", "ClientSummary", "LabelledSamples", "PublicKeys"}
+    public = {"SampleDigests", "KernelSummary", "LabelledSamples", "PublicKeys"}
     assert bare <= public | {"KeyShares", "RevealedShares"}
     np.testing.assert_array_equal(np.unique(model.labels_.values), np.arange(K))
 

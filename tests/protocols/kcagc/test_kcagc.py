@@ -195,7 +195,7 @@ def test_what_the_server_saw_under_latency(columns, tmp_path):
 
 def test_only_a_federation_for_raw_data_shows_the_sums(federation):
     model = KCAGC(K, filter_order=0, n_init=1).fit(federation)
-    with pytest.raises(EgressRefused, match="ServerView, which is raw data"):
+    with pytest.raises(EgressRefused, match="DistanceView, which is raw data"):
         model.server_view(federation)
 
 

@@ -120,7 +120,7 @@ def test_ledger_holds_declared_messages_only(federation, iris):
     frame = model.ledger_.to_frame()
     assert set(frame["message"]) <= DECLARED
     assert set(frame.loc[frame["receiver"] == "server", "message"]) == {
-        "ClientSummary", "CodedDistances",
+        "SampleSummary", "CodedDistances",
     }  # fmt: skip
     n, r, k = len(iris[0]), 2, 2  # tenths: two primes hold the distances exactly
     coded = frame[frame["message"] == "CodedRows"]
