@@ -112,7 +112,7 @@ def optional(constraint: Constraint) -> Constraint:
 
 
 def check_params(owner: str, params: Mapping[str, Any], table: Mapping[str, Constraint]) -> None:
-    """Hold parameters against a table of constraints.
+    """Check parameters against a table of constraints.
 
     Parameters
     ----------

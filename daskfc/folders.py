@@ -20,7 +20,7 @@ _RESERVED = frozenset('/\\:*?"<>|')
 
 
 def check_folder_name(what: str, name: object) -> None:
-    """Hold a name against what every file system takes as the name of one folder.
+    """Check a name against what every file system takes as the name of one folder.
 
     Parameters
     ----------

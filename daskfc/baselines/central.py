@@ -1,7 +1,7 @@
 """Central: the clients hand over their raw rows and the server clusters the pool.
 
 Paper       The "central" columns of OmniFC's Tables 1, 2, 5 and 6: no federated method, but what
-            one is held against. It sees everything, and says so in the ledger.
+            one is compared with. It sees everything, and says so in the ledger.
 Notation    n samples of all clients, d features; X (n, d) float64, the pool at the server.
 Messages    TableShape     client → caller           once, two numbers
             SampleDigests  client → server           once, 8 bytes per sample
@@ -211,7 +211,7 @@ class Central(FederatedClusterer):
     )
 
     def check(self, n_clients: int | None = None) -> None:
-        """Hold the parameters against their constraints and each other."""
+        """Check the parameters against their constraints and each other."""
         super().check(n_clients)
         clusterer = make_clusterer(self.clusterer)
         if clusterer.finds_n_clusters != (self.n_clusters is None):

@@ -1,4 +1,4 @@
-"""AGC and GCC on pooled columns: the centralised methods that kCAGC is held against.
+"""AGC and GCC on pooled columns: the centralised methods that kCAGC is compared with.
 
 Papers      X. Zhang, H. Liu, Q. Li, X.-M. Wu, "Attributed graph clustering via adaptive graph
             convolution", IJCAI 2019; C. Fettal, L. Labiod, M. Nadif, "Efficient graph convolution

@@ -313,7 +313,7 @@ class KFED(CenterClusterer):
     max_iterations: int = param(integer(low=1), default=300)
 
     def check(self, n_clients: int | None = None) -> None:
-        """Hold the parameters against their constraints and each other."""
+        """Check the parameters against their constraints and each other."""
         super().check(n_clients)
         self._check_local_clusters(self.n_local_clusters, n_clients)
 

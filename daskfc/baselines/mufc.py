@@ -274,7 +274,7 @@ class MUFC(CenterClusterer):
     local_iterations: int = param(integer(low=0), default=0)
 
     def check(self, n_clients: int | None = None) -> None:
-        """Hold the parameters against their constraints and each other."""
+        """Check the parameters against their constraints and each other."""
         super().check(n_clients)
         self._check_local_clusters(self.n_local_clusters, n_clients)
 

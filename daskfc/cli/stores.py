@@ -81,7 +81,7 @@ def inspect(storage: str, root: str | None) -> None:
 @_STORAGE
 @_ROOT
 def check(storage: str, root: str | None) -> None:
-    """Read every store of STORAGE and hold it against its checksums and the rules.
+    """Read every store of STORAGE and check it against its checksums and the rules.
 
     Rules: finite features, sample ids that differ over all clients, the same columns everywhere.
     """

@@ -126,7 +126,7 @@ class Clusterer(ABC):
         return self._fit(view, self._checked_count(n_clusters, view.n, seed), seed)
 
     def pooled(self, X: ArrayLike, n_clusters: int | None, seed: int) -> Clustering:
-        """Cluster pooled raw data: the central algorithm that the federated one is held against.
+        """Cluster pooled raw data: the central algorithm that the federated one is compared with.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """The passes over single entries: numba when it is installed, numpy otherwise, same results.
 
 All work on tiles that fit an L2 cache. Each compiled function has a numpy twin; tests set
-`NUMBA` to False and hold the two against each other. Compiled at first call (about 0.3 s
+`NUMBA` to False and compare the two. Compiled at first call (about 0.3 s
 each) and cached on disk.
 
 Reduction modulo p rounds x / p to the nearest integer by adding and subtracting 1.5 * 2**23 (or

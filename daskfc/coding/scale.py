@@ -283,7 +283,7 @@ def choose_residues(
 def quantise(
     X: NDArray[np.float64], system: ResidueSystem, *, center: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
-    """Return integer rows round(S x) - round(S c), held against the bound of the system.
+    """Return integer rows round(S x) - round(S c), checked against the bound of the system.
 
     Parameters
     ----------

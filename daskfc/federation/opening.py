@@ -62,7 +62,7 @@ class Opened:
 
 
 def check_party_name(name: str, role: str = "client") -> None:
-    """Hold a party's name against the rule that folders, keys and resources need.
+    """Check a party's name against the rule that folders, keys and resources need.
 
     Raises
     ------

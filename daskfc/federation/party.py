@@ -445,7 +445,7 @@ class Party:
         )
 
     def check(self, envelope: Outgoing) -> None:
-        """Hold a message against its class, the run and the route.
+        """Check a message against its class, the run and the route.
 
         Raises
         ------

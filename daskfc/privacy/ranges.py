@@ -47,7 +47,7 @@ _RANGES: dict[str, Constraint] = {
 
 
 def check(owner: str, **params: object) -> None:
-    """Hold parameters against the one table of ranges of this package.
+    """Check parameters against the one table of ranges of this package.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def _parameters(kind: type[BaseEstimator]) -> dict[str, inspect.Parameter]:
 
 
 def make_estimator(method: str, params: Mapping[str, Any], *, seed: int) -> BaseEstimator:
-    """Make an estimator and hold its parameters against the class's own rules.
+    """Make an estimator and check its parameters against the class's own rules.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def check_pipeline(
     n_samples: int | None = None,
     columns: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Hold a pipeline against everything that is known before a worker starts.
+    """Check a pipeline against everything that is known before a worker starts.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ class ClientStore:
         url : str
             URL of fsspec or path.
         verify : bool
-            Read everything and hold it against the checksums, as `check` does.
+            Read everything and check it against the checksums, as `check` does.
 
         Returns
         -------
@@ -387,7 +387,7 @@ class ClientStore:
         return lazy.assign_coords(coordinates).assign_attrs({"client": self.name})
 
     def check(self) -> None:
-        """Read everything and hold it against checksums, digests and rules.
+        """Read everything and check it against checksums, digests and rules.
 
         Raises
         ------

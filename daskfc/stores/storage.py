@@ -324,7 +324,7 @@ class Storage(BaseModel):
         root : str, optional
             Instead of the file's own root.
         verify : bool
-            Read everything and hold it against the checksums.
+            Read everything and check it against the checksums.
 
         Returns
         -------
@@ -350,7 +350,7 @@ class Storage(BaseModel):
         return stores
 
     def check(self, root: str | None = None) -> None:
-        """Read all stores and hold them against checksums, rules and each other.
+        """Read all stores and check them against checksums, rules and each other.
 
         Parameters
         ----------

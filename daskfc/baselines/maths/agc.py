@@ -1,4 +1,4 @@
-"""AGC, attributed graph clustering on pooled features: the centre that kCAGC is held against.
+"""AGC, attributed graph clustering on pooled features: the centre that kCAGC is compared with.
 
 Paper       Zhang, Liu, Li, Wu, "Attributed Graph Clustering via Adaptive Graph Convolution",
             IJCAI 2019; as run in the tables of kCAGC.

@@ -1,4 +1,4 @@
-"""GCC, graph convolutional clustering on pooled features: a second centre to be held against.
+"""GCC, graph convolutional clustering on pooled features: a second centre to compare with.
 
 Paper       Fettal, Labiod, Nadif, "Efficient Graph Convolution for Joint Node Representation
             Learning and Clustering", WSDM 2022.

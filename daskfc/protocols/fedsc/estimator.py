@@ -179,7 +179,7 @@ class FedSC(FederatedClusterer):
     resumable = True
 
     def check(self, n_clients: int | None = None) -> None:
-        """Hold the parameters against their constraints and the number of clients."""
+        """Check the parameters against their constraints and the number of clients."""
         super().check(n_clients)
         noise = noise_of(self.noise, rounds=self.rounds, ridge=self.ridge)
         if isinstance(noise, FactorNoise) and (

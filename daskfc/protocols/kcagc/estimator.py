@@ -137,7 +137,7 @@ class KCAGC(FederatedClusterer):
     allow_few: bool = param(boolean(), default=False)
 
     def check(self, n_clients: int | None = None) -> None:
-        """Hold the parameters against their constraints and the number of participants."""
+        """Check the parameters against their constraints and the number of participants."""
         super().check(n_clients)
         if self.variant == "tree" and self.virtual_node != "intersection":
             raise InvalidInput(

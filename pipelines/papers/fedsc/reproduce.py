@@ -97,7 +97,7 @@ class Cell:
         return model, {**record, "atoms": model.n_atoms_, "rounds": model.n_rounds_}
 
     def judged(self, model: FederatedClusterer) -> Record:
-        """Fit a method and hold its labels against the classes."""
+        """Fit a method and compare its labels with the classes."""
         model.fit(self.federation)
         found = scores(self.pool.y[in_order(model.labels_)], model.labels_.values)
         about = {"data": self.data, "seed": self.seed}

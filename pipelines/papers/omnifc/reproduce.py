@@ -153,7 +153,7 @@ def methods(data: Dataset, eps: float, first: bool) -> Iterator[tuple[str, Feder
 
 
 def scored(labels: xr.DataArray, stores: Mapping[str, ClientStore]) -> Record:
-    """Hold labels against the true ones, which the local stores keep apart for evaluation."""
+    """Compare labels with the true ones, which the local stores keep apart for evaluation."""
     ids = np.concatenate([store.sample_ids() for store in stores.values()])
     true = np.concatenate([true_labels(store) for store in stores.values()])
     assert (labels.sample_id.values == ids).all()

@@ -104,7 +104,7 @@ def agreement(fits: Fits, metric: str) -> str:
 
 
 def equality(fits: Fits) -> str:
-    """Return the table that holds OmniFC against its pooled twin at every p."""
+    """Return the table that compares OmniFC with its pooled twin at every p."""
     rows = []
     for data in fits.datasets:
         for name in SHOWN:

@@ -56,7 +56,7 @@ _DAMPING = 1e-10  # of the mean of the diagonal; atoms that a client does not us
 
 
 def _checked(X: ArrayLike, Z: ArrayLike, C: ArrayLike | None = None) -> tuple[Floats, Floats]:
-    """Hold samples, dictionary and coefficients against each other."""
+    """Check that samples, dictionary and coefficients fit each other."""
     X, Z = same_features(X, Z)
     if C is not None and np.shape(C) != (len(Z), len(X)):
         raise InvalidInput(
