@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from daskfc.checks import check_params, integer
 from daskfc.coding.compiled import cut_rows, encode_tile
-from daskfc.coding.modular import balanced, lagrange_weights
+from daskfc.coding.modular import lagrange_weights
 from daskfc.coding.scale import ResidueSystem
 from daskfc.coding.streams import KeyStream
 from daskfc.errors import InvalidInput
@@ -90,8 +90,7 @@ class LagrangeCode:
         return self.n_evaluators + self.n_segments + self.n_colluding
 
     def _paper_points(self) -> bool:
-        parts = self.n_segments + self.n_colluding
-        return max(2 * parts - 1, 2 * (self.n_evaluators - 1)) < _PAPER_POINTS_BELOW
+        return 2 * (self.n_evaluators - 1) < _PAPER_POINTS_BELOW  # the last beta, the largest
 
     @property
     def alphas(self) -> tuple[int, ...]:
@@ -115,7 +114,7 @@ class LagrangeCode:
             Naming the number of points and the smallest prime.
         """
         smallest = min(primes)
-        if max(*self.alphas, *self.betas) >= smallest:
+        if self.betas[-1] >= smallest:  # the largest point
             raise InvalidInput(
                 f"{self.n_evaluators} evaluators with l={self.n_segments}, t={self.n_colluding} "
                 f"need {self.n_points} points that differ modulo every prime; the smallest is "
@@ -218,8 +217,3 @@ def _summed_weights(code: LagrangeCode, evaluators: tuple[int, ...], p: int) -> 
     segments = code.alphas[: code.n_segments]
     summed: NDArray[np.int64] = lagrange_weights(nodes, segments, p).sum(axis=0) % p
     return summed
-
-
-def balanced_weights(code: LagrangeCode, evaluators: Sequence[int], p: int) -> list[int]:
-    """Return `LagrangeCode.weights` as balanced ints."""
-    return [balanced(int(w), p) for w in _summed_weights(code, tuple(evaluators), p)]
