@@ -1,6 +1,8 @@
 """The int8 engine on each of its kernels: this project's own, onnxruntime's, torch's."""
 
 import logging
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from daskfc.coding import (
     coded_distances,
     engines,
     hiding_values,
+    int8,
     int8_vnni,
     prepare,
     select_engine,
@@ -96,6 +99,40 @@ def test_without_a_kernel(monkeypatch, caplog):
     with caplog.at_level(logging.WARNING, "daskfc.coding"):
         assert select_engine(SYSTEM, 40).name == "f32"
     assert "onnxruntime is not installed" in caplog.text
+
+
+@pytest.fixture
+def fresh_session():
+    """A session of onnxruntime made now, and forgotten afterwards."""
+    pytest.importorskip("onnxruntime")
+    int8._session.cache_clear()
+    yield
+    int8._session.cache_clear()
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 4, 5), (40, 300, 17)])
+def test_onnxruntime_multiplies_bytes(fresh_session, m, k, n):
+    """With one model for all sizes; pairs stay below 2**15, where some kernels saturate."""
+    assert int8.available() is None
+    rng = np.random.default_rng(k)
+    a = rng.integers(0, 256, (m, k), dtype=np.uint8)
+    b = rng.integers(-60, 61, (k, n), dtype=np.int8)
+    a[0], b[:, 0] = 255, -64
+    out = np.full((m, n), 77, np.int32)
+    assert int8.multiply(a, b, out) is out
+    np.testing.assert_array_equal(out, a.astype(int) @ b.astype(int))
+
+
+def test_a_model_that_onnxruntime_refuses(fresh_session, monkeypatch):
+    monkeypatch.setattr(int8, "_model", lambda: b"no model")
+    why = int8.available()
+    assert re.fullmatch(r"onnxruntime refuses its model \((?!NoneType)\w+\)", str(why))
+
+
+def test_onnxruntime_is_optional(monkeypatch):
+    int8._session.cache_clear()
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # as if it were not installed
+    assert int8.available() == "onnxruntime is not installed (it comes with daskfc[fast])"
 
 
 def test_other_processors_get_another_kernel(monkeypatch):
