@@ -276,6 +276,25 @@ def test_numba_is_optional(monkeypatch):
     assert compiled.jit(inverse_of) is inverse_of
 
 
+@pytest.mark.parametrize("why", [None, "the processor has no AVX-512 VNNI"])
+def test_warm_up_multiplies_without_another_library(monkeypatch, why):
+    """A session of onnxruntime starts threads, which processes that are forked do not get."""
+    if not compiled.NUMBA:
+        pytest.skip("numba is not installed")
+    if why is None and int8_vnni.available():
+        pytest.skip(str(int8_vnni.available()))
+    seen = []
+
+    def multiply(left, right, system, engine, *, symmetric, hiding):
+        seen.append((engine.name, symmetric, hiding.evaluator))
+        return coded_distances(left, right, system, engine, symmetric=symmetric, hiding=hiding)
+
+    monkeypatch.setattr(int8_vnni, "available", lambda: why)
+    monkeypatch.setattr("daskfc.coding.warm.coded_distances", multiply)
+    assert warm_up()
+    assert seen == [("f32" if why else "int8", True, j) for j in range(3)]
+
+
 def test_warm_up_leaves_nothing_to_compile():
     """After it, no engine adds a variant of any pass."""
     if not compiled.NUMBA:
