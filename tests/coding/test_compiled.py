@@ -249,6 +249,7 @@ def test_compiled_functions_divide_like_numpy_and_let_other_threads_run():
     assert function(4) == 0.25
     assert function(0) == np.inf  # no check of every divisor
     assert function.targetoptions["nogil"]
+    assert function.targetoptions["error_model"] == "numpy"
     assert function.stats.cache_path  # kept on disk for other processes
 
 
@@ -265,6 +266,7 @@ def test_nowhere_to_keep_what_is_compiled(monkeypatch):
     function = compiled.jit(inverse_of)
     assert (function(4), function(0)) == (0.25, np.inf)
     assert function.targetoptions["nogil"]
+    assert function.targetoptions["error_model"] == "numpy"
     assert not function.stats.cache_path
 
 

@@ -15,6 +15,7 @@ from daskfc.coding import (
 )
 from daskfc.coding.compiled import no_words
 from daskfc.coding.hiding import GROUP
+from daskfc.errors import InvalidInput
 from tests.oracles import coding as oracle
 
 KINDS = ["_F32", "_F64", "_Int8Onnx", "_Int8Vnni"]
@@ -140,6 +141,44 @@ def test_operands_are_balanced(kind):
         assert np.abs(chunk.astype(int)).max() == top
 
 
+def test_operands_of_long_primes_are_balanced():
+    p = 16777213
+    half = p // 2 * pow(-2, -1, p) % p  # -2 z is p // 2 there
+    z = np.array([p // 2, p // 2 + 1, p - 1, p // 3 + 1, half, p - half], np.uint32)[:, None]
+    for side in (engines._F64().left, engines._F64().right):
+        (operand,) = side(z, p)
+        assert np.abs(operand).max() == p // 2
+        assert operand.shape == (6, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("_F32", np.float32), ("_F64", np.float64), ("_Int8Onnx", np.int8)]
+)
+def test_operands_have_the_type_of_their_kernel(kind, dtype):
+    engine = engine_of(kind, ResidueSystem((251,), 1.0, 1))
+    z = np.zeros((5, 3), np.uint8)
+    assert {chunk.dtype.type for chunk in engine.right(z, 251)} == {dtype}
+    left = np.uint8 if kind == "_Int8Onnx" else dtype
+    assert {chunk.dtype.type for chunk in engine.left(z, 251)} == {left}
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        np.zeros((2, 5), np.uint8),
+        np.zeros((1, 5, 3), np.uint8),
+        np.zeros((2, 5, 3, 1), np.uint8),
+        np.zeros((2, 5, 3), np.uint32),
+    ],
+)
+def test_shares_of_another_shape_or_type_are_refused(shares):
+    system = ResidueSystem((251, 241), 1.0, 1)
+    with pytest.raises(
+        InvalidInput, match=r"shares must be uint8 \(primes=2, rows, columns\); got"
+    ):
+        prepare(shares, system, ENGINES["f64"], "left")
+
+
 # -- tiles --------------------------------------------------------------------------------------
 
 
@@ -147,7 +186,7 @@ def test_operands_are_balanced(kind):
 @pytest.mark.parametrize("chunks", [1, 2])
 @pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize("tile", [(0, 0, 5, 256), (3, 256, 19, 300), (8, 0, 24, 256)])
-def test_a_tile_is_written_and_nothing_beside_it(monkeypatch, kind, chunks, hidden, tile):
+def test_a_tile_is_written_and_nothing_beside_it(monkeypatch, passes, kind, chunks, hidden, tile):
     p, k = 251, 10
     system = ResidueSystem((p,), 1.0, 1)
     engine = engine_of(kind, system)
