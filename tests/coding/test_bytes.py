@@ -123,6 +123,64 @@ def test_onnxruntime_multiplies_bytes(fresh_session, m, k, n):
     np.testing.assert_array_equal(out, a.astype(int) @ b.astype(int))
 
 
+def fields(message):
+    """Fields of a message of protocol buffers: number, then a varint or bytes."""
+    found, rest = [], list(message)
+
+    def varint():
+        value = shift = 0
+        while True:
+            byte = rest.pop(0)
+            value += (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while rest:
+        key = varint()
+        value = varint()
+        if key & 7 == 2:
+            content, rest[:] = bytes(rest[:value]), rest[value:]
+            found.append((key >> 3, content))
+        else:
+            assert key & 7 == 0
+            found.append((key >> 3, value))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**14, "808001")],
+)
+def test_numbers_of_protocol_buffers(value, expected):
+    assert int8._varint(value).hex() == expected
+    assert fields(int8._field(5, value)) == [(5, value)]
+    assert fields(int8._field(300, "x" * value)) == [(300, b"x" * value)]
+
+
+def test_the_model_is_one_product():
+    """Numbers of fields and types are those of onnx.proto; both operands have axis k."""
+
+    def tensor(message):
+        (_, name), (_, kind) = fields(message)
+        ((one, content),) = fields(kind)
+        (_, element), (two, shape) = fields(content)
+        axes = [fields(axis) for number, axis in fields(shape) if number == 1]
+        assert (one, two) == (1, 2)
+        return name, element, axes
+
+    version, (seven, graph), (eight, opset) = fields(int8._model())
+    assert (version, seven, eight, fields(opset)) == ((1, 7), 7, 8, [(2, 10)])
+    (one, node), name, *tensors = fields(graph)
+    assert (one, name) == (1, (2, b"product"))
+    assert fields(node) == [(1, b"a"), (1, b"b"), (2, b"c"), (4, b"MatMulInteger")]
+    assert [(number, *tensor(message)) for number, message in tensors] == [
+        (11, b"a", 2, [[(2, b"m")], [(2, b"k")]]),  # uint8
+        (11, b"b", 3, [[(2, b"k")], [(2, b"n")]]),  # int8
+        (12, b"c", 6, [[(2, b"m")], [(2, b"n")]]),  # int32
+    ]
+
+
 def test_a_model_that_onnxruntime_refuses(fresh_session, monkeypatch):
     monkeypatch.setattr(int8, "_model", lambda: b"no model")
     why = int8.available()

@@ -185,7 +185,7 @@ def test_shares_of_another_shape_or_type_are_refused(shares):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("chunks", [1, 2])
 @pytest.mark.parametrize("hidden", [False, True])
-@pytest.mark.parametrize("tile", [(0, 0, 5, 256), (3, 256, 19, 300), (8, 0, 24, 256)])
+@pytest.mark.parametrize("tile", [(0, 0, 5, 256), (3, 256, 19, 512), (8, 512, 24, 600)])
 def test_a_tile_is_written_and_nothing_beside_it(monkeypatch, passes, kind, chunks, hidden, tile):
     p, k = 251, 10
     system = ResidueSystem((p,), 1.0, 1)
@@ -193,7 +193,7 @@ def test_a_tile_is_written_and_nothing_beside_it(monkeypatch, passes, kind, chun
     if chunks == 2:
         monkeypatch.setattr(type(engine), "chunk", lambda self, p: 8)
     rng = np.random.default_rng(0)
-    left, right = (rng.integers(0, p, (n, k), dtype=np.uint8) for n in (24, 300))
+    left, right = (rng.integers(0, p, (n, k), dtype=np.uint8) for n in (24, 600))
     A, B = (prepare(z[None], system, engine, s) for z, s in ((left, "left"), (right, "right")))
     assert len(A.chunks[0]) == len(B.chunks[0]) == chunks
     top, first, bottom, last = tile
@@ -201,7 +201,7 @@ def test_a_tile_is_written_and_nothing_beside_it(monkeypatch, passes, kind, chun
     if hidden:
         words = rng.integers(0, 2**16, (GROUP, bottom - top, last - first), dtype=np.uint16)
         factors = rng.integers(-(p // 2), p // 2 + 1, GROUP, dtype=np.int32)
-    out = np.full((24, 300), 255, np.uint8)  # no residue
+    out = np.full((24, 600), 255, np.uint8)  # no residue
     engine.residues(A.chunks[0], B.chunks[0], tile, p, words, factors, out)
     gaps = left[top:bottom, None].astype(int) - right[None, first:last]
     total = (gaps**2).sum(axis=2)
