@@ -246,8 +246,8 @@ class _Int8Onnx(Engine):
         cuts = self._cuts(k + 2, p)
         table = _tables(p, np.dtype(np.int8))[1]
         chunks = [np.empty(n * (cut.stop - cut.start), dtype=np.int8) for cut in cuts]
+        # whatever lies beyond column k + 1 of a line meets the zeros of the left operand
         lines = scratch("lines", (min(TILE_COLUMNS, n), cuts[-1].stop), np.int8)
-        lines[:, k + 2 :] = 0
         for start in range(0, n, TILE_COLUMNS):
             rows = z[start : start + TILE_COLUMNS]
             look_up(rows, table, lines)

@@ -90,8 +90,7 @@ class LagrangeCode:
         return self.n_evaluators + self.n_segments + self.n_colluding
 
     def _paper_points(self) -> bool:
-        parts = self.n_segments + self.n_colluding
-        return max(2 * parts - 1, 2 * (self.n_evaluators - 1)) < _PAPER_POINTS_BELOW
+        return 2 * (self.n_evaluators - 1) < _PAPER_POINTS_BELOW  # the last beta, the largest
 
     @property
     def alphas(self) -> tuple[int, ...]:
@@ -115,7 +114,7 @@ class LagrangeCode:
             Naming the number of points and the smallest prime.
         """
         smallest = min(primes)
-        if max(*self.alphas, *self.betas) >= smallest:
+        if self.betas[-1] >= smallest:  # the largest point
             raise InvalidInput(
                 f"{self.n_evaluators} evaluators with l={self.n_segments}, t={self.n_colluding} "
                 f"need {self.n_points} points that differ modulo every prime; the smallest is "

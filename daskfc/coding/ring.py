@@ -82,7 +82,7 @@ class FixedPoint:
         if not (math.isfinite(max_abs) and max_abs >= 0) or n_terms < 1:
             return cls(max_abs, n_terms, 0)  # which refuses
         room = 62.0 - math.log2(n_terms)  # one bit for roundings and for this rounding
-        exponent = math.frexp(max_abs)[1] if max_abs > 0 else 0  # max_abs < 2**exponent
+        exponent = math.frexp(max_abs)[1]  # max_abs < 2**exponent; 0 for 0
         return cls(max_abs, n_terms, max(-900, min(900, math.floor(room) - exponent)))
 
     @property

@@ -145,10 +145,9 @@ def _on_grid(values: NDArray[np.float64], grid: int, rounding: float) -> bool:
     return bool((np.abs(scaled - np.rint(scaled)) <= allowed).all())
 
 
-def _bound(radius: float, scale: float, n_features: int) -> int:
-    """Return B = (2 rho S + sqrt(d))**2: the rounding adds sqrt(d)/2 to each radius."""
-    root = 2.0 * radius * scale + math.sqrt(n_features)
-    return math.floor(root * root * (1.0 + 1e-12)) + 1
+def _largest(radius: float, scale: float, n_features: int) -> float:
+    """Return 2 rho S + sqrt(d), the largest distance: rounding adds sqrt(d)/2 to each radius."""
+    return 2.0 * radius * scale + math.sqrt(n_features)
 
 
 def _tolerated_scale(tolerance: float, n_features: int, mean_square: float) -> float:
@@ -159,7 +158,7 @@ def _tolerated_scale(tolerance: float, n_features: int, mean_square: float) -> f
     """
     eps2 = tolerance * tolerance
     u = 2.0 * eps2 / (2.0 / 3.0 + math.sqrt(4.0 / 9.0 + (n_features / 3.0) ** 2 * eps2))
-    return 1.0 / math.sqrt(u * mean_square)
+    return 1.0 / math.sqrt(u * mean_square) if u * mean_square > 0 else math.inf
 
 
 def _families(engine_family: str, n_columns: int, n_points: int) -> list[tuple[int, ...]]:
@@ -241,9 +240,10 @@ def choose_residues(
     >>> pixels.scale, len(pixels.primes)
     (1.0, 4)
     """
-    if not (math.isfinite(radius) and radius >= 0):
+    if not (math.isfinite(radius * radius) and radius >= 0):
         raise InvalidInput(
-            f"the 'radius' of choose_residues must be finite and at least 0; got {radius}."
+            "the 'radius' of choose_residues must be at least 0 and its square finite; "
+            f"got {radius}."
         )
     if not 0 < tolerance < 1:
         raise InvalidInput(
@@ -263,15 +263,16 @@ def choose_residues(
     scales.append(_tolerated_scale(tolerance, n_features, Dm) if Dm > 0 else 1.0)
     families = _families(engine_family, n_columns, n_points)
     for scale in scales:  # exactness first; the tolerated scale when the grid is too fine
-        if not math.isfinite(scale) or not math.isfinite((radius * scale) ** 2):
+        root = _largest(radius, scale, n_features)
+        square = root * root * (1.0 + 1e-12)
+        if not math.isfinite(square):
             continue
-        bound = _bound(radius, scale, n_features)
+        bound = math.floor(square) + 1
         for primes in families:
             chosen = _fewest(primes, bound, spare)
             if chosen is not None:
                 return ResidueSystem(primes=chosen, scale=scale, bound=bound)
-    root = 2.0 * radius * scales[-1] + math.sqrt(n_features)
-    needed = 2.0 * math.log2(root) + (8 if spare else 0)
+    needed = 2.0 * math.log2(_largest(radius, scales[-1], n_features)) + (8 if spare else 0)
     offered = max((math.log2(math.prod(primes)) for primes in families if primes), default=0.0)
     raise OverflowRefused(
         f"squared distances within radius {radius:.6g} at a tolerance of {tolerance:.3g} need "

@@ -199,7 +199,7 @@ class KeyStream:
         while filled < len(wrong):  # draws as many as missing: stops at the last accepted word
             size = (len(wrong) - filled) * flat.itemsize
             more = np.frombuffer(self._spare.update(bytes(size)), dtype=flat.dtype)
-            more = more[more < limit] if limit >> (8 * flat.itemsize) == 0 else more
+            more = more[more < limit]
             flat[wrong[filled : filled + len(more)]] = more
             filled += len(more)
 

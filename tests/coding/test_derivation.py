@@ -8,7 +8,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from daskfc.coding import KeyPair, SecretKey, add_mask
+from daskfc.coding import (
+    HidingPolynomial,
+    KeyPair,
+    LagrangeCode,
+    ResidueSystem,
+    SecretKey,
+    add_mask,
+    hiding_values,
+    share_secret,
+)
+from daskfc.coding.hiding import _free_evaluators
 from daskfc.errors import InvalidInput
 
 KEY = bytes(range(32))
@@ -69,6 +79,58 @@ def test_a_mask_is_the_main_stream(sign):
     mask = np.frombuffer(counter_mode(keys[:32], 8 * size), dtype="<u8")
     expected = np.arange(size, dtype=np.uint64)
     np.testing.assert_array_equal(values, expected + mask if sign == 1 else expected - mask)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (40_000, 2), (2, 40_000)])
+def test_the_mask_of_an_array_is_that_of_its_entries_in_order(shape):
+    values = np.zeros(shape, np.uint64)
+    add_mask(values, SecretKey(KEY))
+    keys = expand(KEY, b"daskfc.stream", 64)
+    mask = np.frombuffer(counter_mode(keys[:32], values.nbytes), dtype="<u8")
+    np.testing.assert_array_equal(values.ravel(), mask)
+
+
+@pytest.mark.parametrize("primes", [(251, 227), (9562603, 9562591)])
+def test_what_a_free_evaluator_adds(primes):
+    """The stream of the key, the block, the prime and the evaluator: all clients must agree."""
+    code, system = LagrangeCode(1, 1, 3), ResidueSystem(primes, 1.0, 10)
+    shape, block, key = (70, 80), (3, 5), SecretKey(KEY)
+    for j in range(3):
+        found = hiding_values(code, system, j, key, block, shape, False)
+        for a, p in enumerate(primes):
+            if j in _free_evaluators(code, p, sum(block)):
+                label = (
+                    b"s\6\0\0\0hiding" + b"i\1\0\0\0003" + b"i\1\0\0\0005"
+                    + b"i" + bytes([len(str(p)), 0, 0, 0]) + str(p).encode()
+                    + b"i\1\0\0\000" + str(j).encode()
+                )  # fmt: skip
+                stream = SecretKey(expand(KEY, b"daskfc.derive" + label, 32)).stream()
+                np.testing.assert_array_equal(found[a], stream.uniform(p, shape))
+
+
+@pytest.mark.parametrize(
+    ("primes", "dtype"), [((251,), np.int32), ((257,), np.int64), ((16777213,), np.int64)]
+)
+def test_factors_are_as_wide_as_their_sums(primes, dtype):
+    code, system = LagrangeCode(1, 1, 3), ResidueSystem(primes, 1.0, 10)
+    for j in range(3):
+        words = HidingPolynomial(code, system, j, SecretKey(KEY), (0, 0)).words(0)
+        for _, _, factors in words.strips((0, 0, 2, 2)):
+            assert factors.dtype == dtype
+
+
+def test_the_shares_of_a_secret():
+    """Horner's rule on the secret and on 64 bytes of the stream for each power."""
+    prime = 2**256 + 297
+    shares = share_secret(KEY, 5, 4, SecretKey(KEY).stream())
+    raw = counter_mode(expand(KEY, b"daskfc.stream", 64)[:32], 192)
+    powers = [int.from_bytes(raw[i : i + 64], "little") for i in (0, 64, 128)]
+    coefficients = [int.from_bytes(KEY, "little"), *powers]
+    expected = [
+        sum(c * x**power for power, c in enumerate(coefficients)) % prime for x in range(1, 6)
+    ]
+    assert [int.from_bytes(share, "little") for share in shares] == expected
+    assert {len(share) for share in shares} == {33}
 
 
 def test_the_key_that_two_parties_share():

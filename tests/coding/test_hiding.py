@@ -30,7 +30,9 @@ def all_values(code, system, key, block, shape, symmetric=False):
 
 
 @pytest.mark.parametrize("numbers", CODES)
-@pytest.mark.parametrize("primes", [BYTE_PRIMES, (9562603, 9562591)], ids=["bytes", "long"])
+@pytest.mark.parametrize(
+    "primes", [BYTE_PRIMES, (257, 509), (9562603, 9562591)], ids=["bytes", "more", "long"]
+)
 def test_one_polynomial_with_a_vanishing_sum(numbers, primes, passes):
     """All m values lie on one polynomial of degree R - 1 whose values at the segments sum to 0."""
     code, system = LagrangeCode(*numbers), ResidueSystem(primes, 1.0, 10)

@@ -92,6 +92,18 @@ def test_privacy_with_consecutive_points(m):
     assert ((pairs != 0) | np.eye(m, dtype=bool)).all()
 
 
+@pytest.mark.parametrize("m", [7, 113, 114, 115, 116, 220])
+def test_points_are_the_papers_while_they_are_below_every_prime(m):
+    """0, 2, 4, ... up to 226; 227 is the smallest prime of a byte."""
+    code = LagrangeCode(2, 2, m)
+    alphas, betas = oracle.points(2, 2, m)
+    if betas[-1] >= 227:
+        alphas, betas = list(range(4)), list(range(4, 4 + m))
+    assert (list(code.alphas), list(code.betas)) == (alphas, betas)
+    assert max(alphas) < max(betas) < 227
+    code.check_points(BYTE_PRIMES)
+
+
 def determinant(matrix, p):
     if not matrix:
         return 1
@@ -150,9 +162,9 @@ def test_too_many_points_for_the_primes():
 @pytest.mark.parametrize(
     ("numbers", "match"),
     [
-        ((0, 1, 5), "'n_segments' .* at least 1; got 0"),
-        ((1, 0, 5), "'n_colluding' .* at least 1; got 0"),
-        ((2, 2, 6), "'n_evaluators' .* at least 7; got 6"),
+        ((0, 1, 5), "'n_segments' parameter of LagrangeCode .* at least 1; got 0"),
+        ((1, 0, 5), "'n_colluding' parameter of LagrangeCode .* at least 1; got 0"),
+        ((2, 2, 6), "'n_evaluators' parameter of LagrangeCode .* at least 7; got 6"),
     ],
 )
 def test_bad_codes(numbers, match):

@@ -102,9 +102,20 @@ def test_our_own_key_back_is_refused():
 def test_any_threshold_of_shares_gives_the_secret(n, threshold):
     secret = bytes([255]) * 31 + bytes([n])
     shares = share_secret(secret, n, threshold, SecretKey.from_os().stream())
+    assert len(shares) == n
     for subset in itertools.islice(itertools.combinations(range(n), threshold), 40):
         assert combine_shares({i: shares[i] for i in subset}, threshold) == secret
     assert combine_shares(dict(enumerate(shares)), threshold) == secret
+
+
+@pytest.mark.parametrize("value", [2**256, 2**256 + 1, _PRIME - 1])
+def test_shares_of_no_secret_of_32_bytes(value):
+    """The prime lies a little above the secrets: forged shares may meet in between."""
+    shares = {i: ((value + 7 * (i + 1)) % _PRIME).to_bytes(33, "little") for i in range(3)}
+    with pytest.raises(DecodingError, match="contradict each other"):
+        combine_shares(shares, 2)
+    below = {i: (2**256 - 1 + 7 * (i + 1)).to_bytes(33, "little") for i in range(3)}
+    assert combine_shares(below, 2) == b"\xff" * 32
 
 
 def test_fewer_shares_fit_every_secret():

@@ -59,6 +59,44 @@ def test_words_of_the_spare_stream_are_rejected_too(p):
     assert (out < word_limit(p)).all()
 
 
+class Words:
+    """A cipher whose key stream is known."""
+
+    def __init__(self, *words):
+        self.content = np.array(words).tobytes()
+
+    def update(self, zeros):
+        part, self.content = self.content[: len(zeros)], self.content[len(zeros) :]
+        return part
+
+    def update_into(self, zeros, out):
+        out[:] = self.update(zeros)
+
+
+@pytest.mark.parametrize("p", [251, 9562603, 2**53 - 111])
+def test_the_limit_itself_is_rejected(p, passes):
+    """In both streams; one word above the others would make its residue likelier."""
+    kind = word_dtype(p).type
+    limit = kind(word_limit(p))
+    assert int(limit) % p == 0
+    stream = KEY.stream()
+    stream._main = Words(limit, kind(7), limit - kind(1), kind(np.iinfo(kind).max), limit)
+    stream._spare = Words(limit, kind(5), limit - kind(1), limit, kind(3))
+    out = np.empty(5, kind)
+    stream.words(p, out)
+    assert out.tolist() == [5, 7, limit - kind(1), limit - kind(1), 3]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint32])
+def test_a_type_holds_residues_up_to_its_largest(dtype):
+    p = int(np.iinfo(dtype).max) + 1
+    found = KEY.stream().uniform(p, 1000, dtype)
+    assert found.dtype == dtype
+    assert found.tolist() == KEY.stream().uniform(p, 1000).tolist()
+    with pytest.raises(InvalidInput, match="do not fit"):
+        KEY.stream().uniform(p + 1, 1000, dtype)
+
+
 @given(st.lists(st.integers(0, 700), max_size=6), st.sampled_from([2, 227, 251, 9562603]))
 def test_pieces_are_the_whole(sizes, p):
     stream = KEY.derive(p).stream()

@@ -18,7 +18,7 @@ from daskfc.coding import (
     reconstruct,
 )
 from daskfc.coding.modular import primes_below
-from daskfc.coding.verify import _projections
+from daskfc.coding.verify import _modular_product, _projections
 from daskfc.errors import DecodingError
 from tests.coding.conftest import byte_system
 from tests.oracles import coding as oracle
@@ -174,6 +174,47 @@ def test_liars_of_every_prime_count(liars):
         lie(answers[j], system, 1, rng, True)
     with pytest.raises(DecodingError, match="contradict each other"):
         find_wrong(answers, range(7), code, system)
+
+
+@pytest.mark.parametrize("p", [227, 251, 257, 9562603, 16777213])
+@pytest.mark.parametrize("sigma", ["middle", "around", "third", "top", "any"])
+def test_projections_are_exact(p, sigma):
+    """Sums of the largest operands, odd and even, at and around the length of a chunk."""
+    rng = np.random.default_rng(p)
+    # columns of one float product, as many as a test has time for
+    exact = min(2 ** (24 if p < 256 else 53) // ((p - 1) * (p // 2)), 1000)
+    lowest = {
+        "middle": p // 2, "around": p // 2, "third": p // 3 + 1, "top": p - 4, "any": 0,
+    }[sigma]  # fmt: skip
+    span = {"middle": 1, "around": 2, "third": 5, "top": 4, "any": p}[sigma]
+    for columns in (1, exact - 1, exact, exact + 3, 2 * exact + 1):
+        rows = 300 if columns < 700 else 20  # more rows than are projected at once
+        block = p - 1 - (rng.random((rows, columns)) < 0.1)
+        draws = rng.integers(lowest, lowest + span, (columns, 4))
+        found = _modular_product(block.astype(np.uint8 if p < 256 else np.uint32), draws, p)
+        assert found.dtype == np.int64
+        np.testing.assert_array_equal(found, products(block, draws, p))
+
+
+def products(block, draws, p):
+    """block @ draws mod p in int64: terms below 2**48, at most 2**12 of them."""
+    return block.astype(np.int64) @ draws.astype(np.int64) % p
+
+
+def test_projections_are_those_of_the_stream():
+    """ρ^T D σ of every answer: σ of the columns is drawn first, then ρ of the rows."""
+    system, rng = byte_system(2), np.random.default_rng(0)
+    answers = [rng.integers(0, 227, (2, 7, 5), dtype=np.uint8) for _ in range(3)]
+    key = SecretKey.from_bytes(bytes(range(32)))
+    found, stream = _projections(answers, system, key.stream()), key.stream()
+    for a, p in enumerate(system.primes):
+        sigma, rho = stream.uniform(p, (5, 4)), stream.uniform(p, (7, 4))
+        expected = [
+            [int(rho[:, s] @ answer[a].astype(int) @ sigma[:, s]) % p for answer in answers]
+            for s in range(4)
+        ]
+        assert found[p].dtype == np.int64
+        assert found[p].tolist() == expected
 
 
 def test_wide_blocks_are_projected_exactly():

@@ -35,6 +35,7 @@ FOLDERS = {  # and which of their tests
 }
 
 SURVIVED = {"survived", "no tests"}
+NOTICED = {"timeout", "segfault", "suspicious"}  # it hung, or its process crashed
 MESSAGES = [r'^\s*f?".*"$', r"^\s*raise "]  # lines of text: the tests hold errors to a part of it
 
 
@@ -80,7 +81,7 @@ def results_of(tree: Path) -> Iterator[tuple[str, str, str]]:
         file = str(meta.relative_to(tree / "mutants"))[: -len(".meta")]
         for mutant, code in json.loads(meta.read_text())["exit_code_by_key"].items():
             kind = "not run" if code is None else status_by_exit_code[code]
-            yield file, mutant, "killed" if kind == "timeout" else kind
+            yield file, mutant, "killed" if kind in NOTICED else kind
 
 
 def changed(tree: Path, file: str, mutant: str) -> tuple[str, str]:
