@@ -15,6 +15,7 @@ from daskfc.stores import load_storage
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PARTS = ROOT / "docs" / "write-a-protocol.md"  # parts of one package: test_write_a_protocol.py
 FOLDERS = ("pipelines", "storage", "cluster-configs")
 # A block that is not run has the reason in a comment above it: <!-- not run: needs two hosts -->
 _BLOCK = re.compile(
@@ -24,7 +25,7 @@ _BLOCK = re.compile(
 
 
 def blocks(kind):
-    for page in PAGES:
+    for page in [page for page in PAGES if page != PARTS]:
         for found in _BLOCK.finditer(page.read_text(encoding="utf-8")):
             if found["kind"] == kind:
                 line = page.read_text(encoding="utf-8")[: found.start("text")].count("\n") + 1
@@ -121,3 +122,14 @@ def test_make_targets_in_the_documentation_exist():
     for page in PAGES:
         for target in re.findall(r"`make ([a-z]+)", page.read_text(encoding="utf-8")):
             assert re.search(rf"^{target}:", makefile, re.M), (page, target)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "daskfc" / "DESIGN.md"], ids=lambda p: p.name)
+def test_a_line_of_text_ends_at_100(page):
+    if page.name == "results.md":
+        pytest.skip("its programs write it")
+    block = False
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        block ^= line.lstrip().startswith("```")
+        if not block and not line.startswith(("|", "    ", "![")):
+            assert len(line) <= 100, f"line {number} has {len(line)} characters"

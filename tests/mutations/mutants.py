@@ -29,8 +29,9 @@ from tests.mutations.run import HERE, ROOT, copy_tree
 RESULTS = ROOT / ".mutants"
 FOLDERS = {  # and which of their tests
     "coding": ["-m", "not slow"],
-    "aggregation": [],
+    "secure/sums": [],
     "privacy": ["-m", "not slow"],
+    "protocols/fedsc/privacy": ["-m", "not slow"],
     "federation": ["-m", "not slow"],
 }
 
@@ -41,7 +42,7 @@ MESSAGES = [r'^\s*f?".*"$', r"^\s*raise "]  # lines of text: the tests hold erro
 
 def prepare(folder: str) -> Path:
     """Bring the copy of the tree up to date, with the settings of mutmut for a folder."""
-    tree = RESULTS / folder
+    tree = RESULTS / folder.replace("/", "-")
     copy_tree(tree)
     options = ["-p", "no:randomly", "-p", "no:cacheprovider", "-p", "tests.mutations.processes"]
     options += FOLDERS[folder]
