@@ -3,7 +3,8 @@
 ``make mutants`` works on the folders of `FOLDERS`, or on those of ``MUTANTS="coding privacy"``; it
 takes hours, may be stopped at any time, and goes on where it was. ``make mutants-report`` prints
 what is known so far, and ``MUTANTS="again privacy"`` tries those again that survived: there may be
-new tests. Results lie in ``.mutants/``. A mutant runs the tests of its own folder that
+new tests. ``MUTANTS="some 37 federation"`` tries
+those whose number ends in 3 or 7, one in five. Results lie in ``.mutants/``. A mutant runs the tests of its own folder that
 call the changed function, in whatever process (see `processes`), with a timeout; functions with a
 decorator are left as they are.
 
@@ -136,15 +137,19 @@ def report() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run mutants of some folders, all or those that survived, or report."""
+    """Run mutants of some folders: all, those with some last digits, or those that survived."""
     if arguments[:1] == ["report"]:
         report()
         return 0
-    again = arguments[:1] == ["again"]
-    for folder in arguments[again:] or FOLDERS:
+    how = arguments[0] if arguments[:1] in (["again"], ["some"]) else "all"
+    for folder in arguments[{"all": 0, "again": 1, "some": 2}[how] :] or FOLDERS:
         tree = prepare(folder)
-        names = [name for _, name, kind in results_of(tree) if kind in SURVIVED] if again else []
-        if (names or not again) and (code := explore(tree, *names)):
+        names: list[str] = []
+        if how == "again":
+            names = [name for _, name, kind in results_of(tree) if kind in SURVIVED]
+        elif how == "some":
+            names = [f"*[{arguments[1]}]"]  # the last digit of its number
+        if (names or how == "all") and (code := explore(tree, *names)):
             return code
     return 0
 
