@@ -3,10 +3,10 @@
 ``make mutants`` works on the folders of `FOLDERS`, or on those of ``MUTANTS="coding privacy"``; it
 takes hours, may be stopped at any time, and goes on where it was. ``make mutants-report`` prints
 what is known so far, and ``MUTANTS="again privacy"`` tries those again that survived: there may be
-new tests. ``MUTANTS="some 37 federation"`` tries
-those whose number ends in 3 or 7, one in five. Results lie in ``.mutants/``. A mutant runs the tests of its own folder that
-call the changed function, in whatever process (see `processes`), with a timeout; functions with a
-decorator are left as they are.
+new tests. ``MUTANTS="some 37 federation"`` tries those whose number ends in 3 or 7, one in five.
+Results lie in ``.mutants/``. A mutant runs the tests of its own folder that call the changed
+function, in whatever process (see `processes`), with a timeout; functions with a decorator are left
+as they are.
 
 Survivors that no test can tell from the source, or that cannot be reached, are listed in
 ``accepted.toml``: ``[[accepted]]`` with ``file``, the ``old`` and the ``new`` line, a ``reason``. A
