@@ -12,7 +12,14 @@ import xarray as xr
 
 # Message classes, and fields as "Class.field", that have another name now. Names are looked up on
 # both sides, so that entries may stay for as long as anybody compares with an older commit.
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {
+    "SampleSummary": "ClientSummary",
+    "KernelSummary": "ClientSummary",
+    "KernelPlan": "Plan",
+    "DictionaryChange": "Progress",
+    "LloydProgress": "Progress",
+    "GramMoments": "Moments",
+}
 
 PLACE = ("method", "seed", "round", "sender", "receiver", "message")
 # Of a summary: what depends on the machine, the moment or the tree's place.
