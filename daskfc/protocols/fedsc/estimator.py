@@ -376,7 +376,7 @@ class FedSC(FederatedClusterer):
         -------
         FactorView
             ``dictionary`` (d, m) and ``coefficients`` (d, n), samples in the order of `labels_`;
-            see `daskfc.privacy.cluster_coefficients` and `daskfc.privacy.reconstruct_rows`.
+            see `cluster_coefficients` and `reconstruct_rows` of `daskfc.protocols.fedsc.privacy`.
 
         Raises
         ------
