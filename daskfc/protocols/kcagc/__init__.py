@@ -15,7 +15,7 @@ Notation    paper   here                shape, range
 Messages    who → whom           class            what it reveals
             client → server      SampleDigests    pseudonyms of the samples
             client → client      PublicKeys       nothing
-            client → server      Magnitude        largest row norm, as a power of two
+            client → server      Magnitude        largest squared row norm, as a power of two
             client → server      MaskedPart       the sum over the participants, of squared norms
                                                   and of distances to centres
             server → client      GlobalNorms      squared norms over all participants
