@@ -126,7 +126,7 @@ class Averaging:
         clients = active_clients(federation, settings, number)
         everybody = clients == federation.clients
         sums = self.sums if everybody else secure_sums(federation, clients, settings)
-        sent = federation.tell(server.tell_dictionary, dictionary, clients=clients)
+        sent = federation.tell(dictionary, clients=clients)
         journal = self._expected()
         uniform = settings.weighting == "uniform"
         parts = federation.on_clients(

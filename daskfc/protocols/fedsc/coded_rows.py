@@ -9,7 +9,7 @@ Notation    paper      here           shape, range
             -          norms          (N_p,) int64, |row|² = S² K̂_ii
             K̂_xx       K              (n, n), (norms_i + norms_j - S² D_ij) / (2 S²), in panels
             l, t       n_segments, n_colluding
-Messages    RowSummary, SquaredNorms; those of `daskfc.secure.distances`
+Messages    RowSummary, SquaredNorms, ClientLabels; those of `daskfc.secure.distances`
 Departures  (1) The paper names secure inner products and leaves the means open: squared distances
             of the rows are computed on Lagrange shares, and norms lead back to inner products.
             (2) Rows are rounded to a grid of step 1 / S, see `coded.TOLERANCE`.
@@ -30,6 +30,7 @@ from daskfc.clustering.low_rank_similarity import (
 )
 from daskfc.coding import ResidueSystem
 from daskfc.federation import Message, NoiseMultiplier, array
+from daskfc.federation.samples import ClientLabels
 from daskfc.pairwise import DistanceTiles
 from daskfc.protocols.fedsc.server import vote
 from daskfc.secure.distances import Columns, RowPlan
@@ -179,6 +180,6 @@ def votes_of_panel(
 
 def joined_votes(
     panels: Mapping[str, Sequence[NDArray[np.int64]]],
-) -> Mapping[str, NDArray[np.int64]]:
-    """Join the labels of each client's panels."""
-    return {name: np.concatenate(list(parts)) for name, parts in panels.items()}
+) -> Mapping[str, ClientLabels]:
+    """Tell each client the labels of its new samples, one panel after the other."""
+    return {name: ClientLabels(np.concatenate(list(parts))) for name, parts in panels.items()}

@@ -226,7 +226,7 @@ class FedSC(FederatedClusterer):
             dictionary, before = rounds.run(start, done)
         with self._stage(federation, "clustering"):
             final = federation.tell(server.tell_final, dictionary, planned.chosen)
-            older = federation.tell(server.tell_dictionary, before) if self.stale_pair else None
+            older = federation.tell(before) if self.stale_pair else None
             rows = self._rows(federation, planned, final, older)
             how = picked(SimilarityClustering, self, seed=seed)
             labels, held = how.run(federation, rows, positions, planned.chosen, noise)

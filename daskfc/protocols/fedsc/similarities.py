@@ -132,13 +132,13 @@ def predict_new(
             n_neighbors=how.neighbors,
         )
     else:
-        labels = federation.on_server(
+        labels = federation.tell(
             server.predict,
             federation.ask(party.tell_rows, own, clients=clients),
             fitted.held,
             fitted.labels,
             how.n_clusters,
             how.neighbors,
+            clients=clients,
         )
-    told = federation.tell(server.tell_new_labels, labels, clients=clients)
-    return federation.publish(labelled_new, new, told, party=clients, wait=False)
+    return federation.publish(labelled_new, new, labels, party=clients, wait=False)
