@@ -36,10 +36,10 @@ def spent_of(federation: Federation, before: Iterable[float]) -> dict[str, Accou
 def cost_of(noise: Noise, spent: Spent) -> dict[str, Any]:
     """Return for the caller what the noise is, and what a client's releases cost at most."""
     if not noise.claims:
-        return {**noise.told(), "epsilon": math.inf, "delta": None}
+        return {**noise.described(), "epsilon": math.inf, "delta": None}
     assert noise.delta is not None
-    epsilon = max(own.epsilon(noise.delta) for own in spent.values())
-    return {**noise.told(), "epsilon": epsilon, "delta": noise.delta}
+    epsilon = max(one.epsilon(noise.delta) for one in spent.values())
+    return {**noise.described(), "epsilon": epsilon, "delta": noise.delta}
 
 
 def charged(noise: Noise, spent: Spent, clients: Iterable[str]) -> Spent:

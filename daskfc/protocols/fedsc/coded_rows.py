@@ -173,8 +173,8 @@ def votes_of_panel(
     ordered = _in_order(norms, plan)
     k = min(n_neighbors or default_neighbors(len(ordered)), len(ordered))
     D = np.concatenate([part.distances for part in columns]).T
-    own = new.norms[start:stop].astype(np.float64)
-    K = _similarities(np.ascontiguousarray(D), own, ordered, system)
+    of_panel = new.norms[start:stop].astype(np.float64)
+    K = _similarities(np.ascontiguousarray(D), of_panel, ordered, system)
     return vote(K, labels, n_clusters, k)
 
 

@@ -116,18 +116,18 @@ def diagnose(
     ridge: float,
 ) -> dict[str, dict[str, float]]:
     """Have every client measure its errors; return them and their bound, by client."""
-    told = federation.publish(
+    measured = federation.publish(
         reconstruction_of,
         planned.samples,
         rows,
         final,
         older,
-        planned.told,
+        planned.plan_sent,
         ridge=ridge,
         noise=planned.noise,
         party="clients",
     )
     found = {}
-    for name, message in told.items():
+    for name, message in measured.items():
         found[name] = {"error": message.error, "rms": message.rms, "bound": message.bound}
     return found
