@@ -45,7 +45,6 @@ __all__ = [
     "project",
     "project_new",
     "row_norms",
-    "tell_clusters",
 ]
 
 Floats = NDArray[np.float64]
@@ -186,7 +185,7 @@ def divide_by_norms(rows: Floats, norms: GlobalNorms) -> Floats:
 
 def cluster_locally(
     rows: Floats, n_local_clusters: int, basis: str, n_init: int, random_state: int, party: str
-) -> NDArray[np.int64]:
+) -> LocalClusters:
     """Return the participant's own clusters of its own columns (Protocol 3, line 3).
 
     With the basis "global-norm" they are clusters of directions: how long a row is against those of
@@ -195,30 +194,19 @@ def cluster_locally(
     if basis == "global-norm":
         rows = divide_rows(rows, squared_row_norms(rows))
     seed = seeds.integer_seed(random_state, "local clusters", party)
-    return local_clusters(rows, n_local_clusters, seed=seed, n_init=n_init)
-
-
-def tell_clusters(labels: NDArray[np.int64]) -> LocalClusters:
-    """Tell the server the own clusters."""
+    labels = local_clusters(rows, n_local_clusters, seed=seed, n_init=n_init)
     return LocalClusters(labels.astype(np.int32))
 
 
 def nodes_of(
-    rows: Floats,
-    intersections: Intersections,
-    labels: NDArray[np.int64] | None,
-    virtual_node: VirtualNode,
+    rows: Floats, nodes: Intersections, clusters: LocalClusters | None, virtual_node: VirtualNode
 ) -> Floats:
     """Return the participant's columns of the virtual nodes (Protocol 3, line 16)."""
-    return virtual_nodes(
-        rows,
-        intersections.ids.astype(np.int64),
-        kind=virtual_node,
-        labels=labels if virtual_node == "local-centre" else None,
-    )
+    labels = clusters.labels if clusters is not None and virtual_node == "local-centre" else None
+    return virtual_nodes(rows, nodes.ids.astype(np.int64), kind=virtual_node, labels=labels)
 
 
-def measure(rows: Floats, request: Measure, intersections: Intersections | None) -> Floats:
+def measure(rows: Floats, request: Measure, nodes: Intersections | None) -> Floats:
     """Return squared distances to the centres of a request, in the participant's columns.
 
     Returns
@@ -226,7 +214,7 @@ def measure(rows: Floats, request: Measure, intersections: Intersections | None)
     ndarray of float64, shape (n, runs * centres)
         d^l of Protocol 2, line 4: what is summed over the participants.
     """
-    weights = np.ones(len(rows)) if intersections is None else intersections.sizes
+    weights = np.ones(len(rows)) if nodes is None else nodes.sizes
     wanted = (
         CentresAtNodes(request.nodes)
         if request.nodes.size
