@@ -169,7 +169,7 @@ def test_predict_of_the_same_samples(federation, columns, tmp_path, basis):
     found = model.predict(federation, new)
     assert found.sample_id.values.tolist() == [str(i + 5000) for i in range(N)]
     np.testing.assert_array_equal(found.values, own.values)
-    with pytest.raises(InvalidInput, match="wrong or missing: client-2"):
+    with pytest.raises(InvalidInput, match="those of client-2 are missing"):
         model.predict(federation, {name: new[name] for name in ("client-1", "client-3")})
 
 
