@@ -17,15 +17,7 @@ _ROUNDING = 1.0 + 1e-9  # ours: what composing may add to a budget that is spent
 
 
 def spent_of(federation: Federation, before: Iterable[float]) -> dict[str, Accountant]:
-    """Return what each client released in the run.
-
-    Parameters
-    ----------
-    federation : Federation
-        In the run of the fit.
-    before : iterable of float
-        Noise multipliers of what earlier starts of the fit released.
-    """
+    """Return what each client released in the run of the fit and, by multipliers, `before` it."""
     earlier = Accountant(tuple(GaussianEvent(z) for z in before))
     made = federation.ledger.releases()
     return {

@@ -103,23 +103,7 @@ def graph_of_distances(
 ) -> Graph:
     """Return the sparse graph of Eq. (25) from the distances on the server's disk.
 
-    Parameters
-    ----------
-    tiles : DistanceTiles
-        Squared distances of the quantised rows, all blocks.
-    norms : mapping of str to SquaredNorms
-        Of every client.
-    plan : RowPlan
-        The order of the samples.
-    system : ResidueSystem
-        The scale.
-    n_neighbors : int, optional
-        As for `similarity_graph`.
-
-    Returns
-    -------
-    csr_array of shape (n, n), float64
-        As of `similarity_graph`, in canonical order.
+    It is that of `similarity_graph` for the quantised rows, (n, n) in canonical order.
     """
     n, ordered = tiles.n, _in_order(norms, plan)
     k = default_neighbors(n) if n_neighbors is None else n_neighbors
@@ -151,24 +135,8 @@ def votes_of_panel(
 ) -> NDArray[np.int64]:
     """Label a panel of new samples by the summed similarity of their most similar clustered ones.
 
-    Parameters
-    ----------
-    columns : sequence of Columns
-        Squared distances of clustered to new rows, one block of clustered ones after the other.
-    new : SquaredNorms
-        Of all new samples of their client.
-    norms, plan, system
-        As for `graph_of_distances`.
-    labels : ndarray of shape (n,), int64
-        Of the clustered samples, in canonical order.
-    start, stop : int
-        The panel.
-    n_clusters, n_neighbors : int
-        As at the fit.
-
-    Returns
-    -------
-    ndarray of shape (stop - start,), int64
+    The panel is `start` to `stop` of what `new` holds; `columns` are squared distances of clustered
+    to new rows, one block of clustered ones after the other; labels are in canonical order.
     """
     ordered = _in_order(norms, plan)
     k = min(n_neighbors or default_neighbors(len(ordered)), len(ordered))

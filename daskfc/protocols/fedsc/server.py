@@ -112,20 +112,7 @@ def mean_dictionary(
 ) -> Dictionary:
     """Return, and keep, the weighted mean of the dictionaries of those that took part (Eq. 11).
 
-    Parameters
-    ----------
-    total : Total
-        Of dictionaries, or of their changes, times the weights.
-    before : Dictionary
-        That of the round before.
-    sizes, plan
-        For the weights.
-    journal : Journal
-        Where it is kept.
-    uniform, changes : bool
-        How clients are weighed, and whether they sent changes.
-    number, rounds : int
-        The round, and how many there will be.
+    The total is of dictionaries, or of their changes since the round before, times the weights.
     """
     weight = sum(weight_of(sizes[name].n_samples, plan, uniform) for name in total.terms)
     mean: Floats = total.values / weight
@@ -228,21 +215,7 @@ def _voted(
 
 
 def vote(similar: Floats, labels: NDArray[np.int64], n_clusters: int, k: int) -> NDArray[np.int64]:
-    """Label new samples by the summed similarity of the k most similar clustered ones.
-
-    Parameters
-    ----------
-    similar : ndarray of shape (b, n)
-        Similarities of new to clustered samples.
-    labels : ndarray of shape (n,)
-        Of the clustered samples.
-    n_clusters, k : int
-        Clusters, and how many vote.
-
-    Returns
-    -------
-    ndarray of shape (b,), int64
-    """
+    """Label new samples by the summed similarity, (b, n), of the k most similar clustered ones."""
     nearest = np.argpartition(-similar, k - 1, axis=1)[:, :k]
     votes = np.zeros((len(similar), n_clusters))
     shares = np.maximum(np.take_along_axis(similar, nearest, axis=1), 0.0)

@@ -115,11 +115,8 @@ def _kind(projection: Projection) -> FilterKind:
 def project(data: ClientStore, projection: Projection) -> Floats:
     """Return the filtered features' coordinates in their top singular vectors (Protocol 1, 4-5).
 
-    Returns
-    -------
-    ndarray of float64, shape (n, min(k, d))
-        For "global-norm" U Σ, which is divided later. Read-only: nothing here depends on the seed,
-        so a process that fits again keeps its last rows.
+    For "global-norm" U Σ, (n, min(k, d)), which is divided later. Read-only: nothing here depends
+    on the seed, so a process that fits again keeps its last rows.
     """
     kept = _projected.get(data)
     if kept is None or kept[0] != projection:
@@ -138,14 +135,7 @@ def project(data: ClientStore, projection: Projection) -> Floats:
 def project_new(data: ClientStore, new: ClientStore, projection: Projection) -> Floats:
     """Return the coordinates of new samples in the singular vectors of the clustered ones.
 
-    Parameters
-    ----------
-    data : ClientStore
-        The clustered samples.
-    new : ClientStore
-        The same columns of new samples; filtered over their own graph, if they have one.
-    projection : Projection
-        As for `project`.
+    New samples are filtered over their own graph, if they have one.
     """
     X = filtered_columns(data, projection)
     U = singular_coordinates(X, projection.n_clusters, "U")
@@ -209,10 +199,7 @@ def nodes_of(
 def measure(rows: Floats, request: Measure, nodes: Intersections | None) -> Floats:
     """Return squared distances to the centres of a request, in the participant's columns.
 
-    Returns
-    -------
-    ndarray of float64, shape (n, runs * centres)
-        d^l of Protocol 2, line 4: what is summed over the participants.
+    These are d^l of Protocol 2, line 4, (n, runs * centres): what is summed over the participants.
     """
     weights = np.ones(len(rows)) if nodes is None else nodes.sizes
     wanted = (
