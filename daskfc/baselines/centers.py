@@ -13,7 +13,7 @@ from daskfc.federation.parameters import param
 from daskfc.federation.samples import LabelledSamples, own_labels
 from daskfc.stores import ClientStore
 
-__all__ = ["CenterClusterer", "GlobalCenters", "global_centers", "nearest_labels", "nearest_of_new"]
+__all__ = ["CenterClusterer", "GlobalCenters", "nearest_labels", "nearest_of_new"]
 
 
 class GlobalCenters(
@@ -24,11 +24,6 @@ class GlobalCenters(
     """The centres of the clusters over all clients."""
 
     centers: np.ndarray = array("n_clusters", "n_features", dtype="float64")
-
-
-def global_centers(centers: np.ndarray) -> GlobalCenters:
-    """Make a message of the server's centres, ``(n_clusters, d)`` float64."""
-    return GlobalCenters(np.ascontiguousarray(centers))
 
 
 def nearest_labels(data: ClientStore, centers: GlobalCenters) -> LabelledSamples:
@@ -80,9 +75,11 @@ class CenterClusterer(FederatedClusterer):
                 f"{n_clients} clients send {n_local_clusters} each. Raise 'n_local_clusters'."
             )
 
-    def _publish_centers(self, federation: Federation, centers: Local) -> None:
-        self.cluster_centers_ = federation.publish(global_centers, centers).centers
+    def _publish_centers(self, federation: Federation, centers: Local[GlobalCenters]) -> None:
+        self.cluster_centers_ = federation.publish(centers).centers
 
-    def _nearest_labels(self, federation: Federation, centers: Local) -> PerClient[Sent]:
-        told = federation.tell(global_centers, centers)
-        return federation.publish(nearest_labels, told, party="clients", wait=False)
+    def _nearest_labels(
+        self, federation: Federation, centers: Local[GlobalCenters]
+    ) -> PerClient[Sent]:
+        sent = federation.tell(centers)
+        return federation.publish(nearest_labels, sent, party="clients", wait=False)

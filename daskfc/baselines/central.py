@@ -242,11 +242,11 @@ class Central(FederatedClusterer):
                 run=self.run_id_,
             )
             federation.wait([labels])
-        told = {
+        sent = {
             name: federation.tell(labels_of_client, labels, positions, client=name, clients=[name])
             for name in federation.clients
         }
-        return federation.publish(labelled_samples, PerClient(told), party="clients", wait=False)
+        return federation.publish(labelled_samples, PerClient(sent), party="clients", wait=False)
 
     def _pool(self, federation: Federation, positions: Local) -> Local:
         """Move all rows to the server, one block of each client at a time."""

@@ -272,7 +272,7 @@ def merge_centers(
     n_init: int,
     random_state: int,
     party: str,
-) -> np.ndarray:
+) -> CommonCenters:
     """Cluster the centres of all clients at the coordinator, each counting once.
 
     Parameters
@@ -292,26 +292,24 @@ def merge_centers(
 
     Returns
     -------
-    numpy.ndarray
-        ``(K, K)`` float64, C.
+    CommonCenters
+        C.
     """
-    own = _local_centers(rows, n_clusters, n_init, random_state, party)
-    points = np.concatenate([own, *(parts[name].centers for name in sorted(parts))])
+    of_coordinator = _local_centers(rows, n_clusters, n_init, random_state, party)
+    points = np.concatenate([of_coordinator, *(parts[name].centers for name in sorted(parts))])
     seed = integer_seed(random_state, "DSC", "common")
-    return weighted_k_means(points, np.ones(len(points)), n_clusters, seed, n_init=n_init)[0]
+    found, _ = weighted_k_means(points, np.ones(len(points)), n_clusters, seed, n_init=n_init)
+    return CommonCenters(found)
 
 
-def tell_centers(centers: np.ndarray, *, others: Sequence[str]) -> dict[str, CommonCenters]:
-    """Send the common centres ``(K, K)`` from the coordinator to every other client."""
-    return {name: CommonCenters(centers.copy()) for name in others}
+def tell_centers(centers: CommonCenters, *, others: Sequence[str]) -> dict[str, CommonCenters]:
+    """Send the common centres from the coordinator to every other client."""
+    return dict.fromkeys(others, centers)
 
 
-def common_labels(
-    data: ClientStore, rows: np.ndarray, centers: np.ndarray | CommonCenters
-) -> LabelledSamples:
+def common_labels(data: ClientStore, rows: np.ndarray, centers: CommonCenters) -> LabelledSamples:
     """Label a client's samples with the common centre nearest to their rows of V."""
-    found = centers.centers if isinstance(centers, CommonCenters) else centers
-    return own_labels(data, squared_distances(rows, found).argmin(axis=1))
+    return own_labels(data, squared_distances(rows, centers.centers).argmin(axis=1))
 
 
 class DSC(FederatedClusterer):
@@ -372,39 +370,18 @@ class DSC(FederatedClusterer):
                 "DSC sends one raw sample of a client to all others, and this federation was "
                 "started without allow_raw. Start it with allow_raw=True, or leave DSC out."
             )
-        clients, chance = federation.clients, {"random_state": self.random_state}
+        clients = federation.clients
         drawn = generator(self.random_state, "DSC", "coordinator").integers(len(clients))
         leader = self.coordinator_ = clients[int(drawn)]
         others = [name for name in clients if name != leader]
-        merging: dict[str, Any] = {"n_clusters": self.n_clusters, "n_init": self.n_init, **chance}
         with self._stage(federation, "local"):
             rows = self._rows(federation, leader, others)
             federation.wait(rows)
         with self._stage(federation, "merge"):
-            parts: Mapping[str, Sent] = {}
-            if others:
-                parts = federation.exchange(
-                    embedded_centers,
-                    rows,
-                    clients=others,
-                    receivers=[leader],
-                    coordinator=leader,
-                    **merging,
-                )[leader]
-            # in a mapping of its own: a PerClient by sender would be taken apart by receiver
-            arrived = PerClient({leader: dict(parts)})
-            merged = federation.on_clients(
-                merge_centers, rows, arrived, clients=[leader], **merging
-            )[leader]
-            centers: dict[str, Local | Sent] = {leader: merged}
-            if others:
-                told = federation.exchange(
-                    tell_centers, merged, clients=[leader], receivers=others, others=others
-                )
-                centers |= {name: told[name][leader] for name in others}
-            federation.wait(list(centers.values()))
+            centers = self._merged(federation, rows, leader, others)
+            federation.wait(centers)
         sent: PerClient[Sent] = federation.publish(
-            common_labels, rows, PerClient(centers), party="clients", wait=False
+            common_labels, rows, centers, party="clients", wait=False
         )
         return sent
 
@@ -430,3 +407,32 @@ class DSC(FederatedClusterer):
         shared = PerClient({name: sent[name][leader] for name in others})
         aligned = federation.on_clients(aligned_rows, shared, clients=others, **how)
         return PerClient({leader: first, **aligned})
+
+    def _merged(
+        self, federation: Federation, rows: PerClient[Local], leader: str, others: list[str]
+    ) -> PerClient[Local[CommonCenters] | Sent[CommonCenters]]:
+        """Cluster the centres of all clients at the coordinator; return them at every client."""
+        how: dict[str, Any] = {
+            "n_clusters": self.n_clusters,
+            "n_init": self.n_init,
+            "random_state": self.random_state,
+        }
+        parts: Mapping[str, Sent] = {}
+        if others:
+            parts = federation.exchange(
+                embedded_centers,
+                rows,
+                clients=others,
+                receivers=[leader],
+                coordinator=leader,
+                **how,
+            )[leader]
+        # in a mapping of its own: a PerClient by sender would be taken apart by receiver
+        arrived = PerClient({leader: dict(parts)})
+        merged = federation.on_clients(merge_centers, rows, arrived, clients=[leader], **how)
+        if not others:
+            return PerClient({leader: merged[leader]})
+        sent = federation.exchange(
+            tell_centers, merged, clients=[leader], receivers=others, others=others
+        )
+        return PerClient({**merged, **{name: sent[name][leader] for name in others}})

@@ -9,7 +9,7 @@ Notation    paper (columns)   here (rows)       shape, range
             X_p               data              (n_p, d) float64, stays at client p
             H_p               coefficients      (n_p, k), at least 0, stays at client p
             W                 basis             (k, d)
-            ω_p               weights           n_p / n
+            ω_p               shares            n_p / n
             ρ                 penalty           float ≥ 0, `orthogonality` times the mean |x|²
             Q_1               coefficient_steps int ≥ 1, gradient steps on H_p in a round
             Q̂                 basis_steps       int ≥ 0; round s takes ⌊Q̂ / s⌋ + 1 steps on W
@@ -49,20 +49,19 @@ from daskfc.stores import ClientStore
 __all__ = [
     "Basis",
     "BasisShift",
-    "FactorModel",
     "FedMAvg",
     "GramMoments",
     "LocalBasis",
     "LocalFactors",
     "average_basis",
-    "basis",
     "basis_shift",
     "coefficient_labels",
-    "first_model",
+    "first_basis",
     "local_basis",
     "local_factors",
     "local_moments",
     "nearest_direction",
+    "sample_shares",
     "step_coefficients",
 ]
 
@@ -108,15 +107,6 @@ class BasisShift(Message, route="server → caller", reveals="one number of conv
 
 
 @dataclass(frozen=True)
-class FactorModel:
-    """What the server holds: the basis ``(k, d)``, ρ, and the clients' weights, summing to 1."""
-
-    basis: np.ndarray
-    penalty: float
-    weights: Mapping[str, float]
-
-
-@dataclass(frozen=True)
 class LocalFactors:
     """What a client holds: coefficients ``(n, k)`` at least 0 and its own basis ``(k, d)``."""
 
@@ -135,9 +125,15 @@ def local_moments(data: ClientStore) -> GramMoments:
     return GramMoments(int(data.n_samples), sums, squares, negative)
 
 
-def first_model(
+def sample_shares(parts: Mapping[str, GramMoments]) -> dict[str, float]:
+    """Return each client's share of all samples, ω_p."""
+    n = sum(part.n_samples for part in parts.values())
+    return {name: part.n_samples / n for name, part in parts.items()}
+
+
+def first_basis(
     parts: Mapping[str, GramMoments], *, n_clusters: int, orthogonality: float, random_state: int
-) -> FactorModel:
+) -> Basis:
     """Draw the first basis around the mean of all samples and fix ρ.
 
     Parameters
@@ -153,7 +149,7 @@ def first_model(
 
     Returns
     -------
-    FactorModel
+    Basis
         The same for every partition of the same data, up to rounding.
     """
     n = sum(part.n_samples for part in parts.values())
@@ -164,13 +160,7 @@ def first_model(
     start = mean + deviation * random.standard_normal((n_clusters, len(mean)))
     negative = np.any([part.any_negative for part in parts.values()], axis=0)
     start = np.where(negative, start, np.maximum(start, 0))
-    weights = {name: part.n_samples / n for name, part in parts.items()}  # ω_p
-    return FactorModel(start, float(orthogonality * square.sum()), weights)
-
-
-def basis(model: FactorModel) -> Basis:
-    """Tell the clients, or at the end the caller, the basis."""
-    return Basis(np.ascontiguousarray(model.basis), model.penalty)
+    return Basis(start, float(orthogonality * square.sum()))
 
 
 def step_coefficients(
@@ -215,21 +205,21 @@ def step_coefficients(
 
 
 def _update_coefficients(
-    data: ClientStore, last: np.ndarray, told: Basis, steps: int
+    data: ClientStore, last: np.ndarray, average: Basis, steps: int
 ) -> np.ndarray:
-    gram = told.basis @ told.basis.T
+    gram = average.basis @ average.basis.T
     updated = np.empty_like(last)
     for start, rows in data.blocks():
         block = slice(start, start + len(rows))
         updated[block] = step_coefficients(
-            last[block], rows @ told.basis.T, gram, penalty=told.penalty, steps=steps
+            last[block], rows @ average.basis.T, gram, penalty=average.penalty, steps=steps
         )
     return updated
 
 
 def local_factors(
     data: ClientStore,
-    told: Basis,
+    average: Basis,
     last: LocalFactors | None,
     *,
     coefficient_steps: int,
@@ -241,7 +231,7 @@ def local_factors(
     ----------
     data : ClientStore
         ``(n, d)`` rows, read in blocks, twice.
-    told : Basis
+    average : Basis
         W and ρ.
     last : LocalFactors or None
         The round before; None in the first, where H starts at 0.
@@ -253,15 +243,15 @@ def local_factors(
     LocalFactors
         Stays at the client.
     """
-    shape = (data.n_samples, len(told.basis))
+    shape = (data.n_samples, len(average.basis))
     before = np.zeros(shape) if last is None else last.coefficients
-    H = _update_coefficients(data, before, told, coefficient_steps)
-    cross = np.zeros_like(told.basis)  # Hᵀ X
+    H = _update_coefficients(data, before, average, coefficient_steps)
+    cross = np.zeros_like(average.basis)  # Hᵀ X
     for start, rows in data.blocks():
         cross += H[start : start + len(rows)].T @ rows
     gram = H.T @ H
     curvature = float(np.linalg.eigvalsh(gram)[-1])
-    W = told.basis
+    W = average.basis
     if curvature > 0:
         for _ in range(basis_steps):
             W = W - (gram @ W - cross) / curvature
@@ -270,36 +260,37 @@ def local_factors(
 
 def local_basis(factors: LocalFactors) -> LocalBasis:
     """Send W_p, not H_p."""
-    return LocalBasis(np.ascontiguousarray(factors.basis))
+    return LocalBasis(factors.basis)
 
 
-def average_basis(model: FactorModel, parts: Mapping[str, LocalBasis]) -> FactorModel:
-    """Average the clients' bases with weights ω_p.
+def average_basis(
+    parts: Mapping[str, LocalBasis], shares: Mapping[str, float], before: Basis
+) -> Basis:
+    """Average the clients' bases by their shares of the samples; ρ stays as before.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from daskfc.baselines.fedmavg import FactorModel, LocalBasis, average_basis
-    >>> model = FactorModel(np.zeros((1, 1)), 0.0, {"a": 0.25, "b": 0.75})
+    >>> from daskfc.baselines.fedmavg import Basis, LocalBasis, average_basis
     >>> parts = {"a": LocalBasis(np.array([[4.0]])), "b": LocalBasis(np.array([[8.0]]))}
-    >>> average_basis(model, parts).basis
+    >>> average_basis(parts, {"a": 0.25, "b": 0.75}, Basis(np.zeros((1, 1)), 0.0)).basis
     array([[7.]])
     """
-    averaged = np.sum([model.weights[name] * parts[name].basis for name in sorted(parts)], axis=0)
-    return FactorModel(averaged, model.penalty, model.weights)
+    averaged = np.sum([shares[name] * parts[name].basis for name in sorted(parts)], axis=0)
+    return Basis(averaged, before.penalty)
 
 
-def basis_shift(before: FactorModel, after: FactorModel) -> BasisShift:
+def basis_shift(before: Basis, after: Basis) -> BasisShift:
     """Measure how far the averaged basis moved, for the caller to stop the rounds."""
     size = max(float(np.linalg.norm(after.basis)), 1e-300)
     return BasisShift(float(np.linalg.norm(after.basis - before.basis)) / size)
 
 
 def coefficient_labels(
-    data: ClientStore, factors: LocalFactors, told: Basis, *, coefficient_steps: int
+    data: ClientStore, factors: LocalFactors, average: Basis, *, coefficient_steps: int
 ) -> LabelledSamples:
     """Label a client's samples with their largest coefficient under the final basis."""
-    H = _update_coefficients(data, factors.coefficients, told, coefficient_steps)
+    H = _update_coefficients(data, factors.coefficients, average, coefficient_steps)
     return own_labels(data, H.argmax(axis=1))
 
 
@@ -391,49 +382,58 @@ class FedMAvg(FederatedClusterer):
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         with self._stage(federation, "first_basis"):
-            model = federation.on_server(
-                first_model,
-                federation.ask(local_moments),
+            moments = federation.ask(local_moments)
+            shares = federation.on_server(sample_shares, moments)
+            start = federation.on_server(
+                first_basis,
+                moments,
                 n_clusters=self.n_clusters,
                 orthogonality=self.orthogonality,
                 random_state=self.random_state,
             )
-            federation.wait(model)
-        factors: object = None
+            federation.wait([shares, start])
         with self._stage(federation, "rounds"):
-            shift = float("inf")
-            for number in range(1, self.max_rounds + 1):
-                federation.next_round()
-                self.n_rounds_ = number
-                factors = federation.on_clients(
-                    local_factors,
-                    federation.tell(basis, model),
-                    factors,
-                    coefficient_steps=self.coefficient_steps,
-                    basis_steps=self.basis_steps // number + 1,  # Q_2 of round s
-                )
-                parts = federation.ask(local_basis, factors)
-                before, model = model, federation.on_server(average_basis, model, parts)
-                shift = federation.publish(basis_shift, before, model).shift
-                if shift <= self.tolerance:
-                    break
-            else:
-                warnings.warn(
-                    f"FedMAvg's basis still moved by {shift:.1e} of its norm in round "
-                    f"{self.max_rounds}, more than the tolerance {self.tolerance:.1e}. Raise "
-                    "'max_rounds'.",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
-        self.basis_ = federation.publish(basis, model).basis
+            average, factors = self._rounds(federation, start, shares)
+        self.basis_ = federation.publish(average).basis
         return federation.publish(
             coefficient_labels,
             factors,
-            federation.tell(basis, model),
+            federation.tell(average),
             coefficient_steps=self.coefficient_steps,
             party="clients",
             wait=False,
         )
+
+    def _rounds(
+        self, federation: Federation, average: Local[Basis], shares: Local
+    ) -> tuple[Local[Basis], PerClient[Local[LocalFactors]]]:
+        """Let the basis go to the clients and back until it rests; return it and their factors."""
+        factors: PerClient[Local[LocalFactors]] | None = None
+        for number in range(1, self.max_rounds + 1):
+            federation.next_round()
+            self.n_rounds_ = number
+            factors = federation.on_clients(
+                local_factors,
+                federation.tell(average),
+                factors,
+                coefficient_steps=self.coefficient_steps,
+                basis_steps=self.basis_steps // number + 1,  # Q_2 of round s
+            )
+            parts = federation.ask(local_basis, factors)
+            before = average
+            average = federation.on_server(average_basis, parts, shares, before)
+            shift = federation.publish(basis_shift, before, average).shift
+            if shift <= self.tolerance:
+                return average, factors
+        assert factors is not None  # there is one round at least
+        warnings.warn(
+            f"FedMAvg's basis still moved by {shift:.1e} of its norm in round "
+            f"{self.max_rounds}, more than the tolerance {self.tolerance:.1e}. Raise "
+            "'max_rounds'.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+        return average, factors
 
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]

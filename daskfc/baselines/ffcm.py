@@ -33,11 +33,11 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.baselines.centers import CenterClusterer, GlobalCenters, global_centers
+from daskfc.baselines.centers import CenterClusterer, GlobalCenters
 from daskfc.baselines.lloyd import kmeans_plus_plus, weighted_k_means
 from daskfc.checks import integer, one_of, real
 from daskfc.clustering.fuzzy import memberships
-from daskfc.federation import Federation, Message, PerClient, Sent, array
+from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.parameters import param
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
@@ -162,8 +162,8 @@ def local_centers(
 
 def first_centers(
     parts: Mapping[str, FuzzyCenters], *, n_clusters: int, random_state: int
-) -> np.ndarray:
-    """Cluster the clients' own centres into the first global ones, ``(n_clusters, d)``.
+) -> GlobalCenters:
+    """Cluster the clients' own centres into the first global ones.
 
     Raises
     ------
@@ -172,24 +172,24 @@ def first_centers(
     """
     points = np.concatenate([parts[name].centers for name in sorted(parts)])
     seed = integer_seed(random_state, "FFCM", "server")
-    return weighted_k_means(points, np.ones(len(points)), n_clusters, seed)[0]
+    return GlobalCenters(weighted_k_means(points, np.ones(len(points)), n_clusters, seed)[0])
 
 
 def merge_centers(
     parts: Mapping[str, FuzzyCenters],
-    last: np.ndarray,
+    last: GlobalCenters,
     *,
     averaging: Literal["k-means", "weighted"],
     random_state: int,
-) -> np.ndarray:
+) -> GlobalCenters:
     """Merge the clients' centres into global ones.
 
     Parameters
     ----------
     parts : mapping of str to FuzzyCenters
         What each client sent, ``c`` centres each.
-    last : numpy.ndarray
-        ``(c, d)`` float64, the global centres that they started from.
+    last : GlobalCenters
+        What they started from.
     averaging : {"k-means", "weighted"}
         How.
     random_state : int
@@ -197,28 +197,39 @@ def merge_centers(
 
     Returns
     -------
-    numpy.ndarray
-        ``(c, d)`` float64, numbered like `last`.
+    GlobalCenters
+        Numbered like `last`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from daskfc.baselines.ffcm import FuzzyCenters, merge_centers
+    >>> from daskfc.baselines.ffcm import FuzzyCenters, GlobalCenters, merge_centers
     >>> a = FuzzyCenters(np.array([[0.0], [8.0]]), np.array([3.0, 1.0]))
     >>> b = FuzzyCenters(np.array([[2.0], [9.0]]), np.array([1.0, 1.0]))
-    >>> merge_centers({"a": a, "b": b}, np.zeros((2, 1)), averaging="weighted", random_state=0)
+    >>> last = GlobalCenters(np.zeros((2, 1)))
+    >>> merge_centers({"a": a, "b": b}, last, averaging="weighted", random_state=0).centers
     array([[0.5],
            [8.5]])
     """
-    names = sorted(parts)
     if averaging == "weighted":
-        supports = np.stack([parts[name].supports for name in names])  # (P, c)
-        total = supports.sum(axis=0)
-        sums = sum(parts[name].supports[:, None] * parts[name].centers for name in names)
-        merged = last.copy()
-        merged[total > 0] = np.asarray(sums)[total > 0] / total[total > 0, None]
-        return merged
-    points = np.concatenate([parts[name].centers for name in names])  # (P c, d)
+        return GlobalCenters(_weighted_mean(parts, last.centers))
+    return GlobalCenters(_merged_by_k_means(parts, last.centers, random_state))
+
+
+def _weighted_mean(parts: Mapping[str, FuzzyCenters], last: np.ndarray) -> np.ndarray:
+    names = sorted(parts)
+    supports = np.stack([parts[name].supports for name in names])  # (P, c)
+    total = supports.sum(axis=0)
+    sums = sum(parts[name].supports[:, None] * parts[name].centers for name in names)
+    merged = last.copy()
+    merged[total > 0] = np.asarray(sums)[total > 0] / total[total > 0, None]
+    return merged
+
+
+def _merged_by_k_means(
+    parts: Mapping[str, FuzzyCenters], last: np.ndarray, random_state: int
+) -> np.ndarray:
+    points = np.concatenate([parts[name].centers for name in sorted(parts)])  # (P c, d)
     warm = KMeans(len(last), init=last, n_init=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # centres that coincide by rounding
@@ -233,9 +244,9 @@ def merge_centers(
     return np.asarray(merged[numbers])
 
 
-def center_shift(before: np.ndarray, after: np.ndarray) -> CenterShift:
+def center_shift(before: GlobalCenters, after: GlobalCenters) -> CenterShift:
     """Measure how far the global centres moved, for the caller to stop the rounds."""
-    return CenterShift(_shift(before, after))
+    return CenterShift(_shift(before.centers, after.centers))
 
 
 class FFCM(CenterClusterer):
@@ -298,33 +309,29 @@ class FFCM(CenterClusterer):
             centers = federation.on_server(first_centers, parts, **chance)
             federation.wait(centers)
         with self._stage(federation, "rounds"):
-            shift = float("inf")
-            for number in range(1, self.max_rounds + 1):
-                federation.next_round()
-                self.n_rounds_ = number
-                parts = federation.ask(
-                    local_centers, federation.tell(global_centers, centers), **local
-                )
-                before, centers = (
-                    centers,
-                    federation.on_server(
-                        merge_centers,
-                        parts,
-                        centers,
-                        averaging=self.averaging,
-                        random_state=self.random_state,
-                    ),
-                )
-                shift = federation.publish(center_shift, before, centers).shift
-                if shift <= self.tolerance:
-                    break
-            else:
-                warnings.warn(
-                    f"FFCM's centres still moved by {shift:.1e} of their norm in round "
-                    f"{self.max_rounds}, more than the tolerance {self.tolerance:.1e}. Raise "
-                    "'max_rounds'.",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
+            centers = self._rounds(federation, centers, local)
         self._publish_centers(federation, centers)
         return self._nearest_labels(federation, centers)
+
+    def _rounds(
+        self, federation: Federation, centers: Local[GlobalCenters], local: dict[str, Any]
+    ) -> Local[GlobalCenters]:
+        """Let the global centres go to the clients and back until they rest."""
+        how: dict[str, Any] = {"averaging": self.averaging, "random_state": self.random_state}
+        for number in range(1, self.max_rounds + 1):
+            federation.next_round()
+            self.n_rounds_ = number
+            parts = federation.ask(local_centers, federation.tell(centers), **local)
+            before = centers
+            centers = federation.on_server(merge_centers, parts, before, **how)
+            shift = federation.publish(center_shift, before, centers).shift
+            if shift <= self.tolerance:
+                return centers
+        warnings.warn(
+            f"FFCM's centres still moved by {shift:.1e} of their norm in round "
+            f"{self.max_rounds}, more than the tolerance {self.tolerance:.1e}. Raise "
+            "'max_rounds'.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+        return centers

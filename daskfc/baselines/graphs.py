@@ -23,7 +23,7 @@ from daskfc.baselines.maths.agc import cluster_agc
 from daskfc.baselines.maths.gcc import cluster_gcc
 from daskfc.checks import Constraint, boolean, integer, one_of, optional
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
+from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
 from daskfc.federation.samples import (
@@ -96,26 +96,21 @@ def _pool(columns: Mapping[str, RawColumns], graphs: Mapping[str, RawGraph]) -> 
 
 def agc_of_pool(
     columns: Mapping[str, RawColumns], graphs: Mapping[str, RawGraph], options: dict[str, Any]
-) -> NDArray[np.int64]:
+) -> ClientLabels:
     """Run AGC on the columns of all participants, side by side."""
-    return cluster_agc(*_pool(columns, graphs), **options)
+    return ClientLabels(cluster_agc(*_pool(columns, graphs), **options))
 
 
 def gcc_of_pool(
     columns: Mapping[str, RawColumns], graphs: Mapping[str, RawGraph], options: dict[str, Any]
-) -> NDArray[np.int64]:
+) -> ClientLabels:
     """Run GCC on the columns of all participants, side by side."""
-    return cluster_gcc(*_pool(columns, graphs), **options)
+    return ClientLabels(cluster_gcc(*_pool(columns, graphs), **options))
 
 
 def agc_alone(data: ClientStore, options: dict[str, Any]) -> NDArray[np.int64]:
     """Run AGC on the participant's own columns and graph."""
     return cluster_agc(data.rows(0, data.n_samples), _graph_of(data), **options)
-
-
-def tell_pooled(labels: NDArray[np.int64]) -> ClientLabels:
-    """Tell a participant the clusters, in the common order of the samples."""
-    return ClientLabels(labels)
 
 
 class _Pooled(FederatedClusterer):
@@ -137,10 +132,9 @@ class _Pooled(FederatedClusterer):
             graphs = federation.ask(raw_graph, clients=[first])
             federation.wait([linked, columns, graphs])
         with self._stage(federation, "cluster"):
-            labels: Local = federation.on_server(step, columns, graphs, options)
+            labels = federation.tell(step, columns, graphs, options, clients=[first])
             federation.wait(labels)
-        told = federation.tell(tell_pooled, labels, clients=[first])
-        return federation.publish(labelled_samples, told, party=[first], wait=False)
+        return federation.publish(labelled_samples, labels, party=[first], wait=False)
 
 
 class AGC(_Pooled):

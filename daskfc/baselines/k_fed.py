@@ -32,7 +32,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.baselines.centers import CenterClusterer
+from daskfc.baselines.centers import CenterClusterer, GlobalCenters
 from daskfc.baselines.lloyd import lloyd, means_of
 from daskfc.checks import integer, optional
 from daskfc.errors import InvalidInput
@@ -263,9 +263,9 @@ def global_groups(grouping: Grouping) -> Mapping[str, GlobalGroups]:
     return {name: GlobalGroups(np.array(groups)) for name, groups in grouping.groups.items()}
 
 
-def group_means(grouping: Grouping) -> np.ndarray:
-    """Pick the mean of each group, ``(n_clusters, d)``."""
-    return grouping.centers
+def group_means(grouping: Grouping) -> GlobalCenters:
+    """Pick the mean of each group."""
+    return GlobalCenters(grouping.centers)
 
 
 def group_labels(

@@ -30,11 +30,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from daskfc.baselines.centers import CenterClusterer
+from daskfc.baselines.centers import CenterClusterer, GlobalCenters
 from daskfc.baselines.lloyd import kmeans_plus_plus, lloyd, weighted_k_means
 from daskfc.checks import integer, optional, real
 from daskfc.errors import OverflowRefused
-from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
+from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.parameters import param
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
@@ -45,9 +45,8 @@ __all__ = [
     "Extent",
     "Grid",
     "cluster_bins",
-    "common_width",
+    "common_grid",
     "extent",
-    "grid",
     "local_bins",
     "sum_bins",
 ]
@@ -89,33 +88,32 @@ def extent(data: ClientStore) -> Extent:
     return Extent(int(data.n_samples), largest)
 
 
-def common_width(parts: Mapping[str, Extent]) -> float:
-    """Choose the bin width ``max |x| / √n``.
+def common_grid(parts: Mapping[str, Extent], bin_width: float | None = None) -> Grid:
+    """Choose the bin width ``max |x| / √n``, or take the given one.
 
     Parameters
     ----------
     parts : mapping of str to Extent
-        What each client measured.
+        What each client measured; not read where the width is given.
+    bin_width : float, optional
+        The user's choice.
 
     Returns
     -------
-    float
-        The side of a bin; 1 when all values are 0.
+    Grid
+        With bins of side 1 when all values are 0.
 
     Examples
     --------
-    >>> from daskfc.baselines.mufc import Extent, common_width
-    >>> common_width({"a": Extent(60, 2.0), "b": Extent(40, 5.0)})
-    0.5
+    >>> from daskfc.baselines.mufc import Extent, common_grid
+    >>> common_grid({"a": Extent(60, 2.0), "b": Extent(40, 5.0)})
+    Grid(bin_width=0.5)
     """
+    if bin_width is not None:
+        return Grid(bin_width)
     n = sum(part.n_samples for part in parts.values())
     largest = max(part.largest for part in parts.values())
-    return largest / float(np.sqrt(n)) if largest > 0 else 1.0
-
-
-def grid(bin_width: float) -> Grid:
-    """Tell the clients the bin width."""
-    return Grid(bin_width)
+    return Grid(largest / float(np.sqrt(n)) if largest > 0 else 1.0)
 
 
 def local_bins(
@@ -200,16 +198,16 @@ def sum_bins(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
 
 
 def cluster_bins(
-    parts: Mapping[str, BinCounts], bin_width: float, *, n_clusters: int, random_state: int
-) -> np.ndarray:
+    parts: Mapping[str, BinCounts], grid: Grid, *, n_clusters: int, random_state: int
+) -> GlobalCenters:
     """Draw a point from every occupied bin and cluster the points (Algorithm 2).
 
     Parameters
     ----------
     parts : mapping of str to BinCounts
         What each client sent.
-    bin_width : float
-        Side of a bin.
+    grid : Grid
+        The bin width.
     n_clusters : int
         K.
     random_state : int
@@ -217,8 +215,8 @@ def cluster_bins(
 
     Returns
     -------
-    numpy.ndarray
-        ``(n_clusters, d)`` float64 centres.
+    GlobalCenters
+        K centres.
 
     Raises
     ------
@@ -227,10 +225,11 @@ def cluster_bins(
     """
     bins, counts = sum_bins([(parts[name].bins, parts[name].counts) for name in sorted(parts)])
     random = generator(random_state, "MUFC", "server")
-    points = (bins + random.uniform(-0.5, 0.5, size=bins.shape)) * bin_width  # uniform in each bin
+    offsets = random.uniform(-0.5, 0.5, size=bins.shape)  # uniform in each bin
+    points = (bins + offsets) * grid.bin_width
     seed = int(random.integers(2**31))
     centers, _ = weighted_k_means(points, counts.astype(np.float64), n_clusters, seed)
-    return centers
+    return GlobalCenters(centers)
 
 
 class MUFC(CenterClusterer):
@@ -279,16 +278,14 @@ class MUFC(CenterClusterer):
         self._check_local_clusters(self.n_local_clusters, n_clients)
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
-        width: Local | float | None = self.bin_width
         with self._stage(federation, "grid"):
-            if width is None:
-                width = federation.on_server(common_width, federation.ask(extent))
-            told = federation.tell(grid, width)
-            federation.wait(told)
+            extents = federation.ask(extent) if self.bin_width is None else {}
+            grid = federation.tell(common_grid, extents, self.bin_width)
+            federation.wait(grid)
         with self._stage(federation, "local"):
             parts = federation.ask(
                 local_bins,
-                told,
+                grid,
                 n_local_clusters=self.n_local_clusters or self.n_clusters,
                 local_iterations=self.local_iterations,
                 random_state=self.random_state,
@@ -298,7 +295,7 @@ class MUFC(CenterClusterer):
             centers = federation.on_server(
                 cluster_bins,
                 parts,
-                width,
+                grid,
                 n_clusters=self.n_clusters,
                 random_state=self.random_state,
             )

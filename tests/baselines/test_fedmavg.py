@@ -6,15 +6,16 @@ from scipy.optimize import nnls
 
 from daskfc.baselines import FedMAvg
 from daskfc.baselines.fedmavg import (
+    Basis,
     average_basis,
-    basis,
     basis_shift,
     coefficient_labels,
-    first_model,
+    first_basis,
     local_basis,
     local_factors,
     local_moments,
     nearest_direction,
+    sample_shares,
     step_coefficients,
 )
 from daskfc.errors import InvalidInput
@@ -26,24 +27,23 @@ from tests.oracles import baselines as oracle
 def rounds(stores, k, *, orthogonality=0.1, q1=10, q2=10, n_rounds=20, seed=0):
     """FedMAvg's wiring without a federation."""
     moments = {name: local_moments(data) for name, data in stores.items()}
-    model = first_model(moments, n_clusters=k, orthogonality=orthogonality, random_state=seed)
-    start, factors, uploads = model, dict.fromkeys(stores), {}
+    average = first_basis(moments, n_clusters=k, orthogonality=orthogonality, random_state=seed)
+    start, factors, uploads = average, dict.fromkeys(stores), {}
     for s in range(1, n_rounds + 1):
-        told = basis(model)
         factors = {
             name: local_factors(
-                data, told, factors[name], coefficient_steps=q1, basis_steps=q2 // s + 1
+                data, average, factors[name], coefficient_steps=q1, basis_steps=q2 // s + 1
             )
             for name, data in stores.items()
         }
         uploads = {name: local_basis(one) for name, one in factors.items()}
-        before, model = model, average_basis(model, uploads)
-    shift = basis_shift(before, model).shift
+        before, average = average, average_basis(uploads, sample_shares(moments), average)
+    shift = basis_shift(before, average).shift
     labels = {
-        name: coefficient_labels(data, factors[name], basis(model), coefficient_steps=q1).labels
+        name: coefficient_labels(data, factors[name], average, coefficient_steps=q1).labels
         for name, data in stores.items()
     }
-    return start, model, factors, labels, {"moments": moments, "uploads": uploads, "shift": shift}
+    return start, average, factors, labels, {"moments": moments, "uploads": uploads, "shift": shift}
 
 
 def split(store, rows, n):
@@ -55,7 +55,7 @@ def split(store, rows, n):
 def test_equals_the_algorithm_as_printed(store, orthogonality):
     rows = np.random.default_rng(0).random((26, 5))
     stores = split(store, rows, 3)
-    start, model, factors, _, _ = rounds(
+    start, average, factors, _, _ = rounds(
         stores, 3, orthogonality=orthogonality, q1=4, q2=6, n_rounds=5
     )
     W, Hs = oracle.fedmavg(
@@ -66,7 +66,7 @@ def test_equals_the_algorithm_as_printed(store, orthogonality):
         6,
         5,
     )
-    np.testing.assert_allclose(model.basis, W.T, rtol=1e-8)
+    np.testing.assert_allclose(average.basis, W.T, rtol=1e-8)
     for found, H in zip(factors.values(), Hs, strict=True):
         np.testing.assert_allclose(found.coefficients, H.T, atol=1e-9)
 
@@ -76,13 +76,13 @@ def test_equals_pooled_on_easy_data_and_counts_messages(store, easy):
     k, d = 4, rows.shape[1]
     best = 0.0
     for seed in range(3):  # random starts: the model is not convex
-        _, model, _, labels, messages = rounds(split(store, rows, 3), k, n_rounds=30, seed=seed)
+        _, average, _, labels, messages = rounds(split(store, rows, 3), k, n_rounds=30, seed=seed)
         found = np.concatenate([*labels.values()])
         best = max(best, kappa(truth, found))
         if best == 1:
             break
     assert best == 1
-    assert kappa(truth, nearest_direction(rows, model.basis)) == 1
+    assert kappa(truth, nearest_direction(rows, average.basis)) == 1
     for upload in messages["uploads"].values():
         check_message(upload, {"n_features": d})
         assert upload.basis.size == k * d
@@ -93,11 +93,14 @@ def test_equals_pooled_on_easy_data_and_counts_messages(store, easy):
 def test_one_client_never_raises_the_objective(store):
     rows = np.random.default_rng(1).standard_normal((40, 6))
     data, last, values = store(rows), None, []
-    model = first_model({"a": local_moments(data)}, n_clusters=4, orthogonality=0.3, random_state=0)
+    alone = {"a": local_moments(data)}
+    average = first_basis(alone, n_clusters=4, orthogonality=0.3, random_state=0)
     for _ in range(15):
-        last = local_factors(data, basis(model), last, coefficient_steps=3, basis_steps=3)
-        model = average_basis(model, {"a": local_basis(last)})
-        values.append(oracle.fedmavg_objective(rows, model.basis, last.coefficients, model.penalty))
+        last = local_factors(data, average, last, coefficient_steps=3, basis_steps=3)
+        average = average_basis({"a": local_basis(last)}, sample_shares(alone), average)
+        values.append(
+            oracle.fedmavg_objective(rows, average.basis, last.coefficients, average.penalty)
+        )
     assert (np.diff(values) <= 1e-9 * values[0]).all()
 
 
@@ -123,28 +126,29 @@ def test_the_start_does_not_depend_on_the_partition(store, easy):
     rows = easy[0]
     for n in (1, 2, 5):
         moments = {name: local_moments(data) for name, data in split(store, rows, n).items()}
-        model = first_model(moments, n_clusters=3, orthogonality=0.1, random_state=4)
-        assert sum(model.weights.values()) == pytest.approx(1)
-        assert model.penalty == pytest.approx(0.1 * np.square(rows).sum(axis=1).mean())
+        start = first_basis(moments, n_clusters=3, orthogonality=0.1, random_state=4)
+        assert sum(sample_shares(moments).values()) == pytest.approx(1)
+        assert start.penalty == pytest.approx(0.1 * np.square(rows).sum(axis=1).mean())
         if n == 1:
-            expected = model.basis
-        np.testing.assert_allclose(model.basis, expected, rtol=1e-9)
-        assert (model.basis >= 0).all()
+            expected = start.basis
+        np.testing.assert_allclose(start.basis, expected, rtol=1e-9)
+        assert (start.basis >= 0).all()
 
 
 def test_a_client_without_a_cluster_leaves_its_direction_alone(store):
     data = store(np.tile([3.0, 0.0], (5, 1)))
-    model = first_model({"a": local_moments(data)}, n_clusters=2, orthogonality=0.1, random_state=0)
-    model = type(model)(np.array([[1.0, 0.0], [0.0, 1.0]]), model.penalty, model.weights)
-    found = local_factors(data, basis(model), None, coefficient_steps=5, basis_steps=5)
+    alone = {"a": local_moments(data)}
+    start = first_basis(alone, n_clusters=2, orthogonality=0.1, random_state=0)
+    average = Basis(np.array([[1.0, 0.0], [0.0, 1.0]]), start.penalty)
+    found = local_factors(data, average, None, coefficient_steps=5, basis_steps=5)
     np.testing.assert_array_equal(found.basis[1], [0.0, 1.0])
     np.testing.assert_array_equal(found.coefficients[:, 1], 0)
 
 
 def test_rows_of_zeros_are_harmless(store):
     stores = {"a": store(np.zeros((4, 3))), "b": store(np.eye(3))}
-    _, model, _, labels, _ = rounds(stores, 2, n_rounds=3)
-    assert np.isfinite(model.basis).all()
+    _, average, _, labels, _ = rounds(stores, 2, n_rounds=3)
+    assert np.isfinite(average.basis).all()
     assert labels["a"].tolist() == [0, 0, 0, 0]
 
 

@@ -8,10 +8,10 @@ from daskfc.baselines.lloyd import assign, kmeans_plus_plus, lloyd
 from daskfc.baselines.mufc import (
     BinCounts,
     Extent,
+    Grid,
     cluster_bins,
-    common_width,
+    common_grid,
     extent,
-    grid,
     local_bins,
     sum_bins,
 )
@@ -25,7 +25,7 @@ from tests.oracles import baselines as oracle
 def bins_of(data, width, k, *, rounds=0, seed=0, party="client-1"):
     return local_bins(
         data,
-        grid(width),
+        Grid(width),
         n_local_clusters=k,
         local_iterations=rounds,
         random_state=seed,
@@ -70,8 +70,10 @@ def test_the_sum_is_what_a_multiset_sum_is(seed, clients):
 def test_the_grid_is_the_authors_for_the_unit_cube(store):
     a, b = store([[0.2, -1.0]] * 30), store([[0.0, 0.5]] * 70)
     assert extent(a) == Extent(30, 1.0)
-    assert common_width({"a": extent(a), "b": extent(b)}) == pytest.approx(1 / np.sqrt(100))
-    assert common_width({"a": Extent(4, 0.0)}) == 1.0
+    extents = {"a": extent(a), "b": extent(b)}
+    assert common_grid(extents).bin_width == pytest.approx(1 / np.sqrt(100))
+    assert common_grid({"a": Extent(4, 0.0)}) == Grid(1.0)
+    assert common_grid({}, 0.25) == Grid(0.25)
 
 
 def test_equals_pooled_on_easy_data_and_counts_messages(store, easy):
@@ -79,9 +81,9 @@ def test_equals_pooled_on_easy_data_and_counts_messages(store, easy):
     d = rows.shape[1]
     thirds = np.array_split(np.arange(len(rows)), 3)
     stores = {f"client-{i}": store(rows[third]) for i, third in enumerate(thirds)}
-    width = common_width({name: extent(data) for name, data in stores.items()})
-    parts = {name: bins_of(data, width, 4, party=name) for name, data in stores.items()}
-    centers = cluster_bins(parts, width, n_clusters=4, random_state=0)
+    grid = common_grid({name: extent(data) for name, data in stores.items()})
+    parts = {name: bins_of(data, grid.bin_width, 4, party=name) for name, data in stores.items()}
+    centers = cluster_bins(parts, grid, n_clusters=4, random_state=0).centers
     found = np.concatenate([assign(data, centers) for data in stores.values()])
     assert kappa(truth, found) == 1
     for part in parts.values():
@@ -92,16 +94,16 @@ def test_equals_pooled_on_easy_data_and_counts_messages(store, easy):
 
 def test_a_point_lies_in_its_bin():
     bins = np.array([[0, 0], [40, -3]])
-    centers = cluster_bins(
-        {"a": BinCounts(bins, np.array([5, 5]))}, 0.25, n_clusters=2, random_state=0
-    )
+    parts = {"a": BinCounts(bins, np.array([5, 5]))}
+    centers = cluster_bins(parts, Grid(0.25), n_clusters=2, random_state=0).centers
     centers = centers[np.argsort(centers[:, 0])]
     assert (np.abs(centers / 0.25 - bins) <= 0.5).all()
 
 
 def test_a_bin_weighs_as_much_as_it_counts():
     bins, counts = np.array([[0], [100], [9000]]), np.array([1, 9, 5])
-    centers = cluster_bins({"a": BinCounts(bins, counts)}, 1.0, n_clusters=2, random_state=0)
+    parts = {"a": BinCounts(bins, counts)}
+    centers = cluster_bins(parts, Grid(1.0), n_clusters=2, random_state=0).centers
     assert np.sort(centers[:, 0]) == pytest.approx([90, 9000], abs=1)
 
 
@@ -120,7 +122,7 @@ def test_too_fine_a_grid_is_refused(store):
 def test_too_few_bins_are_refused(store):
     parts = {"a": bins_of(store([[1.0], [1.0]]), 0.5, 2)}
     with pytest.raises(InvalidInput, match="1 different local centres and 2 clusters"):
-        cluster_bins(parts, 0.5, n_clusters=2, random_state=0)
+        cluster_bins(parts, Grid(0.5), n_clusters=2, random_state=0)
 
 
 @pytest.mark.parametrize(

@@ -39,13 +39,15 @@ class AveragingSettings:
 
 @dataclass(frozen=True)
 class Planned:
-    """Where everything is before the first round; handles and public numbers only."""
+    """Where everything is before the first round; handles and public numbers only.
+
+    Steps at clients get ``plan_sent``, which the server told them; those at the server ``plan``.
+    """
 
     samples: PerClient[Local]
     sizes: PerClient[Sent]
-    chosen: Local
     plan: KernelPlan
-    told: Sent
+    plan_sent: Sent[KernelPlan]
     journal: Local
     releases: Releases
     noise: Noise | None
@@ -126,14 +128,14 @@ class Averaging:
         clients = active_clients(federation, settings, number)
         everybody = clients == federation.clients
         sums = self.sums if everybody else secure_sums(federation, clients, settings)
-        sent = federation.tell(server.tell_dictionary, dictionary, clients=clients)
+        dictionary_sent = federation.tell(dictionary, clients=clients)
         journal = self._expected()
         uniform = settings.weighting == "uniform"
         parts = federation.on_clients(
             party.weighted_update,
             PerClient({name: planned.samples[name] for name in clients}),
-            sent,
-            planned.told,
+            dictionary_sent,
+            planned.plan_sent,
             ridge=settings.ridge,
             steps=settings.local_steps,
             kind=settings.step,

@@ -17,15 +17,7 @@ _ROUNDING = 1.0 + 1e-9  # ours: what composing may add to a budget that is spent
 
 
 def spent_of(federation: Federation, before: Iterable[float]) -> dict[str, Accountant]:
-    """Return what each client released in the run.
-
-    Parameters
-    ----------
-    federation : Federation
-        In the run of the fit.
-    before : iterable of float
-        Noise multipliers of what earlier starts of the fit released.
-    """
+    """Return what each client released in the run of the fit and, by multipliers, `before` it."""
     earlier = Accountant(tuple(GaussianEvent(z) for z in before))
     made = federation.ledger.releases()
     return {
@@ -36,10 +28,10 @@ def spent_of(federation: Federation, before: Iterable[float]) -> dict[str, Accou
 def cost_of(noise: Noise, spent: Spent) -> dict[str, Any]:
     """Return for the caller what the noise is, and what a client's releases cost at most."""
     if not noise.claims:
-        return {**noise.told(), "epsilon": math.inf, "delta": None}
+        return {**noise.described(), "epsilon": math.inf, "delta": None}
     assert noise.delta is not None
-    epsilon = max(own.epsilon(noise.delta) for own in spent.values())
-    return {**noise.told(), "epsilon": epsilon, "delta": noise.delta}
+    epsilon = max(one.epsilon(noise.delta) for one in spent.values())
+    return {**noise.described(), "epsilon": epsilon, "delta": noise.delta}
 
 
 def charged(noise: Noise, spent: Spent, clients: Iterable[str]) -> Spent:

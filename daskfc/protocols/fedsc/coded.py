@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.samples import ClientLabels
 from daskfc.protocols.fedsc.coded_rows import (
     graph_of_distances,
     joined_votes,
@@ -171,8 +172,8 @@ def coded_predict(
     *,
     n_clusters: int,
     n_neighbors: int | None = None,
-) -> Local:
-    """Label new samples at the server without any client's rows.
+) -> PerClient[Sent[ClientLabels]]:
+    """Label new samples at the server without any client's rows, and tell their clients.
 
     Parameters
     ----------
@@ -187,8 +188,8 @@ def coded_predict(
 
     Returns
     -------
-    Local
-        The server's mapping from each of these clients to the labels of its new samples.
+    PerClient of Sent
+        The labels of its new samples for each of these clients.
 
     Notes
     -----
@@ -197,7 +198,7 @@ def coded_predict(
     Examples
     --------
     >>> from daskfc.protocols.fedsc.coded import coded_predict
-    >>> told = coded_predict(similarity, new, labels, n_clusters=3)  # doctest: +SKIP
+    >>> new_labels = coded_predict(similarity, new, labels, n_clusters=3)  # doctest: +SKIP
     """
     distances = similarity.distances
     federation = distances.federation
@@ -220,4 +221,5 @@ def coded_predict(
                 n_neighbors=n_neighbors,
             )
         )
-    return federation.on_server(joined_votes, votes)
+    sent: PerClient[Sent[ClientLabels]] = federation.tell(joined_votes, votes, clients=tuple(new))
+    return sent

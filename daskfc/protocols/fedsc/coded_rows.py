@@ -9,7 +9,7 @@ Notation    paper      here           shape, range
             -          norms          (N_p,) int64, |row|² = S² K̂_ii
             K̂_xx       K              (n, n), (norms_i + norms_j - S² D_ij) / (2 S²), in panels
             l, t       n_segments, n_colluding
-Messages    RowSummary, SquaredNorms; those of `daskfc.secure.distances`
+Messages    RowSummary, SquaredNorms, ClientLabels; those of `daskfc.secure.distances`
 Departures  (1) The paper names secure inner products and leaves the means open: squared distances
             of the rows are computed on Lagrange shares, and norms lead back to inner products.
             (2) Rows are rounded to a grid of step 1 / S, see `coded.TOLERANCE`.
@@ -30,6 +30,7 @@ from daskfc.clustering.low_rank_similarity import (
 )
 from daskfc.coding import ResidueSystem
 from daskfc.federation import Message, NoiseMultiplier, array
+from daskfc.federation.samples import ClientLabels
 from daskfc.pairwise import DistanceTiles
 from daskfc.protocols.fedsc.server import vote
 from daskfc.secure.distances import Columns, RowPlan
@@ -102,23 +103,7 @@ def graph_of_distances(
 ) -> Graph:
     """Return the sparse graph of Eq. (25) from the distances on the server's disk.
 
-    Parameters
-    ----------
-    tiles : DistanceTiles
-        Squared distances of the quantised rows, all blocks.
-    norms : mapping of str to SquaredNorms
-        Of every client.
-    plan : RowPlan
-        The order of the samples.
-    system : ResidueSystem
-        The scale.
-    n_neighbors : int, optional
-        As for `similarity_graph`.
-
-    Returns
-    -------
-    csr_array of shape (n, n), float64
-        As of `similarity_graph`, in canonical order.
+    It is that of `similarity_graph` for the quantised rows, (n, n) in canonical order.
     """
     n, ordered = tiles.n, _in_order(norms, plan)
     k = default_neighbors(n) if n_neighbors is None else n_neighbors
@@ -150,35 +135,19 @@ def votes_of_panel(
 ) -> NDArray[np.int64]:
     """Label a panel of new samples by the summed similarity of their most similar clustered ones.
 
-    Parameters
-    ----------
-    columns : sequence of Columns
-        Squared distances of clustered to new rows, one block of clustered ones after the other.
-    new : SquaredNorms
-        Of all new samples of their client.
-    norms, plan, system
-        As for `graph_of_distances`.
-    labels : ndarray of shape (n,), int64
-        Of the clustered samples, in canonical order.
-    start, stop : int
-        The panel.
-    n_clusters, n_neighbors : int
-        As at the fit.
-
-    Returns
-    -------
-    ndarray of shape (stop - start,), int64
+    The panel is `start` to `stop` of what `new` holds; `columns` are squared distances of clustered
+    to new rows, one block of clustered ones after the other; labels are in canonical order.
     """
     ordered = _in_order(norms, plan)
     k = min(n_neighbors or default_neighbors(len(ordered)), len(ordered))
     D = np.concatenate([part.distances for part in columns]).T
-    own = new.norms[start:stop].astype(np.float64)
-    K = _similarities(np.ascontiguousarray(D), own, ordered, system)
+    of_panel = new.norms[start:stop].astype(np.float64)
+    K = _similarities(np.ascontiguousarray(D), of_panel, ordered, system)
     return vote(K, labels, n_clusters, k)
 
 
 def joined_votes(
     panels: Mapping[str, Sequence[NDArray[np.int64]]],
-) -> Mapping[str, NDArray[np.int64]]:
-    """Join the labels of each client's panels."""
-    return {name: np.concatenate(list(parts)) for name, parts in panels.items()}
+) -> Mapping[str, ClientLabels]:
+    """Tell each client the labels of its new samples, one panel after the other."""
+    return {name: ClientLabels(np.concatenate(list(parts))) for name, parts in panels.items()}

@@ -40,21 +40,11 @@ def reconstruction_of(
     ridge: float,
     noise: Noise | None,
 ) -> Reconstruction:
-    """Measure K̂ against the kernel of the client's true samples, and tell the bound.
+    """Measure K̂, inner products of rows, against the kernel of the client's true samples.
 
-    Parameters
-    ----------
-    data, samples : ClientStore, ndarray (n, m)
-        The true samples, and those that were clustered.
-    rows : ndarray (n, d) or Noised
-        Whose inner products are K̂.
-    final, before, plan
-        As for `daskfc.protocols.fedsc.party.rows_of`.
-    ridge : float
-        λ.
-    noise : Noise or None
-        Theorem 3.8 holds with noise on the factors, 3.1 otherwise; where the coefficients belong
-        to an older dictionary, or the noise to the factors' own spread, neither: NaN.
+    Samples are those that were clustered. Of the bounds Theorem 3.8 holds with noise on the
+    factors, 3.1 otherwise; where the coefficients belong to an older dictionary, or the noise to
+    the factors' own spread, neither: NaN.
     """
     X = data.rows(0, data.n_samples)
     B = rows.values if isinstance(rows, Noised) else rows
@@ -116,18 +106,18 @@ def diagnose(
     ridge: float,
 ) -> dict[str, dict[str, float]]:
     """Have every client measure its errors; return them and their bound, by client."""
-    told = federation.publish(
+    measured = federation.publish(
         reconstruction_of,
         planned.samples,
         rows,
         final,
         older,
-        planned.told,
+        planned.plan_sent,
         ridge=ridge,
         noise=planned.noise,
         party="clients",
     )
     found = {}
-    for name, message in told.items():
+    for name, message in measured.items():
         found[name] = {"error": message.error, "rms": message.rms, "bound": message.bound}
     return found

@@ -225,21 +225,21 @@ class FedSC(FederatedClusterer):
             rounds = Averaging(federation, settings, planned, sums, self._note)
             dictionary, before = rounds.run(start, done)
         with self._stage(federation, "clustering"):
-            final = federation.tell(server.tell_final, dictionary, planned.chosen)
-            older = federation.tell(server.tell_dictionary, before) if self.stale_pair else None
+            final = federation.tell(server.tell_final, dictionary, planned.plan)
+            older = federation.tell(before) if self.stale_pair else None
             rows = self._rows(federation, planned, final, older)
             how = picked(SimilarityClustering, self, seed=seed)
-            labels, held = how.run(federation, rows, positions, planned.chosen, noise)
+            labels, reference = how.run(federation, rows, positions, planned.plan, noise)
             federation.wait(labels)
         if self.diagnostics:
             self.reconstruction_ = diagnose(federation, planned, rows, final, older, self.ridge)
         self._fitted = Fitted(
-            planned, how, final, dictionary, held, positions, labels, self.released_before
+            planned, how, final, dictionary, reference, positions, labels, self.released_before
         )
         if noise is not None:
             self.privacy_ = cost_of(noise, spent_of(federation, self.released_before))
-        told = federation.tell(server.tell_labels, labels, positions)
-        return federation.publish(labelled_samples, told, party="clients", wait=False)
+        labels_sent = federation.tell(server.tell_labels, labels, positions)
+        return federation.publish(labelled_samples, labels_sent, party="clients", wait=False)
 
     def _forget(self) -> None:
         """Drop what an earlier fit with other parameters left."""
@@ -285,7 +285,7 @@ class FedSC(FederatedClusterer):
             planned.samples,
             final,
             older,
-            planned.told,
+            planned.plan_sent,
             ridge=self.ridge,
             noise=planned.noise,
         )
@@ -323,22 +323,21 @@ class FedSC(FederatedClusterer):
     def _planned(self, federation: Federation, journal: Local, noise: Noise | None) -> Planned:
         samples = federation.on_clients(party.samples_of, noise)
         sizes = federation.ask(party.summarise, samples, self.kernel_width, self.n_atoms, noise)
-        chosen = federation.on_server(server.plan_of, sizes, self.kernel_width, self.n_atoms)
-        plan = federation.publish(chosen)
-        told = federation.tell(chosen)
-        return Planned(samples, sizes, chosen, plan, told, journal, self._releases, noise)
+        at_server = federation.on_server(server.plan_of, sizes, self.kernel_width, self.n_atoms)
+        plan = federation.publish(at_server)
+        plan_sent = federation.tell(at_server)
+        return Planned(samples, sizes, plan, plan_sent, journal, self._releases, noise)
 
     def _start(
         self, federation: Federation, sums: Aggregation, planned: Planned, seed: int
     ) -> Local:
-        if self.start == "normal":
-            n_clients = len(federation.clients)
-            return federation.on_server(server.normal_start, planned.chosen, n_clients, seed)
         plan = planned.plan
+        if self.start == "normal":
+            return federation.on_server(server.normal_start, plan, len(federation.clients), seed)
         moments = federation.on_clients(party.moments, planned.samples)
         bound = plan.largest_client * max(plan.magnitude, plan.magnitude**2)
         total = sums.sum(moments, max_abs=bound)
-        return federation.on_server(server.start, total, planned.sizes, planned.chosen, seed)
+        return federation.on_server(server.start, total, planned.sizes, plan, seed)
 
     def _charge(self, federation: Federation, clients: list[str]) -> None:
         """Count a release of new samples of some clients before it is made, or refuse it."""
@@ -388,12 +387,12 @@ class FedSC(FederatedClusterer):
         check_is_fitted(self)
         self._still_running(federation)
         fitted = self._fitted
-        if isinstance(fitted.held, CodedSimilarity):
+        if isinstance(fitted.reference, CodedSimilarity):
             raise InvalidInput("the server saw no coefficients: the similarity was coded.")
         return federation.publish(
             server.tell_view,
-            fitted.held,
+            fitted.reference,
             fitted.positions,
             fitted.dictionary,
-            fitted.planned.chosen,
+            fitted.planned.plan,
         )

@@ -127,7 +127,7 @@ class DataNoise:
         )
         return add_gaussian_noise(rows, self.sigma, stream=secret.derive(*label).stream())
 
-    def told(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
         """Return the numbers for the caller."""
         return {"kind": "data", "sigma": self.sigma, "clip": self.clip}
 
@@ -201,7 +201,7 @@ class FactorNoise:
         noisy = add_gaussian_noise(C, sigma, stream=secret.derive(*label).stream())
         return Noised(noisy, self.coefficient_multiplier)
 
-    def told(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
         """Return the numbers for the caller."""
         return {
             "kind": "factors",
@@ -239,7 +239,7 @@ class RelativeNoise:
         """Return perturbed coefficients; `inputs` are those of the step."""
         return _relative(C, self.coefficients, secret, "FedSC relative coefficients", inputs)
 
-    def told(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
         """Return the numbers for the caller."""
         return {
             "kind": "factors",

@@ -46,10 +46,8 @@ __all__ = [
     "predict",
     "progress",
     "start",
-    "tell_dictionary",
     "tell_final",
     "tell_labels",
-    "tell_new_labels",
     "tell_view",
     "vote",
 ]
@@ -78,31 +76,31 @@ def plan_of(
     )
 
 
-def start(total: Total, sizes: Mapping[str, KernelSummary], plan: KernelPlan, seed: int) -> Floats:
+def start(
+    total: Total, sizes: Mapping[str, KernelSummary], plan: KernelPlan, seed: int
+) -> Dictionary:
     """Return the first dictionary, drawn by the moments of all samples."""
     count = sum(part.n_samples for part in sizes.values())
     moments = Moments(count, total.values[0], np.maximum(total.values[1], 0.0))
-    return first_dictionary(moments, plan.n_atoms, seed)
+    return Dictionary(first_dictionary(moments, plan.n_atoms, seed))
 
 
-def normal_start(plan: KernelPlan, n_clients: int, seed: int) -> Floats:
+def normal_start(plan: KernelPlan, n_clients: int, seed: int) -> Dictionary:
     """Return the published first dictionary, which knows nothing of the data."""
-    return normal_dictionary(plan.n_atoms, plan.n_features, n_clients, seed)
+    return Dictionary(normal_dictionary(plan.n_atoms, plan.n_features, n_clients, seed))
 
 
-def first(journal: Journal, number: int, start: Floats) -> Floats:
+def first(journal: Journal, number: int, start: Dictionary) -> Dictionary:
     """Return the dictionary to go on from: of an earlier start of the fit, or the first one."""
     if number == 0:
         return start
     # of this very round: a step that is repeated must find what it found
-    state = Checkpoints(journal.folder).load(number)
-    dictionary: Floats = state["dictionary"]
-    return dictionary
+    return Dictionary(Checkpoints(journal.folder).load(number)["dictionary"])
 
 
 def mean_dictionary(
     total: Total,
-    before: Floats,
+    before: Dictionary,
     sizes: Mapping[str, KernelSummary],
     plan: KernelPlan,
     journal: Journal,
@@ -111,51 +109,33 @@ def mean_dictionary(
     changes: bool,
     number: int,
     rounds: int,
-) -> Floats:
+) -> Dictionary:
     """Return, and keep, the weighted mean of the dictionaries of those that took part (Eq. 11).
 
-    Parameters
-    ----------
-    total : Total
-        Of dictionaries, or of their changes, times the weights.
-    before : ndarray of shape (d, m)
-        The dictionary of the round before.
-    sizes, plan
-        For the weights.
-    journal : Journal
-        Where it is kept.
-    uniform, changes : bool
-        How clients are weighed, and whether they sent changes.
-    number, rounds : int
-        The round, and how many there will be.
+    The total is of dictionaries, or of their changes since the round before, times the weights.
     """
     weight = sum(weight_of(sizes[name].n_samples, plan, uniform) for name in total.terms)
     mean: Floats = total.values / weight
     if changes:
-        mean += before
-    state = {"dictionary": mean, "change": np.array(_change(mean, before))}
+        mean += before.atoms
+    state = {"dictionary": mean, "change": np.array(_change(mean, before.atoms))}
     Checkpoints(journal.folder, keep=rounds).save(number, state)
-    return mean
+    return Dictionary(mean)
 
 
-def _change(dictionary: Floats, before: Floats) -> float:
+def _change(atoms: Floats, before: Floats) -> float:
     size = float(np.linalg.norm(before))
-    return float(np.linalg.norm(dictionary - before)) / size if size > 0 else 1.0
+    return float(np.linalg.norm(atoms - before)) / size if size > 0 else 1.0
 
 
-def progress(dictionary: Floats, before: Floats) -> DictionaryChange:
+def progress(dictionary: Dictionary, before: Dictionary) -> DictionaryChange:
     """Tell the caller by how much the dictionary changed."""
-    return DictionaryChange(_change(dictionary, before))
+    return DictionaryChange(_change(dictionary.atoms, before.atoms))
 
 
-def tell_dictionary(dictionary: Floats) -> Dictionary:
-    """Tell the clients the dictionary."""
-    return Dictionary(dictionary)
-
-
-def tell_final(dictionary: Floats, plan: KernelPlan) -> FinalDictionary:
+def tell_final(dictionary: Dictionary, plan: KernelPlan) -> FinalDictionary:
     """Tell the clients the last dictionary and one root of its kernel."""
-    return FinalDictionary(dictionary, dictionary_root(dictionary, plan.width))
+    return FinalDictionary(dictionary.atoms, dictionary_root(dictionary.atoms, plan.width))
 
 
 def empty_rows(positions: Mapping[str, NDArray[np.int64]], plan: KernelPlan) -> Floats:
@@ -208,7 +188,7 @@ def tell_labels(
     labels: NDArray[np.int64], positions: Mapping[str, NDArray[np.int64]]
 ) -> Mapping[str, ClientLabels]:
     """Tell each client the clusters of its own samples."""
-    return {name: ClientLabels(labels[own]) for name, own in positions.items()}
+    return {name: ClientLabels(labels[places]) for name, places in positions.items()}
 
 
 def predict(
@@ -217,10 +197,13 @@ def predict(
     labels: NDArray[np.int64],
     n_clusters: int,
     neighbors: int | None,
-) -> Mapping[str, NDArray[np.int64]]:
+) -> Mapping[str, ClientLabels]:
     """Label new samples by the summed similarity of their most similar clustered ones."""
     k = min(neighbors or default_neighbors(len(B)), len(B))
-    return {name: _voted(part.rows, B, labels, n_clusters, k) for name, part in new.items()}
+    return {
+        name: ClientLabels(_voted(part.rows, B, labels, n_clusters, k))
+        for name, part in new.items()
+    }
 
 
 def _voted(
@@ -232,21 +215,7 @@ def _voted(
 
 
 def vote(similar: Floats, labels: NDArray[np.int64], n_clusters: int, k: int) -> NDArray[np.int64]:
-    """Label new samples by the summed similarity of the k most similar clustered ones.
-
-    Parameters
-    ----------
-    similar : ndarray of shape (b, n)
-        Similarities of new to clustered samples.
-    labels : ndarray of shape (n,)
-        Of the clustered samples.
-    n_clusters, k : int
-        Clusters, and how many vote.
-
-    Returns
-    -------
-    ndarray of shape (b,), int64
-    """
+    """Label new samples by the summed similarity, (b, n), of the k most similar clustered ones."""
     nearest = np.argpartition(-similar, k - 1, axis=1)[:, :k]
     votes = np.zeros((len(similar), n_clusters))
     shares = np.maximum(np.take_along_axis(similar, nearest, axis=1), 0.0)
@@ -256,15 +225,13 @@ def vote(similar: Floats, labels: NDArray[np.int64], n_clusters: int, k: int) ->
 
 
 def tell_view(
-    B: Floats, positions: Mapping[str, NDArray[np.int64]], dictionary: Floats, plan: KernelPlan
+    B: Floats,
+    positions: Mapping[str, NDArray[np.int64]],
+    dictionary: Dictionary,
+    plan: KernelPlan,
 ) -> FactorView:
     """Tell the caller the dictionary, and the coefficients that follow from the rows."""
-    root = dictionary_root(dictionary, plan.width)
+    root = dictionary_root(dictionary.atoms, plan.width)
     rows = B[np.concatenate(list(positions.values()))]
     C: Floats = scipy.linalg.solve_triangular(root, rows.T, lower=True, trans="T")
-    return FactorView(dictionary, C)
-
-
-def tell_new_labels(labels: Mapping[str, NDArray[np.int64]]) -> Mapping[str, ClientLabels]:
-    """Tell each client the clusters of its new samples."""
-    return {name: ClientLabels(own) for name, own in labels.items()}
+    return FactorView(dictionary.atoms, C)

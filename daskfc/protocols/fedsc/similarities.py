@@ -7,6 +7,7 @@ from daskfc.federation.samples import LabelledSamples, labelled_new
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.coded import CodedSimilarity, coded_predict, coded_similarity
+from daskfc.protocols.fedsc.messages import KernelPlan
 from daskfc.protocols.fedsc.noise import DataNoise, Noise
 from daskfc.stores import ClientStore
 
@@ -29,9 +30,9 @@ class SimilarityClustering:
     def run(
         self,
         federation: Federation,
-        own: PerClient[Local],
+        rows: PerClient[Local],
         positions: Local,
-        chosen: Local,
+        plan: KernelPlan,
         noise: Noise | None,
     ) -> tuple[Local, Local | CodedSimilarity]:
         """Cluster the samples whose rows are at the clients.
@@ -40,13 +41,13 @@ class SimilarityClustering:
         -------
         labels : Local
             At the server, in canonical order.
-        held : Local or CodedSimilarity
+        reference : Local or CodedSimilarity
             What new samples are compared with: all rows, or what the clients hold.
         """
         if self.similarity == "coded":
             similarity = coded_similarity(
                 federation,
-                own,
+                rows,
                 positions,
                 n_neighbors=self.neighbors,
                 n_colluding=self.n_colluding,
@@ -61,19 +62,19 @@ class SimilarityClustering:
                 self.seed,
             )
             return labels, similarity
-        rows = federation.on_server(server.empty_rows, positions, chosen)
-        for name, sent in federation.ask(party.tell_rows, own).items():
-            rows = federation.on_server(server.place_rows, rows, sent, positions, name)
+        all_rows = federation.on_server(server.empty_rows, positions, plan)
+        for name, sent in federation.ask(party.tell_rows, rows).items():
+            all_rows = federation.on_server(server.place_rows, all_rows, sent, positions, name)
         labels = federation.on_server(
             server.cluster,
-            rows,
+            all_rows,
             self.n_clusters,
             self.neighbors,
             self.n_init,
             self.seed,
             self.sparsify,
         )
-        return labels, rows
+        return labels, all_rows
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Fitted:
         How samples were clustered.
     final, dictionary : Sent, Local
         The last dictionary, as clients and server hold it.
-    held : Local or CodedSimilarity
+    reference : Local or CodedSimilarity
         What new samples are compared with.
     positions, labels : Local
         The server's order of the samples and their labels.
@@ -100,7 +101,7 @@ class Fitted:
     how: SimilarityClustering
     final: Sent
     dictionary: Local
-    held: Local | CodedSimilarity
+    reference: Local | CodedSimilarity
     positions: Local
     labels: Local
     before: tuple[float, ...]
@@ -112,33 +113,33 @@ def predict_new(
     """Label new samples by the clustered ones that are most similar; return what clients tell."""
     how, planned, clients = fitted.how, fitted.planned, tuple(new)
     samples = federation.on_clients(party.new_samples, new, planned.noise, clients=clients)
-    own = federation.on_clients(
+    rows = federation.on_clients(
         party.rows_of,
         samples,
         fitted.final,
         None,
-        planned.told,
+        planned.plan_sent,
         ridge=how.ridge,
         noise=planned.noise,
         new=True,
         clients=clients,
     )
-    if isinstance(fitted.held, CodedSimilarity):
+    if isinstance(fitted.reference, CodedSimilarity):
         labels = coded_predict(
-            fitted.held,
-            own,
+            fitted.reference,
+            rows,
             fitted.labels,
             n_clusters=how.n_clusters,
             n_neighbors=how.neighbors,
         )
     else:
-        labels = federation.on_server(
+        labels = federation.tell(
             server.predict,
-            federation.ask(party.tell_rows, own, clients=clients),
-            fitted.held,
+            federation.ask(party.tell_rows, rows, clients=clients),
+            fitted.reference,
             fitted.labels,
             how.n_clusters,
             how.neighbors,
+            clients=clients,
         )
-    told = federation.tell(server.tell_new_labels, labels, clients=clients)
-    return federation.publish(labelled_new, new, told, party=clients, wait=False)
+    return federation.publish(labelled_new, new, labels, party=clients, wait=False)

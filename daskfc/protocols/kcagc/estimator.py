@@ -3,7 +3,7 @@
 import itertools
 import logging
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,6 +15,7 @@ from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
 from daskfc.federation.samples import (
+    ClientLabels,
     LabelledSamples,
     labelled_new,
     labelled_samples,
@@ -24,6 +25,7 @@ from daskfc.federation.samples import (
 from daskfc.protocols.kcagc import party, server
 from daskfc.protocols.kcagc.costs import scalars_a_round
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
+from daskfc.protocols.kcagc.messages import Intersections, LocalClusters
 from daskfc.secure.sums import MaskedSum, check_maskers
 from daskfc.stores import ClientStore
 
@@ -208,13 +210,13 @@ class KCAGC(FederatedClusterer):
                 state = self._cluster(
                     federation, sums, rows, None, state, "clustering", self.n_clusters
                 )
-                labels = federation.on_server(server.labels_of, state, None)
+                found = federation.on_server(server.labels_of, state, None)
         else:
-            labels = self._optimised(federation, sums, rows)
-        told = federation.tell(server.tell_labels, labels)
-        self._fitted = _Kept(sums, rows, told, self._seen)
+            found = self._optimised(federation, sums, rows)
+        labels = federation.tell(found)
+        self._fitted = _Kept(sums, rows, labels, self._seen)
         first = federation.clients[0]
-        return federation.publish(labelled_samples, told, party=[first], wait=False)
+        return federation.publish(labelled_samples, labels, party=[first], wait=False)
 
     def _settings(self, n_clusters: int, n_init: int, max_iter: int) -> LloydSettings:
         return LloydSettings(
@@ -243,10 +245,9 @@ class KCAGC(FederatedClusterer):
             party.measure_new, rows, fitted.rows, fitted.labels, self.n_clusters
         )
         total = fitted.sums.sum(parts, max_abs=None if self.basis == "U" else _LARGEST_DISTANCE)
-        labels = federation.on_server(server.nearest, total)
         first = federation.clients[0]
-        told = federation.tell(server.tell_labels, labels, clients=[first])
-        return federation.publish(labelled_new, new[first], told, party=[first], wait=False)
+        labels = federation.tell(server.nearest, total, clients=[first])
+        return federation.publish(labelled_new, new[first], labels, party=[first], wait=False)
 
     def _projection(self) -> party.Projection:
         return party.Projection(self.n_clusters, self.basis, self.filter_order, self.graph_filter)
@@ -263,13 +264,15 @@ class KCAGC(FederatedClusterer):
     ) -> PerClient[Local]:
         """Divide rows by their norms over all participants."""
         total = sums.sum(federation.on_clients(party.row_norms, rows))
-        told = federation.tell(server.global_norms, total)
-        return federation.on_clients(party.divide_by_norms, rows, told)
+        norms = federation.tell(server.global_norms, total)
+        return federation.on_clients(party.divide_by_norms, rows, norms)
 
-    def _optimised(self, federation: Federation, sums: MaskedSum, rows: PerClient[Local]) -> Local:
+    def _optimised(
+        self, federation: Federation, sums: MaskedSum, rows: PerClient[Local]
+    ) -> Local[ClientLabels]:
         """Protocol 3: local clusters, their intersections, weighted k-means on these."""
         with self._stage(federation, "intersecting"):
-            local = federation.on_clients(
+            clusters = federation.ask(
                 party.cluster_locally,
                 rows,
                 self._n_local(),
@@ -277,28 +280,31 @@ class KCAGC(FederatedClusterer):
                 self.n_local_init,
                 self.random_state,
             )
-            own = federation.ask(party.tell_clusters, local)
-            federation.wait(own)
+            federation.wait(clusters)
         with self._stage(federation, "clustering"):
             if self.variant == "tree":
-                labels = self._tree(federation, rows, own)
+                labels = self._tree(federation, rows, clusters)
             else:
-                nodes = federation.on_server(server.intersect_all, own)
-                labels = self._on_nodes(federation, sums, rows, nodes, self.n_clusters, local)
+                nodes = federation.tell(server.intersect, list(clusters.values()))
+                labels = self._on_nodes(federation, sums, rows, nodes, self.n_clusters, clusters)
         if self.n_refine:
             with self._stage(federation, "refining"):
                 settings = self._settings(self.n_clusters, 1, self.n_refine)
                 state = federation.on_server(server.start_from, labels, settings)
                 state = self._cluster(federation, sums, rows, None, state, "refining")
                 labels = federation.on_server(server.labels_of, state, None)
+        assert isinstance(labels, Local)  # of two participants or more
         return labels
 
-    def _tree(self, federation: Federation, rows: PerClient[Local], own: PerClient[Sent]) -> Local:
+    def _tree(
+        self,
+        federation: Federation,
+        rows: PerClient[Local],
+        clusters: PerClient[Sent[LocalClusters]],
+    ) -> Local[ClientLabels] | Sent[LocalClusters]:
         """Section 3.4.2: intersect the clusters of two children, cluster them, up to the root."""
-        level: list[tuple[tuple[str, ...], Local]] = [
-            ((name,), federation.on_server(server.labels_at_server, message))
-            for name, message in own.items()
-        ]
+        level: list[tuple[tuple[str, ...], Local[ClientLabels] | Sent[LocalClusters]]]
+        level = [((name,), sent) for name, sent in clusters.items()]
         while len(level) > 1:
             above = []
             for (left, a), (right, b) in zip(level[::2], level[1::2], strict=False):
@@ -309,8 +315,8 @@ class KCAGC(FederatedClusterer):
                     n_colluding=self.n_colluding,
                     allow_few=self.allow_few,
                 )
-                nodes = federation.on_server(server.intersect_two, a, b)
-                k = self.n_clusters if len(clients) == len(own) else self._n_local()
+                nodes = federation.tell(server.intersect, [a, b], clients=clients)
+                k = self.n_clusters if len(clients) == len(clusters) else self._n_local()
                 above.append((clients, self._on_nodes(federation, sums, rows, nodes, k, None)))
             level = above + level[len(level) - len(level) % 2 :]  # an odd one moves up as it is
         return level[0][1]
@@ -320,21 +326,20 @@ class KCAGC(FederatedClusterer):
         federation: Federation,
         sums: MaskedSum,
         rows: PerClient[Local],
-        nodes: Local,
+        nodes: Sent[Intersections],
         n_clusters: int,
-        local: PerClient[Local] | None,
-    ) -> Local:
+        clusters: PerClient[Sent[LocalClusters]] | None,
+    ) -> Local[ClientLabels]:
         """Cluster virtual nodes in the columns of some participants; return samples' labels."""
         clients = sums.clients
-        told = federation.tell(server.tell_intersections, nodes, clients=clients)
         virtual = federation.on_clients(
-            party.nodes_of, rows, told, local, self.virtual_node, clients=clients
+            party.nodes_of, rows, nodes, clusters, self.virtual_node, clients=clients
         )
         settings = self._settings(n_clusters, self.n_init, self.max_iter)
         fewer = n_clusters != self.n_clusters
         state = federation.on_server(server.begin_on_nodes, nodes, settings, fewer=fewer)
         n_seeds = 0 if fewer else n_clusters
-        state = self._cluster(federation, sums, virtual, told, state, "clustering", n_seeds)
+        state = self._cluster(federation, sums, virtual, nodes, state, "clustering", n_seeds)
         return federation.on_server(server.labels_of, state, nodes)
 
     def _n_local(self) -> int:
@@ -345,7 +350,7 @@ class KCAGC(FederatedClusterer):
         federation: Federation,
         sums: MaskedSum,
         rows: PerClient[Local],
-        weights: Any,
+        nodes: Sent[Intersections] | None,
         state: Local,
         stage: str,
         n_seeds: int = 0,
@@ -353,8 +358,8 @@ class KCAGC(FederatedClusterer):
         """Drive weighted k-means to its end: one secure sum a step, the seeds' without a report."""
         clients = sums.clients
         for step in itertools.count(1):
-            told = federation.tell(server.next_measure, state, clients=clients)
-            parts = federation.on_clients(party.measure, rows, told, weights, clients=clients)
+            request = federation.tell(server.next_measure, state, clients=clients)
+            parts = federation.on_clients(party.measure, rows, request, nodes, clients=clients)
             total = self._seen = sums.sum(parts, max_abs=_LARGEST_DISTANCE)
             state = federation.on_server(server.take_sum, state, total)
             if step <= n_seeds:

@@ -45,7 +45,6 @@ __all__ = [
     "project",
     "project_new",
     "row_norms",
-    "tell_clusters",
 ]
 
 Floats = NDArray[np.float64]
@@ -116,11 +115,8 @@ def _kind(projection: Projection) -> FilterKind:
 def project(data: ClientStore, projection: Projection) -> Floats:
     """Return the filtered features' coordinates in their top singular vectors (Protocol 1, 4-5).
 
-    Returns
-    -------
-    ndarray of float64, shape (n, min(k, d))
-        For "global-norm" U Σ, which is divided later. Read-only: nothing here depends on the seed,
-        so a process that fits again keeps its last rows.
+    For "global-norm" U Σ, (n, min(k, d)), which is divided later. Read-only: nothing here depends
+    on the seed, so a process that fits again keeps its last rows.
     """
     kept = _projected.get(data)
     if kept is None or kept[0] != projection:
@@ -139,14 +135,7 @@ def project(data: ClientStore, projection: Projection) -> Floats:
 def project_new(data: ClientStore, new: ClientStore, projection: Projection) -> Floats:
     """Return the coordinates of new samples in the singular vectors of the clustered ones.
 
-    Parameters
-    ----------
-    data : ClientStore
-        The clustered samples.
-    new : ClientStore
-        The same columns of new samples; filtered over their own graph, if they have one.
-    projection : Projection
-        As for `project`.
+    New samples are filtered over their own graph, if they have one.
     """
     X = filtered_columns(data, projection)
     U = singular_coordinates(X, projection.n_clusters, "U")
@@ -186,7 +175,7 @@ def divide_by_norms(rows: Floats, norms: GlobalNorms) -> Floats:
 
 def cluster_locally(
     rows: Floats, n_local_clusters: int, basis: str, n_init: int, random_state: int, party: str
-) -> NDArray[np.int64]:
+) -> LocalClusters:
     """Return the participant's own clusters of its own columns (Protocol 3, line 3).
 
     With the basis "global-norm" they are clusters of directions: how long a row is against those of
@@ -195,38 +184,24 @@ def cluster_locally(
     if basis == "global-norm":
         rows = divide_rows(rows, squared_row_norms(rows))
     seed = seeds.integer_seed(random_state, "local clusters", party)
-    return local_clusters(rows, n_local_clusters, seed=seed, n_init=n_init)
-
-
-def tell_clusters(labels: NDArray[np.int64]) -> LocalClusters:
-    """Tell the server the own clusters."""
+    labels = local_clusters(rows, n_local_clusters, seed=seed, n_init=n_init)
     return LocalClusters(labels.astype(np.int32))
 
 
 def nodes_of(
-    rows: Floats,
-    intersections: Intersections,
-    labels: NDArray[np.int64] | None,
-    virtual_node: VirtualNode,
+    rows: Floats, nodes: Intersections, clusters: LocalClusters | None, virtual_node: VirtualNode
 ) -> Floats:
     """Return the participant's columns of the virtual nodes (Protocol 3, line 16)."""
-    return virtual_nodes(
-        rows,
-        intersections.ids.astype(np.int64),
-        kind=virtual_node,
-        labels=labels if virtual_node == "local-centre" else None,
-    )
+    labels = clusters.labels if clusters is not None and virtual_node == "local-centre" else None
+    return virtual_nodes(rows, nodes.ids.astype(np.int64), kind=virtual_node, labels=labels)
 
 
-def measure(rows: Floats, request: Measure, intersections: Intersections | None) -> Floats:
+def measure(rows: Floats, request: Measure, nodes: Intersections | None) -> Floats:
     """Return squared distances to the centres of a request, in the participant's columns.
 
-    Returns
-    -------
-    ndarray of float64, shape (n, runs * centres)
-        d^l of Protocol 2, line 4: what is summed over the participants.
+    These are d^l of Protocol 2, line 4, (n, runs * centres): what is summed over the participants.
     """
-    weights = np.ones(len(rows)) if intersections is None else intersections.sizes
+    weights = np.ones(len(rows)) if nodes is None else nodes.sizes
     wanted = (
         CentresAtNodes(request.nodes)
         if request.nodes.size

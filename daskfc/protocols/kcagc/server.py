@@ -1,13 +1,12 @@
 """What the server of kCAGC does: intersect, and cluster on sums of distances."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from daskfc.federation.samples import ClientLabels
-from daskfc.protocols.kcagc.maths.intersections import intersect
+from daskfc.protocols.kcagc.maths import intersections
 from daskfc.protocols.kcagc.maths.summed_distances import CentresAtNodes
 from daskfc.protocols.kcagc.maths.weighted_lloyd import (
     LloydSettings,
@@ -28,33 +27,20 @@ from daskfc.protocols.kcagc.messages import (
 from daskfc.secure.sums import Total
 
 __all__ = [
-    "Nodes",
     "begin_on_nodes",
     "begin_on_samples",
     "global_norms",
-    "intersect_all",
-    "intersect_two",
-    "labels_at_server",
+    "intersect",
     "labels_of",
     "nearest",
     "next_measure",
     "progress",
     "start_from",
     "take_sum",
-    "tell_intersections",
-    "tell_labels",
     "tell_view",
 ]
 
 _NOTHING = np.empty((0, 0), dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """Virtual nodes: ``ids`` (n,) of the samples, and ``sizes`` (v,)."""
-
-    ids: NDArray[np.int64]
-    sizes: NDArray[np.int64]
 
 
 def global_norms(total: Total) -> GlobalNorms:
@@ -62,40 +48,24 @@ def global_norms(total: Total) -> GlobalNorms:
     return GlobalNorms(np.maximum(total.values[:, 0], 0.0))
 
 
-def intersect_all(parts: Mapping[str, LocalClusters]) -> Nodes:
-    """Intersect the participants' clusters (Protocol 3, lines 7-13); empty ones are dropped."""
-    return Nodes(*intersect(*(part.labels for part in parts.values())))
+def intersect(parts: Sequence[LocalClusters | ClientLabels]) -> Intersections:
+    """Intersect the clusters of participants, or of two children in the tree; drop empty ones.
+
+    Protocol 3, lines 7-13.
+    """
+    ids, sizes = intersections.intersect(*(part.labels for part in parts))
+    return Intersections(ids.astype(np.int32), sizes.astype(np.float64))
 
 
-def labels_at_server(part: LocalClusters) -> NDArray[np.int64]:
-    """Take a participant's own clusters: a leaf of the tree."""
-    return part.labels.astype(np.int64)
-
-
-def intersect_two(left: NDArray[np.int64], right: NDArray[np.int64]) -> Nodes:
-    """Intersect the clusters of the two children of a node of the tree."""
-    return Nodes(*intersect(left, right))
-
-
-def tell_intersections(nodes: Nodes) -> Intersections:
-    """Tell the participants which samples make which virtual node."""
-    return Intersections(nodes.ids.astype(np.int32), nodes.sizes.astype(np.float64))
-
-
-def begin_on_nodes(nodes: Nodes, settings: LloydSettings, *, fewer: bool = False) -> LloydState:
+def begin_on_nodes(
+    nodes: Intersections, settings: LloydSettings, *, fewer: bool = False
+) -> LloydState:
     """Begin weighted k-means on the virtual nodes.
 
-    Parameters
-    ----------
-    nodes : Nodes
-        The virtual nodes.
-    settings : LloydSettings
-        With the number of clusters.
-    fewer : bool
-        Whether to look for fewer clusters where there are fewer nodes, as inside a tree.
+    With `fewer`, of fewer clusters where there are fewer nodes, as inside a tree.
     """
     k = min(settings.n_clusters, len(nodes.sizes)) if fewer else settings.n_clusters
-    return begin(replace(settings, n_clusters=k), nodes.sizes.astype(np.float64))
+    return begin(replace(settings, n_clusters=k), nodes.sizes)
 
 
 def begin_on_samples(n_samples: int, settings: LloydSettings) -> LloydState:
@@ -103,8 +73,9 @@ def begin_on_samples(n_samples: int, settings: LloydSettings) -> LloydState:
     return begin(settings, np.ones(n_samples))
 
 
-def start_from(labels: NDArray[np.int64], settings: LloydSettings) -> LloydState:
+def start_from(found: ClientLabels | LocalClusters, settings: LloydSettings) -> LloydState:
     """Begin k-means on all samples from labels: a refinement."""
+    labels = found.labels.astype(np.int64)
     return begin_from(settings, np.ones(len(labels)), labels[None])
 
 
@@ -142,15 +113,10 @@ def progress(state: LloydState) -> LloydProgress:
     )
 
 
-def labels_of(state: LloydState, nodes: Nodes | None) -> NDArray[np.int64]:
-    """Return the clusters of all samples."""
+def labels_of(state: LloydState, nodes: Intersections | None) -> ClientLabels:
+    """Return the clusters of all samples, in their common order."""
     labels = outcome(state).labels
-    return labels if nodes is None else labels[nodes.ids]
-
-
-def tell_labels(labels: NDArray[np.int64]) -> ClientLabels:
-    """Tell the participants the clusters of the samples, in their common order."""
-    return ClientLabels(labels)
+    return ClientLabels(labels if nodes is None else labels[nodes.ids])
 
 
 def tell_view(total: Total) -> DistanceView:
@@ -158,7 +124,6 @@ def tell_view(total: Total) -> DistanceView:
     return DistanceView(total.values)
 
 
-def nearest(total: Total) -> NDArray[np.int64]:
+def nearest(total: Total) -> ClientLabels:
     """Return the nearest centre of each new sample."""
-    labels: NDArray[np.int64] = np.argmin(total.values, axis=1)
-    return labels
+    return ClientLabels(np.argmin(total.values, axis=1))

@@ -41,16 +41,7 @@ def view_of_landmarks(
 ) -> View:
     """Return what the clusterer reads, from the coordinates that the landmarks gave.
 
-    Parameters
-    ----------
-    embedding : LandmarkEmbedding
-        Coordinates of all samples.
-    needs : {"full", "neighbours", "radius", "rows"}
-        Which view.
-    n_neighbors : int, optional
-        Of the graph of neighbours.
-    radius2 : float, optional
-        Squared radius of the radius graph.
+    It needs "full", "neighbours", "radius" or "rows".
     """
     if needs == "rows":
         return RowFactors(embedding.coordinates)
@@ -92,15 +83,8 @@ def predict_panel(
 ) -> np.ndarray:
     """Label a panel of new samples from their distances to all clustered samples.
 
-    Parameters
-    ----------
-    clustering : Clustering
-        The clusters found by `fit`.
-    panel : sequence of Columns
-        Distances of the clustered samples (rows) to the new ones (columns), one block of the
-        former after the other.
-    clusterer : Clusterer
-        The one that found them.
+    The distances are of clustered samples (rows) to new ones (columns), one block of the former
+    after the other.
     """
     distances = np.concatenate([part.distances for part in panel])  # (n, n_new)
     return clusterer.predict(clustering, distances.T)

@@ -178,8 +178,8 @@ class OmniFC(FederatedClusterer):
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
         self._fitted = _Fitted(clusterer, distances, clustering)
-        told = federation.tell(clusters.labels_for, clustering, distances.plan)
-        return federation.publish(labelled_samples, told, party="clients", wait=False)
+        labels = federation.tell(clusters.labels_for, clustering, distances.plan)
+        return federation.publish(labelled_samples, labels, party="clients", wait=False)
 
     def _view(self, distances: SecureDistances, clusterer: Clusterer) -> Local[View]:
         """Have the server make what the clusterer reads, from blocks or from landmarks."""
@@ -204,9 +204,9 @@ class OmniFC(FederatedClusterer):
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
-        fitted, labels = self._fitted, {name: list[Local]() for name in new}
+        fitted, panels = self._fitted, {name: list[Local]() for name in new}
         for panel in fitted.distances.to_new_samples(new):
-            labels[panel.owner].append(
+            panels[panel.owner].append(
                 federation.on_server(
                     clusters.predict_panel,
                     fitted.clustering,
@@ -214,5 +214,5 @@ class OmniFC(FederatedClusterer):
                     clusterer=fitted.clusterer,
                 )
             )
-        told = federation.tell(clusters.new_labels, labels, clients=tuple(new))
-        return federation.publish(labelled_new, new, told, party=tuple(new), wait=False)
+        labels = federation.tell(clusters.new_labels, panels, clients=tuple(new))
+        return federation.publish(labelled_new, new, labels, party=tuple(new), wait=False)

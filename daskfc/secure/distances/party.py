@@ -86,19 +86,8 @@ def describe(
 ) -> SampleSummary:
     """Read the client's samples once and tell the server what the code must hold.
 
-    Parameters
-    ----------
-    data : ClientStore
-        The client's samples.
-    durable_secret : SecretKey
-        The client's key of the tag by which a resumed run knows its samples.
-    max_abs : float or None
-        Declared bound on every ``|x|``. With a bound the largest norm is not told at all.
-
-    Returns
-    -------
-    SampleSummary
-        Pseudonyms, number of features, range.
+    With `max_abs`, a declared bound on every ``|x|``, the largest norm is not told at all. The
+    durable secret makes the tag by which a resumed run knows its samples.
 
     Raises
     ------
@@ -154,26 +143,9 @@ def encode_rows(
 ) -> dict[str, CodedRows]:
     """Quantise rows and evaluate their Lagrange polynomials at every evaluator's point.
 
-    Parameters
-    ----------
-    data : ClientStore
-        The client's samples.
-    secret : SecretKey
-        The client's key of this run; the noise segments are its stream, so that a recomputed step
-        yields the same shares and never a second encoding under other noise.
-    start, stop : int
-        Rows, in the order of the store.
-    code : LagrangeCode
-        Segments, noises and points.
-    system : ResidueSystem
-        Primes and scale.
-    evaluators : sequence of str
-        Evaluator j of the code is the client ``evaluators[j]``.
-
-    Returns
-    -------
-    dict of str to CodedRows
-        One share for each evaluator.
+    Evaluator j of the code is the client ``evaluators[j]``. The noise segments are a stream of the
+    client's key of this run, so that a recomputed step yields the same shares and never a second
+    encoding under other noise.
     """
     rows = quantise(data.rows(start, stop), system)  # Eq. (1)
     return share_out(
@@ -197,25 +169,10 @@ def share_out(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
-    """Evaluate the Lagrange polynomials of quantised rows at every evaluator's point.
+    """Evaluate the Lagrange polynomials of quantised rows (n, d) at every evaluator's point.
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (n, d)
-        Consecutive rows, see `quantise`.
-    secret : SecretKey
-        The client's key of this run.
-    digest : str
-        Tells all rows that these are part of from any others that the secret ever covers.
-    start : int
-        Number of the first row among these.
-    code, system, evaluators
-        As for `encode_rows`.
-
-    Returns
-    -------
-    dict of str to CodedRows
-        One share for each evaluator.
+    They are consecutive rows from `start` on; `digest` tells all that they are part of from any
+    others that the secret ever covers.
     """
     # the same noise never covers other rows, another scale or another code
     key = secret.derive("noise segments", digest, repr(system), repr(code))
@@ -254,21 +211,9 @@ class CodedDataset:
 def assemble(
     parts: Mapping[str, Sequence[CodedRows]], positions: RowPositions, hiding: HidingKey | None
 ) -> CodedDataset:
-    """Put the shares of all clients into the canonical order.
+    """Put the shares of all clients, given in their order, into the canonical order.
 
-    Parameters
-    ----------
-    parts : mapping of str to sequence of CodedRows
-        For each client, in the order of the clients, its shares.
-    positions : RowPositions
-        The place of every sample.
-    hiding : HidingKey or None
-        Only its fingerprint is used: all evaluators must hold the same one.
-
-    Returns
-    -------
-    CodedDataset
-        ``(prime, sample, column)`` residues; stays at the evaluator.
+    Of the hiding key only the fingerprint is used: all evaluators must hold the same one.
     """
     first = next(iter(parts.values()))[0].residues
     residues = np.empty((first.shape[0], len(positions.positions), first.shape[2]), first.dtype)
@@ -315,27 +260,9 @@ def answer_block(
     evaluators: Sequence[str],
     engine: str,
 ) -> CodedDistances:
-    """Evaluate the squared distances of two panels of coded rows (Eq. 4).
+    """Evaluate the squared distances of two panels of coded rows, ``i <= j`` of the grid (Eq. 4).
 
-    Parameters
-    ----------
-    coded : CodedDataset
-        The evaluator's shares.
-    hiding : HidingKey or None
-        Key of the segment-hiding polynomial.
-    party : str
-        The evaluator.
-    i, j : int
-        The panels of `grid`, i <= j.
-    grid, code, system, evaluators
-        Public numbers of the run.
-    engine : str
-        "auto" or the name of an engine; all give the same residues.
-
-    Returns
-    -------
-    CodedDistances
-        ``(prime, row, column)`` residues.
+    The engine is "auto" or one's name; all give the same residues.
     """
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
@@ -362,16 +289,7 @@ def answer_columns(
 ) -> CodedDistances:
     """Evaluate the squared distances of a panel of coded rows to those of the landmarks.
 
-    Parameters
-    ----------
-    coded, hiding, party, code, system, evaluators, engine
-        As for `answer_block`.
-    landmarks : Landmarks
-        Their positions.
-    start, stop : int
-        The panel of samples.
-    turn : int
-        Number of the round of landmarks: every round has a polynomial of its own.
+    `turn` numbers the rounds of landmarks: each has a hiding polynomial of its own.
     """
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
@@ -423,18 +341,9 @@ def answer_new(
     evaluators: Sequence[str],
     engine: str,
 ) -> CodedDistances:
-    """Evaluate the squared distances of clustered samples to a panel of new ones.
+    """Evaluate the squared distances of clustered samples, `start` to `stop`, to new ones.
 
-    Parameters
-    ----------
-    coded, hiding, party, code, system, evaluators, engine
-        As for `answer_block`.
-    new : CodedRows
-        Shares of the new samples.
-    start, stop : int
-        The clustered samples.
-    panel : str
-        Names the panel of new samples, which has a polynomial of its own.
+    `panel` names the panel of new samples, which has a hiding polynomial of its own.
     """
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)

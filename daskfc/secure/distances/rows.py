@@ -148,18 +148,6 @@ def plan_rows(
 ) -> RowPlan:
     """Check the clients' summaries against each other and put the rows in order.
 
-    Parameters
-    ----------
-    parts : mapping of str to RowSummary
-        In the order of the clients.
-    positions : mapping of str to ndarray of int64
-        Canonical positions of each client's samples.
-
-    Returns
-    -------
-    RowPlan
-        Stays at the server.
-
     Raises
     ------
     InvalidInput

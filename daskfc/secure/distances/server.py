@@ -66,16 +66,6 @@ class RowPlan:
 def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
     """Put the samples in order and work out the range of the data.
 
-    Parameters
-    ----------
-    parts : mapping of str to SampleSummary
-        In the order of the clients.
-
-    Returns
-    -------
-    RowPlan
-        Stays at the server.
-
     Raises
     ------
     InvalidInput
@@ -127,18 +117,8 @@ def open_tiles(
 ) -> Tiles:
     """Create the server's group of blocks, or go on with the one that a former run left.
 
-    Parameters
-    ----------
-    workspace : str
-        The server's folder.
-    name : str
-        Folder below it; names the problem, so that another problem never finds these blocks.
-    grid : SymmetricGrid
-        The blocks.
-    n_neighbors : int, optional
-        Keep this many neighbours of each sample.
-    radius2 : float, optional
-        Keep the pairs within this squared radius. With neither, all distances are kept.
+    It keeps some neighbours of each sample, or the pairs within a squared radius, or with neither
+    all distances. `name` tells the problem, so that another one never finds these blocks.
     """
     path = f"{workspace}/{name}"
 
@@ -209,23 +189,8 @@ def decode_block(
 ) -> DecodedBlock:
     """Interpolate a block of squared distances from the answers and keep it.
 
-    Parameters
-    ----------
-    tiles : DistanceTiles, NeighbourTiles or RadiusTiles
-        Where the block goes.
-    answers : mapping of str to CodedDistances
-        At least the code's threshold; more are checked against each other.
-    secret : SecretKey
-        The server's, for random checks that no evaluator can foresee.
-    i, j : int
-        The block.
-    code, system, evaluators
-        As at the clients.
-
-    Returns
-    -------
-    DecodedBlock
-        Which evaluators answered wrongly.
+    With more answers than the code's threshold they are checked against each other, by random
+    numbers from the server's secret, which no evaluator can foresee.
 
     Raises
     ------
@@ -276,16 +241,9 @@ def decoded_columns(columns: Columns) -> DecodedBlock:
 def add_columns(
     embedding: LandmarkEmbedding, landmarks: Landmarks, columns: Sequence[Columns]
 ) -> LandmarkEmbedding:
-    """Add a round of landmark columns; the embedding itself grows, a second call adds nothing.
+    """Add a round of landmark columns, one panel of samples after the other.
 
-    Parameters
-    ----------
-    embedding : LandmarkEmbedding
-        The search so far.
-    landmarks : Landmarks
-        The new ones.
-    columns : sequence of Columns
-        Their distances, one panel of samples after the other.
+    The embedding itself grows; a second call adds nothing.
     """
     known = set(embedding.landmarks.tolist())
     if not known.issuperset(landmarks.positions.tolist()):

@@ -100,7 +100,7 @@ def tell_labels(labels) -> ToldLabels:
 
 
 def tell_labels_of(labels, name) -> ToldLabels:
-    return ToldLabels(labels[name])
+    return ToldLabels(labels[name].labels)
 
 
 # -- the steps, without a cluster -----------------------------------------------------------------
