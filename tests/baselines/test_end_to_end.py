@@ -27,7 +27,7 @@ METHODS = {
     "FFCM": (FFCM(K), {"FuzzyCenters", "GlobalCenters", "CenterShift", "LabelledSamples"}),
     "FedMAvg": (
         FedMAvg(K, random_state=1),
-        {"Moments", "Basis", "LocalBasis", "BasisShift", "LabelledSamples"},
+        {"GramMoments", "Basis", "LocalBasis", "BasisShift", "LabelledSamples"},
     ),
     "central": (
         Central(K, clusterer="k-means"),
@@ -93,7 +93,7 @@ def test_ffcm_uploads_centres_and_supports_every_round(fitted):
 def test_fedmavg_uploads_a_basis_every_round(fitted):
     model = fitted["FedMAvg"]
     assert bytes_of(model, "LocalBasis") == model.n_rounds_ * CLIENTS * K * D * 8
-    assert bytes_of(model, "Moments") == CLIENTS * (8 + D * (8 + 8 + 1))
+    assert bytes_of(model, "GramMoments") == CLIENTS * (8 + D * (8 + 8 + 1))
     assert model.basis_.shape == (K, D)
 
 
