@@ -1,5 +1,7 @@
 """Markdown for `docs/results.md`: tables, differences, and one section a paper between markers."""
 
+import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,8 +12,16 @@ __all__ = [
     "number",
     "put_section",
     "span",
+    "wrapped",
     "write_section",
 ]
+
+WIDTH = 100
+# Text between these is wrapped: blocks of code, and the empty lines around paragraphs.
+_BETWEEN = re.compile(r"(^```.*?^```$|\n{2,}|\n\Z)", re.MULTILINE | re.DOTALL)
+_AS_THEY_ARE = ("|", "![", "#", "<!--", "```", "    ")
+_WHOLE = re.compile(r"`[^`]+`|\[[^\]]+\]\([^)]+\)")  # code and links
+_MARK = re.compile(r"\s+(?=(?:[-+*#>|]+|\d+[.)])(?:\s|$))")  # what begins a list, were it first
 
 HEAD = """\
 # Results
@@ -116,6 +126,38 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: i
     return "\n".join([line(table[0]), f"|{'|'.join(rule)}|", *map(line, table[1:])])
 
 
+def wrapped(text: str) -> str:
+    """Return Markdown with paragraphs and list items of lines of at most 100 characters.
+
+    Tables, images, headings and code stay as they are; inline code and links stay whole.
+
+    Examples
+    --------
+    >>> print(wrapped("- " + 30 * "word "))
+    - word word word word word word word word word word word word word word word word word word word
+      word word word word word word word word word word word
+    """
+    parts = _BETWEEN.split(text)
+    parts[::2] = [
+        "\n".join(_filled(item) for item in re.split(r"\n(?=- )", part)) for part in parts[::2]
+    ]
+    return "".join(parts)
+
+
+def _filled(item: str) -> str:
+    if not item.strip() or any(line.startswith(_AS_THEY_ARE) for line in item.splitlines()):
+        return item
+    joined = _WHOLE.sub(lambda found: " ".join(found[0].split()).replace(" ", "\0"), item.strip())
+    filled = textwrap.fill(
+        _MARK.sub("\0", joined),
+        WIDTH,
+        subsequent_indent="  " if item.startswith("- ") else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return filled.replace("\0", " ")
+
+
 def put_section(page: str, name: str, body: str) -> str:
     """Put a section between its markers, in place of what stood there, or at the end of the page.
 
@@ -126,7 +168,7 @@ def put_section(page: str, name: str, body: str) -> str:
     name : str
         Of the section.
     body : str
-        Its text, with its heading.
+        Its text, with its heading; lines of text are `wrapped`.
 
     Examples
     --------
@@ -135,7 +177,7 @@ def put_section(page: str, name: str, body: str) -> str:
     True
     """
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    section = f"{begin}\n{body.strip()}\n{end}"
+    section = f"{begin}\n{wrapped(body.strip())}\n{end}"
     if begin in page and end in page.split(begin, 1)[1]:
         before, rest = page.split(begin, 1)
         return before + section + rest.split(end, 1)[1]

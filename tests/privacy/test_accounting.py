@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daskfc.errors import InvalidInput
-from daskfc.privacy import Accountant, GaussianEvent, gaussian_epsilon, noise_multiplier
+from daskfc.privacy import (
+    Accountant,
+    GaussianEvent,
+    gaussian_epsilon,
+    gaussian_sigma,
+    noise_multiplier,
+)
 from tests.oracles.privacy import hockey_stick
 
 MULTIPLIERS = st.floats(0.3, 100.0)
@@ -64,6 +70,17 @@ def test_calibrated_noise_fits_the_budget_and_one_round_more_does_not(epsilon, d
         one_by_one = one_by_one.compose(GaussianEvent(z))
     assert one_by_one.epsilon(delta) == pytest.approx(epsilon, rel=1e-9)
     assert one_by_one.compose(GaussianEvent(z)).epsilon(delta) > epsilon
+
+
+def test_noise_that_meets_the_budget_to_the_last_bit_is_not_raised():
+    delta, met = 1e-5, 0
+    for epsilon in np.linspace(0.05, 5.0, 40).tolist():
+        for rounds in (1, 4):
+            z = gaussian_sigma(epsilon, delta, 1.0) * np.sqrt(rounds)
+            if Accountant((GaussianEvent(z, rounds),)).epsilon(delta) == epsilon:
+                met += 1
+                assert noise_multiplier(epsilon, delta, rounds) == z
+    assert met > 10
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])

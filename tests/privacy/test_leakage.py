@@ -66,6 +66,15 @@ def test_leakage_has_no_unit_and_the_level_has():
     assert privacy_level(8 * Y, X) == pytest.approx(8 * privacy_level(Y, X), rel=0.05)
 
 
+def test_sixteen_bins_by_default():
+    X, Y = gaussian(np.array([[1.0, 0.6], [0.6, 1.0]])).T
+    for measure in (mutual_information, privacy_level, privacy_leakage):
+        default = measure(X, Y, estimator="histogram")
+        for n_bins in (15, 16, 17):
+            found = measure(X, Y, estimator="histogram", n_bins=n_bins)
+            assert (found == default) == (n_bins == 16)
+
+
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=40))
 def test_the_histogram_of_symbols_is_the_plug_in_estimate(pairs):

@@ -16,6 +16,8 @@ from daskfc.secure.sums.messages import Magnitude
 
 __all__ = ["Aggregation", "Total", "as_matrix", "largest", "magnitude"]
 
+_LARGEST = 2.0**1023  # of the powers of two that a float64 holds
+
 
 @dataclass(frozen=True)
 class Total:
@@ -84,11 +86,13 @@ class Aggregation(ABC):
 def magnitude(part: Part) -> Magnitude:
     """Tell the server the largest magnitude in an array, rounded up to a power of two."""
     found = float(np.abs(as_matrix(part)).max(initial=0.0))
-    if not math.isfinite(found):
+    if not found <= _LARGEST:
         raise InvalidInput(
-            "an array to be summed must be finite; got nan or inf. Mend what computes it."
+            "an array to be summed must be finite, and at most 2**1023 in magnitude. "
+            "Mend what computes it."
         )
-    return Magnitude(2.0 ** math.ceil(math.log2(found)) if found > 0 else 0.0)
+    mantissa, exponent = math.frexp(found)  # exact, where a logarithm may fall short of found
+    return Magnitude(math.ldexp(1.0, exponent - (mantissa == 0.5)) if found > 0 else 0.0)
 
 
 def largest(parts: Mapping[str, Magnitude]) -> Magnitude:

@@ -25,12 +25,11 @@ __all__ = ["render"]
 INTRO = """\
 ## FedSC
 
-Written by `python -m pipelines.papers.fedsc.reproduce --data FOLDER`. Every FedSC and DSC number
-is from a run through a real federation on one machine: eight worker processes for the clients and
-one for the server, masked sums as messages; k-means and spectral clustering (SC) see the pooled
-samples in one process. The paper: D. Qiao et al., *Federated Spectral Clustering via Secure
-Similarity Reconstruction*, NeurIPS 2023. Mean ± standard deviation over the seeds; `diff` is here
-minus paper.
+Written by `python -m pipelines.papers.fedsc.reproduce --data FOLDER`. Every FedSC and DSC number is
+from a run through a real federation on one machine: eight worker processes for the clients and one
+for the server, masked sums as messages; k-means and spectral clustering (SC) see the pooled samples
+in one process. The paper: D. Qiao et al., *Federated Spectral Clustering via Secure Similarity
+Reconstruction*, NeurIPS 2023. Mean ± standard deviation over the seeds; `diff` is here minus paper.
 
 - **Settings.** *defaults*: `FedSC(n_clusters)`. *published*: 20 rounds, uniform weights, a start
   that knows nothing of the data, coefficients of the dictionary before the last one, the number of

@@ -182,7 +182,7 @@ def leakage(records: Sequence[Record]) -> Iterator[str]:
         yield (
             "Of the sums of squared distances (n × k) that the server learned last, as published "
             "by the run, against the first participant's features (their seven largest principal "
-            "coordinates); nearest- neighbour estimates, samples with equal sums left out. The "
+            "coordinates); nearest-neighbour estimates, samples with equal sums left out. The "
             "level carries the unit of the sums (here: their standard deviation) to the power k, "
             "so that the paper's levels cannot be compared; the paper names no estimator. "
             "*shuffled* is the leakage with the features of other samples, which is that of "

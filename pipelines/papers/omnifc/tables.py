@@ -20,8 +20,8 @@ INTRO = """\
 Written by `python -m pipelines.papers.omnifc.reproduce --data FOLDER`. Every number is from a run
 through a real federation on one machine: a worker process a client and one for the server, shares
 and answers as messages. Seed 0 throughout, one run a cell. The paper: J. Yan, X. Liu, Z.-Y. Zhang,
-*OmniFC: Rethinking Federated Clustering via Lossless and Secure Distance Reconstruction*, Tables
-1, 2, 5, 6, 7 and Fig. 5.
+*OmniFC: Rethinking Federated Clustering via Lossless and Secure Distance Reconstruction*, Tables 1,
+2, 5, 6, 7 and Fig. 5.
 
 What the paper leaves open, and what was taken here:
 

@@ -7,7 +7,13 @@ import pytest
 from pipelines.papers.fedsc.tables import INTRO as FEDSC
 from pipelines.papers.kcagc.tables import INTRO as KCAGC
 from pipelines.papers.omnifc.tables import INTRO as OMNIFC
-from pipelines.papers.results import difference, markdown_table, put_section, write_section
+from pipelines.papers.results import (
+    difference,
+    markdown_table,
+    put_section,
+    wrapped,
+    write_section,
+)
 
 
 def test_section_replaces_only_itself():
@@ -24,6 +30,33 @@ def test_section_in_a_new_file_has_a_heading(tmp_path):
     path = tmp_path / "docs" / "results.md"
     write_section(path, "A", "one")
     assert path.read_text(encoding="utf-8").startswith("# Results")
+
+
+def test_a_section_is_wrapped_where_it_is_text():
+    words, table = (15 * "a word. ").strip(), f"| {30 * 'cell '} |"
+    parts = [f"## {words}", words, table, f"- {words}\n- two", f"```\n{words}\n\n{words}\n```"]
+    page = put_section("", "A", "\n\n".join(parts))
+    heading, text, kept, items, *code = page.split("begin -->\n")[1].split("\n\n")
+    assert (heading, kept) == (parts[0], table)
+    assert max(map(len, f"{text}\n{items}".splitlines())) <= 100
+    assert text.split() == words.split()
+    assert [line[:2] for line in items.splitlines()] == ["- ", "  ", "- "]
+    assert "\n\n".join(code).startswith(parts[-1])
+    assert put_section(page, "A", page.split("begin -->\n")[1].split("\n<!--")[0]) == page
+
+
+@pytest.mark.parametrize("whole", ["`some code`", "[a link](a.md)", "word - dash", "word 2. two"])
+def test_wrapping_leaves_code_and_links_whole_and_begins_no_list(whole):
+    for length in range(80, 101):
+        text = f"{length * 'a'} {whole} b\n"
+        lines = wrapped(text).splitlines()
+        assert " ".join(lines) == text.strip()
+        assert len(lines) == 1 + (len(text) > 101)
+        assert all(len(line) <= 100 for line in lines)
+        if whole.startswith("word"):
+            assert not lines[-1].startswith(("- ", "2. "))
+        else:
+            assert any(whole in line for line in lines)
 
 
 def test_table_refuses_ragged_rows():

@@ -246,7 +246,7 @@ def reconstruct_rows(
     q = len(axes)
     # undo the C-step: the rows' kernel values  # (n, d)
     values = (_kernel(flat, flat, width) @ columns + ridge * columns).T
-    size = max(1, _BLOCK // flat.size) if flat.size else len(values)
+    size = max(1, _BLOCK // flat.size)
     blocks = [
         _fit_block(values[i : i + size], flat, q, width, max_iter)[:, :q]
         for i in range(0, len(values), size)

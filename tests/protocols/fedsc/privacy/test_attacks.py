@@ -1,9 +1,12 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskfc.errors import InvalidInput
+from daskfc.protocols.fedsc.privacy import attacks
 from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients, reconstruct_rows
 from tests.oracles import privacy as oracle
 
@@ -14,6 +17,16 @@ def factors(n, m, d, seed=0):
     random = np.random.default_rng(seed)
     X, Z = random.normal(size=(n, m)), random.normal(size=(d, m))
     return X, Z, oracle.coefficients(Z, X, WIDTH, RIDGE)
+
+
+def noisy(C, share, seed=2):
+    return C + share * np.random.default_rng(seed).normal(size=C.shape)
+
+
+def columns_of(values, Z):
+    """Return the coefficients of which the attack gets these kernel values, (n, d)."""
+    gram = oracle.kernel(Z, Z, WIDTH) + RIDGE * np.eye(len(Z))
+    return np.linalg.solve(gram, np.transpose(values))
 
 
 def relative_error(found, X):
@@ -95,6 +108,117 @@ def test_hopeless_columns_stay_finite():
         found = reconstruct_rows(Z, columns, width=WIDTH, ridge=RIDGE)
         assert np.isfinite(found).all()
         assert np.abs(found).max() < 30 * WIDTH
+
+
+@pytest.mark.parametrize(("m", "d"), [(3, 8), (4, 3)])
+@pytest.mark.parametrize("max_iter", [0, 1, 3, 50])
+def test_the_unit_of_the_rows_does_not_matter(m, d, max_iter):
+    """By powers of two, so that every digit stays."""
+    X, Z, C = factors(8, m, d, seed=5)
+    centre = oracle.coefficients(Z, np.vstack([X, Z.mean(0)]), WIDTH, RIDGE)
+    for columns in (noisy(C, 0.05), centre):  # beside the plane, and a row within it
+        known = {"ridge": RIDGE, "max_iter": max_iter}
+        found = reconstruct_rows(Z, columns, width=WIDTH, **known)
+        for unit in (2.0**-30, 2.0**30):
+            again = reconstruct_rows(unit * Z, columns, width=unit * WIDTH, **known)
+            np.testing.assert_allclose(again / unit, found, rtol=1e-9, atol=1e-9)
+
+
+def test_single_precision_is_widened_before_anything_is_computed():
+    _, Z, C = factors(8, 3, 8)
+    Z, C = Z.astype(np.float32), C.astype(np.float32)
+    found = reconstruct_rows(Z, C, width=WIDTH, ridge=RIDGE)
+    assert found.dtype == np.float64
+    wide = reconstruct_rows(Z.astype(float), C.astype(float), width=WIDTH, ridge=RIDGE)
+    np.testing.assert_array_equal(found, wide)
+
+
+@pytest.mark.parametrize("max_iter", [0, 50])
+def test_atoms_out_of_sight_tell_nothing_and_spoil_nothing(max_iter):
+    X, Z, C = factors(6, 3, 6)
+    far = np.vstack([Z, [[30.0, 0.0, 0.0], [0.0, -30.0, 9.0]]])
+    C = oracle.coefficients(far, X, WIDTH, RIDGE)
+    found = reconstruct_rows(far, C, width=WIDTH, ridge=RIDGE, max_iter=max_iter)
+    np.testing.assert_allclose(found, X, atol=1e-9)
+
+
+def test_a_row_far_from_all_atoms_is_found_by_the_closed_form():
+    _, Z, _ = factors(1, 3, 8)
+    X = Z.mean(0) + WIDTH * np.array([[6.5, 0.0, 0.0], [0.0, -6.8, 0.0]])
+    assert oracle.kernel(Z, X, WIDTH).max() < 1e-6
+    C = oracle.coefficients(Z, X, WIDTH, RIDGE)
+    found = reconstruct_rows(Z, C, width=WIDTH, ridge=RIDGE, max_iter=0)
+    np.testing.assert_allclose(found, X, atol=1e-3)
+
+
+def test_a_row_amid_the_atoms_is_found_by_the_closed_form():
+    _, Z, _ = factors(1, 3, 8)
+    C = oracle.coefficients(Z, Z.mean(0)[None], WIDTH, RIDGE)
+    found = reconstruct_rows(Z, C, width=WIDTH, ridge=RIDGE, max_iter=0)
+    np.testing.assert_allclose(found, Z.mean(0)[None], atol=1e-11)
+
+
+def test_a_row_that_one_atom_sees_starts_at_that_atom():
+    """And one that none sees in their middle: a single value gives no direction."""
+    _, Z, _ = factors(1, 2, 5)
+    values = np.vstack([0.5 * np.eye(5), 3 * np.eye(5), -np.ones((1, 5))])
+    values[values == 0] = -1e-3
+    found = reconstruct_rows(Z, columns_of(values, Z), width=WIDTH, ridge=RIDGE, max_iter=0)
+    np.testing.assert_allclose(found, np.vstack([Z, Z, Z.mean(0)]), atol=1e-9)
+
+
+def test_where_distances_contradict_each_other_the_fit_starts_from_the_mean():
+    """The closed form lies 24 widths off, out of sight of both atoms, and is not taken."""
+    Z = WIDTH * np.array([[0.0, 0.0], [1.0, 0.0]])
+    target = np.array([[0.9, 1e-11]])
+    at = np.linspace(-3, 4, 7001)[:, None] * [WIDTH, 0.0]
+    k = oracle.kernel(Z, at, WIDTH)
+    share = np.clip(target @ k / (k * k).sum(0), 0.0, 1.0)  # the best distance from the line
+    best = at[((share * k - target.T) ** 2).sum(0).argmin()]
+    found = reconstruct_rows(Z, columns_of(target, Z), width=WIDTH, ridge=RIDGE)
+    np.testing.assert_allclose(found[0], best, atol=1e-3 * WIDTH)
+
+
+def test_what_no_row_explains_stays_between_the_atoms():
+    Z = np.array([[0.0], [40 * WIDTH]])
+    C = columns_of([[0.5, 0.4], [0.4, 0.5]], Z)
+    found = reconstruct_rows(Z, C, width=WIDTH, ridge=RIDGE)
+    assert (found > 0).all()
+    assert (found < 40 * WIDTH).all()
+
+
+def test_with_little_noise_a_few_steps_are_enough():
+    X, Z, C = factors(30, 3, 10, seed=5)
+    columns = noisy(C, 1e-3 * C.std())
+    end, *found = (
+        reconstruct_rows(Z, columns, width=WIDTH, ridge=RIDGE, max_iter=i) for i in (1000, 0, 1, 3)
+    )
+    assert np.abs(end - X).max() > 1e-3
+    closed, one, three = (np.abs(rows - end).max() for rows in found)
+    assert one < closed / 50
+    assert three < 1e-6
+
+
+def test_fifty_steps_are_made():
+    _, Z, C = factors(8, 3, 3, seed=3)
+    known = {"width": WIDTH, "ridge": RIDGE}
+    default = reconstruct_rows(Z, noisy(C, 1.0), **known)
+    for n in (49, 50, 51):
+        found = reconstruct_rows(Z, noisy(C, 1.0), max_iter=n, **known)
+        assert np.array_equal(found, default) == (n == 50)
+
+
+def test_memory_is_bounded_by_the_block(monkeypatch):
+    random = np.random.default_rng(0)
+    Z, C = random.normal(size=(20, 10)), random.normal(size=(20, 2000))
+    peaks = []
+    for block in (1 << 30, 1 << 14):
+        monkeypatch.setattr(attacks, "_BLOCK", block)
+        tracemalloc.start()
+        reconstruct_rows(Z, C, width=WIDTH, ridge=RIDGE, max_iter=0)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[0] > 20 * 10 * 2000 * 8 > 2 * peaks[1]
 
 
 def test_clusters_of_coefficients():
