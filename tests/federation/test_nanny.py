@@ -190,6 +190,7 @@ def clock(monkeypatch):
 
     async def sleep(seconds):
         clock.pauses.append(seconds)
+        assert len(clock.pauses) < 100, "it waits without end"
 
     fake = SimpleNamespace(Lock=asyncio.Lock, sleep=sleep)
     monkeypatch.setattr(module, "asyncio", fake)

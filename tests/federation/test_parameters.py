@@ -14,34 +14,44 @@ from daskfc.federation.parameters import constraints_of, make_init, param, picke
 AT_LEAST_1, ANY, SEED = integer(low=1), real(), integer(low=0)
 
 
-class Base(BaseEstimator):
-    random_state: int = param(SEED, default=0)
+def kinds():
+    """Classes with parameters, as they are made; a test makes its own."""
+
+    class Base(BaseEstimator):
+        random_state: int = param(SEED, default=0)
+
+    class Means(Base):
+        n_clusters: int = param(AT_LEAST_1, kw_only=False)
+        rounds: int = param(AT_LEAST_1, kw_only=False, default=5)
+        tolerance: float = param(ANY)
+        start: str = param(one_of("random", "far"), default="far")
+        note = "no parameter"
+
+    class Medians(Means):
+        """Changes a default, adds a parameter."""
+
+        start: str = param(one_of("near"), default="near")
+        extra: int = param(AT_LEAST_1, default=9)
+
+    class Same(Means):
+        pass
+
+    for kind in (Base, Means, Medians, Same):
+        make_init(kind)
+    return Means, Medians, Same
 
 
-class Means(Base):
-    n_clusters: int = param(AT_LEAST_1, kw_only=False)
-    rounds: int = param(AT_LEAST_1, kw_only=False, default=5)
-    tolerance: float = param(ANY)
-    start: str = param(one_of("random", "far"), default="far")
-    note = "no parameter"
+@pytest.fixture
+def Means():
+    return kinds()[0]
 
 
-class Medians(Means):
-    """Changes a default, adds a parameter."""
-
-    start: str = param(one_of("near"), default="near")
-    extra: int = param(AT_LEAST_1, default=9)
+@pytest.fixture
+def both():
+    return kinds()[:2]
 
 
-class Same(Means):
-    pass
-
-
-for _class in (Base, Means, Medians, Same):
-    make_init(_class)
-
-
-def test_what_is_given_is_assigned_and_the_rest_is_default():
+def test_what_is_given_is_assigned_and_the_rest_is_default(Means):
     method = Means(3, tolerance=0.5)
     assert vars(method) == {
         "n_clusters": 3, "rounds": 5, "tolerance": 0.5, "start": "far", "random_state": 0
@@ -52,7 +62,7 @@ def test_what_is_given_is_assigned_and_the_rest_is_default():
     assert Means(rounds=7, n_clusters=3, tolerance=1).rounds == 7
 
 
-def test_nothing_is_checked_or_copied_when_it_is_given():
+def test_nothing_is_checked_or_copied_when_it_is_given(Means):
     given = [0]
     assert Means(given, tolerance="much").n_clusters is given
 
@@ -67,25 +77,27 @@ def test_nothing_is_checked_or_copied_when_it_is_given():
         ((3,), {"tolerance": 1, "n_clusters": 1}, "multiple values for argument 'n_clusters'"),
     ],
 )
-@pytest.mark.parametrize("kind", [Means, Medians, Same])
-def test_what_does_not_fit_names_the_class(kind, args, kwargs, sentence):
-    with pytest.raises(TypeError, match=f"^{kind.__name__}: {sentence}$") as refusal:
-        kind(*args, **kwargs)
-    assert refusal.value.__suppress_context__
+def test_what_does_not_fit_names_the_class(args, kwargs, sentence):
+    for kind in kinds():
+        with pytest.raises(TypeError, match=f"^{kind.__name__}: {sentence}$") as refusal:
+            kind(*args, **kwargs)
+        assert refusal.value.__suppress_context__
 
 
-def test_the_signature_tells_names_kinds_defaults_and_types():
+def test_the_signature_tells_names_kinds_defaults_and_types(both):
+    Means, Medians = both
     assert str(inspect.signature(Means)) == (
         "(n_clusters: int, rounds: int = 5, *, tolerance: float, start: str = 'far', "
         "random_state: int = 0) -> None"
     )
     assert "extra: int = 9, random_state: int = 0) -> None" in str(inspect.signature(Medians))
     assert next(iter(inspect.signature(Means.__init__).parameters)) == "self"
-    assert Means.__init__.__qualname__ == "Means.__init__"
-    assert Medians.__init__.__qualname__ == "Medians.__init__"
+    assert Means.__init__.__qualname__ == f"{Means.__qualname__}.__init__"
+    assert Medians.__init__.__qualname__ == f"{Medians.__qualname__}.__init__"
 
 
-def test_a_subclass_adds_to_what_it_inherits_and_may_change_it():
+def test_a_subclass_adds_to_what_it_inherits_and_may_change_it(both):
+    Means, Medians = both
     assert list(inspect.signature(Medians).parameters) == [
         "n_clusters", "rounds", "tolerance", "start", "extra", "random_state"
     ]  # fmt: skip
@@ -98,6 +110,7 @@ def test_a_subclass_adds_to_what_it_inherits_and_may_change_it():
 
 
 def test_a_class_without_parameters_of_its_own_keeps_its_init():
+    Means, _, Same = kinds()
     assert Same.__init__ is Means.__init__
     assert "__init__" not in vars(Same)
 
@@ -111,7 +124,7 @@ def test_a_class_without_parameters_of_its_own_keeps_its_init():
     assert constraints_of(Plain) == {}
 
 
-def test_the_declarations_are_no_attributes_of_the_class():
+def test_the_declarations_are_no_attributes_of_the_class(Means):
     assert not hasattr(Means, "n_clusters")
     assert not hasattr(Means, "random_state")
     assert Means.note == "no parameter"
@@ -126,7 +139,7 @@ def test_a_parameter_without_annotation_is_one():
     assert str(inspect.signature(Loose)) == "(*, size=2) -> None"
 
 
-def test_rules_are_known_by_name():
+def test_rules_are_known_by_name(Means):
     assert constraints_of(Means) == {
         "random_state": SEED,
         "n_clusters": AT_LEAST_1,
@@ -136,7 +149,8 @@ def test_rules_are_known_by_name():
     }
 
 
-def test_scikit_learn_finds_and_copies_them():
+def test_scikit_learn_finds_and_copies_them(both):
+    _, Medians = both
     method = Medians(3, tolerance=0.5, random_state=1)
     assert clone(method).get_params() == method.get_params() == vars(method)
     assert method.set_params(extra=2).extra == 2
@@ -149,7 +163,7 @@ class Part:
     seed: int
 
 
-def test_parts_are_picked_by_the_names_of_their_fields():
+def test_parts_are_picked_by_the_names_of_their_fields(Means):
     method = Means(3, 7, tolerance=0.5)
     assert picked(Part, method, seed=4) == Part(7, 0.5, 4)
     # what is given wins over what the method has, and the method need not have it
