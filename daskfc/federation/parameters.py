@@ -62,7 +62,9 @@ def make_init(cls: type) -> None:
     if not own:
         return
     params: dict[str, _Param] = {**getattr(cls, "_declared_params", {}), **own}
-    annotations = inspect.get_annotations(cls)
+    annotations: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        annotations |= inspect.get_annotations(base)
     kinds = inspect.Parameter
     parameters = [
         kinds(

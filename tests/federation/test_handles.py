@@ -1,10 +1,11 @@
 import functools
+from types import SimpleNamespace
 
 import pytest
 
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import ClusterError, InvalidInput, PrivacyError
 from daskfc.federation.handles import Local, PerClient, Sent, fill_slots, handles_in, pack
-from daskfc.federation.steps import bind, call_step, declared_message, step_name
+from daskfc.federation.steps import _Unreadable, bind, call_step, declared_message, step_name
 from tests.federation.steps import Vector, addressed, scaled, total
 
 
@@ -114,3 +115,36 @@ def test_the_annotation_may_be_text_or_that_of_a_call():
     assert declared_message(step) == (Vector, True)
     assert declared_message(Step()) == (Vector, False)
     assert declared_message(functools.partial(Step())) == (Vector, False)
+
+
+def test_a_step_whose_code_is_missing_says_what_a_party_lacks():
+    missing = _Unreadable("means", ModuleNotFoundError("No module", name="fedgmm"))
+    assert step_name(missing) == "means"
+    with pytest.raises(ClusterError) as refusal:
+        missing()
+    assert str(refusal.value) == (
+        "its code cannot be read there (module 'fedgmm' is missing). Install the same code at "
+        "every party, or define the step where the run is started."
+    )
+    with pytest.raises(ClusterError, match=r"cannot be read there \(AttributeError\)\. Install"):
+        _Unreadable("means", AttributeError("no", name="means"))()
+
+
+def test_handles_say_where_they_are():
+    assert repr(Local("client-1", "sums", {})) == "<Local of client-1: sums>"
+    sent = Sent("server", "means", {"client-1": None, "client-2": None})
+    assert repr(sent) == "<Sent by server to client-1, client-2: means>"
+    assert sent.receivers == ("client-1", "client-2")
+
+
+def test_a_result_is_fetched_by_the_federation_for_the_caller_only():
+    federation = SimpleNamespace(fetch=lambda sent, timeout: (sent, timeout))
+    sent = Sent("client-1", "sums", {"caller": None}, federation)
+    assert sent.result() == (sent, None)
+    assert sent.result(2.5) == (sent, 2.5)
+    with pytest.raises(PrivacyError) as refusal:
+        Sent("client-1", "sums", {"server": None}, federation).result()
+    assert str(refusal.value) == (
+        "the message of step 'sums' of party 'client-1' is for server, not for the caller. Publish "
+        "a message of its own."
+    )

@@ -79,7 +79,27 @@ def test_summary_counts_by_message():
     }
     assert table["wire_bytes"].sum() == ledger.wire_bytes == 300
     assert ledger.payload_bytes == 72
-    assert len(Ledger([]).summary()) == 0
+
+
+def test_the_summary_of_nothing_has_the_columns_of_any_other():
+    whole, empty = Ledger([vars(row())]).summary(), Ledger([]).summary()
+    assert len(empty) == 0
+    assert list(empty.columns) == list(whole.columns)
+    assert list(empty.columns) == [
+        "messages",
+        "senders",
+        "receivers",
+        "payload_bytes",
+        "wire_bytes",
+    ]
+    assert list(empty.index.names) == list(whole.index.names) == ["message", "protection"]
+    assert set(empty.dtypes) == set(whole.dtypes) == {np.dtype("int64")}
+
+
+def test_the_summary_is_in_the_order_of_first_use():
+    rows = [row("Z", time=1.0), row("A", time=2.0), row("Z", time=3.0), row("B", time=0.5)]
+    table = Ledger(vars(one) for one in rows).summary()
+    assert [message for message, _ in table.index] == ["B", "Z", "A"]
 
 
 def test_a_release_that_is_sent_again_costs_once():

@@ -5,12 +5,19 @@ import hashlib
 import numpy as np
 import pytest
 
+from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
 from daskfc.federation.samples import (
+    ClientLabels,
+    LabelledSamples,
     SampleDigests,
     canonical_positions,
+    content_tag,
+    labelled_new,
+    labelled_samples,
     labels_of_client,
     linked_samples,
+    opened,
     own_labels,
     sample_digests,
 )
@@ -42,6 +49,35 @@ def test_ids_come_back_with_labels(store):
     assert list(told.labels) == [2, 0, 1]
 
 
+def test_labels_are_int64_whatever_they_were(store):
+    assert own_labels(store, np.array([True, False, True])).labels.dtype == np.int64
+    assert own_labels(store, [1, 2, 3]).labels.dtype == np.int64
+    told = labels_of_client(np.array([1, 2], "uint8"), {"a": np.array([1])}, client="a")
+    assert (told.labels.dtype, list(told.labels)) == (np.int64, [2])
+    for label in (labelled_samples, labelled_new):
+        found = label(store, ClientLabels(np.array([5, 6, 7])))
+        assert list(found.labels) == [5, 6, 7]
+        assert list(found.sample_ids()) == ["é/0", "é/1", "é/2"]
+
+
+def test_no_samples_have_ids_that_are_text():
+    none = LabelledSamples(np.zeros(0, "int64"), np.zeros(0, "uint8"), np.zeros(0, "int64"))
+    assert none.sample_ids().dtype.kind == "U"
+
+
+def test_a_store_of_new_samples_is_opened(store, tmp_path):
+    assert opened(str(tmp_path / "é.zarr")).digest == store.digest
+
+
+def test_a_tag_tells_the_same_samples_to_who_has_the_key_only(store, tmp_path):
+    other = ClientStore.open(stores_of(tmp_path / "other", {"é": 2 * np.eye(3)})["é"])
+    key, another = SecretKey.from_bytes(bytes(32)), SecretKey.from_bytes(b"\1" * 32)
+    tag = content_tag(store, key)
+    assert tag == content_tag(store, key) == key.derive("samples", store.digest).fingerprint()
+    assert len({tag, content_tag(other, key), content_tag(store, another)}) == 3
+    assert 0 <= tag < 2**63
+
+
 def test_places_do_not_depend_on_who_holds_a_sample():
     parts = digests(a=[70, 10, 50], b=[30], c=[60, 20, 40])
     places = canonical_positions(parts)
@@ -57,6 +93,12 @@ def test_places_do_not_depend_on_who_holds_a_sample():
 def test_a_sample_of_two_clients_is_refused_with_both():
     with pytest.raises(InvalidInput, match="clients 'a' and 'c' share some, 1 ids occur twice"):
         canonical_positions(digests(a=[7, 1], b=[2], c=[3, 7]))
+    with pytest.raises(InvalidInput, match="clients 'b' and 'c' share some, 2 ids occur twice"):
+        canonical_positions(digests(a=[1, 2], b=[8, 5], c=[5, 8]))
+    # many, so that an order that is not kept would be seen
+    own = list(range(100))
+    with pytest.raises(InvalidInput, match="clients 'a' and 'b' share some, 100 ids occur twice"):
+        canonical_positions(digests(a=own, b=own))
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """What another version at the scheduler or at a party leads to."""
 
+import linecache
 import re
+from importlib import metadata
 
 import pytest
 from distributed.versions import get_versions
 
 from daskfc.errors import ClusterError
+from daskfc.federation import versions
 from daskfc.federation.versions import HERE, check_party_versions, check_scheduler_versions
 
 RELEASE = ".".join(HERE["dask"].split(".")[:2])
@@ -62,3 +65,38 @@ def test_the_scheduler_reads_graphs_and_needs_the_same_too():
     for package, other in {"distributed": "2024.1.0", "python": None, "daskfc": "0"}.items():
         with pytest.raises(ClusterError, match=f"^the scheduler runs {package} {other or 'unkn'}"):
             check_scheduler_versions({**SCHEDULER, package: other})
+
+
+def test_a_scheduler_that_cannot_tell_daskfc_is_compared_with_who_cannot_either(monkeypatch):
+    silent = {**SCHEDULER, "daskfc": None}
+    monkeypatch.setattr(
+        versions, "get_versions", lambda packages: {"packages": dict.fromkeys(packages)}
+    )
+    check_scheduler_versions(silent)
+    with pytest.raises(
+        ClusterError, match=r"^the scheduler runs daskfc 9 and this process unknown"
+    ):
+        check_scheduler_versions({**SCHEDULER, "daskfc": "9"})
+
+
+def test_versions_are_those_of_the_packages_that_are_installed():
+    assert HERE["dask"] == metadata.version("dask")
+    assert versions._installed("distributed") == metadata.version("distributed")
+    assert versions._installed("no-such-package-as-this") == "not installed"
+
+
+def test_the_warning_points_to_who_opens_the_federation():
+    with pytest.warns(UserWarning, match="runs dask") as caught:
+        opens_a_federation({"a": {**HERE, "dask": f"{RELEASE}.99"}})
+    (warning,) = caught
+    assert warning.category is UserWarning
+    assert warning.filename == __file__
+    assert linecache.getline(__file__, warning.lineno).strip() == "opening(theirs)"
+
+
+def opens_a_federation(theirs):
+    opening(theirs)
+
+
+def opening(theirs):
+    check_party_versions(theirs)

@@ -1,0 +1,228 @@
+"""A party without its process: folders, what may cross of an error, calls that are refused."""
+
+import errno
+import os
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daskfc.errors import (
+    ClusterError,
+    EgressRefused,
+    InvalidInput,
+    LedgerError,
+    OverflowRefused,
+    PartyError,
+)
+from daskfc.federation import party as module
+from daskfc.federation.party import (
+    Kept,
+    Party,
+    PartyOptions,
+    RunSettings,
+    peak_memory_bytes,
+    reason,
+    without_values,
+)
+from daskfc.federation.steps import StepCall
+from tests.federation import steps
+
+RUN = RunSettings("r", 0, start="1")
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Makes parties, whose logs are left alone."""
+    monkeypatch.setattr(module, "_LOGGERS", ())
+    monkeypatch.setattr(module.logging, "captureWarnings", lambda capture: None)
+
+    def make(name="client-1", role="client", run=RUN, **options):
+        return Party(PartyOptions(name, role, str(tmp_path / "scratch"), run=run, **options))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("role", "folder", "run", "where", "lasting"),
+    [
+        ("client", None, None, "scratch", "scratch"),
+        ("client", "own", None, "own", "own"),
+        ("client", None, ("r", None), "scratch/r", "scratch"),
+        ("client", "own", ("r", None), "own/r", "own"),
+        ("client", "own", ("r", "w"), "own/r", "own"),
+        ("client", None, ("r", "w"), "w/parties/a", "w/parties/a"),
+        ("server", None, ("r", "w"), "w/server", "w/server"),
+        ("server", "own", ("r", None), "own/r", "own"),
+        ("server", "own", ("r", "w"), "own/work-50e721e49c013f00", "own"),
+    ],
+)
+def test_a_party_has_its_folder(role, folder, run, where, lasting):
+    settings = run and RunSettings(run[0], 0, workspace=run[1])
+    options = PartyOptions("a", role, "scratch", folder=folder, run=settings)
+    assert options.run_folder() == Path(where)
+    assert options.durable_folder() == Path(lasting)
+
+
+def test_the_most_memory_is_what_the_system_counts(tmp_path, monkeypatch):
+    status = tmp_path / "status"
+    status.write_text("Name:\tpython\nVmHWMx:\t1 kB\nVmHWM:\t   2048 kB\nVmRSS:\t1024 kB\n")
+    there = {"/proc/self/status": status}
+    monkeypatch.setattr(module, "Path", lambda name: there.get(name, Path(name)))
+    assert peak_memory_bytes() == 2048 * 1024
+    del there["/proc/self/status"]
+    there["/proc/self/status"] = tmp_path / "none"
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert most <= peak_memory_bytes() <= 2 * most
+    assert peak_memory_bytes() % 1024 == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "crossing"),
+    [
+        (ValueError("1.5"), "", "ValueError"),
+        (type("Of1dot5", (ArithmeticError,), {})("1.5"), "", "ArithmeticError"),
+        (OverflowRefused("too large."), "OverflowRefused", "too large."),
+        (OSError(errno.EACCES, "1.5", "file"), "", "PermissionError (permission denied)"),
+        (OSError("1.5"), "", "OSError"),
+        (
+            OSError(errno.ENOSPC, "1.5"),
+            "",
+            "no space left on device at that party. Free some and resume the run.",
+        ),
+        (
+            OSError(errno.EDQUOT, "1.5"),
+            "",
+            "disk quota exceeded at that party. Free some and resume the run.",
+        ),
+        (InvalidInput("no \ud800"), "InvalidInput", "no \\ud800"),
+    ],
+)
+def test_of_an_error_its_class_crosses_or_a_sentence_of_daskfc(error, kind, crossing):
+    found = without_values(error, "a", "sums")
+    assert type(found) is PartyError
+    assert (found.party, found.step, found.kind) == ("a", "sums", crossing)
+    assert found.error_type == kind
+    assert found is not error
+
+
+def test_what_ends_a_run_crosses_with_its_class():
+    for kind in (EgressRefused, LedgerError):
+        found = without_values(type("Telling", (kind,), {})("no \ud800"), "a", "sums")
+        assert (type(found), str(found)) == (kind, "no \\ud800")
+
+
+@pytest.mark.parametrize(("told", "known"), [("InvalidInput", "InvalidInput"), ("Rows1", "")])
+def test_an_error_of_a_party_crosses_anew(told, known):
+    error = PartyError("b", "means", "ValueError")
+    error.error_type = told
+    found = without_values(error, "a", "sums")
+    assert (found.party, found.step, found.kind) == ("b", "means", "ValueError")
+    assert (found.error_type, found is error) == (known, False)
+
+
+def test_a_file_that_cannot_be_used_has_a_reason_without_its_name():
+    assert reason(OSError(errno.ENOSPC, "secret", "secret")) == "no space left on device"
+    assert reason(OSError("secret")) == "OSError"
+
+
+def test_a_ledger_that_cannot_be_written_is_said_by_its_run_or_without_a_folder(made, tmp_path):
+    full = OSError(errno.ENOSPC, "x")
+    after = (
+        " (no space left on device), and nothing leaves it unrecorded. Free space there or restore "
+        "the folder, and resume the run."
+    )
+    refusal = made().unrecorded(full)
+    assert type(refusal) is LedgerError
+    path = tmp_path / "scratch" / "r" / "ledger.jsonl"
+    assert str(refusal) == f"party 'client-1' cannot write its ledger {path}{after}"
+    refusal = made(folder=str(tmp_path / "own")).unrecorded(full)
+    assert str(refusal) == (
+        f"party 'client-1' cannot write its ledger ledger.jsonl of its workspace{after}"
+    )
+
+
+def test_a_party_begins_whole_and_a_run_begins_it_anew(made):
+    party = made(run=None)
+    assert party.refusal is None
+    assert party._store is None
+    assert party.run is None
+    party.refusal = EgressRefused("no.")
+    party._store = object()
+    party.start_run(RUN)
+    assert party.refusal is None
+    assert party._store is None
+    assert party.run == RUN
+    assert party.folder == party.options.run_folder()
+    assert party.ledger.path == party.folder / "ledger.jsonl"
+    assert party.folder.is_dir()
+
+
+def test_a_folder_that_cannot_be_made_is_said_and_not_raised(made, tmp_path):
+    (tmp_path / "file").write_text("x")
+    party = made(folder=str(tmp_path / "file" / "below"))
+    assert isinstance(party.refusal, LedgerError)
+    with pytest.raises(LedgerError, match=r"ledger\.jsonl of its workspace \(file exists\)") as one:
+        party.check_open()
+    assert one.value is not party.refusal
+
+
+def call(step, party="client-1", run="r", verb="keep", receivers=(), **arguments):
+    return StepCall(step, arguments, party, run, 0, verb, receivers)
+
+
+def test_a_step_is_performed_and_its_result_kept(made):
+    kept = made().perform(call(steps.scaled, vector=steps.Vector(np.ones(2)), factor=3.0), ())
+    assert type(kept) is Kept
+    assert kept.value.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"party": "client-2"},
+            "step 'keep_pid' was meant for party 'client-2'. Report it.",
+        ),
+        (
+            {"run": "old"},
+            "step 'keep_pid' belongs to another run than party 'client-1' is in by now ('old', "
+            "'r'). Resume it when the other has ended.",
+        ),
+    ],
+)
+def test_a_call_for_another_party_or_run_is_not_performed(made, changes, sentence):
+    with pytest.raises(PartyError) as refusal:
+        made().perform(call(steps.keep_pid, **changes), ())
+    assert (refusal.value.kind, refusal.value.error_type) == (sentence, "ClusterError")
+    assert refusal.value.__context__ is None
+
+
+def test_a_party_that_was_started_again_has_lost_its_secret(made):
+    with pytest.raises(ClusterError) as refusal:
+        made(run=None)._check_run("a Vector", "r")
+    assert str(refusal.value) == (
+        "party 'client-1' was started again while run 'r' was under way, and its secret is lost. "
+        "Resume the run; it then has new ones."
+    )
+
+
+def test_a_party_without_a_store_reads_no_data(made):
+    with pytest.raises(InvalidInput) as refusal:
+        made("server", "server").store()
+    assert str(refusal.value) == (
+        "party 'server' has no store, so that no step of it may have a parameter 'data'. Run the "
+        "step at a client."
+    )
+
+
+def test_a_refusal_in_a_step_ends_the_run_under_way_only(made):
+    party = made()
+    with pytest.raises(EgressRefused, match="declares Pair"):
+        party.perform(call(steps.not_the_declared, verb="send", receivers=("server",)), ())
+    assert isinstance(party.refusal, EgressRefused)
+    with pytest.raises(EgressRefused, match="declares Pair"):
+        party.perform(call(steps.keep_pid), ())
+    party.start_run(RUN)
+    assert party.perform(call(steps.keep_pid), ()).value == os.getpid()

@@ -1,0 +1,136 @@
+"""One party at its own site: what is refused before it connects, and what it is started with."""
+
+import re
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daskfc.deploy import load_cluster
+from daskfc.errors import InvalidInput, StoreError
+from daskfc.federation import serve, serve_party
+from daskfc.federation.nanny import PartyNanny
+from daskfc.federation.party import PartyOptions
+from daskfc.testing.federation import stores_of
+
+ADDRESS = "tcp://127.0.0.1:9"
+
+
+def exactly(sentence):
+    return f"^{re.escape(sentence)}$"
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What parties were started with, instead of starting any."""
+    calls = []
+
+    def run_party(kind, party, **options):
+        assert Path(party.scratch).is_dir()
+        calls.append((kind, party, options))
+
+    monkeypatch.setattr(serve, "run_party", run_party)
+    monkeypatch.setattr(serve, "warm_up", lambda: calls.append("warm"))
+    return calls
+
+
+@pytest.fixture
+def url(tmp_path):
+    return stores_of(tmp_path, {"a": np.eye(2)})["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("server", {"store": "x"}, "the server holds no data; start it without a store."),
+        ("a", {}, "party 'a' needs a store. Give its URL with --store."),
+        (
+            "a b",
+            {"store": "x"},
+            "the name of a client must have up to 63 letters, digits, '.', '_' or '-', and not be "
+            "'server', 'caller' or 'clients'; got 'a b'. Rename it.",
+        ),
+        (
+            "caller",
+            {"store": "x"},
+            "the name of a client must have up to 63 letters, digits, '.', '_' or '-', and not be "
+            "'server', 'caller' or 'clients'; got 'caller'. Rename it.",
+        ),
+    ],
+)
+def test_what_no_party_is_started_with(started, name, options, sentence):
+    with pytest.raises(InvalidInput, match=exactly(sentence)):
+        serve_party(name, scheduler=ADDRESS, **options)
+    assert started == []
+
+
+def test_a_party_brings_a_store_of_its_own(started, url, tmp_path):
+    with pytest.raises(
+        StoreError,
+        match=exactly(
+            f"client 'b' must bring a store of its own; {url} was written for client 'a'. Correct "
+            "the URL, or call the client 'a'."
+        ),
+    ):
+        serve_party("b", scheduler=ADDRESS, store=url)
+    with pytest.raises(StoreError, match=r"none\.zarr"):
+        serve_party("a", scheduler=ADDRESS, store=str(tmp_path / "none.zarr"))
+    assert started == []
+
+
+@pytest.mark.parametrize("limit", ["nthreads", "blas_threads", "memory_limit"])
+def test_limits_are_checked(started, url, limit):
+    with pytest.raises(InvalidInput, match=rf"party 'a'.*{limit}"):
+        serve_party("a", scheduler=ADDRESS, store=url, **{limit: "much"})
+    assert started == []
+
+
+def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
+    security = load_cluster(
+        {
+            "cluster": "existing",
+            "scheduler": "tls://h:1",
+            "security": {"ca": "a", "cert": "b", "key": "c"},
+        }
+    ).security
+    serve_party(
+        "a",
+        scheduler=ADDRESS,
+        store=url,
+        memory_limit="3GB",
+        nthreads=2,
+        blas_threads=4,
+        workspace=str(tmp_path / "own"),
+        security=security,
+        host="127.0.0.2",
+        connect=3.0,
+    )
+    warm, (kind, party, options) = started
+    assert (warm, kind) == ("warm", PartyNanny)
+    assert party == PartyOptions(
+        name="a",
+        role="client",
+        scratch=party.scratch,
+        store=url,
+        folder=str(tmp_path / "own"),
+        blas_threads=4,
+        secret=party.secret,
+    )
+    limits = options.pop("limits")
+    assert limits.model_dump() == {"nthreads": 2, "blas_threads": 4, "memory_limit": 3 * 10**9}
+    assert options == {
+        "scheduler": ADDRESS, "security": security, "host": "127.0.0.2", "connect": 3.0
+    }  # fmt: skip
+    assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o700
+    assert not Path(party.scratch).exists()  # once it has ended
+
+
+def test_a_server_is_started_without_data(started):
+    serve_party("server", scheduler=ADDRESS)
+    _, (_, party, options) = started
+    assert (party.name, party.role, party.store, party.folder) == ("server", "server", None, None)
+    assert party.blas_threads == 1
+    limits = options.pop("limits")
+    assert limits.model_dump() == {"nthreads": 1, "blas_threads": 1, "memory_limit": 2 * 10**9}
+    assert options == {"scheduler": ADDRESS, "security": None, "host": None, "connect": 15.0}
