@@ -498,6 +498,7 @@ def test_beside_a_power_of_two_the_magnitude_is_exact_too(exponent):
 def test_the_magnitude_is_that_of_the_largest_entry_whatever_its_sign():
     array = np.array([[0.1, -5.0], [3.0, 0.0]])
     assert magnitude(array).bound == magnitude(Noised(array, 2.5)).bound == 8.0
+    assert magnitude(np.array([2.0**1023])).bound == 2.0**1023
     assert magnitude(np.zeros((2, 3))).bound == magnitude(np.zeros((2, 0))).bound == 0.0
 
 
