@@ -9,7 +9,8 @@ from scipy.spatial.distance import cdist
 from daskfc.federation import Federation, Local, Message, PerClient, array
 from daskfc.federation.samples import canonical_positions, opened, sample_digests
 from daskfc.linalg import LandmarkEmbedding
-from daskfc.secure.distances import Columns, RowPlan, SecureDistances, Tiles
+from daskfc.pairwise import DistanceTiles
+from daskfc.secure.distances import Columns, RowPlan, SecureDistances
 from daskfc.stores import ClientStore
 
 __all__ = ["SecureDistancesTests", "positions_of", "rows_at_client"]
@@ -26,9 +27,9 @@ def rows_at_client(data: ClientStore) -> np.ndarray:
     return data.rows(0, data.n_samples)
 
 
-def all_distances(tiles: Tiles) -> ToldMatrix:
+def all_distances(tiles: DistanceTiles) -> ToldMatrix:
     """Tell the caller all distances."""
-    return ToldMatrix(np.asarray(tiles.full()))  # type: ignore[union-attr]
+    return ToldMatrix(np.asarray(tiles.full()))
 
 
 def coordinates(embedding: LandmarkEmbedding) -> ToldMatrix:

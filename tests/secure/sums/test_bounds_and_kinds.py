@@ -7,32 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daskfc.errors import (
-    InvalidInput,
-    PrivacyError,
-)
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import PerClient
 from daskfc.privacy import Noised
 from daskfc.secure.sums import Aggregation, MaskedSum, PlainSum, RecoveringSum, open_sum
-from daskfc.secure.sums.masked import (
-    agree,
-    mask_neighbours,
-    public_key,
-)
 from daskfc.secure.sums.messages import Magnitude
 from daskfc.secure.sums.total import as_matrix, largest, magnitude
 from tests.secure.sums.answering import NAMES, Answer, Answering
-
-TAGS = ["a.0", "a.1"]
-
-
-def pair_keys(names, n_colluding, secrets):
-    near = mask_neighbours(names, n_colluding)
-    sent = {name: public_key(near, secrets[name], name) for name in names}
-    return {
-        name: agree({other: sent[other][name] for other in near[name]}, secrets[name], name)
-        for name in names
-    }
 
 
 @pytest.fixture
