@@ -139,6 +139,9 @@ class FedSC(FederatedClusterer):
     distances of the clients. Rows tell it the samples as far as the atoms span them: this is the
     paper's protocol, and no protection against the server.
 
+    `predict` gives the server the new samples' rows. Noise protects them in a release of their own,
+    which `privacy_` counts: they may be the clustered samples again.
+
     References
     ----------
     Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity Reconstruction",

@@ -111,6 +111,9 @@ class KCAGC(FederatedClusterer):
     and `n_colluding` others. Features never leave a participant; all learn the intersections and
     the clusters of each round.
 
+    `predict` takes one secure sum of k distances a sample. New samples are not joined to the graph
+    of `fit`: their features are taken as they are, or filtered over a graph of their own.
+
     References
     ----------
     R. Zhang et al., "Attributed graph clustering in collaborative settings".
