@@ -1,0 +1,198 @@
+"""Kernels, and random features whose inner products are their values on average.
+
+Paper       A. Rahimi, B. Recht, "Random features for large-scale kernel machines", 2008, for the
+            Gaussian and the Laplacian kernel; N. Pham, R. Pagh, "Fast and scalable polynomial
+            kernels via explicit feature maps", 2013 (TensorSketch), for the polynomial one.
+Notation    paper              here
+            A / √D             `RandomFeatures.of`: rows φ(x) with E φ(x)·φ(y) = κ(x, y)
+            ω, b               frequencies (d, D), phases (D,)
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+from sklearn.kernel_approximation import PolynomialCountSketch
+
+from daskfc.checks import Constraint, check_params, integer, one_of, real
+from daskfc.clustering.kernels import Floats, gaussian_kernel, real_matrix, same_features
+from daskfc.errors import InvalidInput
+from daskfc.seeds import generator, integer_seed
+
+__all__ = ["KERNELS", "Kernel", "RandomFeatures"]
+
+KERNELS = ("gaussian", "laplacian", "polynomial")
+
+_RULES: dict[str, Constraint] = {
+    "kind": one_of(*KERNELS),
+    "width": real(above=0),
+    "degree": integer(low=1),
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel between samples.
+
+    Parameters
+    ----------
+    kind : {"gaussian", "laplacian", "polynomial"}
+        exp(-|x - y|² / (2 r²)), exp(-|x - y|₁ / r) or (x·y / r² + 1)^p.
+    width : float
+        r > 0, in units of the data.
+    degree : int
+        p of the polynomial kernel, at least 1.
+
+    Raises
+    ------
+    InvalidInput
+        For a parameter that breaks its rule.
+
+    Examples
+    --------
+    >>> from daskfc.clustering.kernel_features import Kernel
+    >>> Kernel("polynomial", 1.0, degree=2).values([[1.0], [2.0]], [[3.0]]).tolist()
+    [[16.0], [49.0]]
+    """
+
+    kind: str
+    width: float
+    degree: int = 3
+
+    def __post_init__(self) -> None:
+        given = {"kind": self.kind, "width": self.width, "degree": self.degree}
+        check_params("a kernel", given, _RULES)
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether it depends on x - y alone, so that κ(x, x) = 1."""
+        return self.kind != "polynomial"
+
+    def values(self, X: ArrayLike, Y: ArrayLike) -> Floats:
+        """Return κ(x, y), exactly.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Samples.
+        Y : array_like of shape (m, d)
+            Samples of the same features.
+
+        Returns
+        -------
+        ndarray of shape (n, m), float64
+        """
+        if self.kind == "gaussian":
+            return gaussian_kernel(X, Y, self.width)
+        X, Y = same_features(X, Y)
+        if self.kind == "laplacian":
+            return np.exp(cdist(X, Y, "cityblock") / -self.width)
+        return np.asarray((X @ Y.T / self.width**2 + 1.0) ** self.degree)
+
+    def features(self, n_features: int, seed: int, n_columns: int) -> "RandomFeatures":
+        """Draw random features of this kernel.
+
+        Parameters
+        ----------
+        n_features : int
+            D, at least 1.
+        seed : int
+            The same draw for the same seed, at every client.
+        n_columns : int
+            d, features of the samples.
+
+        Returns
+        -------
+        RandomFeatures
+        """
+        return RandomFeatures(self, n_features, seed, n_columns)
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    """One draw of random features of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Whose values the inner products estimate without bias.
+    n_features : int
+        D.
+    seed : int
+        Of the draw; public.
+    n_columns : int
+        d, features of the samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.kernel_features import Kernel
+    >>> kernel, X = Kernel("gaussian", 1.0), np.array([[0.0, 0.0], [1.0, 0.0]])
+    >>> phi = kernel.features(20_000, seed=0, n_columns=2).of(X)
+    >>> bool(np.abs(phi @ phi.T - kernel.values(X, X)).max() < 0.02)
+    True
+    """
+
+    kernel: Kernel
+    n_features: int
+    seed: int
+    n_columns: int
+    _frequencies: Floats = field(init=False, repr=False, compare=False)
+    _phases: Floats = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        given = {"n_features": self.n_features, "n_columns": self.n_columns}
+        check_params("random features", given, dict.fromkeys(given, integer(low=1)))
+        random = generator(self.seed, "random features", self.kernel.kind)
+        shape = (self.n_columns, self.n_features)
+        if self.kernel.kind == "gaussian":
+            frequencies = random.standard_normal(shape)
+        else:  # the Fourier transform of exp(-|t|); a sketch draws its own
+            frequencies = random.standard_cauchy(shape)
+        object.__setattr__(self, "_frequencies", frequencies / self.kernel.width)
+        object.__setattr__(self, "_phases", random.uniform(0.0, 2.0 * np.pi, self.n_features))
+
+    @property
+    def largest_norm(self) -> float:
+        """Bound on the Euclidean norm of every row: √2, or infinite for a polynomial kernel."""
+        return math.sqrt(2.0) if self.kernel.is_stationary else math.inf
+
+    def of(self, X: ArrayLike) -> Floats:
+        """Return the features of samples.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n, D), float64
+            φ(x), the paper's a(x) / √D.
+        """
+        rows = real_matrix(X, "X")
+        if rows.shape[1] != self.n_columns:
+            raise InvalidInput(
+                f"X must have the {self.n_columns} features that the random features were drawn "
+                f"for; got {rows.shape[1]}. Draw them for these samples."
+            )
+        if not self.kernel.is_stationary:
+            return self._sketched(rows)
+        phi = rows @ self._frequencies
+        phi += self._phases
+        np.cos(phi, out=phi)
+        phi *= math.sqrt(2.0 / self.n_features)
+        return phi
+
+    def _sketched(self, rows: Floats) -> Floats:
+        sketch = PolynomialCountSketch(
+            degree=self.kernel.degree,
+            gamma=self.kernel.width**-2,
+            coef0=1.0,
+            n_components=self.n_features,
+            random_state=integer_seed(self.seed, "random features", "polynomial"),
+        )
+        sketch.fit(np.zeros((1, self.n_columns)))
+        return np.asarray(sketch.transform(rows), dtype=np.float64)
