@@ -17,7 +17,7 @@ from daskfc.privacy.mechanism import (
     noise_label,
     normal_deviates,
 )
-from daskfc.privacy.noised import Noised, Part, noise_of_part
+from daskfc.privacy.noised import Noised, Part, noise_of_part, with_noise_share
 
 __all__ = [
     "Accountant",
@@ -41,4 +41,5 @@ __all__ = [
     "normal_deviates",
     "privacy_leakage",
     "privacy_level",
+    "with_noise_share",
 ]

@@ -7,7 +7,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Noised", "Part", "noise_of_part"]
+from daskfc.privacy.mechanism import RandomWords, add_gaussian_noise
+
+__all__ = ["Noised", "Part", "noise_of_part", "with_noise_share"]
 
 
 @dataclass(frozen=True)
@@ -32,3 +34,47 @@ Part: TypeAlias = "NDArray[np.float64] | Noised"
 def noise_of_part(part: Part) -> float:
     """Return the noise multiplier of an array, infinite without noise."""
     return part.noise_multiplier if isinstance(part, Noised) else math.inf
+
+
+def with_noise_share(
+    values: NDArray[np.float64],
+    *,
+    sigma: float,
+    sensitivity: float,
+    n_shares: int,
+    stream: RandomWords | None = None,
+) -> Noised:
+    """Return an array with one client's share of the noise that protects a sum.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        The client's part of the sum.
+    sigma : float
+        Standard deviation that the sum's noise shall have, in the unit of `values`.
+    sensitivity : float
+        How far one sample can move the sum, in Euclidean norm.
+    n_shares : int
+        Clients whose shares are sure to be in the sum, at least 1; the share has σ / √n_shares.
+    stream : RandomWords, optional
+        As in `normal_deviates`.
+
+    Returns
+    -------
+    Noised
+        Its multiplier is that of the sum, since nobody sees the part itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.coding import SecretKey
+    >>> from daskfc.privacy import with_noise_share
+    >>> key = SecretKey.from_bytes(bytes(32))
+    >>> part = with_noise_share(
+    ...     np.zeros(10_000), sigma=6.0, sensitivity=2.0, n_shares=4, stream=key.stream()
+    ... )
+    >>> part.noise_multiplier, bool(abs(part.values.std() - 3.0) < 0.1)
+    (3.0, True)
+    """
+    noisy = add_gaussian_noise(values, sigma / math.sqrt(n_shares), stream=stream)
+    return Noised(noisy, sigma / sensitivity)

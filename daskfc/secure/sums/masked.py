@@ -164,10 +164,16 @@ class MaskedSum(Aggregation):
         self.clients = federation.clients if clients is None else tuple(clients)
         check_maskers(len(self.clients), n_colluding, allow_few)
         super().__init__(federation)
+        self._n_colluding = n_colluding
         self._neighbours = mask_neighbours(self.clients, n_colluding)
         self._name = uuid.uuid4().hex  # tags of two instances in one run must differ
         self._serial = count()
         self._keys: PerClient[Local] | None = None
+
+    @property
+    def n_noise_shares(self) -> int:
+        """See `Aggregation`: all clients but the colluders."""
+        return max(1, len(self.clients) - self._n_colluding)
 
     def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
         if set(parts) != set(self.clients):

@@ -106,11 +106,17 @@ class RecoveringSum(Aggregation):
                 f"got {self.threshold}."
             )
         super().__init__(federation)
+        self._n_colluding = n_colluding
         self._patience = patience_s
         self._size = sums_per_batch
         self._name = uuid.uuid4().hex
         self._batches = count()
         self._batch: _Batch | None = None
+
+    @property
+    def n_noise_shares(self) -> int:
+        """See `Aggregation`: of the fewest clients that a sum may end with, all but colluders."""
+        return self.threshold - self._n_colluding
 
     def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
         # Waits for the clients; `Total.terms` says who is in the sum.

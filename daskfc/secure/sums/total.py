@@ -74,6 +74,16 @@ class Aggregation(ABC):
         bound = self._federation.publish(largest, told).bound
         return self._sum(PerClient({name: parts[name] for name in told}), bound)
 
+    @property
+    def n_noise_shares(self) -> int:
+        """Clients, at least, in every sum whose shares of noise are hidden from the server.
+
+        Where each adds Gaussian noise of variance σ² / `n_noise_shares`, what the server and the
+        announced colluders do not know of the sum's noise has a variance of σ² or more. One, where
+        the server sees every array: then each bears the whole noise.
+        """
+        return 1
+
     @abstractmethod
     def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
         """Sum arrays with entries of a known size."""

@@ -143,6 +143,18 @@ def test_a_kind_is_opened_by_its_name_with_its_options(kind, cls):
     assert type(open_sum(Answering(), kind, clients=few, n_colluding=1, allow_few=True)) is cls
 
 
+def test_shares_of_noise_are_of_clients_that_are_in_the_sum_and_do_not_collude():
+    def shares(kind, **options):
+        return open_sum(Answering(), kind, **options).n_noise_shares
+
+    assert shares("masked") == 5
+    assert shares("masked", n_colluding=3) == 2
+    assert shares("masked", clients=NAMES[:2], n_colluding=2, allow_few=True) == 1
+    assert shares("recovering") == 4  # of five clients one may leave
+    assert shares("recovering", n_colluding=2) == 2
+    assert shares("plain") == shares("plain", n_colluding=3) == 1
+
+
 @pytest.mark.parametrize(("options", "patience"), [({}, 10.0), ({"patience_s": 0.5}, 0.5)])
 def test_a_recovering_sum_is_as_patient_as_it_was_told(options, patience):
     federation = Answering()
