@@ -1,0 +1,150 @@
+"""Clients agree on the width of a kernel: how far their samples lie from each other.
+
+Paper       A Communication Efficient Federated Kernel k-means, Section 6.1, which leaves open how
+            clients learn the average distance of all samples: here by one sum.
+Messages    of the sum      client → server    once; d + 2 numbers, 2 d + 1 for the Laplacian
+                                               kernel, 2 for the polynomial one
+            KernelWidth     server → client    where the method tells it
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.checks import check_params, one_of
+from daskfc.clustering.kernel_features import KERNELS
+from daskfc.clustering.kernel_width import width_of_moments
+from daskfc.errors import InvalidInput
+from daskfc.federation import Federation, Local, Message
+from daskfc.secure.sums.total import Aggregation, Total
+from daskfc.stores import ClientStore
+
+__all__ = ["KernelWidth", "agree_on_width", "interpoint_moments", "width_of_total"]
+
+_RELATIVE = 1e-4  # ours: error of the squared width at most; a width is a rule of thumb
+_ROUNDING = 16 * np.finfo(np.float64).eps  # of sums of squares in float64
+
+
+class KernelWidth(
+    Message,
+    route=("server → client", "server → caller"),
+    reveals="how far all clients' samples lie from each other, or from the origin: one number",
+):
+    """The width of a kernel, in units of the data."""
+
+    width: float
+
+
+def agree_on_width(
+    federation: Federation, sums: Aggregation, kernel_kind: str
+) -> Local[KernelWidth]:
+    """Find the width of a kernel over the samples of all clients, by one sum.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run; clients hold samples with the same features.
+    sums : Aggregation
+        From `open_sum`; the server sees what it lets through.
+    kernel_kind : {"gaussian", "laplacian", "polynomial"}
+        The kernel; see `daskfc.clustering.kernel_width.width_of_moments`.
+
+    Returns
+    -------
+    Local of KernelWidth
+        At the server: ``federation.tell`` it to the clients, ``federation.publish`` it to the
+        caller.
+
+    Raises
+    ------
+    InvalidInput
+        For another kernel.
+
+    Notes
+    -----
+    Privacy: beside the width the server learns the number of samples and their mean; with the
+    Laplacian kernel also the variance of each feature; with the polynomial one the number and the
+    mean squared norm only. The squared width is exact to 1e-4; where rounding would leave more,
+    because samples are equal, or lie far from the origin and close to each other, the step at the
+    server refuses.
+
+    Examples
+    --------
+    >>> from daskfc.secure.sums import open_sum
+    >>> from daskfc.secure.sums.interpoint import agree_on_width
+    >>> def width_at_clients(federation):
+    ...     sums = open_sum(federation, "masked")
+    ...     return federation.tell(agree_on_width(federation, sums, "gaussian"))
+    """
+    check_params("a kernel", {"kind": kernel_kind}, {"kind": one_of(*KERNELS)})
+    parts = federation.on_clients(interpoint_moments, kernel_kind)
+    return federation.on_server(width_of_total, sums.sum(parts), kernel_kind)
+
+
+def interpoint_moments(data: ClientStore, kernel_kind: str) -> NDArray[np.float64]:
+    """Return what a client adds to the sum.
+
+    Parameters
+    ----------
+    data : ClientStore
+        ``(n, d)`` rows, read in blocks.
+    kernel_kind : str
+        The kernel.
+
+    Returns
+    -------
+    ndarray of float64
+        n; the sum of all squares, or of those of each feature for the Laplacian kernel; the sum of
+        each feature, but for the polynomial kernel.
+    """
+    d = data.n_features
+    firsts, squares = np.zeros(d), np.zeros(d)
+    for _, rows in data.blocks():
+        firsts += rows.sum(axis=0)
+        squares += np.einsum("ij,ij->j", rows, rows)
+    if kernel_kind != "laplacian":
+        squares = np.array([squares.sum()])
+    if kernel_kind == "polynomial":
+        firsts = firsts[:0]
+    return np.concatenate([[float(data.n_samples)], squares, firsts])
+
+
+def width_of_total(total: Total, kernel_kind: str) -> KernelWidth:
+    """Return the width at the server.
+
+    Parameters
+    ----------
+    total : Total
+        The sum of what `interpoint_moments` returns.
+    kernel_kind : str
+        The kernel.
+
+    Returns
+    -------
+    KernelWidth
+
+    Raises
+    ------
+    InvalidInput
+        When samples are equal or so close to each other that rounding hides their distances.
+    """
+    values, error = total.values.ravel(), total.error_bound
+    n_squares = (len(values) - 1) // 2 if kernel_kind == "laplacian" else 1
+    n, n_doubt = max(float(values[0]), 1.0), error
+    if error < 0.5:  # a number of samples is whole
+        n, n_doubt = round(n), 0.0
+    squares, means = values[1 : 1 + n_squares] / n, values[1 + n_squares :] / n
+    if kernel_kind != "laplacian":  # one variance: of all features together
+        size, offset = np.abs(means).sum(), np.square(means).sum()
+    else:
+        size, offset = np.abs(means), np.square(means)
+    variances = squares - offset  # of the polynomial kernel, mean squares themselves
+    # What rounding may have moved them by: of squares and means, and of n, which scales both.
+    doubt = (error * (1.0 + 2.0 * size) + n_doubt * (squares + 2.0 * offset)) / n
+    doubt = doubt + _ROUNDING * squares
+    variances = np.where(variances > doubt / _RELATIVE, variances, 0.0)
+    if not variances.any():
+        raise InvalidInput(
+            "the kernel width must come from samples that are not all alike; rounding hides how "
+            "far these differ. Give kernel_width, or shift and scale the features to about 1."
+        )
+    return KernelWidth(width_of_moments(kernel_kind, variances, variances))
