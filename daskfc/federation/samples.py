@@ -18,7 +18,6 @@ __all__ = [
     "SampleDigests",
     "StoreContent",
     "canonical_positions",
-    "store_content",
     "content_tag",
     "labelled_new",
     "labelled_samples",
@@ -27,6 +26,7 @@ __all__ = [
     "opened",
     "own_labels",
     "sample_digests",
+    "store_content",
 ]
 
 SAMPLE_ORDER = "daskfc-sample-order"

@@ -16,9 +16,9 @@ from daskfc.federation.parameters import param, picked
 from daskfc.federation.samples import (
     LabelledSamples,
     canonical_positions,
-    store_content,
     labelled_samples,
     sample_digests,
+    store_content,
 )
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, AveragingSettings, Planned, secure_sums

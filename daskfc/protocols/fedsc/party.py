@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from daskfc.clustering.low_rank_similarity import similarity_rows
 from daskfc.coding import SecretKey
-from daskfc.privacy import Noised, Part, input_digest
+from daskfc.privacy import REACH_OF_NOISE, Noised, Part, input_digest
 from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, mean_distance
 from daskfc.protocols.fedsc.maths.kernel_dictionary import StepKind, coefficients, local_update
 from daskfc.protocols.fedsc.messages import (
@@ -17,7 +17,7 @@ from daskfc.protocols.fedsc.messages import (
     KernelSummary,
     SimilarityRows,
 )
-from daskfc.protocols.fedsc.noise import REACH_OF_NOISE, DataNoise, FactorNoise, Noise
+from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise
 from daskfc.stores import ClientStore
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import zarr
@@ -48,6 +47,11 @@ class FeatureSettings:
     degree: int
     n_features: int
     random_state: int
+
+    @property
+    def has_bounded_norm(self) -> bool:
+        """Whether |φ(x)|² ≤ 2 whatever the sample."""
+        return Kernel(self.kernel, 1.0, self.degree).is_stationary
 
     def drawn(self, width: float, number: int, n_columns: int) -> RandomFeatures:
         """Draw an iteration's features, the same at every client."""

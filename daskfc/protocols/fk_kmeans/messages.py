@@ -9,12 +9,14 @@ __all__ = [
     "Eigenpairs",
     "EmbeddedRows",
     "FeaturePlan",
+    "FeatureWeights",
+    "IterationsDone",
     "LanczosProgress",
     "LanczosVectors",
     "ProductRows",
     "ProjectedVectors",
-    "Resumed",
     "SampleCount",
+    "Spectrum",
     "VectorRows",
 ]
 
@@ -32,7 +34,7 @@ class FeaturePlan(
 
 class Eigenpairs(
     Message,
-    route=("server → client", "server → caller"),
+    route="server → client",
     reveals="the largest eigenpairs of WᵀW over all clients: how random features of samples vary",
 ):
     """The eigenpairs that end an iteration, as `maths.dspgd.Iteration`."""
@@ -62,11 +64,35 @@ class LanczosProgress(
 ):
     """Whether Lanczos has ended."""
 
-    done: bool
+    done: int  # 1 or 0
+    n_rounds: int  # so far
+    n_left: int  # at most, until the vectors span everything
+
+
+class Spectrum(
+    Message,
+    route="server → caller",
+    reveals="to the caller the largest eigenvalues of the kernel matrix as estimated so far",
+):
+    """How far the iterations are."""
+
+    values: np.ndarray = array("eigenpair", dtype="float64")
+    threshold: float
+    change: float
     n_products: int
 
 
-class Resumed(
+class FeatureWeights(
+    Message,
+    route="server → caller",
+    reveals="to the caller what the eigenpairs of all iterations come to",
+):
+    """What random features of a sample weigh in its coordinates: h(x) = Σ_t φ_t(x) G_t."""
+
+    weights: np.ndarray = array("iteration", "feature", "coordinate", dtype="float64")
+
+
+class IterationsDone(
     Message, route="server → caller", reveals="how many iterations an earlier start of a fit did"
 ):
     """Where a fit goes on."""

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.coding import SecretKey
 from daskfc.federation import LabelledSamples, own_labels
+from daskfc.privacy import Noised, input_digest
 from daskfc.protocols.fk_kmeans.features import (
     BasisRows,
     FeatureSettings,
@@ -19,6 +21,7 @@ from daskfc.protocols.fk_kmeans.features import (
 from daskfc.protocols.fk_kmeans.maths.dspgd import weighted
 from daskfc.protocols.fk_kmeans.maths.symmetric import packed
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosVectors
+from daskfc.protocols.fk_kmeans.noise import GramNoise
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -26,6 +29,8 @@ __all__ = [
     "count_samples",
     "embedding",
     "iterate",
+    "labelled_new",
+    "noisy_gram",
     "packed_gram",
     "product",
     "tell_own_labels",
@@ -87,7 +92,7 @@ def iterate(
     -------
     Iterate
     """
-    folder = Path(workspace) / f"fk-k-means-{run}"
+    folder = _folder(workspace, run)
     folder.mkdir(parents=True, exist_ok=True)
     found = [one.iteration for one in past]
     number = found[-1].number + 1 if found else 1
@@ -103,9 +108,27 @@ def iterate(
     return Iterate(np.asarray(gram), written)
 
 
+def _folder(workspace: str, run: str) -> Path:
+    return Path(workspace) / f"fk-k-means-{run}"
+
+
 def packed_gram(iterate: Iterate) -> Floats:
     """Return the triangle of W_t[m]ᵀW_t[m] that goes into the sum."""
     return packed(iterate.gram)
+
+
+def noisy_gram(
+    data: ClientStore,
+    iterate: Iterate,
+    past: Sequence[Eigenpairs],
+    noise: GramNoise,
+    n_shares: int,
+    secret: SecretKey,
+) -> Noised:
+    """Return the triangle with the client's share of the noise, the same when it is repeated."""
+    drawn_from = [part for one in past for part in (one.values, one.vectors)]
+    inputs = input_digest(data.digest, *drawn_from)
+    return noise.on_gram(packed(iterate.gram), secret, inputs, len(past) + 1, n_shares)
 
 
 def product(iterate: Iterate, asked: LanczosVectors) -> Floats:
@@ -130,8 +153,11 @@ def embedding(
     return H
 
 
-def tell_own_labels(data: ClientStore, labels: NDArray[np.int64]) -> LabelledSamples:
-    """Tell the caller the cluster of each of the client's samples."""
+def tell_own_labels(
+    data: ClientStore, labels: NDArray[np.int64], run: str, workspace: str
+) -> LabelledSamples:
+    """Tell the caller the cluster of each of the client's samples; nothing else is needed then."""
+    shutil.rmtree(_folder(workspace, run), ignore_errors=True)
     return own_labels(data, labels)
 
 

@@ -1,37 +1,46 @@
 """Federated kernel k-means: the steps of the server."""
 
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from daskfc.secure.sums.interpoint import KernelWidth
 from numpy.typing import NDArray
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import Checkpoints
-from daskfc.protocols.fk_kmeans.maths.dspgd import n_kept
+from daskfc.federation.samples import StoreContent
+from daskfc.protocols.fk_kmeans.maths.dspgd import feature_weights, n_kept, relative_change
 from daskfc.protocols.fk_kmeans.maths.lanczos import Krylov, begin
 from daskfc.protocols.fk_kmeans.maths.symmetric import matrix_of
 from daskfc.protocols.fk_kmeans.messages import (
     Eigenpairs,
     FeaturePlan,
+    FeatureWeights,
+    IterationsDone,
     LanczosProgress,
     LanczosVectors,
-    Resumed,
+    Spectrum,
 )
 from daskfc.secure.sums import Total
+from daskfc.secure.sums.interpoint import KernelWidth
 
 __all__ = [
     "advance",
     "begin_lanczos",
+    "converged",
     "eigenpairs_of_gram",
     "eigenpairs_of_lanczos",
-    "keep",
+    "folder_of",
+    "iterations_done",
     "lanczos_progress",
     "next_vectors",
     "plan_of",
+    "record",
     "remembered",
-    "resumed",
     "told_eigenpairs",
+    "weights_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -113,9 +122,10 @@ def next_vectors(state: Krylov) -> LanczosVectors:
     return LanczosVectors(state.block)
 
 
-def _converged(
+def converged(
     state: Krylov, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
 ) -> bool:
+    """Whether Lanczos has found what the iteration needs (Appendix B)."""
     if before is None:
         return state.has_converged(least=max(n_clusters + 2, n_eigenvectors))
     threshold = before.threshold / (before.number + 1)
@@ -126,7 +136,7 @@ def advance(
     state: Krylov, total: Total, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
 ) -> Krylov:
     """Take in a sum of products, unless Lanczos has ended (Section 4.2, step 3)."""
-    if _converged(state, before, n_clusters, n_eigenvectors):
+    if converged(state, before, n_clusters, n_eigenvectors):
         return state  # asked for before anybody knew: the result must not depend on it
     return state.advance(total.values)
 
@@ -135,8 +145,9 @@ def lanczos_progress(
     state: Krylov, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
 ) -> LanczosProgress:
     """Tell the caller whether Lanczos has ended."""
-    done = _converged(state, before, n_clusters, n_eigenvectors)
-    return LanczosProgress(done, state.basis.shape[1])
+    done = converged(state, before, n_clusters, n_eigenvectors)
+    m, q = state.basis.shape
+    return LanczosProgress(int(done), -(-q // state.width), -(-(m - q) // state.width))
 
 
 def eigenpairs_of_lanczos(
@@ -150,35 +161,45 @@ def eigenpairs_of_lanczos(
     )
 
 
-# -- where an earlier start of a fit broke off ----------------------------------------------------
+# -- what is kept and told ------------------------------------------------------------------------
 
 
-def keep(folder: str, past: list[Eigenpairs]) -> int:
-    """Write the eigenpairs of all iterations so far; return their number."""
-    state: dict[str, np.ndarray] = {"threshold": np.array(past[-1].threshold)}
-    for found in past:
-        state[f"values-{found.number}"] = found.values
-        state[f"vectors-{found.number}"] = found.vectors
-        state[f"products-{found.number}"] = np.array(found.n_products)
-    Checkpoints(folder).save(past[-1].number, state)
-    return past[-1].number
+def folder_of(workspace: str, params: str, contents: Mapping[str, StoreContent]) -> str:
+    """Return the folder in which the server keeps the iterations of this fit of these samples."""
+    digest = hashlib.sha256(params.encode())
+    for name, content in sorted(contents.items()):
+        digest.update(f"{name} {content.tag} ".encode())
+    return str(Path(workspace) / f"fk-k-means-{digest.hexdigest()[:16]}")
 
 
-def resumed(folder: str) -> Resumed:
+def record(found: Eigenpairs, before: Eigenpairs | None, folder: str | None) -> Spectrum:
+    """Keep the eigenpairs of an iteration for another start of the fit; tell how far it is."""
+    if folder is not None:
+        state = {"values": found.values, "vectors": found.vectors}
+        numbers = np.array([found.threshold, float(found.n_products)])
+        Checkpoints(folder, keep=found.number).save(found.number, {**state, "numbers": numbers})
+    change = relative_change(None if before is None else before.iteration, found.iteration)
+    return Spectrum(found.values, found.threshold, change, found.n_products)
+
+
+def iterations_done(folder: str) -> IterationsDone:
     """Tell the caller after which iteration an earlier start of the fit broke off, 0 for none."""
-    if not Path(folder).exists():
-        return Resumed(0)
-    latest = Checkpoints(folder).latest()
-    return Resumed(0 if latest is None else latest[0])
+    number = 0
+    with suppress(StoreError):
+        while True:
+            Checkpoints(folder).load(number + 1)
+            number += 1
+    return IterationsDone(number)
 
 
-def remembered(folder: str, last: int, number: int) -> Eigenpairs:
-    """Return the eigenpairs of an iteration of an earlier start that went on to `last`."""
-    state = Checkpoints(folder).load(last)
-    return Eigenpairs(
-        state[f"values-{number}"],
-        state[f"vectors-{number}"],
-        float(state["threshold"]),
-        number,
-        int(state[f"products-{number}"]),
-    )
+def remembered(folder: str, number: int) -> Eigenpairs:
+    """Return the eigenpairs of an iteration of an earlier start."""
+    state = Checkpoints(folder).load(number)
+    threshold, n_products = state["numbers"].tolist()
+    return Eigenpairs(state["values"], state["vectors"], threshold, number, int(n_products))
+
+
+def weights_of(past: Sequence[Eigenpairs], n_features: int, n_eigenvectors: int) -> FeatureWeights:
+    """Tell the caller what labels new samples (see `maths.dspgd.feature_weights`)."""
+    iterations = [found.iteration for found in past]
+    return FeatureWeights(feature_weights(iterations, n_features, n_eigenvectors))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Iteration",
+    "change_of_whole",
     "embed",
     "feature_weights",
     "learning_rate",
@@ -115,6 +116,12 @@ class Iteration:
         scale = np.sqrt(lowered[above] / self.values[above])
         return np.asarray(self.vectors[:, above] * scale)
 
+    def whole_basis(self) -> Floats:
+        """Return B_t+1 where V are eigenvectors of R_t itself: V_i √(λ_i - η λ) (Section 4.1)."""
+        lowered = self.values - learning_rate(self.number) * self.threshold
+        above = lowered > 0
+        return np.asarray(self.vectors[:, above] * np.sqrt(lowered[above]))
+
     def to_embedding(self, n_eigenvectors: int) -> Floats:
         """Return E with H = W_T E: V_i √((λ_i + (1 - η) λ) / λ_i) for i ≤ s (line 17)."""
         values = self.values[:n_eigenvectors]
@@ -155,6 +162,16 @@ def relative_change(before: Iteration | None, found: Iteration) -> float:
     overlap = float(np.sum((last * np.sqrt(found.values * lowered)) ** 2)) / (1.0 - eta)
     own = float(np.sum(np.maximum(kept, 0.0) ** 2))
     return math.sqrt(max(after - 2.0 * overlap + own, 0.0) / after)
+
+
+def change_of_whole(before: Iteration | None, found: Iteration) -> float:
+    """Return what `relative_change` does where V are eigenvectors of R_t itself."""
+    after = found.whole_basis()
+    if before is None or not after.size:
+        return 1.0 if after.size else math.inf
+    own = before.whole_basis()
+    squares = [float(np.sum((X.T @ Y) ** 2)) for X, Y in ((after, after), (after, own), (own, own))]
+    return math.sqrt(max(squares[0] - 2.0 * squares[1] + squares[2], 0.0) / squares[0])
 
 
 def embed(phis: Sequence[Floats], past: Sequence[Iteration]) -> Floats:
