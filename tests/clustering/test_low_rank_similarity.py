@@ -16,11 +16,7 @@ from daskfc.clustering.low_rank_similarity import (
 )
 from daskfc.errors import InvalidInput
 from daskfc.metrics import accuracy
-from daskfc.protocols.fedsc.maths.dictionary_start import (
-    first_dictionary,
-    mean_distance,
-    moments_of,
-)
+from daskfc.protocols.fedsc.maths.dictionary_start import first_dictionary, mean_distance
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
 from daskfc.protocols.fedsc.maths.similarity_spectral import (
     cluster_graph,
@@ -30,6 +26,7 @@ from daskfc.protocols.fedsc.maths.similarity_spectral import (
     row_embedding,
 )
 from tests.oracles import fedsc as oracle
+from tests.protocols.fedsc.one_place import moments_of
 
 
 def groups(n, d, seed, spread=0.3):
@@ -151,7 +148,7 @@ def iris_labels(clients, seed, n_atoms=20, all_entries=False):
     order = np.random.default_rng(seed).permutation(len(X))
     shards = np.array_split(X[order], clients)
     width = np.mean([mean_distance(own) for own in shards])
-    Z = first_dictionary(sum(map(moments_of, shards[1:]), moments_of(shards[0])), n_atoms, seed)
+    Z = first_dictionary(moments_of(*shards), n_atoms, seed)
     for _ in range(5):
         shares = [len(own) / len(X) * local_update(own, Z, width, 1e-3) for own in shards]
         Z = np.sum(shares, axis=0)

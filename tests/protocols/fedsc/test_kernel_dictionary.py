@@ -10,7 +10,6 @@ from daskfc.protocols.fedsc.maths.dictionary_start import (
     count_atoms,
     first_dictionary,
     mean_distance,
-    moments_of,
     normal_dictionary,
 )
 from daskfc.protocols.fedsc.maths.kernel_dictionary import (
@@ -21,6 +20,7 @@ from daskfc.protocols.fedsc.maths.kernel_dictionary import (
 )
 from tests.conftest import DATA, needs_data
 from tests.oracles import fedsc as oracle
+from tests.protocols.fedsc.one_place import moments_of
 
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(1, 4))  # n, d, m
 SEEDS = st.integers(0, 2**32 - 1)
@@ -211,7 +211,7 @@ def test_coil20_gets_the_number_of_atoms_of_table_4():
 @given(SEEDS, st.integers(1, 10), st.integers(1, 10))
 def test_moments_of_clients_add_up(seed, n, other):
     X = drawn(seed, n + other, 1, 3)[0] + 5.0
-    total = moments_of(X[:n]) + moments_of(X[n:])
+    total = moments_of(X[:n], X[n:])
     assert total.count == n + other
     np.testing.assert_allclose(total.mean, X.mean(axis=0))
     np.testing.assert_allclose(total.spread, X.std(axis=0), atol=1e-6)
