@@ -39,3 +39,7 @@ Departures  (1) All sums are masked: the server sees Σ WᵀW, not each client's
             (5) The kernel's width is agreed on by a secure sum.
             (6) Coresets' negative weights and k-means by sums: see `daskfc.secure.kmeans`.
 """
+
+from daskfc.protocols.fk_kmeans.estimator import FederatedKernelKMeans
+
+__all__ = ["FederatedKernelKMeans"]

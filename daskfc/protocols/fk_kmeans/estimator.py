@@ -313,19 +313,15 @@ class FederatedKernelKMeans(FederatedClusterer):
         noise: Noise | None,
     ) -> PerClient[Local[np.ndarray]]:
         """Cluster the rows of H (Algorithm 1, line 19), as Balcan et al. 2013 or by sums."""
-        lloyd = None
-        if noise is not None:
-            last = self.history_[-1]
-            lloyd = LloydNoise(noise.multiplier, self._largest_norm(last), noise.rounds)
+        how: dict[str, Any] = {"n_init": self.n_init, "sums": sums}
+        if self.clustering == "coreset":
+            how = {"n_init": self.n_init, "coreset_size": self.coreset_size}
+        elif noise is not None:
+            norm = self._largest_norm(self.history_[-1])
+            how = {"sums": sums, "noise": LloydNoise(noise.multiplier, norm, noise.rounds)}
+        seed = seeds.integer_seed(self.random_state, "FK k-means", "clustering")
         kmeans = open_kmeans(
-            federation,
-            self.clustering,
-            n_clusters=self.n_clusters,
-            seed=seeds.integer_seed(self.random_state, "FK k-means", "clustering"),
-            coreset_size=self.coreset_size,
-            n_init=self.n_init,
-            sums=sums,
-            noise=lloyd,
+            federation, self.clustering, n_clusters=self.n_clusters, seed=seed, **how
         )
         clusters = kmeans.fit(rows)
         self.cluster_centers_ = federation.publish(clusters.centers).centers

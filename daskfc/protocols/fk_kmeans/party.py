@@ -22,6 +22,7 @@ from daskfc.protocols.fk_kmeans.maths.dspgd import weighted
 from daskfc.protocols.fk_kmeans.maths.symmetric import packed
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosVectors
 from daskfc.protocols.fk_kmeans.noise import GramNoise
+from daskfc.secure.kmeans import nearest_labels
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -191,6 +192,5 @@ def labelled_new(
         H: Floats | float = 0.0
         for draw, weight in zip(draws, weights, strict=True):
             H = H + draw.of(rows) @ weight
-        distances = np.sum(centers**2, axis=1) - 2.0 * np.asarray(H) @ centers.T
-        labels[start : start + len(rows)] = distances.argmin(axis=1)
+        labels[start : start + len(rows)] = nearest_labels(np.asarray(H), centers)
     return own_labels(new, labels)
