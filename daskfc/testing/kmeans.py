@@ -216,7 +216,7 @@ class KMeansTests:
 
     def test_one_row_at_a_client_is_enough(self, federation: Federation) -> None:
         """One row at a client is enough, also where every row is a cluster."""
-        rows = 9.0 * np.arange(len(federation.clients))[:, None] ** 2
+        rows = np.array([[9.0 * i**2] for i in range(len(federation.clients))])
         _, labels, _ = self._pooled(federation, rows, len(rows))
         assert len(np.unique(labels)) == len(rows)
 

@@ -265,7 +265,7 @@ def updated(
         for empty, full in zip(np.flatnonzero(~there), order[: there.sum()], strict=False):
             # To both sides: what parts the rows of the two goes through their mean.
             step = random.standard_normal(means.shape[1])
-            step *= _STEP * R / np.linalg.norm(step)
+            step *= _STEP * R / float(np.linalg.norm(step))
             means[empty] = means[full] + step
             means[full] -= step
     return KMeansCenters(clip_rows(means, R)[0], math.nan)
