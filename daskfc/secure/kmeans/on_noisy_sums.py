@@ -71,7 +71,8 @@ class KMeansOnNoisySums(DistributedKMeans):
         self._noise = noise
 
     def _centers(self, rows: PerClient[Local]) -> Local[KMeansCenters]:
-        federation, noise, shares = self._federation, self._noise, self._sums.n_noise_shares
+        federation, noise, seed = self._federation, self._noise, self._plan.seed
+        shares = self._sums.n_noise_shares
         counts = self._sums.sum(federation.on_clients(row_counts, rows, clients=tuple(rows)))
         state = federation.publish(public_bound, counts, noise, shares)
         those = tuple(state.clients.tolist())
@@ -84,7 +85,7 @@ class KMeansOnNoisySums(DistributedKMeans):
                 noisy_sums, own, told, noise, shares, number, clients=those
             )
             total = self._sums.sum(parts, max_abs=state.bound)
-            centers = federation.on_server(updated, centers, total, noise)
+            centers = federation.on_server(updated, centers, total, noise, seed, number)
         return centers
 
 
