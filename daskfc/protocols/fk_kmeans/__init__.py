@@ -25,11 +25,11 @@ Messages    who → whom        class            what it reveals
             server → client   FeaturePlan      the kernel's width, n
             server → client   LanczosVectors   directions (solver "lanczos")
             server → client   Eigenpairs       the largest eigenpairs of WᵀW
-            server → caller   Spectrum, FeatureWeights, LanczosProgress, IterationsDone
+            server → caller   Eigenpairs, LanczosProgress, IterationsDone
             messages of `daskfc.secure.kmeans`; by coresets the coordinates of some samples
             client → caller   LabelledSamples  labels with sample ids
             With `communication_efficient` off, Section 4.1: SampleCount, VectorRows,
-            ProjectedVectors, ProductRows and EmbeddedRows.
+            ProjectedVectors, ProductRows, EmbeddedRows and Spectrum.
 
 Departures  (1) All sums are masked: the server sees Σ WᵀW, not each client's (Theorem 4).
             (2) One sum of the triangle of WᵀW finds all eigenpairs in one round trip; Lanczos, the

@@ -23,8 +23,8 @@ from daskfc.federation.parameters import picked
 from daskfc.federation.samples import store_content
 from daskfc.protocols.fk_kmeans import party, server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
-from daskfc.protocols.fk_kmeans.iterations import Iterations, Planned
-from daskfc.protocols.fk_kmeans.messages import Spectrum
+from daskfc.protocols.fk_kmeans.iterations import IterationReport, Iterations, Planned
+from daskfc.protocols.fk_kmeans.maths.dspgd import feature_weights
 from daskfc.protocols.fk_kmeans.noise import Noise, noise_of
 from daskfc.protocols.fk_kmeans.settings import (
     IterationSettings,
@@ -108,9 +108,11 @@ class FederatedKernelKMeans(FederatedClusterer):
         "gram" and "lanczos": round trips, numbers that a client uploads, seconds; and "chosen".
     n_iterations_ : int
         Until the end.
-    history_ : list of dict
-        For each iteration "change" (of the estimate, relative), "values" (eigenvalues), "threshold"
-        and "n_products" (that Lanczos took).
+    history_ : list of IterationReport
+        Of each iteration ``change`` of the estimate, relative; ``values``, its eigenvalues;
+        ``threshold``, λ; ``n_products`` that Lanczos took.
+    eigenpairs_ : list of Iteration
+        Of WᵀW, after each iteration; what a fit with fewer iterations would have ended with.
     cluster_centers_ : ndarray of shape (k, s)
         Of the samples' coordinates.
     feature_weights_ : ndarray of shape (T, D, s)
@@ -206,7 +208,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         return self.n_eigenvectors or self.n_clusters
 
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
-        self.history_: list[dict[str, Any]] = []
+        self.history_: list[IterationReport] = []
         self.__dict__.pop("privacy_", None)
         self._released = 0
         noise = noise_of(self.noise, iterations=self.iterations)
@@ -224,9 +226,10 @@ class FederatedKernelKMeans(FederatedClusterer):
             if self.communication_efficient:
                 loop = Iterations(federation, settings, planned, sums, self._note)
                 rows = loop.run(done)
-                counts = (self.n_features, planned.n_eigenvectors)
-                told = federation.publish(server.weights_of, loop.past, *counts)
-                self.feature_weights_ = told.weights
+                self.eigenpairs_ = loop.found
+                self.feature_weights_ = feature_weights(
+                    loop.found, self.n_features, planned.n_eigenvectors
+                )
             else:
                 rows = Uncompressed(federation, settings, planned, sums, self._note).run()
             federation.wait(rows)
@@ -294,16 +297,9 @@ class FederatedKernelKMeans(FederatedClusterer):
         )
         return picked(IterationSettings, self, solver=solver)
 
-    def _note(self, number: int, told: Spectrum) -> None:
-        self.n_iterations_ = number
-        self.history_.append(
-            {
-                "change": told.change,
-                "values": told.values,
-                "threshold": told.threshold,
-                "n_products": told.n_products,
-            }
-        )
+    def _note(self, report: IterationReport) -> None:
+        self.history_.append(report)
+        self.n_iterations_ = len(self.history_)
 
     def _cluster(
         self,
@@ -319,6 +315,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         elif noise is not None:
             norm = self._largest_norm(self.history_[-1])
             how = {"sums": sums, "noise": LloydNoise(noise.multiplier, norm, noise.rounds)}
+        federation.next_round()
         seed = seeds.integer_seed(self.random_state, "FK k-means", "clustering")
         kmeans = open_kmeans(
             federation, self.clustering, n_clusters=self.n_clusters, seed=seed, **how
@@ -327,10 +324,10 @@ class FederatedKernelKMeans(FederatedClusterer):
         self.cluster_centers_ = federation.publish(clusters.centers).centers
         return clusters.labels
 
-    def _largest_norm(self, last: Mapping[str, Any]) -> float:
+    def _largest_norm(self, last: IterationReport) -> float:
         """Return a bound on |h(x)|, from what the server released: √2 times the largest scale."""
-        values = last["values"][: self._n_eigenvectors()]
-        raised = values + (1.0 - 1.0 / self.n_iterations_) * last["threshold"]
+        values = last.values[: self._n_eigenvectors()]
+        raised = values + (1.0 - 1.0 / self.n_iterations_) * last.threshold
         return float(np.sqrt(2.0 * np.max(raised / values)))
 
     def can_start_again(self) -> bool:

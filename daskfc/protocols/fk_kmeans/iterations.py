@@ -4,16 +4,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from daskfc import seeds
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fk_kmeans import party, server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
-from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosProgress, Spectrum
+from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration, relative_change
+from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosProgress
 from daskfc.protocols.fk_kmeans.noise import GramNoise
 from daskfc.protocols.fk_kmeans.settings import IterationSettings
 from daskfc.secure.sums import Aggregation
 
-__all__ = ["Iterations", "Planned", "run_lanczos"]
+__all__ = ["IterationReport", "Iterations", "Planned", "run_lanczos"]
 
 _NORM = 2.0 * (1.0 + 1e-9)  # of a row of W, squared: |a|² / D ≤ 2, and |b| ≤ |w| of before
 
@@ -39,6 +43,28 @@ class Planned:
         return _NORM * self.plan.n_samples if self.features.has_bounded_norm else None
 
 
+@dataclass(frozen=True)
+class IterationReport:
+    """How far an iteration got.
+
+    Parameters
+    ----------
+    change : float
+        Of the estimate of the kernel matrix, relative to its Frobenius norm.
+    values : ndarray of shape (r,)
+        Its eigenvalues before they are shrunk, descending.
+    threshold : float
+        λ.
+    n_products : int
+        That Lanczos took; 0 of a sum of Gram matrices.
+    """
+
+    change: float
+    values: NDArray[np.float64]
+    threshold: float
+    n_products: int
+
+
 @dataclass
 class Iterations:
     """Algorithm 1 up to the embedding.
@@ -54,14 +80,15 @@ class Iterations:
     sums : Aggregation
         Over all clients.
     on_iteration : callable
-        Told the number of each iteration and what the server tells of it.
+        Told how far each iteration got.
     """
 
     federation: Federation
     settings: IterationSettings
     planned: Planned
     sums: Aggregation
-    on_iteration: Callable[[int, Spectrum], None] = field(default=lambda number, told: None)
+    on_iteration: Callable[[IterationReport], None]
+    found: list[Iteration] = field(default_factory=list, init=False)
     past: list[Local[Eigenpairs]] = field(default_factory=list, init=False)
 
     def run(self, done: int) -> PerClient[Local]:
@@ -75,7 +102,7 @@ class Iterations:
         federation, settings, planned = self.federation, self.settings, self.planned
         for number in range(1, done + 1):
             assert planned.folder is not None
-            self._add(federation.on_server(server.remembered, planned.folder, number), number)
+            self._add(federation.on_server(server.remembered, planned.folder, number))
         iterate: PerClient[Local] | None = None
         told: list[Sent] = [federation.tell(found) for found in self.past]
         start = done if done == settings.iterations or self._has_settled() else done + 1
@@ -86,7 +113,7 @@ class Iterations:
             for number in range(start, settings.iterations + 1):
                 federation.next_round()
                 iterate = self._iterate(iterate, told if iterate is None else told[-1:])
-                self._add(self._eigenpairs(iterate, told), number)
+                self._add(self._eigenpairs(iterate, told))
                 told_last = federation.tell(self.past[-1])
                 told.append(told_last)
                 federation.report_progress("iterating", number, settings.iterations)
@@ -101,15 +128,16 @@ class Iterations:
             planned.n_eigenvectors,
         )
 
-    def _add(self, found: Local[Eigenpairs], number: int) -> None:
-        before = self.past[-1] if self.past else None
+    def _add(self, found: Local[Eigenpairs]) -> None:
+        told = self.federation.publish(server.keep, found, self.planned.folder)
+        change = relative_change(self.found[-1] if self.found else None, told.iteration)
         self.past.append(found)
-        step = server.record
-        self._spectrum = self.federation.publish(step, found, before, self.planned.folder)
-        self.on_iteration(number, self._spectrum)
+        self.found.append(told.iteration)
+        self.report = IterationReport(change, told.values, told.threshold, told.n_products)
+        self.on_iteration(self.report)
 
     def _has_settled(self) -> bool:
-        return bool(self.past) and self._spectrum.change < self.settings.tolerance
+        return bool(self.past) and self.report.change < self.settings.tolerance
 
     def _iterate(self, before: PerClient[Local] | None, told: list[Sent]) -> PerClient[Local]:
         planned = self.planned

@@ -9,7 +9,6 @@ __all__ = [
     "Eigenpairs",
     "EmbeddedRows",
     "FeaturePlan",
-    "FeatureWeights",
     "IterationsDone",
     "LanczosProgress",
     "LanczosVectors",
@@ -34,7 +33,7 @@ class FeaturePlan(
 
 class Eigenpairs(
     Message,
-    route="server → client",
+    route=("server → client", "server → caller"),
     reveals="the largest eigenpairs of WᵀW over all clients: how random features of samples vary",
 ):
     """The eigenpairs that end an iteration, as `maths.dspgd.Iteration`."""
@@ -74,22 +73,12 @@ class Spectrum(
     route="server → caller",
     reveals="to the caller the largest eigenvalues of the kernel matrix as estimated so far",
 ):
-    """How far the iterations are."""
+    """How far the iterations of Section 4.1 are, whose eigenvectors have a number a sample."""
 
     values: np.ndarray = array("eigenpair", dtype="float64")
     threshold: float
     change: float
     n_products: int
-
-
-class FeatureWeights(
-    Message,
-    route="server → caller",
-    reveals="to the caller what the eigenpairs of all iterations come to",
-):
-    """What random features of a sample weigh in its coordinates: h(x) = Σ_t φ_t(x) G_t."""
-
-    weights: np.ndarray = array("iteration", "feature", "coordinate", dtype="float64")
 
 
 class IterationsDone(

@@ -94,6 +94,10 @@ def iterate(
     Iterate
     """
     folder = _folder(workspace, run)
+    if before is None:  # what a start of the fit that broke off left
+        for other in folder.parent.glob("fk-k-means-rows-*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     found = [one.iteration for one in past]
     number = found[-1].number + 1 if found else 1
@@ -110,7 +114,7 @@ def iterate(
 
 
 def _folder(workspace: str, run: str) -> Path:
-    return Path(workspace) / f"fk-k-means-{run}"
+    return Path(workspace) / f"fk-k-means-rows-{run}"
 
 
 def packed_gram(iterate: Iterate) -> Floats:

@@ -1,7 +1,7 @@
 """Federated kernel k-means: the steps of the server."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import Checkpoints
 from daskfc.federation.samples import StoreContent
-from daskfc.protocols.fk_kmeans.maths.dspgd import feature_weights, n_kept, relative_change
+from daskfc.protocols.fk_kmeans.maths.dspgd import n_kept
 from daskfc.protocols.fk_kmeans.maths.lanczos import Krylov, begin
 from daskfc.protocols.fk_kmeans.maths.symmetric import matrix_of
 from daskfc.protocols.fk_kmeans.messages import (
     Eigenpairs,
     FeaturePlan,
-    FeatureWeights,
     IterationsDone,
     LanczosProgress,
     LanczosVectors,
-    Spectrum,
 )
 from daskfc.secure.sums import Total
 from daskfc.secure.sums.interpoint import KernelWidth
@@ -34,13 +32,12 @@ __all__ = [
     "eigenpairs_of_lanczos",
     "folder_of",
     "iterations_done",
+    "keep",
     "lanczos_progress",
     "next_vectors",
     "plan_of",
-    "record",
     "remembered",
     "told_eigenpairs",
-    "weights_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -172,14 +169,13 @@ def folder_of(workspace: str, params: str, contents: Mapping[str, StoreContent])
     return str(Path(workspace) / f"fk-k-means-{digest.hexdigest()[:16]}")
 
 
-def record(found: Eigenpairs, before: Eigenpairs | None, folder: str | None) -> Spectrum:
-    """Keep the eigenpairs of an iteration for another start of the fit; tell how far it is."""
+def keep(found: Eigenpairs, folder: str | None) -> Eigenpairs:
+    """Keep the eigenpairs of an iteration for another start of the fit; tell the caller too."""
     if folder is not None:
-        state = {"values": found.values, "vectors": found.vectors}
         numbers = np.array([found.threshold, float(found.n_products)])
-        Checkpoints(folder, keep=found.number).save(found.number, {**state, "numbers": numbers})
-    change = relative_change(None if before is None else before.iteration, found.iteration)
-    return Spectrum(found.values, found.threshold, change, found.n_products)
+        state = {"values": found.values, "vectors": found.vectors, "numbers": numbers}
+        Checkpoints(folder, keep=found.number).save(found.number, state)
+    return found
 
 
 def iterations_done(folder: str) -> IterationsDone:
@@ -197,9 +193,3 @@ def remembered(folder: str, number: int) -> Eigenpairs:
     state = Checkpoints(folder).load(number)
     threshold, n_products = state["numbers"].tolist()
     return Eigenpairs(state["values"], state["vectors"], threshold, number, int(n_products))
-
-
-def weights_of(past: Sequence[Eigenpairs], n_features: int, n_eigenvectors: int) -> FeatureWeights:
-    """Tell the caller what labels new samples (see `maths.dspgd.feature_weights`)."""
-    iterations = [found.iteration for found in past]
-    return FeatureWeights(feature_weights(iterations, n_features, n_eigenvectors))

@@ -6,7 +6,7 @@ eigenvectors, a coordinate of every sample; `iterations` does neither.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from daskfc import seeds
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fk_kmeans import server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings, features_of
-from daskfc.protocols.fk_kmeans.iterations import Planned, run_lanczos
+from daskfc.protocols.fk_kmeans.iterations import IterationReport, Planned, run_lanczos
 from daskfc.protocols.fk_kmeans.maths.dspgd import change_of_whole, learning_rate
 from daskfc.protocols.fk_kmeans.maths.lanczos import Krylov, begin
 from daskfc.protocols.fk_kmeans.messages import (
@@ -130,7 +130,7 @@ class Uncompressed:
     settings: IterationSettings
     planned: Planned
     sums: Aggregation
-    on_iteration: Callable[[int, Spectrum], None] = field(default=lambda number, told: None)
+    on_iteration: Callable[[IterationReport], None]
 
     def run(self) -> PerClient[Local]:
         """Run all iterations; return H at each client."""
@@ -141,7 +141,9 @@ class Uncompressed:
             federation.next_round()
             before, found = found, self._eigenpairs(sizes, found, number)
             told = federation.publish(tell_spectrum, found, before)
-            self.on_iteration(number, told)
+            self.on_iteration(
+                IterationReport(told.change, told.values, told.threshold, told.n_products)
+            )
             federation.report_progress("iterating", number, settings.iterations)
             if told.change < settings.tolerance:
                 break
