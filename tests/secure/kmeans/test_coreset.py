@@ -21,6 +21,7 @@ ROWS = np.random.default_rng(0).normal(size=(60, 3)) * [5.0, 1.0, 0.1]
 SOLUTION = local_solution(ROWS, KMeansPlan(4, seed=0), "client-1")
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(st.text("abcdef", min_size=1), st.floats(0, 1e300) | st.just(0.0), min_size=1),
     st.integers(0, 5000),
@@ -73,6 +74,7 @@ def test_weights_are_those_of_the_paper_one_by_one(t):
     assert part.weights.sum() == pytest.approx(len(ROWS))
 
 
+@pytest.mark.slow
 def test_the_cost_of_any_centres_is_estimated_without_bias():
     """Over many seeds, the mean is within four of its standard errors of the true cost."""
     centers = np.random.default_rng(9).normal(size=(5, 3))

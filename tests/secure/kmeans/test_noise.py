@@ -34,6 +34,7 @@ def moved(rows, other, centers, R):
     return np.linalg.norm(sums_in_ball(rows, centers, R) - sums_in_ball(replaced, centers, R))
 
 
+@pytest.mark.slow
 def test_no_replaced_row_moves_the_sums_by_more_than_the_sensitivity():
     random = np.random.default_rng(0)
     largest = 0.0
