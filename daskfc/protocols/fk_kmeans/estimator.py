@@ -1,6 +1,7 @@
 """FederatedKernelKMeans: the estimator that wires the steps of both sides."""
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.clustering.kernel_features import KERNELS
+from daskfc.coding import FixedPoint
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import (
     FederatedClusterer,
@@ -106,11 +108,14 @@ class FederatedKernelKMeans(FederatedClusterer):
         What was used.
     plan_ : dict of str to SolverCost
         "gram" and "lanczos": round trips, numbers that a client uploads, seconds; and "chosen".
+    sum_error_bound_ : float
+        How far rounding to fixed point may move an entry of Σ WᵀW; known before the iterations. 0
+        for plain sums, NaN for a polynomial kernel, whose sums each agree on a bound.
     n_iterations_ : int
         Until the end.
     history_ : list of IterationReport
         Of each iteration ``change`` of the estimate, relative; ``values``, its eigenvalues;
-        ``threshold``, λ; ``n_products`` that Lanczos took.
+        ``threshold``, λ; ``n_products`` that Lanczos took; ``n_floats`` that clients uploaded.
     eigenpairs_ : list of Iteration
         Of WᵀW, after each iteration; what a fit with fewer iterations would have ended with.
     cluster_centers_ : ndarray of shape (k, s)
@@ -271,7 +276,19 @@ class FederatedKernelKMeans(FederatedClusterer):
             )
         gram_noise = None if noise is None else noise.gram
         n = self._n_eigenvectors()
-        return Planned(told, sent, features, folder, n, gram_noise, self.run_id_), done
+        planned = Planned(told, sent, features, folder, n, gram_noise, self.run_id_)
+        self.sum_error_bound_ = self._sum_error(planned, sums, len(federation.clients))
+        return planned, done
+
+    def _sum_error(self, planned: Planned, sums: Aggregation, n_clients: int) -> float:
+        if self.averaging == "plain":
+            return 0.0
+        bound = planned.bound
+        if bound is None:
+            return math.nan
+        if planned.noise is not None:
+            bound += planned.noise.reach(sums.n_noise_shares)
+        return FixedPoint.for_bound(bound, n_terms=n_clients).error_bound
 
     def _settings(self, n_clients: int) -> IterationSettings:
         """Choose the solver by what both cost, which goes into `plan_`."""

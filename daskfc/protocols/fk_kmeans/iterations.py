@@ -12,6 +12,7 @@ from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fk_kmeans import party, server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration, relative_change
+from daskfc.protocols.fk_kmeans.maths.symmetric import packed_size
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosProgress
 from daskfc.protocols.fk_kmeans.noise import GramNoise
 from daskfc.protocols.fk_kmeans.settings import IterationSettings
@@ -57,12 +58,16 @@ class IterationReport:
         λ.
     n_products : int
         That Lanczos took; 0 of a sum of Gram matrices.
+    n_floats : int
+        Numbers that all clients uploaded for it, as Section 5.2 counts; 0 where an earlier start
+        of the fit did it. Products that Lanczos was given too much are among them.
     """
 
     change: float
     values: NDArray[np.float64]
     threshold: float
     n_products: int
+    n_floats: int
 
 
 @dataclass
@@ -102,7 +107,7 @@ class Iterations:
         federation, settings, planned = self.federation, self.settings, self.planned
         for number in range(1, done + 1):
             assert planned.folder is not None
-            self._add(federation.on_server(server.remembered, planned.folder, number))
+            self._add(federation.on_server(server.remembered, planned.folder, number), 0)
         iterate: PerClient[Local] | None = None
         told: list[Sent] = [federation.tell(found) for found in self.past]
         start = done if done == settings.iterations or self._has_settled() else done + 1
@@ -113,7 +118,7 @@ class Iterations:
             for number in range(start, settings.iterations + 1):
                 federation.next_round()
                 iterate = self._iterate(iterate, told if iterate is None else told[-1:])
-                self._add(self._eigenpairs(iterate, told))
+                self._add(*self._eigenpairs(iterate, told))
                 told_last = federation.tell(self.past[-1])
                 told.append(told_last)
                 federation.report_progress("iterating", number, settings.iterations)
@@ -128,12 +133,14 @@ class Iterations:
             planned.n_eigenvectors,
         )
 
-    def _add(self, found: Local[Eigenpairs]) -> None:
+    def _add(self, found: Local[Eigenpairs], n_floats: int) -> None:
         told = self.federation.publish(server.keep, found, self.planned.folder)
         change = relative_change(self.found[-1] if self.found else None, told.iteration)
         self.past.append(found)
         self.found.append(told.iteration)
-        self.report = IterationReport(change, told.values, told.threshold, told.n_products)
+        self.report = IterationReport(
+            change, told.values, told.threshold, told.n_products, n_floats
+        )
         self.on_iteration(self.report)
 
     def _has_settled(self) -> bool:
@@ -145,35 +152,36 @@ class Iterations:
             party.iterate, before, told, planned.plan_sent, planned.features, planned.run
         )
 
-    def _eigenpairs(self, iterate: PerClient[Local], told: list[Sent]) -> Local[Eigenpairs]:
+    def _eigenpairs(
+        self, iterate: PerClient[Local], told: list[Sent]
+    ) -> tuple[Local[Eigenpairs], int]:
+        """Find the eigenpairs; return them, and how many numbers the clients uploaded."""
+        federation, settings = self.federation, self.settings
         before = self.past[-1] if self.past else None
-        how = (before, self.settings.n_clusters, self.planned.n_eigenvectors)
-        if self.settings.solver == "gram":
-            return self.federation.on_server(
-                server.eigenpairs_of_gram, self._gram(iterate, told), *how
-            )
+        how = (before, settings.n_clusters, self.planned.n_eigenvectors)
+        n_columns = settings.n_features
+        if self.found:
+            n_columns += self.found[-1].to_basis().shape[1]
+        if settings.solver == "gram":
+            total = self._gram(iterate, told)
+            n_floats = len(iterate) * packed_size(n_columns)
+            return federation.on_server(server.eigenpairs_of_gram, total, *how), n_floats
         bound = self.planned.bound
 
         def product(state: Local) -> Local:
-            vectors = self.federation.tell(server.next_vectors, state)
-            parts = self.federation.on_clients(party.product, iterate, vectors)
+            vectors = federation.tell(server.next_vectors, state)
+            parts = federation.on_clients(party.product, iterate, vectors)
             total = self.sums.sum(parts, max_abs=bound)
-            return self.federation.on_server(server.advance, state, total, *how)
+            return federation.on_server(server.advance, state, total, *how)
 
-        seed = seeds.integer_seed(self.settings.random_state, "FK k-means", len(self.past))
-        state = self.federation.on_server(
-            server.begin_lanczos,
-            before,
-            self.settings.n_features,
-            self.settings.lanczos_block,
-            seed,
+        seed = seeds.integer_seed(settings.random_state, "FK k-means", len(self.past))
+        block = settings.lanczos_block
+        state = federation.on_server(server.begin_lanczos, before, settings.n_features, block, seed)
+        state, n_rounds = run_lanczos(
+            product, lambda state: federation.publish(server.lanczos_progress, state, *how), state
         )
-        state = run_lanczos(
-            product,
-            lambda state: self.federation.publish(server.lanczos_progress, state, *how),
-            state,
-        )
-        return self.federation.on_server(server.eigenpairs_of_lanczos, state, *how)
+        found = federation.on_server(server.eigenpairs_of_lanczos, state, *how)
+        return found, len(iterate) * min(n_rounds * block, n_columns) * n_columns
 
     def _gram(self, iterate: PerClient[Local], told: list[Sent]) -> Local:
         noise = self.planned.noise
@@ -191,7 +199,7 @@ class Iterations:
 
 def run_lanczos(
     product: Callable[[Local], Local], progress: Callable[[Local], LanczosProgress], state: Local
-) -> Local:
+) -> tuple[Local, int]:
     """Drive Lanczos to its end, without waiting for every product.
 
     Parameters
@@ -205,8 +213,10 @@ def run_lanczos(
 
     Returns
     -------
-    Local
+    state : Local
         The last.
+    n_rounds : int
+        Products that were asked for.
 
     Notes
     -----
@@ -214,11 +224,12 @@ def run_lanczos(
     then. A state that has converged takes nothing more in, so that the result does not depend on
     how many were asked for too much.
     """
-    ahead = 1
+    ahead, n_rounds = 1, 0
     while True:
         for _ in range(ahead):
             state = product(state)
+        n_rounds += ahead
         told = progress(state)
         if told.done:
-            return state
+            return state, n_rounds
         ahead = max(1, min(told.n_left, math.ceil(0.5 * told.n_rounds)))

@@ -136,13 +136,17 @@ class Uncompressed:
         """Run all iterations; return H at each client."""
         federation, settings, planned = self.federation, self.settings, self.planned
         sizes = federation.ask(sample_count)
+        per_product = planned.plan.n_samples + len(sizes) * settings.n_features
+        per_product *= settings.lanczos_block
         found: Local[Eigenpairs] | None = None
         for number in range(1, settings.iterations + 1):
             federation.next_round()
-            before, found = found, self._eigenpairs(sizes, found, number)
+            before = found
+            found, n_rounds = self._eigenpairs(sizes, before, number)
             told = federation.publish(tell_spectrum, found, before)
+            n_floats = per_product * n_rounds
             self.on_iteration(
-                IterationReport(told.change, told.values, told.threshold, told.n_products)
+                IterationReport(told.change, told.values, told.threshold, told.n_products, n_floats)
             )
             federation.report_progress("iterating", number, settings.iterations)
             if told.change < settings.tolerance:
@@ -152,7 +156,7 @@ class Uncompressed:
 
     def _eigenpairs(
         self, sizes: PerClient[Sent], before: Local[Eigenpairs] | None, number: int
-    ) -> Local[Eigenpairs]:
+    ) -> tuple[Local[Eigenpairs], int]:
         federation, settings, planned = self.federation, self.settings, self.planned
         how = (before, settings.n_clusters, planned.n_eigenvectors)
         phi = federation.on_clients(whole_features, planned.features, planned.plan_sent, number)
@@ -166,7 +170,7 @@ class Uncompressed:
 
         seed = seeds.integer_seed(settings.random_state, "FK k-means", number)
         state = federation.on_server(begin_whole, sizes, settings.lanczos_block, seed)
-        state = run_lanczos(
+        state, n_rounds = run_lanczos(
             product, lambda state: federation.publish(server.lanczos_progress, state, *how), state
         )
-        return federation.on_server(server.eigenpairs_of_lanczos, state, *how)
+        return federation.on_server(server.eigenpairs_of_lanczos, state, *how), n_rounds

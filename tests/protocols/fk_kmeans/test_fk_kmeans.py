@@ -35,7 +35,8 @@ def federation(tmp_path_factory):
 
 
 def fitted(federation, **params):
-    return FederatedKernelKMeans(K, n_features=D, iterations=T, **params).fit(federation)
+    params = {"n_features": D, "iterations": T, **params}
+    return FederatedKernelKMeans(K, **params).fit(federation)
 
 
 def features(width, kernel="gaussian", degree=3):
@@ -117,16 +118,37 @@ def test_what_leaves_a_client(federation, clustering):
         numbers = width * (width + 1) // 2
         assert sorted(r.sender for r in up) == list(ROWS)
         assert all(numbers * 8 <= r.payload_bytes <= numbers * 8 + 64 for r in up)
+        assert told.n_floats == numbers * len(ROWS)
         width = D + np.count_nonzero(told.values > told.threshold / number)
 
 
 def test_lanczos_uploads_its_products(federation):
-    model = fitted(federation, kernel_width=2.0, solver="lanczos", lanczos_block=1)
+    model = fitted(federation, kernel_width=2.0, solver="lanczos", lanczos_block=1, iterations=2)
     for number, told in enumerate(model.history_, start=1):
         up = [r for r in model.ledger_ if r.round == number and r.message == "MaskedPart"]
         taken = [r for r in up if r.sender == "client-1"]
         assert told.n_products <= len(taken) < 1.6 * told.n_products + 2  # asked for ahead
         assert len(up) == len(ROWS) * len(taken)
+        numbers = sum(r.payload_bytes for r in up) - told.n_floats * 8
+        assert 0 <= numbers <= 64 * len(up)  # tags
+
+
+def test_without_the_mechanism_what_is_uploaded_grows_with_the_samples(federation):
+    """Section 5.2: N + M D numbers a product, where the mechanism needs M (D + r)."""
+    short = {"iterations": 2, "lanczos_block": 1, "kernel_width": 2.0}
+    model = fitted(federation, communication_efficient=False, **short)
+    for number, told in enumerate(model.history_, start=1):
+        up = [r for r in model.ledger_ if r.round == number and r.sender != "server"
+              and r.receiver == "server"]  # fmt: skip
+        assert {r.message for r in up} == {"MaskedPart", "ProductRows"}
+        taken = sum(r.sender == "client-1" and r.message == "ProductRows" for r in up)
+        assert told.n_floats == taken * (N + len(ROWS) * D)
+        assert told.n_products <= taken < 1.6 * told.n_products + 2
+
+
+def test_the_error_of_the_sums_is_known_before(federation):
+    assert 0 < fitted(federation).sum_error_bound_ < 1e-14
+    assert fitted(federation, averaging="plain").sum_error_bound_ == 0
 
 
 def test_predict_of_the_same_samples(federation, tmp_path):
@@ -162,6 +184,7 @@ def test_an_interrupted_fit_goes_on_at_the_iteration_it_had_reached(
     monkeypatch.setattr(federation, "on_progress", stop)
     with pytest.raises(Stop):
         fitted(federation, solver=solver)
+    assert list(tmp_path.rglob("basis-*"))
     monkeypatch.setattr(federation, "on_progress", None)
     model = fitted(federation, solver=solver)
     rounds = {row.round for row in model.ledger_ if row.message == "Eigenpairs"}
