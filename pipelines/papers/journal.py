@@ -7,7 +7,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,7 +46,10 @@ class Journal:
 
 
 def command_line(
-    description: str, parts: Sequence[str], pipeline: Path | None = None
+    description: str,
+    parts: Sequence[str],
+    pipeline: Path | None = None,
+    limits: Mapping[str, str] | None = None,
 ) -> tuple[argparse.Namespace, list[str]]:
     """Read the command line.
 
@@ -58,11 +61,13 @@ def command_line(
         What `--only` may name.
     pipeline : Path, optional
         The run definition that gives the seeds, unless another is named first.
+    limits : mapping of str to str, optional
+        Further options, each a number, and what it limits: for a first look.
 
     Returns
     -------
     args : argparse.Namespace
-        ``data``, ``out``, ``records``, and ``pipeline`` if there is one.
+        ``data``, ``out``, ``records``, ``pipeline`` if there is one, and the limits.
     chosen : list of str
         The parts to run.
     """
@@ -74,6 +79,8 @@ def command_line(
     parser.add_argument("--only", default=",".join(parts), help=f"of {','.join(parts)}")
     parser.add_argument("--out", type=Path, default=Path("docs/results.md"))
     parser.add_argument("--records", type=Path, help="JSON lines that a second start goes on from")
+    for name, told in (limits or {}).items():
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=told)
     args = parser.parse_args()
     chosen = args.only.split(",")
     if unknown := sorted(set(chosen) - set(parts)):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 __all__ = [
     "difference",
+    "figure_link",
     "largest_gap",
     "markdown_table",
     "number",
@@ -76,6 +77,17 @@ def span(values: Iterable[float], digits: int = 2) -> str:
     if len(known) == 1:
         return number(known[0], digits)
     return f"{number(known[0], digits)} to {number(known[-1], digits)}"
+
+
+def figure_link(file: str, caption: str) -> str:
+    """Return the Markdown that shows a figure.
+
+    Examples
+    --------
+    >>> print(figure_link("fedsc-noise.svg", "Accuracy"), end="")
+    ![Accuracy](figures/fedsc-noise.svg)
+    """
+    return f"![{caption}](figures/{file})\n"
 
 
 def largest_gap(pairs: Iterable[tuple[float, float]]) -> float:

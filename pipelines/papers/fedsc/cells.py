@@ -1,6 +1,5 @@
 """What the cells of the FedSC paper are made of: data, noise, clients, pooled methods, scores."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ from daskfc.metrics.matching import match_labels
 from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, mean_distance
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
 from daskfc.seeds import generator
-from daskfc.stores import PARTITIONS, write_store
+from daskfc.stores import PARTITIONS
+from pipelines.papers import federations
 from pipelines.papers.journal import Record
 
 __all__ = [
@@ -154,13 +154,8 @@ def random_cuts(n_samples: int, n_clients: int, seed: int) -> list[Ints]:
 @contextmanager
 def opened(pool: Pool, parts: Sequence[Ints]) -> Iterator[Federation]:
     """Open a federation of worker processes whose clients hold these rows; ids are row numbers."""
-    with tempfile.TemporaryDirectory(prefix="paper-fedsc-") as folder:
-        urls = {f"client-{i}": f"{folder}/client-{i}.zarr" for i in range(1, len(parts) + 1)}
-        for (name, url), rows in zip(urls.items(), parts, strict=True):
-            ids = [str(row) for row in rows]
-            write_store(url, name, pool.X[rows], ids, pool.y[rows], dtype="float64")
-        with Federation.local(urls, allow_raw=True) as federation:
-            yield federation
+    with federations.holding(pool.X, pool.y, parts) as federation:
+        yield federation
 
 
 def atoms_holding(X: Floats, mass: float = 0.99) -> int:

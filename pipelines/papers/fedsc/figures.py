@@ -3,31 +3,21 @@
 matplotlib draws them: `pip install 'daskfc[figures]'`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pipelines.papers.fedsc.text import MEANS, NOISE_FIGURE, ROUNDS_FIGURE, SETTINGS
 from pipelines.papers.fedsc.values import ACCURACY
+from pipelines.papers.figures import Drawing, draw_all, panels, shared_legend, with_band
 from pipelines.papers.journal import Record
 from pipelines.papers.means import of_kind
 
 __all__ = ["draw"]
 
-# The same bytes for the same records: no date, no random names. Words stay words.
-_STYLE = {
-    "svg.hashsalt": "daskfc",
-    "svg.fonttype": "none",
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "legend.frameon": False,
-}
 _OURS = {"defaults": "#0b5fa5", "published": "#d1731b"}
 _OTHERS = {"SC": ("#555555", "--"), "k-means": ("#999999", "-."), "DSC": ("#999999", ":")}
 
@@ -49,11 +39,7 @@ def _noise_panel(axes: Axes, data: str, cells: Sequence[Record]) -> None:
     for setting in SETTINGS:
         points = _accuracies([r for r in own if r.get("setting") == setting])
         if points:
-            x, y, spread = zip(*points, strict=True)
-            low = [a - s for a, s in zip(y, spread, strict=True)]
-            high = [a + s for a, s in zip(y, spread, strict=True)]
-            axes.fill_between(x, low, high, color=_OURS[setting], alpha=0.15, linewidth=0)
-            axes.plot(x, y, color=_OURS[setting], label=f"FedSC, {setting}")
+            with_band(axes, points, _OURS[setting], f"FedSC, {setting}")
     paper = [(noise, *v) for (d, noise, m), v in ACCURACY.items() if (d, m) == (data, "FedSC")]
     if paper:
         x, y, spread = zip(*paper, strict=True)
@@ -62,29 +48,18 @@ def _noise_panel(axes: Axes, data: str, cells: Sequence[Record]) -> None:
     axes.set(title=data, xlabel="noise β", ylim=(0, 1.02))
 
 
-def _panels(
-    records: Sequence[Record], width: float, height: float, label: str
-) -> tuple[Figure, dict[str, Axes]]:
-    """Return a figure with a panel for each data set, side by side; sizes in inches."""
-    names = list(dict.fromkeys(r["data"] for r in records))
-    figure = Figure(figsize=(width * len(names) + 0.6, height), layout="constrained")
-    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    panels[0].set_ylabel(label)
-    return figure, dict(zip(names, panels, strict=True))
+def _of_data(records: Sequence[Record]) -> list[str]:
+    return list(dict.fromkeys(r["data"] for r in records))
 
 
 def _noise(records: Sequence[Record]) -> Figure | None:
     cells = of_kind(records, "cell")
     if not cells:
         return None
-    figure, panels = _panels(cells, 2.1, 2.9, "accuracy")
-    for name, axes in panels.items():
+    figure, parts = panels(_of_data(cells), 2.1, 2.9, "accuracy")
+    for name, axes in parts.items():
         _noise_panel(axes, name, cells)
-    legend = {}
-    for axes in panels.values():
-        handles, words = axes.get_legend_handles_labels()
-        legend.update(zip(words, handles, strict=True))
-    figure.legend(legend.values(), legend.keys(), loc="outside upper center", ncols=len(legend))
+    shared_legend(figure)
     return figure
 
 
@@ -92,9 +67,9 @@ def _rounds(records: Sequence[Record]) -> Figure | None:
     found = of_kind(records, "rounds")
     if not found:
         return None
-    figure, panels = _panels(found, 2.6, 2.6, "relative error of similarities")
+    figure, parts = panels(_of_data(found), 2.6, 2.6, "relative error of similarities")
     ticks = sorted({r["rounds"] for r in found})
-    for name, axes in panels.items():
+    for name, axes in parts.items():
         for setting in SETTINGS:
             own = of_kind(found, "rounds", data=name, setting=setting)
             counts = sorted({r["rounds"] for r in own})
@@ -107,7 +82,7 @@ def _rounds(records: Sequence[Record]) -> Figure | None:
     return figure
 
 
-_FIGURES: dict[str, Callable[[Sequence[Record]], Figure | None]] = {
+_FIGURES: dict[str, Drawing] = {
     NOISE_FIGURE: _noise,
     ROUNDS_FIGURE: _rounds,
 }
@@ -128,12 +103,4 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
     list of Path
         The files.
     """
-    drawn = []
-    with mpl.rc_context(_STYLE):
-        for name, make in _FIGURES.items():
-            figure = make(records)
-            if figure is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-                figure.savefig(folder / name, metadata={"Date": None})
-                drawn.append(folder / name)
-    return drawn
+    return draw_all(_FIGURES, records, folder)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from pipelines.papers.fedsc.text import DIGITS, MEANS, ROUNDS_FIGURE, SETTINGS, figure_link
+from pipelines.papers.fedsc.text import DIGITS, MEANS, ROUNDS_FIGURE, SETTINGS
 from pipelines.papers.fedsc.values import ATTACK
 from pipelines.papers.journal import Record
 from pipelines.papers.means import listed, of_kind
-from pipelines.papers.results import markdown_table, number
+from pipelines.papers.results import figure_link, markdown_table, number
 
 __all__ = ["attack", "bounds", "figure", "reconstruction", "rounds", "seconds"]
 

@@ -5,7 +5,7 @@ from statistics import fmean
 
 from pipelines.papers.fedsc.cells import DATASETS
 from pipelines.papers.fedsc.studies import attack, bounds, figure, reconstruction, rounds, seconds
-from pipelines.papers.fedsc.text import DIGITS, MEANS, NOISE_FIGURE, SETTINGS, figure_link
+from pipelines.papers.fedsc.text import DIGITS, MEANS, NOISE_FIGURE, SETTINGS
 from pipelines.papers.fedsc.values import (
     ACCURACY,
     ATOMS,
@@ -18,7 +18,7 @@ from pipelines.papers.fedsc.values import (
 )
 from pipelines.papers.journal import Record
 from pipelines.papers.means import Value, listed, of_kind, reached, spread
-from pipelines.papers.results import markdown_table, number
+from pipelines.papers.results import figure_link, markdown_table, number
 
 __all__ = ["render"]
 
