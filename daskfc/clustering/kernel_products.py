@@ -12,7 +12,7 @@ from daskfc.clustering.kernel_features import Kernel
 __all__ = ["Block", "KernelProducts", "kernel_of_distances", "kernel_of_points"]
 
 Floats: TypeAlias = NDArray[np.float64]
-Real: TypeAlias = NDArray[Any]  # of float32 or float64
+Real: TypeAlias = Any  # an array of float32 or float64
 Places: TypeAlias = slice | NDArray[np.int64]
 Block: TypeAlias = Callable[[Places, Places], Real]
 
@@ -50,13 +50,13 @@ def kernel_of_points(points: Floats, kernel: Kernel, *, single: bool = False) ->
     if kernel.kind == "laplacian":
 
         def city_block(rows: Places, columns: Places) -> Real:
-            K = cdist(points[rows], points[columns], "cityblock")
+            K: Real = cdist(points[rows], points[columns], "cityblock")
             K *= -1.0 / kernel.width
             return np.exp(K, out=K).astype(dtype, copy=False)
 
         return city_block
     offset = points.mean(axis=0) if kernel.kind == "gaussian" else 0.0  # less cancellation
-    Y = ((points - offset) / kernel.width).astype(dtype)
+    Y: Real = ((points - offset) / kernel.width).astype(dtype)
     if kernel.kind == "polynomial":
 
         def polynomial(rows: Places, columns: Places) -> Real:
@@ -156,7 +156,7 @@ class KernelProducts:
 
     def dot(self, vectors: Floats) -> Floats:
         """Return the matrix times vectors, (n, c)."""
-        V = vectors.astype(self._dtype, copy=False)
+        V: Real = vectors.astype(self._dtype, copy=False)
         result = np.zeros(V.shape)
         for i in range(0, self.n, _STEP):
             for j in range(i, self.n, _STEP):

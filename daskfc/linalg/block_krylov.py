@@ -82,7 +82,7 @@ def block_eigenpairs(
     """
     n, wanted = len(start), k
     assert start.shape[1] >= k >= 1, (start.shape, k)
-    block = scipy.linalg.qr(start, mode="economic")[0]
+    block: Floats = np.asarray(scipy.linalg.qr(start, mode="economic")[0], dtype=np.float64)
     basis, images = np.empty((n, 0)), np.empty((n, 0))
     done = 0
     while True:
@@ -109,7 +109,6 @@ def _outside(block: Floats, basis: Floats) -> Floats:
         block = block - basis @ (basis.T @ block)
     Q, R, _ = scipy.linalg.qr(block, mode="economic", pivoting=True)
     rank = int((np.abs(np.diag(R)) > _RANK).sum())
-    Q = Q[:, : min(rank, len(basis) - basis.shape[1])]
-    Q = Q - basis @ (basis.T @ Q)  # a small rest is turned by what its division makes large
-    result: Floats = scipy.linalg.qr(Q, mode="economic")[0] if Q.shape[1] else Q
-    return result
+    rest: Floats = np.asarray(Q, dtype=np.float64)[:, : min(rank, len(basis) - basis.shape[1])]
+    rest = rest - basis @ (basis.T @ rest)  # of what was small, rounding is no longer small
+    return np.asarray(scipy.linalg.qr(rest, mode="economic")[0]) if rest.shape[1] else rest
