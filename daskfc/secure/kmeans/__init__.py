@@ -1,0 +1,28 @@
+"""k-means of rows that lie at the clients, on a coreset or on sums alone.
+
+What the server learns, how exact it is and what it costs is in docs/secure.md.
+"""
+
+from daskfc.secure.kmeans.clusters import Clusters, DistributedKMeans, KMeansPlan, own_clusters
+from daskfc.secure.kmeans.kinds import KINDS, open_kmeans
+from daskfc.secure.kmeans.lloyd import nearest_labels
+from daskfc.secure.kmeans.messages import KMeansCenters
+from daskfc.secure.kmeans.noise import LloydNoise
+from daskfc.secure.kmeans.on_coreset import KMeansOnCoreset
+from daskfc.secure.kmeans.on_noisy_sums import KMeansOnNoisySums
+from daskfc.secure.kmeans.on_sums import KMeansOnSums
+
+__all__ = [
+    "KINDS",
+    "Clusters",
+    "DistributedKMeans",
+    "KMeansCenters",
+    "KMeansOnCoreset",
+    "KMeansOnNoisySums",
+    "KMeansOnSums",
+    "KMeansPlan",
+    "LloydNoise",
+    "nearest_labels",
+    "open_kmeans",
+    "own_clusters",
+]

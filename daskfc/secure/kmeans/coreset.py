@@ -1,0 +1,242 @@
+"""A coreset of the rows of all clients: what a client samples, what a server makes of it.
+
+Paper       M.-F. Balcan, S. Ehrlich, Y. Liang, "Distributed k-means and k-median clustering on
+            general topologies", NeurIPS 2013 (arXiv 1306.0604), Algorithm 1.
+Notation    paper            here                 shape, range
+            P_i              rows                 (n_i, s) float64, stay at client i
+            B_i              LocalSolution.centers   (min(k, n_i), s)
+            cost(P_i, B_i)   LocalSolution.cost   float ≥ 0
+            t, t_i           coreset_size, n_samples   int ≥ 0, Σ t_i = t
+            S_i ∪ B_i, w     CoresetPart          (t_i + min(k, n_i), s) and weights
+Departures  (1) B_i is the best of a few k-means++ starts with Lloyd. (2) t_i is rounded to whole
+            rows. A sampled row q weighs cost(P_i, B_i) / (t_i cost(q)), which is the paper's
+            Σ_j cost(P_j, B_j) / (t cost(q)) where nothing was rounded, and stays unbiased where
+            something was; a client that samples none is told by its centres alone.
+            (3) A centre's weight |P_b| - Σ w_q may fall below 0, as in the paper. Lloyd's algorithm
+            has no meaning for negative weights (a mean may leave all rows, the inertia has no
+            least value), so that the server takes 0 for them: their rows are told well enough by
+            the sampled ones.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from daskfc.clustering.clusterer import noting_convergence
+from daskfc.secure.kmeans.clusters import KMeansPlan
+from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels
+from daskfc.secure.kmeans.messages import CoresetPart, KMeansCenters, SampleSize
+from daskfc.seeds import generator, integer_seed
+
+__all__ = [
+    "LocalSolution",
+    "coreset_part",
+    "k_means",
+    "local_solution",
+    "sample_sizes",
+    "solved",
+]
+
+Floats = NDArray[np.float64]
+
+_LOCAL_STARTS = 3  # ours: any constant factor of the least cost will do for B_i
+
+
+@dataclass(frozen=True)
+class LocalSolution:
+    """What a client keeps of its own k-means.
+
+    Parameters
+    ----------
+    centers : ndarray of shape (b, s), float64
+        B_i; b is k, or the number of rows where there are fewer.
+    labels : ndarray of shape (n,), int64
+        The nearest of them.
+    costs : ndarray of shape (n,), float64
+        Squared distances to it.
+    """
+
+    centers: Floats
+    labels: NDArray[np.int64]
+    costs: Floats
+
+    @property
+    def cost(self) -> float:
+        """Sum of all costs: cost(P_i, B_i)."""
+        return float(self.costs.sum())
+
+
+def k_means(
+    points: Floats, weights: Floats | None, plan: KMeansPlan, seed: int, n_init: int
+) -> tuple[Floats, float]:
+    """Return the centres of the best of several runs of Lloyd's algorithm, and the inertia.
+
+    Parameters
+    ----------
+    points : ndarray of shape (p, s), float64
+        At least as many as clusters; fewer may be different.
+    weights : ndarray of shape (p,), float64, optional
+        At least 0.
+    plan : KMeansPlan
+    seed, n_init : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.kmeans.clusters import KMeansPlan
+    >>> from daskfc.secure.kmeans.coreset import k_means
+    >>> points, weights = np.array([[0.0], [3.0], [9.0]]), np.array([2.0, 1.0, 1.0])
+    >>> centers, inertia = k_means(points, weights, KMeansPlan(2, seed=0), 0, 5)
+    >>> sorted(centers.ravel().tolist()), inertia
+    ([1.0, 9.0], 6.0)
+    """
+    model = KMeans(plan.n_clusters, n_init=n_init, max_iter=plan.max_iter, random_state=seed)
+    # One thread: clients work at the same time, and partial sums add up the same everywhere.
+    with threadpool_limits(limits=1), noting_convergence():
+        model.fit(points, sample_weight=weights)
+    return np.asarray(model.cluster_centers_, dtype=np.float64), float(model.inertia_)
+
+
+def local_solution(rows: Floats, plan: KMeansPlan, party: str) -> LocalSolution:
+    """Cluster a client's own rows (Algorithm 1, round 1); the result stays there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.kmeans.clusters import KMeansPlan
+    >>> from daskfc.secure.kmeans.coreset import local_solution
+    >>> local_solution(np.array([[0.0], [2.0], [9.0]]), KMeansPlan(2, seed=0), "a").cost
+    2.0
+    """
+    rows = check_rows(rows)
+    if len(rows) <= plan.n_clusters:
+        return LocalSolution(rows, np.arange(len(rows)), np.zeros(len(rows)))
+    seed = integer_seed(plan.seed, "k-means of a client", party)
+    centers, _ = k_means(rows, None, plan, seed, _LOCAL_STARTS)
+    labels, costs = _nearest(rows, centers)
+    return LocalSolution(centers, labels, costs)
+
+
+def _nearest(rows: Floats, centers: Floats) -> tuple[NDArray[np.int64], Floats]:
+    labels = nearest_labels(rows, centers)
+    # Differences, not inner products: a row equal to a centre must cost exactly 0.
+    costs = np.square(rows - centers[labels]).sum(axis=1)
+    return labels, costs
+
+
+def sample_sizes(costs: Mapping[str, float], coreset_size: int) -> dict[str, int]:
+    """Return how many rows each client samples: t_i, in proportion to the costs.
+
+    Parameters
+    ----------
+    costs : mapping of str to float
+        cost(P_i, B_i) of every client, at least 0.
+    coreset_size : int
+        t.
+
+    Returns
+    -------
+    dict of str to int
+        Their sum is t, each off by less than 1 by rounding (largest remainders first, then by
+        name); all 0 where no client has any cost.
+
+    Examples
+    --------
+    >>> from daskfc.secure.kmeans.coreset import sample_sizes
+    >>> sample_sizes({"a": 1.0, "b": 1.0, "c": 4.0, "d": 0.0}, 10)
+    {'a': 2, 'b': 2, 'c': 6, 'd': 0}
+    """
+    names = sorted(costs)
+    all_costs = np.array([costs[name] for name in names])
+    if not all_costs.max() > 0:
+        return dict.fromkeys(names, 0)
+    shares = coreset_size * (all_costs / all_costs.sum())
+    sizes = np.floor(shares).astype(int)
+    rest = coreset_size - int(sizes.sum())
+    # Rounding of shares may leave one more than there are remainders; those without cost get none.
+    order = [i for i in np.argsort(-(shares - sizes), kind="stable") if all_costs[i] > 0]
+    for number in range(rest):
+        sizes[order[number % len(order)]] += 1
+    return {name: int(size) for name, size in zip(names, sizes, strict=True)}
+
+
+def coreset_part(
+    rows: Floats, solution: LocalSolution, size: SampleSize, plan: KMeansPlan, party: str
+) -> CoresetPart:
+    """Send sampled rows and local centres (Algorithm 1, round 2).
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, s), float64
+    solution : LocalSolution
+        Of these rows.
+    size : SampleSize
+        t_i.
+    plan : KMeansPlan
+        Its seed, with the client's name, draws the rows.
+    party : str
+        The client.
+
+    Returns
+    -------
+    CoresetPart
+        t_i rows, drawn with replacement in proportion to their costs, then the centres. The weights
+        add up to the number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.kmeans.clusters import KMeansPlan
+    >>> from daskfc.secure.kmeans.coreset import coreset_part, local_solution
+    >>> from daskfc.secure.kmeans.messages import SampleSize
+    >>> rows, plan = np.array([[0.0], [2.0], [9.0]]), KMeansPlan(2, seed=0)
+    >>> part = coreset_part(rows, local_solution(rows, plan, "a"), SampleSize(1), plan, "a")
+    >>> len(part.points), float(part.weights.sum())
+    (3, 3.0)
+    """
+    counts = np.bincount(solution.labels, minlength=len(solution.centers)).astype(np.float64)
+    if size.n_samples == 0:
+        return CoresetPart(solution.centers, counts)
+    random = generator(plan.seed, "coreset", party)
+    chosen = random.choice(len(rows), size.n_samples, p=solution.costs / solution.cost)
+    # With m_q = cost(q, B_i), the weight of q; see departure (2).
+    weights = solution.cost / (size.n_samples * solution.costs[chosen])
+    taken = np.bincount(solution.labels[chosen], weights, minlength=len(solution.centers))
+    return CoresetPart(
+        np.concatenate([rows[chosen], solution.centers]), np.concatenate([weights, counts - taken])
+    )
+
+
+def solved(parts: Mapping[str, CoresetPart], plan: KMeansPlan) -> KMeansCenters:
+    """Cluster the coreset of all clients, at the server.
+
+    Parameters
+    ----------
+    parts : mapping of str to CoresetPart
+        Of every client; their order does not matter.
+    plan : KMeansPlan
+
+    Returns
+    -------
+    KMeansCenters
+        With the inertia of the coreset, which estimates that of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.kmeans.clusters import KMeansPlan
+    >>> from daskfc.secure.kmeans.coreset import solved
+    >>> from daskfc.secure.kmeans.messages import CoresetPart
+    >>> part = CoresetPart(np.array([[0.0], [3.0], [9.0]]), np.array([4.0, -1.0, 2.0]))
+    >>> sorted(solved({"a": part}, KMeansPlan(2, seed=0)).centers.ravel().tolist())
+    [0.0, 9.0]
+    """
+    names = sorted(parts)
+    points = np.concatenate([parts[name].points for name in names])
+    weights = np.maximum(np.concatenate([parts[name].weights for name in names]), 0.0)
+    seed = integer_seed(plan.seed, "k-means of a coreset")
+    return KMeansCenters(*k_means(points, weights, plan, seed, plan.n_init))

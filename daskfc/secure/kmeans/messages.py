@@ -1,0 +1,80 @@
+"""What the parties of a distributed k-means send each other."""
+
+import numpy as np
+
+from daskfc.federation import Message, array
+
+__all__ = [
+    "CoresetPart",
+    "KMeansCenters",
+    "KMeansProgress",
+    "KMeansStarts",
+    "LocalCost",
+    "SampleSize",
+]
+
+
+class KMeansCenters(
+    Message,
+    route=("server → client", "server → caller"),
+    reveals="the centres of the clusters over all clients, and how far all rows lie from them",
+):
+    """Centres, and the inertia as far as the server knows it; see the kinds of k-means."""
+
+    centers: np.ndarray = array("cluster", "feature", dtype="float64")
+    inertia: float
+
+
+class LocalCost(
+    Message,
+    route="client → server",
+    reveals="how many rows a client has, how long they are, how far from its own centres",
+):
+    """The shape of a client's rows, and the cost of its own k-means."""
+
+    n_rows: int
+    n_features: int
+    cost: float
+
+
+class SampleSize(
+    Message,
+    route="server → client",
+    reveals="to each client how large its cost is beside that of the others",
+):
+    """How many rows a client samples."""
+
+    n_samples: int
+
+
+class CoresetPart(
+    Message,
+    route="client → server",
+    reveals="the sampled rows as they are, and the means and sizes of the client's own clusters",
+):
+    """Sampled rows and local centres with their weights, which stand for all rows of a client."""
+
+    points: np.ndarray = array("point", "feature", dtype="float64")
+    weights: np.ndarray = array("point", dtype="float64")
+
+
+class KMeansStarts(
+    Message,
+    route="server → client",
+    reveals="centres that the sums of earlier rounds gave, for every start",
+):
+    """Centres of all starts of a round, side by side."""
+
+    centers: np.ndarray = array("start", "cluster", "feature", dtype="float64")
+
+
+class KMeansProgress(
+    Message,
+    route="server → caller",
+    reveals="a bound on the sums of the next round, who takes part, and whether it is needed",
+):
+    """What the caller needs to know for the next round."""
+
+    settled: int
+    bound: float
+    clients: np.ndarray = array("client", dtype="str")

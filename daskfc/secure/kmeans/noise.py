@@ -1,0 +1,255 @@
+"""Lloyd's algorithm with differential privacy: noise in the sums of a fixed number of rounds.
+
+Paper       A. Blum, C. Dwork, F. McSherry, K. Nissim, "Practical privacy: the SuLQ framework", PODS
+            2005, Section 5; with Gaussian noise, shared among the clients.
+Departures  (1) Neighbours replace one row, since the ledger's events do; numbers of rows are then
+            public. (2) Counts are summed in units of the largest norm, which costs nothing: see
+            `sensitivity_of`. (3) First centres cover the ball in which rows must lie.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from daskfc.checks import check_params, integer, real
+from daskfc.coding import SecretKey
+from daskfc.privacy import Noised, clip_rows, input_digest, noise_label, with_noise_share
+from daskfc.secure.kmeans.lloyd import nearest_labels
+from daskfc.secure.kmeans.messages import KMeansCenters
+from daskfc.secure.sums import Total
+from daskfc.seeds import generator, integer_seed
+
+__all__ = [
+    "LloydNoise",
+    "centers_in_ball",
+    "noisy_sums",
+    "sensitivity_of",
+    "sums_in_ball",
+    "updated",
+]
+
+Floats = NDArray[np.float64]
+
+_FLOOR = 2.0  # ours: a count below so many of its own σ is taken for noise
+_POINTS = 100  # ours: of the ball, for each centre
+
+
+@dataclass(frozen=True)
+class LloydNoise:
+    """What noise protects the sums of k-means, and how often they are released.
+
+    Parameters
+    ----------
+    multiplier : float
+        Standard deviation of the noise of one round over the sensitivity, above 0. From
+        ``daskfc.privacy.noise_multiplier(epsilon, delta, rounds)``.
+    largest_norm : float
+        R: rows are shortened to this Euclidean norm, above 0. Chosen without looking at rows.
+    rounds : int
+        Releases, all of which are made, at least 1.
+
+    Raises
+    ------
+    InvalidInput
+        For a value outside its range.
+
+    Examples
+    --------
+    >>> from daskfc.privacy import noise_multiplier
+    >>> from daskfc.secure.kmeans import LloydNoise
+    >>> noise = LloydNoise(noise_multiplier(1.0, 1e-5, 5), largest_norm=1.0, rounds=5)
+    >>> round(noise.sigma, 2)
+    16.68
+    """
+
+    multiplier: float
+    largest_norm: float
+    rounds: int = 5
+
+    def __post_init__(self) -> None:
+        table = {
+            "multiplier": real(above=0),
+            "largest_norm": real(above=0),
+            "rounds": integer(low=1),
+        }
+        check_params("LloydNoise", vars(self), table)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of every entry of a round's sums, in the unit of the rows."""
+        return self.multiplier * sensitivity_of(self.largest_norm)
+
+
+def sensitivity_of(largest_norm: float) -> float:
+    """Return how far one replaced row moves `sums_in_ball`, in Euclidean norm, at most.
+
+    Parameters
+    ----------
+    largest_norm : float
+        R.
+
+    Returns
+    -------
+    float
+        2 R.
+
+    Notes
+    -----
+    Let x become y, ‖x‖ ≤ R and ‖y‖ ≤ R; all other rows keep their clusters, since the centres are
+    public. If x and y have one cluster, its sum moves by y - x and no count does: ‖y - x‖ ≤ 2 R. If
+    they have two, one line moves by (-R, -x), the other by (R, y), and the square of the whole is
+    ‖x‖² + ‖y‖² + 2 R² ≤ 4 R². Both are reached: no smaller number holds. With counts in a unit
+    above R the second case would be the larger one; below it, counts would be noisier for nothing.
+
+    Examples
+    --------
+    >>> from daskfc.secure.kmeans.noise import sensitivity_of
+    >>> sensitivity_of(1.5)
+    3.0
+    """
+    return 2.0 * largest_norm
+
+
+def sums_in_ball(rows: Floats, centers: Floats, largest_norm: float) -> Floats:
+    """Return a client's part of a round's sums, without noise.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, s), float64
+    centers : ndarray of shape (k, s), float64
+        Public.
+    largest_norm : float
+        R.
+
+    Returns
+    -------
+    ndarray of shape (k, 1 + s), float64
+        For every cluster R times its number of rows, and their sum, after shortening them to R.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.kmeans.noise import sums_in_ball
+    >>> sums_in_ball(np.array([[1.0], [3.0], [-9.0]]), np.array([[4.0], [-4.0]]), 4.0)
+    array([[ 8.,  4.],
+           [ 4., -4.]])
+    """
+    k, s = centers.shape
+    total = np.zeros((k, 1 + s))
+    if len(rows):
+        shortened = clip_rows(rows, largest_norm)[0]
+        member = (nearest_labels(shortened, centers) == np.arange(k)[:, None]).astype(np.float64)
+        total[:, 0] = largest_norm * member.sum(axis=1)
+        total[:, 1:] = member @ shortened
+    return total
+
+
+def centers_in_ball(n_clusters: int, n_features: int, largest_norm: float, seed: int) -> Floats:
+    """Return first centres that cover a ball evenly, and know nothing of the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_clusters, n_features)
+        Those of k-means on points drawn uniformly in the ball.
+
+    Examples
+    --------
+    >>> from daskfc.secure.kmeans.noise import centers_in_ball
+    >>> sorted(centers_in_ball(2, 1, 4.0, seed=0).round().ravel().tolist())
+    [-2.0, 2.0]
+    """
+    random = generator(seed, "k-means in a ball")
+    points = random.standard_normal((_POINTS * n_clusters, n_features))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    points *= largest_norm * random.random((len(points), 1)) ** (1.0 / n_features)
+    model = KMeans(n_clusters, n_init=1, random_state=integer_seed(seed, "k-means in a ball"))
+    with threadpool_limits(limits=1):
+        model.fit(points)
+    return np.asarray(model.cluster_centers_, dtype=np.float64)
+
+
+def noisy_sums(
+    rows: Floats,
+    centers: KMeansCenters,
+    noise: LloydNoise,
+    n_shares: int,
+    number: int,
+    secret: SecretKey,
+) -> Noised:
+    """Return a client's part of a round's sums, with its share of the noise.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, s), float64
+    centers : KMeansCenters
+    noise : LloydNoise
+    n_shares : int
+        Of `Aggregation.n_noise_shares`.
+    number : int
+        Of the round.
+    secret : SecretKey
+        The client's, of this run: a step that is repeated draws the same noise, so that it is no
+        second release.
+
+    Returns
+    -------
+    Noised
+        (k, 1 + s).
+    """
+    values = sums_in_ball(rows, centers.centers, noise.largest_norm)
+    label = noise_label(
+        "k-means sums",
+        sigma=noise.sigma,
+        clip=noise.largest_norm,
+        inputs=input_digest(rows, centers.centers, n_shares),
+        round=number,
+    )
+    return with_noise_share(
+        values,
+        sigma=noise.sigma,
+        sensitivity=sensitivity_of(noise.largest_norm),
+        n_shares=n_shares,
+        stream=secret.derive(*label).stream(),
+    )
+
+
+def updated(centers: KMeansCenters, total: Total, noise: LloydNoise) -> KMeansCenters:
+    """Return the next centres, of noisy sums.
+
+    Parameters
+    ----------
+    centers : KMeansCenters
+        (k, s), as they were told.
+    total : Total
+        (k, 1 + s).
+    noise : LloydNoise
+
+    Returns
+    -------
+    KMeansCenters
+        A centre whose noisy count is below twice its standard deviation, or 1, stays where it is;
+        one that noise puts outside the ball is brought back to it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.kmeans.messages import KMeansCenters
+    >>> from daskfc.secure.kmeans.noise import LloydNoise, updated
+    >>> from daskfc.secure.sums import Total
+    >>> before = KMeansCenters(np.array([[1.0], [-1.0]]), np.nan)
+    >>> total = Total(np.array([[40.0, 20.0], [3.0, 9.0]]), 0.0, ("a", "b"))
+    >>> updated(before, total, LloydNoise(2.0, largest_norm=1.0)).centers
+    array([[ 0.5],
+           [-1. ]])
+    """
+    R = noise.largest_norm
+    counts = total.values[:, 0] / R
+    floor = max(1.0, _FLOOR * noise.sigma / R)
+    there = counts >= floor
+    means = centers.centers.copy()
+    means[there] = total.values[there, 1:] / counts[there, None]
+    return KMeansCenters(clip_rows(means, R)[0], math.nan)
