@@ -72,12 +72,17 @@ def embedded(features: RandomFeatures, rows: Floats, n_rows: int, seed: int) -> 
     return np.asarray(S @ E / np.sqrt(n_rows))
 
 
-def sketched(matrix: Floats, n_columns: int, seed: int, *key: int | str) -> Floats:
+def sketched(
+    blocks: Iterable[Floats], n: int, n_columns: int, seed: int, *key: int | str
+) -> Floats:
     """Return a matrix times a random one, which about keeps the products of its rows.
 
     Parameters
     ----------
-    matrix : ndarray of shape (t, n), float64
+    blocks : iterable of ndarray of shape (t, ·), float64
+        Columns of the matrix, in turn; how they are cut does not matter.
+    n : int
+        Columns in all, at least 1.
     n_columns : int
         p.
     seed, *key : int or str
@@ -93,18 +98,20 @@ def sketched(matrix: Floats, n_columns: int, seed: int, *key: int | str) -> Floa
     >>> import numpy as np
     >>> from daskfc.baselines.maths.kernel_pca import sketched
     >>> matrix = np.ones((1, 5000))
-    >>> found = sketched(matrix, 900, 0)
+    >>> found = sketched([matrix], 5000, 900, 0)
     >>> found.shape, bool(abs((found @ found.T).item() / 5000 - 1) < 0.2)
     ((1, 900), True)
     """
-    n = matrix.shape[1]
     if n <= n_columns:
-        return matrix
-    random, result = generator(seed, *key, "sketch"), np.zeros((len(matrix), n_columns))
-    step = max(1, _BLOCK // n_columns)
-    for start in range(0, n, step):
-        part = matrix[:, start : start + step]
-        result += part @ random.standard_normal((part.shape[1], n_columns))
+        return np.concatenate(list(blocks), axis=1)
+    random, step = generator(seed, *key, "sketch"), max(1, _BLOCK // n_columns)
+    result: Floats | None = None
+    for block in blocks:
+        for start in range(0, block.shape[1], step):
+            part = block[:, start : start + step]
+            share = part @ random.standard_normal((part.shape[1], n_columns))
+            result = share if result is None else result + share
+    assert result is not None, n
     return np.asarray(result / np.sqrt(n_columns))
 
 

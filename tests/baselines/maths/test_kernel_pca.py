@@ -28,7 +28,7 @@ def components(parts, kernel, k, *, p=60, t=50, columns=250, width=None, seed=0)
     """The whole algorithm, at clients and server in turn: coordinates of each client's samples."""
     features = kernel.features(400, seed, parts[0].shape[1])
     E = [embedded(features, part, t, seed) for part in parts]
-    factor = leverage_factor(sketched(e, columns, seed, i) for i, e in enumerate(E))
+    factor = leverage_factor(sketched([e], e.shape[1], columns, seed, i) for i, e in enumerate(E))
     Y = np.empty((0, parts[0].shape[1]))
     for what in ("leverage", "adaptive"):
         if what == "leverage":
@@ -44,7 +44,11 @@ def components(parts, kernel, k, *, p=60, t=50, columns=250, width=None, seed=0)
     span = SpanOfSamples(kernel, Y)
     Pi = [span.projected(part) for part in parts]
     W = leading_directions(
-        [sketched(one, width or len(Y), seed, "directions", i) for i, one in enumerate(Pi)], k
+        [
+            sketched([one], one.shape[1], width or len(Y), seed, "directions", i)
+            for i, one in enumerate(Pi)
+        ],
+        k,
     )
     return [one.T @ W for one in Pi]
 
@@ -104,7 +108,7 @@ def test_sketched_scores_are_about_the_exact_ones():
     E = [rng.standard_normal((10, n)) for n in (2000, 3000)]
     exact, factor = (
         leverage_factor(E),
-        leverage_factor(sketched(e, 250, 0, n) for n, e in enumerate(E)),
+        leverage_factor(sketched([e], e.shape[1], 250, 0, n) for n, e in enumerate(E)),
     )
     for e in E:
         ratio = leverage_scores(factor, e) / leverage_scores(exact, e)
@@ -129,8 +133,17 @@ def test_features_fewer_than_the_sketch_are_sent_as_they_are():
 
 def test_a_sketch_keeps_products_on_average():
     matrix = np.random.default_rng(2).standard_normal((3, 700))
-    mean = np.mean([(s := sketched(matrix, 50, i)) @ s.T for i in range(300)], axis=0)
+    mean = np.mean([(s := sketched([matrix], 700, 50, i)) @ s.T for i in range(300)], axis=0)
     np.testing.assert_allclose(mean, matrix @ matrix.T, atol=60)
+
+
+def test_how_columns_are_cut_does_not_matter(monkeypatch):
+    matrix = np.random.default_rng(3).standard_normal((2, 300))
+    whole = sketched([matrix], 300, 40, 0, "a")
+    monkeypatch.setattr("daskfc.baselines.maths.kernel_pca._BLOCK", 400)
+    parts = sketched(np.split(matrix, [1, 77, 280], axis=1), 300, 40, 0, "a")
+    np.testing.assert_allclose(parts, whole, atol=1e-12)
+    np.testing.assert_array_equal(sketched(np.split(matrix, 3, axis=1), 300, 300, 0), matrix)
 
 
 @given(seed=st.integers(0, 2**20), n=st.integers(0, 40), count=st.integers(0, 50))
