@@ -309,8 +309,6 @@ class CEPCA(FederatedKernelClusterer):
     ----------
     n_clusters : int
         Clusters over all clients.
-    n_components : int, optional
-        d, principal components; by default as many as clusters.
     kernel : {"gaussian", "laplacian", "polynomial"}
         The kernel.
     kernel_width : float, optional
@@ -320,16 +318,18 @@ class CEPCA(FederatedKernelClusterer):
         Of the polynomial kernel.
     n_random_features : int
         D, random features of a sample, from which its leverage is estimated.
-    embedding_size : int
-        d_s, to which they are sketched.
-    sketch_size : int
-        d_p, columns to which a client's samples are sketched.
-    n_representatives : int
-        p, samples of all clients that everybody gets.
     coreset_size : int
         C, rows of coordinates that all clients together send to the server.
     n_init : int
         Starts of k-means at the server.
+    n_components : int, optional
+        d, principal components; by default as many as clusters.
+    embedding_size : int
+        d_s, numbers to which a sample's random features are sketched.
+    sketch_size : int
+        d_p, columns to which a client's samples are sketched.
+    n_representatives : int
+        p, samples of all clients that everybody gets.
     random_state : int
         Seed of the algorithm.
 

@@ -265,7 +265,7 @@ def run(
     Traceback (most recent call last):
     ...
     daskfc.errors.InvalidInput: no method is called 'OmniFD'; there are OmniFC, FedSC, kCAGC, \
-k-FED, MUFC, FFCM, FedMAvg, DSC, AGC, GCC, central. Correct the name.
+k-FED, MUFC, FFCM, FedMAvg, DSC, AGC, GCC, RFK-k-means, CE-PCA, central. Correct the name.
     """
     prepared = prepare(
         pipeline,
