@@ -186,6 +186,24 @@ class RandomFeatures:
         phi *= math.sqrt(2.0 / self.n_features)
         return phi
 
+    def with_slope(self, x: ArrayLike) -> tuple[Floats, Floats]:
+        """Return φ(x) of one sample and its derivatives, for Fourier features.
+
+        Parameters
+        ----------
+        x : array_like of shape (d,)
+            The sample.
+
+        Returns
+        -------
+        phi : ndarray of shape (D,), float64
+        slope : ndarray of shape (d, D), float64
+            ∂φ_j / ∂x_i.
+        """
+        angle = np.asarray(x, dtype=np.float64) @ self._frequencies + self._phases
+        scale = math.sqrt(2.0 / self.n_features)
+        return scale * np.cos(angle), -scale * np.sin(angle) * self._frequencies
+
     def _sketched(self, rows: Floats) -> Floats:
         sketch = PolynomialCountSketch(
             degree=self.kernel.degree,

@@ -1,10 +1,10 @@
 """Coding: exact distances of coded rows, masks that vanish in sums, secrets cut into shares."""
 
 from daskfc.coding.agreement import KeyPair
-from daskfc.coding.decode import reconstruct, reconstruct_real
+from daskfc.coding.decode import reconstruct
 from daskfc.coding.engines import ENGINES, Engine, Operand, prepare, select_engine
 from daskfc.coding.evaluate import coded_distances
-from daskfc.coding.hiding import HidingPolynomial, hiding_values
+from daskfc.coding.hiding import HidingPolynomial
 from daskfc.coding.lagrange import LagrangeCode
 from daskfc.coding.masks import add_mask, add_pair_masks
 from daskfc.coding.modular import BYTE_PRIMES
@@ -36,11 +36,9 @@ __all__ = [
     "combine_shares",
     "detect_grids",
     "find_wrong",
-    "hiding_values",
     "prepare",
     "quantise",
     "reconstruct",
-    "reconstruct_real",
     "select_engine",
     "share_secret",
     "warm_up",

@@ -1,11 +1,11 @@
 """What the server does: exact distances from any R answers (Eq. 5 and Eq. 6, corrected)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from daskfc.coding.decode_passes import combine_primes, weighted_sum
 from daskfc.coding.lagrange import LagrangeCode
@@ -14,7 +14,7 @@ from daskfc.coding.scale import ResidueSystem
 from daskfc.coding.scratch import scratch
 from daskfc.errors import DecodingError, InvalidInput
 
-__all__ = ["reconstruct", "reconstruct_real"]
+__all__ = ["reconstruct"]
 
 _Array = NDArray[Any]
 _STRIP = 1 << 16  # ours: sums and result of a strip stay in cache; larger ones are no faster
@@ -68,34 +68,6 @@ def check_answers(
     return shape[0], shape[1]
 
 
-def _strips(
-    answers: Sequence[_Array],
-    evaluators: Sequence[int],
-    code: LagrangeCode,
-    system: ResidueSystem,
-    out: _Array | None,
-) -> Iterator[tuple[slice, _Array]]:
-    """Yield exact integer distances strip by strip of the flattened block."""
-    R = code.threshold
-    weights, steps = _functional(code, system.primes, tuple(evaluators[:R]))
-    primes = np.array(system.primes, dtype=np.int64)
-    flat = [np.ascontiguousarray(answer).reshape(len(primes), -1) for answer in answers[:R]]
-    size = flat[0].shape[1]
-    for start in range(0, size, _STRIP):
-        stop = min(start + _STRIP, size)
-        sums = scratch("sums", (len(primes), stop - start), weights.dtype)
-        strip = scratch("distances", (stop - start,), np.int64) if out is None else out[start:stop]
-        weighted_sum(flat, weights, start, sums)
-        largest = combine_primes(sums, primes, steps, system.modulus, strip)
-        if largest > system.bound:
-            raise DecodingError(
-                "a reconstructed squared distance exceeds the bound agreed for this run: an "
-                "evaluator answered wrongly, or a client shared rows outside the agreed radius. "
-                "Add spare evaluators to name the wrong one."
-            )
-        yield slice(start, stop), strip
-
-
 def reconstruct(
     answers: Sequence[_Array],
     evaluators: Sequence[int],
@@ -144,56 +116,20 @@ def reconstruct(
     shape = check_answers(answers, evaluators, code, system)
     if out is None:
         out = np.empty(shape, dtype=np.int64)
-    for _ in _strips(answers, evaluators, code, system, out.reshape(-1)):
-        pass
+    entries = out.reshape(-1)
+    R = code.threshold
+    weights, steps = _functional(code, system.primes, tuple(evaluators[:R]))
+    primes = np.array(system.primes, dtype=np.int64)
+    flat = [np.ascontiguousarray(answer).reshape(len(primes), -1) for answer in answers[:R]]
+    for start in range(0, entries.size, _STRIP):
+        strip = entries[start : start + _STRIP]
+        sums = scratch("sums", (len(primes), strip.size), weights.dtype)
+        weighted_sum(flat, weights, start, sums)
+        largest = combine_primes(sums, primes, steps, system.modulus, strip)
+        if largest > system.bound:
+            raise DecodingError(
+                "a reconstructed squared distance exceeds the bound agreed for this run: an "
+                "evaluator answered wrongly, or a client shared rows outside the agreed radius. "
+                "Add spare evaluators to name the wrong one."
+            )
     return out
-
-
-def reconstruct_real(
-    answers: Sequence[_Array],
-    evaluators: Sequence[int],
-    code: LagrangeCode,
-    system: ResidueSystem,
-    *,
-    dtype: DTypeLike = np.float64,
-    out: NDArray[np.floating[Any]] | None = None,
-) -> NDArray[np.floating[Any]]:
-    """Return real squared distances; as `reconstruct` and `to_real`, in one pass.
-
-    Parameters
-    ----------
-    answers, evaluators, code, system
-        As for `reconstruct`.
-    dtype : {float64, float32}
-        Of the result.
-    out : contiguous ndarray of float64 or float32, shape (a, b), optional
-        Overwritten and returned; its dtype counts.
-
-    Returns
-    -------
-    ndarray of float, shape (a, b)
-
-    Raises
-    ------
-    DecodingError
-        As `reconstruct`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import LagrangeCode, ResidueSystem, reconstruct_real
-    >>> code, system = LagrangeCode(1, 1, 3), ResidueSystem((251,), scale=2.0, bound=200)
-    >>> answers = [np.full((1, 1, 1), 4, np.uint8)] * 3      # a constant polynomial
-    >>> reconstruct_real(answers, [0, 1, 2], code, system).tolist()
-    [[1.0]]
-    """
-    shape = check_answers(answers, evaluators, code, system)
-    result = np.empty(shape, dtype=dtype) if out is None else out
-    flat = result.reshape(-1)
-    square = system.scale * system.scale
-    for part, distances in _strips(answers, evaluators, code, system, None):
-        if square == 1.0:
-            flat[part] = distances
-        else:
-            np.divide(distances, square, out=flat[part], casting="same_kind")
-    return result

@@ -34,7 +34,7 @@ def coded_distances(
     system: ResidueSystem,
     engine: Engine,
     *,
-    hiding: "_Array | HidingPolynomial | None" = None,
+    hiding: HidingPolynomial | None = None,
     symmetric: bool = False,
     out: _Array | None = None,
 ) -> NDArray[np.unsignedinteger]:
@@ -50,9 +50,8 @@ def coded_distances(
         Its primes.
     engine : Engine
         See `select_engine`.
-    hiding : HidingPolynomial or ndarray of shape (r, a, b), optional
-        Added to the distances. A HidingPolynomial is expanded tile by tile and added before the
-        one reduction; an array holds residues.
+    hiding : HidingPolynomial, optional
+        Expanded tile by tile and added to the distances before the one reduction.
     symmetric : bool
         The two panels are the same: half the tiles are computed, the others mirrored.
     out : contiguous ndarray of the system's dtype, shape (r, a, b), optional
@@ -90,7 +89,7 @@ def coded_distances(
         )
     none = no_words(system.dtype)
     for a, p in enumerate(system.primes):
-        words = hiding.words(a) if isinstance(hiding, HidingPolynomial) else None
+        words = hiding.words(a) if hiding else None
         whole = words is None and engine.whole_blocks and len(A.chunks[a]) == 1 and not symmetric
         for tile in [(0, 0, *shape)] if whole else block_tiles(shape, symmetric):
             if words is None:
@@ -101,15 +100,6 @@ def coded_distances(
                     A.chunks[a], B.chunks[a], strip, p, drawn[:GROUP], factors[:GROUP], out[a]
                 )
                 add_words(drawn[GROUP:], factors[GROUP:], p, out[a], strip)
-        if isinstance(hiding, np.ndarray):
-            _add_residues(out[a], hiding[a], p)
         if symmetric:
             mirror(out[a])
     return out
-
-
-def _add_residues(out: _Array, hiding: _Array, p: int) -> None:
-    total = out.astype(np.uint32)
-    total += hiding
-    total -= np.where(total >= p, np.uint32(p), np.uint32(0))
-    out[...] = total

@@ -21,20 +21,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.coding.compiled import mirror, reduce_tile
+from daskfc.coding.compiled import reduce_tile
 from daskfc.coding.lagrange import LagrangeCode
 from daskfc.coding.modular import balanced, inverse
 from daskfc.coding.scale import ResidueSystem
 from daskfc.coding.scratch import scratch
 from daskfc.coding.streams import KeyStream, SecretKey, word_dtype
-from daskfc.coding.tiling import block_tiles
 
 __all__ = [
     "GROUP",
     "HidingPolynomial",
     "HidingWords",
     "add_words",
-    "hiding_values",
 ]
 
 _STRIP_WORDS = 6 << 17  # ours: six streams of a whole tile; less means more calls than bytes
@@ -184,51 +182,3 @@ def add_words(
         group = slice(c, c + GROUP)
         part = out[top:bottom, left:right].astype(factors.dtype)
         reduce_tile(part, words[group], factors[group], p, out, top, left)
-
-
-def hiding_values(
-    code: LagrangeCode,
-    system: ResidueSystem,
-    evaluator: int,
-    key: SecretKey,
-    block: tuple[int, int],
-    shape: tuple[int, int],
-    symmetric: bool,
-) -> NDArray[np.unsignedinteger]:
-    """Return ϕ(β_j) mod p of one evaluator for a block, as an array.
-
-    `coded_distances` adds the same values tile by tile when it is given a `HidingPolynomial`.
-
-    Parameters
-    ----------
-    code, system, evaluator, key, block
-        See `HidingPolynomial`.
-    shape : tuple of int
-        Rows and columns of the block.
-    symmetric : bool
-        For blocks on the diagonal of the grid: mirror the upper triangle.
-
-    Returns
-    -------
-    ndarray of uint8 or uint32, shape (r, a, b)
-
-    Examples
-    --------
-    >>> from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, hiding_values
-    >>> code, system = LagrangeCode(1, 1, 3), ResidueSystem((251,), scale=1.0, bound=200)
-    >>> key = SecretKey.from_os()
-    >>> parts = [hiding_values(code, system, j, key, (0, 1), (1, 1), False) for j in range(3)]
-    >>> w = code.weights([0, 1, 2], 251).tolist()
-    >>> sum(w_j * int(part[0, 0, 0]) for w_j, part in zip(w, parts)) % 251
-    0
-    """
-    hiding = HidingPolynomial(code, system, evaluator, key, block)
-    out = np.zeros((len(system.primes), *shape), dtype=system.dtype)
-    for a, p in enumerate(system.primes):
-        words = hiding.words(a)
-        for tile in block_tiles(shape, symmetric):
-            for strip, drawn, factors in words.strips(tile):
-                add_words(drawn, factors, p, out[a], strip)
-        if symmetric:
-            mirror(out[a])
-    return out

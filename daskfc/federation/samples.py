@@ -16,6 +16,7 @@ __all__ = [
     "ClientLabels",
     "LabelledSamples",
     "SampleDigests",
+    "StoreContent",
     "canonical_positions",
     "content_tag",
     "labelled_new",
@@ -25,6 +26,7 @@ __all__ = [
     "opened",
     "own_labels",
     "sample_digests",
+    "store_content",
 ]
 
 SAMPLE_ORDER = "daskfc-sample-order"
@@ -39,6 +41,16 @@ class SampleDigests(
     """One pseudonym per sample: 64 bits of SHA-256(salt, sample id)."""
 
     digests: np.ndarray = array("sample", dtype="uint64")
+
+
+class StoreContent(
+    Message,
+    route="client → server",
+    reveals="whether the client's samples are the same as in an earlier run",
+):
+    """What tells changed samples from those of an earlier start of a fit."""
+
+    tag: int  # under the client's own key
 
 
 class ClientLabels(
@@ -89,6 +101,11 @@ def content_tag(data: ClientStore, durable_secret: SecretKey) -> int:
     Without the client's key nobody can try out what the samples are.
     """
     return durable_secret.derive("samples", data.digest).fingerprint()
+
+
+def store_content(data: ClientStore, durable_secret: SecretKey) -> StoreContent:
+    """Tell the server a tag of the samples, so that a fit goes on only where they are the same."""
+    return StoreContent(content_tag(data, durable_secret))
 
 
 def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndarray]:

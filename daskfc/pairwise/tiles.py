@@ -195,37 +195,6 @@ class DistanceTiles(BlockGroup):
             panel = self.grid.panel(i)
             yield panel.start, self.rows(panel.start, panel.stop)
 
-    def condensed(self, *, memory_limit: int | None = None) -> NDArray[np.float64]:
-        """Return the entries above the diagonal, in the order of ``scipy``'s ``pdist``.
-
-        Parameters
-        ----------
-        memory_limit : int, optional
-            Bytes that may be used.
-
-        Returns
-        -------
-        ndarray of shape (n * (n - 1) / 2,), float64
-
-        Raises
-        ------
-        ResourceRefused
-            If the result and one block need more than the limit.
-        """
-        n = self.grid.n
-        self._fits(n * (n - 1) // 2 * 8, memory_limit, "the condensed matrix")
-        out = np.empty(n * (n - 1) // 2, np.float64)
-        for i, j, block in self.blocks():
-            first, last = self.grid.panel(i).start, self.grid.panel(j).stop
-            for r, values in enumerate(block):
-                row = first + r
-                # row's entries begin at columns row+1: offset row*n - row*(row+1)/2
-                begin = row * n - row * (row + 1) // 2 - row - 1
-                low = max(self.grid.panel(j).start, row + 1)
-                if low < last:
-                    out[begin + low : begin + last] = values[low - self.grid.panel(j).start :]
-        return out
-
     def full(self, *, memory_limit: int | None = None) -> NDArray[np.float64]:
         """Return the whole matrix.
 

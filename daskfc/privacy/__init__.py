@@ -9,6 +9,7 @@ from daskfc.privacy.gaussian import (
 )
 from daskfc.privacy.leakage import entropy, mutual_information, privacy_leakage, privacy_level
 from daskfc.privacy.mechanism import (
+    REACH_OF_NOISE,
     RandomWords,
     add_gaussian_noise,
     clip_matrix,
@@ -20,6 +21,7 @@ from daskfc.privacy.mechanism import (
 from daskfc.privacy.noised import Noised, Part, noise_of_part, with_noise_share
 
 __all__ = [
+    "REACH_OF_NOISE",
     "Accountant",
     "GaussianEvent",
     "Noised",

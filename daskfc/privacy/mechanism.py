@@ -12,6 +12,7 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.privacy.ranges import check
 
 __all__ = [
+    "REACH_OF_NOISE",
     "RandomWords",
     "add_gaussian_noise",
     "clip_matrix",
@@ -22,6 +23,9 @@ __all__ = [
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
+
+REACH_OF_NOISE = 8.3
+"""How many standard deviations a number of `normal_deviates` has at most."""
 
 _CHUNK = 1 << 17  # ours: a chunk of words and of numbers stays in a 2 MiB cache
 _SHRINK = 1.0 - 2.0**-44  # ours: more than rounding can add to the norm of 2**8 coordinates

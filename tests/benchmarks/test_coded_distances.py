@@ -36,7 +36,7 @@ from daskfc.coding import (
     coded_distances,
     prepare,
     quantise,
-    reconstruct_real,
+    reconstruct,
     select_engine,
 )
 
@@ -152,7 +152,7 @@ def coded(
         shape = (parts[i].stop - parts[i].start, parts[i2].stop - parts[i2].start)
         if not hasattr(buffers, "answers"):
             buffers.answers = np.empty(7 * len(system.primes) * panel**2, dtype=system.dtype)
-            buffers.real = np.empty(panel**2, dtype=dtype)
+            buffers.integers = np.empty(panel**2, dtype=np.int64)
         size = shape[0] * shape[1]
         answers = buffers.answers[: 7 * len(system.primes) * size]
         answers = answers.reshape(7, len(system.primes), *shape)
@@ -165,8 +165,9 @@ def coded(
                 hiding=hiding, symmetric=i == i2, out=answers[j],
             )  # fmt: skip
         start = timed("evaluate", start)
-        real = buffers.real[:size].reshape(shape)
-        reconstruct_real(answers, range(7), CODE, system, out=real)
+        integers = buffers.integers[:size].reshape(shape)
+        reconstruct(answers, range(7), CODE, system, out=integers)
+        real = system.to_real(integers)
         D[parts[i], parts[i2]] = real
         if i != i2:
             D[parts[i2], parts[i]] = real.T

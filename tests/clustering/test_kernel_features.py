@@ -73,3 +73,16 @@ def test_parameters_outside_their_range_are_refused(arguments, sentence):
 def test_samples_of_other_features_are_refused():
     with pytest.raises(InvalidInput, match="must have the 4 features"):
         Kernel("gaussian", 1.0).features(8, 0, 4).of(X)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplacian"])
+def test_slopes_are_finite_differences(kind):
+    drawn = Kernel(kind, 2.0).features(6, 0, 3)
+    phi, slope = drawn.with_slope(X[0])
+    np.testing.assert_allclose(phi, drawn.of(X[:1])[0], rtol=1e-12)
+    step = 1e-6
+    for i in range(3):
+        moved = X[:1] + step * np.eye(3)[i]
+        back = X[:1] - step * np.eye(3)[i]
+        difference = (drawn.of(moved) - drawn.of(back))[0] / (2 * step)
+        np.testing.assert_allclose(slope[i], difference, rtol=1e-5, atol=1e-6)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from daskfc.coding import BYTE_PRIMES, ResidueSystem, compiled
+from daskfc.coding import BYTE_PRIMES, HidingPolynomial, ResidueSystem, compiled
+from daskfc.coding.tiling import block_tiles
 
 
 @pytest.fixture(params=["numba", "numpy"])
@@ -17,6 +18,22 @@ def byte_system(r=4, bound=None, scale=1.0):
     primes = BYTE_PRIMES[:r]
     modulus = int(np.prod([float(p) for p in primes]))
     return ResidueSystem(primes, scale=scale, bound=modulus - 1 if bound is None else bound)
+
+
+def hiding_values(code, system, evaluator, key, block, shape, symmetric=False):
+    """ϕ(β_j) mod p of one evaluator for a block: its words, weighted and added one by one."""
+    hiding = HidingPolynomial(code, system, evaluator, key, block)
+    values = np.zeros((len(system.primes), *shape), np.int64)
+    for a, p in enumerate(system.primes):
+        words = hiding.words(a)
+        for tile in block_tiles(shape, symmetric):
+            for (top, left, bottom, right), drawn, factors in words.strips(tile):
+                for stream, factor in zip(drawn, factors, strict=True):
+                    term = stream.astype(np.int64) % p * int(factor) % p
+                    values[a, top:bottom, left:right] += term
+        if symmetric:
+            values[a] = np.triu(values[a]) + np.triu(values[a], 1).T
+    return values % np.array(system.primes)[:, None, None]
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from daskfc.coding import (
     SecretKey,
     coded_distances,
     engines,
-    hiding_values,
     int8,
     int8_vnni,
     prepare,
     select_engine,
 )
 from daskfc.coding.hiding import _free_evaluators
+from tests.coding.conftest import hiding_values
 
 SYSTEM = ResidueSystem((251, 227), scale=1.0, bound=1000)
 

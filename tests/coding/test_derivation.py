@@ -15,11 +15,11 @@ from daskfc.coding import (
     ResidueSystem,
     SecretKey,
     add_mask,
-    hiding_values,
     share_secret,
 )
 from daskfc.coding.hiding import _free_evaluators
 from daskfc.errors import InvalidInput
+from tests.coding.conftest import hiding_values
 
 KEY = bytes(range(32))
 
@@ -96,7 +96,7 @@ def test_what_a_free_evaluator_adds(primes):
     code, system = LagrangeCode(1, 1, 3), ResidueSystem(primes, 1.0, 10)
     shape, block, key = (70, 80), (3, 5), SecretKey(KEY)
     for j in range(3):
-        found = hiding_values(code, system, j, key, block, shape, False)
+        found = hiding_values(code, system, j, key, block, shape)
         for a, p in enumerate(primes):
             if j in _free_evaluators(code, p, sum(block)):
                 label = (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["distances", "edges", "nearest", "upper"]
+__all__ = ["distances", "edges", "nearest"]
 
 
 def distances(points):
@@ -28,8 +28,3 @@ def edges(D, radius2):
     """All pairs i < j within the radius."""
     n = len(D)
     return {(i, j) for i in range(n) for j in range(i + 1, n) if D[i, j] <= radius2}
-
-
-def upper(D):
-    """The entries above the diagonal, row by row."""
-    return np.array([D[i, j] for i in range(len(D)) for j in range(i + 1, len(D))])

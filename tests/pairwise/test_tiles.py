@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.spatial.distance import squareform
 
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
@@ -30,9 +29,6 @@ def test_everything_that_is_read_equals_the_matrix(tmp_path_factory, n, panels, 
     assert np.array_equal(np.concatenate([rows for _, rows in tiles.panels()]), D)
     assert [first for first, _ in tiles.panels()] == list(range(0, n, tile))
     assert np.array_equal(tiles.full(), D)
-    assert np.array_equal(tiles.condensed(), oracle.upper(D))
-    if n > 1:
-        assert np.array_equal(squareform(tiles.condensed()), D)
 
 
 def test_float32_rounds_once_and_keeps_zeros(tmp_path, write_all):
@@ -59,10 +55,6 @@ def test_memory_is_refused_with_both_numbers(tmp_path, points, write_all):
     with pytest.raises(ResourceRefused, match=f"full matrix .* {need} bytes .* {need - 1} bytes"):
         tiles.full(memory_limit=need - 1)
     assert tiles.full(memory_limit=need).shape == (53, 53)
-    need = 53 * 52 // 2 * 8 + 16 * 16 * 8
-    with pytest.raises(ResourceRefused, match=f"condensed .* {need} bytes .* {need - 1} bytes"):
-        tiles.condensed(memory_limit=need - 1)
-    assert tiles.condensed(memory_limit=need).shape == (53 * 26,)
 
 
 def test_rows_outside_are_refused(tmp_path, points, write_all):

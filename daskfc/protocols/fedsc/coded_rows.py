@@ -39,7 +39,6 @@ from daskfc.secure.distances.rows import QuantisedRows
 __all__ = ["SquaredNorms", "graph_of_distances", "joined_votes", "squared_norms", "votes_of_panel"]
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _BLOCK_ENTRIES = 1 << 22  # ours: similarities at once beside a panel, in a few copies of 32 MiB
 

@@ -18,6 +18,7 @@ from daskfc.federation.samples import (
     canonical_positions,
     labelled_samples,
     sample_digests,
+    store_content,
 )
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, AveragingSettings, Planned, secure_sums
@@ -256,7 +257,7 @@ class FedSC(FederatedClusterer):
         noise = noise_of(self.noise, rounds=self.rounds, ridge=self.ridge)
         # noise that guarantees something leaves no room for a tag of the data
         known = noise is None or not noise.claims
-        contents = federation.ask(party.content_of) if known else None
+        contents = federation.ask(store_content) if known else None
         journal = federation.on_server(journal_of, self._key(), positions, contents)
         done = federation.publish(resumed, journal, noisy=not known)
         self._releases = Releases.of_both(done.multipliers.tolist(), self._releases.multipliers)

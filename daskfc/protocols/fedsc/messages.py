@@ -16,7 +16,6 @@ __all__ = [
     "Reconstruction",
     "Resumed",
     "SimilarityRows",
-    "StoreContent",
 ]
 
 
@@ -33,16 +32,6 @@ class KernelSummary(
     n_atoms: int
     magnitude: float
     noise_multiplier: NoiseMultiplier = math.inf
-
-
-class StoreContent(
-    Message,
-    route="client → server",
-    reveals="whether the client's samples are the same as in an earlier run",
-):
-    """What tells changed samples from those of an earlier start of a fit."""
-
-    tag: int  # under the client's own key
 
 
 class KernelPlan(

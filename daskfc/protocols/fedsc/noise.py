@@ -26,6 +26,7 @@ from daskfc.checks import Constraint, check_params, integer, one_of, real
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.privacy import (
+    REACH_OF_NOISE,
     Accountant,
     GaussianEvent,
     Noised,
@@ -46,8 +47,6 @@ from daskfc.protocols.fedsc.privacy.noise_scale import (
 __all__ = ["DataNoise", "FactorNoise", "Noise", "RelativeNoise", "noise_of"]
 
 Floats = NDArray[np.float64]
-
-REACH_OF_NOISE = 8.3  # of σ: no draw is larger, see `daskfc.privacy.normal_deviates`
 
 _NOTHING_LEFT = 1e-6  # ours: a smaller rest of a budget is none
 _ROUNDING = 1.0 + 1e-12  # ours: what a product and a quotient may take off a multiplier

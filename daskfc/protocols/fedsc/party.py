@@ -7,10 +7,7 @@ from numpy.typing import NDArray
 
 from daskfc.clustering.low_rank_similarity import similarity_rows
 from daskfc.coding import SecretKey
-from daskfc.federation.samples import (
-    content_tag,
-)
-from daskfc.privacy import Noised, Part, input_digest
+from daskfc.privacy import REACH_OF_NOISE, Noised, Part, input_digest
 from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, mean_distance
 from daskfc.protocols.fedsc.maths.kernel_dictionary import StepKind, coefficients, local_update
 from daskfc.protocols.fedsc.messages import (
@@ -19,14 +16,12 @@ from daskfc.protocols.fedsc.messages import (
     KernelPlan,
     KernelSummary,
     SimilarityRows,
-    StoreContent,
 )
-from daskfc.protocols.fedsc.noise import REACH_OF_NOISE, DataNoise, FactorNoise, Noise
+from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise
 from daskfc.stores import ClientStore
 
 __all__ = [
     "REACH",
-    "content_of",
     "largest_entry",
     "moments",
     "new_samples",
@@ -60,11 +55,6 @@ def samples_of(data: ClientStore, noise: Noise | None, secret: SecretKey) -> Flo
     """Return the client's samples, perturbed if that is asked for; they stay at the client."""
     X = data.rows(0, data.n_samples)
     return noise.applied(X, secret, "clustered") if isinstance(noise, DataNoise) else X
-
-
-def content_of(data: ClientStore, durable_secret: SecretKey) -> StoreContent:
-    """Tell the server a tag of the samples, so that a fit goes on only where they are the same."""
-    return StoreContent(content_tag(data, durable_secret))
 
 
 def summarise(

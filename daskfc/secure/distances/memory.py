@@ -60,8 +60,8 @@ class Workload:
         Bytes of a residue: 1 for primes below 2**8, 4 for larger ones.
     distance_bytes : {4, 8}
         Bytes of a stored distance, mode "full" only.
-    in_memory : {"nothing", "condensed", "full"}
-        What the clusterer reads at once, mode "full" only: n (n - 1) / 2 or n² float64.
+    in_memory : {"nothing", "full"}
+        What the clusterer reads at once, mode "full" only: n² float64.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class Workload:
             "window": integer(low=1),
             "residue_bytes": one_of(1, 4),
             "distance_bytes": one_of(4, 8),
-            "in_memory": one_of("nothing", "condensed", "full"),
+            "in_memory": one_of("nothing", "full"),
         }
         check_params("Workload", {name: getattr(self, name) for name in rules}, rules)
         if (self.mode == "neighbours") != (self.n_neighbors is not None):
@@ -203,7 +203,7 @@ def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], in
     """Return the memory held while blocks arrive, and after the last; and the disk."""
     n, b, panels = w.n_samples, min(grid.tile, w.n_samples), grid.n_panels
     if w.mode == "full":
-        after = {"nothing": b * n * 8, "condensed": n * (n - 1) // 2 * 8, "full": n * n * 8}
+        after = {"nothing": b * n * 8, "full": n * n * 8}
         # a chunk is written whole, at the lower and right edge too
         disk = grid.n_blocks * b * b * w.distance_bytes
         return (b * b * w.distance_bytes, after[w.in_memory] + 2 * b * b * 8), disk

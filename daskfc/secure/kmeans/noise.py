@@ -35,6 +35,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _FLOOR = 2.0  # ours: a count below so many of its own σ is taken for noise
+_STEP = 0.05  # ours: of the largest norm, by which a centre goes to either side
 _POINTS = 100  # ours: of the ball, for each centre
 
 
@@ -217,7 +218,9 @@ def noisy_sums(
     )
 
 
-def updated(centers: KMeansCenters, total: Total, noise: LloydNoise) -> KMeansCenters:
+def updated(
+    centers: KMeansCenters, total: Total, noise: LloydNoise, seed: int, number: int
+) -> KMeansCenters:
     """Return the next centres, of noisy sums.
 
     Parameters
@@ -227,12 +230,17 @@ def updated(centers: KMeansCenters, total: Total, noise: LloydNoise) -> KMeansCe
     total : Total
         (k, 1 + s).
     noise : LloydNoise
+    seed : int
+        Of what is drawn here.
+    number : int
+        Of the round, from 0.
 
     Returns
     -------
     KMeansCenters
-        A centre whose noisy count is below twice its standard deviation, or 1, stays where it is;
-        one that noise puts outside the ball is brought back to it.
+        A centre whose noisy count is below twice its standard deviation, or 1, tells nothing: it
+        goes beside one with a large count, each beside another, and stays where it is after the
+        last round. A centre that noise puts outside the ball is brought back to it.
 
     Examples
     --------
@@ -242,14 +250,22 @@ def updated(centers: KMeansCenters, total: Total, noise: LloydNoise) -> KMeansCe
     >>> from daskfc.secure.sums import Total
     >>> before = KMeansCenters(np.array([[1.0], [-1.0]]), np.nan)
     >>> total = Total(np.array([[40.0, 20.0], [3.0, 9.0]]), 0.0, ("a", "b"))
-    >>> updated(before, total, LloydNoise(2.0, largest_norm=1.0)).centers
+    >>> updated(before, total, LloydNoise(2.0, largest_norm=1.0, rounds=1), 0, 0).centers
     array([[ 0.5],
            [-1. ]])
     """
     R = noise.largest_norm
     counts = total.values[:, 0] / R
-    floor = max(1.0, _FLOOR * noise.sigma / R)
-    there = counts >= floor
+    there = counts >= max(1.0, _FLOOR * noise.sigma / R)
     means = centers.centers.copy()
     means[there] = total.values[there, 1:] / counts[there, None]
+    if number + 1 < noise.rounds:
+        random = generator(seed, "k-means on noisy sums", number)
+        order = np.argsort(-counts, kind="stable")
+        for empty, full in zip(np.flatnonzero(~there), order[: there.sum()], strict=False):
+            # To both sides: what parts the rows of the two goes through their mean.
+            step = random.standard_normal(means.shape[1])
+            step *= _STEP * R / float(np.linalg.norm(step))
+            means[empty] = means[full] + step
+            means[full] -= step
     return KMeansCenters(clip_rows(means, R)[0], math.nan)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.federation import Federation, Local, PerClient
+from daskfc.privacy import REACH_OF_NOISE
 from daskfc.secure.kmeans.clusters import DistributedKMeans, KMeansPlan, check_enough
 from daskfc.secure.kmeans.lloyd import check_rows
 from daskfc.secure.kmeans.messages import KMeansCenters, KMeansProgress
@@ -21,8 +22,6 @@ from daskfc.secure.sums import Aggregation, Total
 __all__ = ["KMeansOnNoisySums"]
 
 Floats = NDArray[np.float64]
-
-_REACH = 8.3  # of σ: no draw is larger, see `daskfc.privacy.normal_deviates`
 
 
 class KMeansOnNoisySums(DistributedKMeans):
@@ -71,7 +70,8 @@ class KMeansOnNoisySums(DistributedKMeans):
         self._noise = noise
 
     def _centers(self, rows: PerClient[Local]) -> Local[KMeansCenters]:
-        federation, noise, shares = self._federation, self._noise, self._sums.n_noise_shares
+        federation, noise, seed = self._federation, self._noise, self._plan.seed
+        shares = self._sums.n_noise_shares
         counts = self._sums.sum(federation.on_clients(row_counts, rows, clients=tuple(rows)))
         state = federation.publish(public_bound, counts, noise, shares)
         those = tuple(state.clients.tolist())
@@ -84,7 +84,7 @@ class KMeansOnNoisySums(DistributedKMeans):
                 noisy_sums, own, told, noise, shares, number, clients=those
             )
             total = self._sums.sum(parts, max_abs=state.bound)
-            centers = federation.on_server(updated, centers, total, noise)
+            centers = federation.on_server(updated, centers, total, noise, seed, number)
         return centers
 
 
@@ -97,7 +97,7 @@ def row_counts(rows: Floats) -> Floats:
 def public_bound(counts: Total, noise: LloydNoise, n_shares: int) -> KMeansProgress:
     """Tell the caller a bound on every entry of a client's noisy part; it tells nothing of rows."""
     largest = noise.largest_norm * float(np.rint(counts.values[0, 0]))
-    bound = largest + (_REACH + 1.0) * noise.sigma / math.sqrt(n_shares)
+    bound = largest + (REACH_OF_NOISE + 1.0) * noise.sigma / math.sqrt(n_shares)
     return KMeansProgress(0, bound, np.array(counts.terms, dtype=str))
 
 

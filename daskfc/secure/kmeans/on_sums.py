@@ -220,7 +220,10 @@ def advanced(search: Search, total: Total, plan: KMeansPlan) -> Search:
     random = generator(plan.seed, "k-means on sums", number)
     n = float(found.counts[0].sum())
     per_row = found.inertia / max(n, 1.0)
-    winner = int(np.argmax(per_row <= per_row.min() * _TIE))
+    # An inertia that rounding may have made.
+    least = _NOTHING * search.scatter + total.values.size * total.error_bound
+    least /= max(search.n_rows, 1.0)
+    winner = int(np.argmax(per_row <= per_row.min() * _TIE + least))
     search = replace(search, n_rounds=number)
     if number == 0:
         # The mean of all rows was told: now their scatter is known without loss of digits.
@@ -235,19 +238,18 @@ def advanced(search: Search, total: Total, plan: KMeansPlan) -> Search:
     if per_row[winner] < search.inertia:
         best = search.starts[winner]
         search = replace(search, best=best, inertia=float(per_row[winner]))
-    return _next_heat(search, found, winner, plan, random)
+    done = search.n_rounds >= plan.max_iter or search.inertia <= least
+    return _next_heat(replace(search, settled=done), found, winner, plan, random)
 
 
 def _next_heat(
     search: Search, found: Moments, winner: int, plan: KMeansPlan, random: np.random.Generator
 ) -> Search:
     """Choose the starts of the next round, and see whether there has to be one."""
-    search = replace(search, settled=search.n_rounds >= plan.max_iter)
     if search.n_rounds % _HEAT:
         return replace(search, starts=refilled(found, random))
-    least = _NOTHING * search.scatter / max(search.n_rows, 1.0)
     fall = search.of_heat - search.inertia
-    idle = search.idle + 1 if fall <= plan.tolerance * max(search.inertia, least) + least else 0
+    idle = search.idle + 1 if fall <= plan.tolerance * search.inertia else 0
     return replace(
         search,
         starts=swapped(found.start(winner), plan.n_init, random),

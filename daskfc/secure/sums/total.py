@@ -111,10 +111,10 @@ def largest(parts: Mapping[str, Magnitude]) -> Magnitude:
 
 
 def as_matrix(part: Part) -> NDArray[np.float64]:
-    """Return a vector as one column, a matrix as it is."""
+    """Return a vector as one column, a matrix as it is; either may be empty."""
     values = np.asarray(part.values if isinstance(part, Noised) else part, dtype=np.float64)
     if values.ndim not in (1, 2):
         raise InvalidInput(
             f"an array to be summed must have one or two axes; got {values.ndim}. Reshape it."
         )
-    return values.reshape(len(values), -1)
+    return values if values.ndim == 2 else values[:, None]

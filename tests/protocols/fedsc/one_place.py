@@ -6,11 +6,12 @@ from sklearn.datasets import load_iris
 from daskfc import seeds
 from daskfc.clustering.low_rank_similarity import dictionary_root, similarity_graph, similarity_rows
 from daskfc.federation.samples import canonical_positions, sample_digests
+from daskfc.protocols.fedsc import party
 from daskfc.protocols.fedsc.maths.dictionary_start import (
+    Moments,
     count_atoms,
     first_dictionary,
     mean_distance,
-    moments_of,
     normal_dictionary,
 )
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
@@ -25,6 +26,12 @@ ROWS = {f"client-{i + 1}": IRIS.data[own] for i, own in enumerate(CUTS)}
 TRUTH = np.concatenate([IRIS.target[own] for own in CUTS])
 
 
+def moments_of(*clients):
+    """Return the moments of all clients together, as the server reads them from their sum."""
+    sums, squares = sum(party.moments(X) for X in clients)
+    return Moments(sum(map(len, clients)), sums, squares)
+
+
 def factors(
     *, rounds=5, kind="preconditioned", steps=1, uniform=False, active=None, start="moments"
 ):
@@ -35,8 +42,7 @@ def factors(
     if start == "normal":
         Z = normal_dictionary(atoms, 4, len(ROWS), seed)
     else:
-        parts = [moments_of(X) for X in ROWS.values()]
-        Z = first_dictionary(sum(parts[1:], parts[0]), atoms, seed)
+        Z = first_dictionary(moments_of(*ROWS.values()), atoms, seed)
     before = Z
     for number in range(rounds):
         who = list(ROWS) if active is None else active[number]

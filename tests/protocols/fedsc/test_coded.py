@@ -23,13 +23,14 @@ from daskfc.privacy import Noised
 from daskfc.protocols.fedsc import coded, coded_rows
 from daskfc.protocols.fedsc.coded import choose_coded, coded_predict, coded_similarity
 from daskfc.protocols.fedsc.coded_rows import SquaredNorms
-from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, first_dictionary, moments_of
+from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, first_dictionary
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
 from daskfc.secure.distances import rows as secure_rows
 from daskfc.secure.distances.rows import RowSummary
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of
+from tests.protocols.fedsc.one_place import moments_of
 
 CUTS = [10, 50, 75, 100]  # five clients of different sizes
 WIDTH, RIDGE, K = 2.5, 1e-3, 3

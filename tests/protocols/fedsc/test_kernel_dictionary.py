@@ -10,19 +10,17 @@ from daskfc.protocols.fedsc.maths.dictionary_start import (
     count_atoms,
     first_dictionary,
     mean_distance,
-    moments_of,
     normal_dictionary,
 )
 from daskfc.protocols.fedsc.maths.kernel_dictionary import (
     coefficients,
     gradient,
-    gradient_step,
     local_update,
     objective,
-    preconditioned_step,
 )
 from tests.conftest import DATA, needs_data
 from tests.oracles import fedsc as oracle
+from tests.protocols.fedsc.one_place import moments_of
 
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(1, 4))  # n, d, m
 SEEDS = st.integers(0, 2**32 - 1)
@@ -31,6 +29,18 @@ SEEDS = st.integers(0, 2**32 - 1)
 def drawn(seed, n, d, m):
     random = np.random.default_rng(seed)
     return random.normal(size=(n, m)), random.normal(size=(d, m)), random.normal(size=(d, n))
+
+
+def kernels(X, Z, width):
+    return gaussian_kernel(X, Z, width).T, atom_kernel(Z, width)
+
+
+def objective_at(X, Z, C, width, ridge):
+    return objective(*kernels(X, Z, width), C, ridge)
+
+
+def gradient_at(X, Z, C, width):
+    return gradient(X, Z, C, *kernels(X, Z, width), width)
 
 
 @given(SEEDS, SIZES, st.floats(0.3, 5.0))
@@ -59,8 +69,8 @@ def test_the_c_step_is_eq_14_and_the_best_there_is(seed, sizes, ridge):
     X, Z, other = drawn(seed, *sizes)
     C = coefficients(X, Z, 1.3, ridge)
     np.testing.assert_allclose(C, oracle.best_coefficients(X, Z, 1.3, ridge), atol=1e-8)
-    best = objective(X, Z, C, 1.3, ridge)
-    assert best <= objective(X, Z, C + 1e-2 * other, 1.3, ridge) + 1e-12
+    best = objective_at(X, Z, C, 1.3, ridge)
+    assert best <= objective_at(X, Z, C + 1e-2 * other, 1.3, ridge) + 1e-12
 
 
 @given(SEEDS, SIZES)
@@ -68,44 +78,47 @@ def test_the_c_step_is_eq_14_and_the_best_there_is(seed, sizes, ridge):
 def test_the_objective_is_eq_8_and_the_gradient_its_slope(seed, sizes):
     X, Z, C = drawn(seed, *sizes)
     value = oracle.objective(X, Z, C, 1.3, 0.1)
-    assert objective(X, Z, C, 1.3, 0.1) == pytest.approx(value, rel=1e-9, abs=1e-9)
+    assert objective_at(X, Z, C, 1.3, 0.1) == pytest.approx(value, rel=1e-9, abs=1e-9)
     slope = oracle.slope(lambda moved: oracle.objective(X, moved, C, 1.3, 0.1), Z)
-    np.testing.assert_allclose(gradient(X, Z, C, 1.3), slope, atol=1e-6 * (1 + np.abs(C).sum()))
+    np.testing.assert_allclose(gradient_at(X, Z, C, 1.3), slope, atol=1e-6 * (1 + np.abs(C).sum()))
 
 
-@given(SEEDS, SIZES, st.floats(0.3, 5.0), st.integers(1, 4))
+@given(SEEDS, SIZES, st.floats(0.3, 5.0), st.sampled_from([1e-3, 0.1, 8.0]))
 @settings(max_examples=30)
-def test_gradient_steps_never_raise_the_objective(seed, sizes, width, steps):
-    X, Z, C = drawn(seed, *sizes)
-    values = [objective(X, Z, C, width, 0.1)]
-    for _ in range(steps):
-        Z = gradient_step(X, Z, C, width, 0.1)
-        values.append(objective(X, Z, C, width, 0.1))
+def test_gradient_steps_never_raise_the_objective(seed, sizes, width, ridge):
+    X, Z, _ = drawn(seed, *sizes)
+    C = coefficients(X, Z, width, ridge)
+    after = [local_update(X, Z, width, ridge, steps=q, kind="gradient") for q in (1, 2, 3, 4)]
+    values = [objective_at(X, moved, C, width, ridge) for moved in (Z, *after)]
     assert all(np.diff(values) <= 1e-12)
 
 
-def test_several_gradient_steps_in_one_call_are_single_ones():
-    X, Z, C = drawn(3, 30, 5, 3)
-    one_by_one = Z
-    for _ in range(4):
-        one_by_one = gradient_step(X, one_by_one, C, 1.5, 0.1)
-    assert np.array_equal(gradient_step(X, Z, C, 1.5, 0.1, steps=4), one_by_one)
-    assert objective(X, one_by_one, C, 1.5, 0.1) < objective(X, Z, C, 1.5, 0.1) - 1e-3
+@pytest.mark.parametrize("ridge", [1e-2, 0.1, 8.0])  # at 8.0 steps are halved
+@pytest.mark.parametrize("seed", range(4))
+def test_gradient_steps_are_the_slow_ones_at_the_first_coefficients(seed, ridge):
+    X, Z, _ = drawn(seed, 30, 5, 3)
+    C = oracle.best_coefficients(X, Z, 1.5, ridge)
+    for steps in (1, 4):
+        want = oracle.gradient_steps(X, Z, C, 1.5, ridge, steps)
+        got = local_update(X, Z, 1.5, ridge, steps=steps, kind="gradient")
+        np.testing.assert_allclose(got, want, atol=1e-5)
+    assert objective_at(X, got, C, 1.5, ridge) < objective_at(X, Z, C, 1.5, ridge) - 1e-3
 
 
 def test_a_step_that_is_too_long_is_halved():
     # Small coefficients: the estimate |C Cᵀ|₂ / r² of L is far below what the samples' pull asks.
-    X, Z, C = np.zeros((4, 1)), np.array([[0.5]]), np.full((1, 4), 0.1)
-    before = objective(X, Z, C, 1.0, 0.1)
-    full = Z - gradient(X, Z, C, 1.0) / np.linalg.norm(C @ C.T, 2)
-    assert objective(X, full, C, 1.0, 0.1) > before
-    assert objective(X, gradient_step(X, Z, C, 1.0, 0.1), C, 1.0, 0.1) < before
+    X, Z, ridge = np.zeros((4, 1)), np.array([[0.5]]), 8.0
+    C = coefficients(X, Z, 1.0, ridge)
+    before = objective_at(X, Z, C, 1.0, ridge)
+    full = Z - gradient_at(X, Z, C, 1.0) / np.linalg.norm(C @ C.T, 2)
+    assert objective_at(X, full, C, 1.0, ridge) > before
+    moved = local_update(X, Z, 1.0, ridge, kind="gradient")
+    assert objective_at(X, moved, C, 1.0, ridge) < before
 
 
 def test_gradient_steps_stop_at_a_stationary_point():
     X = np.array([[1.0], [1.0]])
-    C = coefficients(X, X[:1], 1.0, 0.1)
-    assert np.array_equal(gradient_step(X, X[:1], C, 1.0, 0.1, steps=3), X[:1])
+    assert np.array_equal(local_update(X, X[:1], 1.0, 0.1, steps=3, kind="gradient"), X[:1])
 
 
 @given(SEEDS, st.tuples(st.integers(6, 12), st.integers(1, 4), st.integers(1, 4)))
@@ -114,15 +127,15 @@ def test_the_preconditioned_step_is_its_unsimplified_definition(seed, sizes):
     X, Z, _ = drawn(seed, *sizes)
     C = oracle.best_coefficients(X, Z, 1.3, 0.1)
     want = oracle.preconditioned(X, Z, C, 1.3, 0.1)
-    np.testing.assert_allclose(preconditioned_step(X, Z, 1.3, 0.1), want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(local_update(X, Z, 1.3, 0.1), want, rtol=1e-4, atol=1e-5)
 
 
 def test_an_atom_that_no_sample_uses_stays():
     X, far = np.array([[0.0], [0.5]]), np.array([[0.2], [1e3]])
-    moved = preconditioned_step(X, far, 1.0, 1e-3)
+    moved = local_update(X, far, 1.0, 1e-3)
     assert moved[1] == pytest.approx(1e3)
     assert 0.0 <= moved[0, 0] <= 0.5
-    assert np.array_equal(preconditioned_step(X, far[1:], 1.0, 1e-3), far[1:])
+    assert np.array_equal(local_update(X, far[1:], 1.0, 1e-3), far[1:])
 
 
 @given(SEEDS, st.integers(1, 3))
@@ -142,15 +155,10 @@ def test_a_shift_of_the_data_shifts_the_dictionary(seed, shift):
         np.testing.assert_allclose(shifted, moved + shift, atol=1e-5)
 
 
-def test_local_update_alternates_or_keeps_its_coefficients():
+def test_several_preconditioned_steps_are_single_ones():
     X, Z, _ = drawn(5, 40, 4, 3)
-    once = preconditioned_step(X, Z, 1.5, 1e-2)
-    assert np.array_equal(local_update(X, Z, 1.5, 1e-2), once)
-    twice = preconditioned_step(X, once, 1.5, 1e-2)
+    twice = local_update(X, local_update(X, Z, 1.5, 1e-2), 1.5, 1e-2)
     assert np.array_equal(local_update(X, Z, 1.5, 1e-2, steps=2), twice)
-    C = coefficients(X, Z, 1.5, 1e-2)
-    want = gradient_step(X, Z, C, 1.5, 1e-2, steps=3)
-    assert np.array_equal(local_update(X, Z, 1.5, 1e-2, steps=3, kind="gradient"), want)
 
 
 def test_updates_bring_the_reconstruction_nearer_to_the_kernel():
@@ -203,7 +211,7 @@ def test_coil20_gets_the_number_of_atoms_of_table_4():
 @given(SEEDS, st.integers(1, 10), st.integers(1, 10))
 def test_moments_of_clients_add_up(seed, n, other):
     X = drawn(seed, n + other, 1, 3)[0] + 5.0
-    total = moments_of(X[:n]) + moments_of(X[n:])
+    total = moments_of(X[:n], X[n:])
     assert total.count == n + other
     np.testing.assert_allclose(total.mean, X.mean(axis=0))
     np.testing.assert_allclose(total.spread, X.std(axis=0), atol=1e-6)
@@ -231,8 +239,7 @@ X0, Z0 = np.zeros((3, 2)), np.ones((2, 2))
         (lambda: gaussian_kernel(X0, [["secret"]], 1.0), "Z must be a matrix of numbers; got some"),
         (lambda: coefficients(X0, Z0, 1.0, 0.0), "'ridge' parameter of coefficients must be"),
         (lambda: coefficients(X0, Z0, 1.0, 1e-300), "must outweigh the rounding of a kernel of 2"),
-        (lambda: objective(X0, Z0, np.ones((3, 2)), 1.0, 0.1), "C must have a row for each"),
-        (lambda: gradient(X0, Z0, np.ones((2, 3)), np.inf), "'width' parameter of gradient"),
+        (lambda: local_update(X0, Z0, np.inf, 0.1), "'width' parameter of local_update"),
         (lambda: local_update(X0, Z0, 1.0, 0.1, steps=0), "'steps' parameter of local_update"),
         (lambda: local_update(X0, Z0, 1.0, 0.1, kind="newton"), "'kind' parameter"),
         (lambda: mean_distance(np.empty((0, 2))), "X must be a matrix with at least one row"),

@@ -11,9 +11,10 @@ from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.protocols import KCAGC
 from daskfc.protocols.kcagc import party
 from daskfc.protocols.kcagc.maths.intersections import intersect, local_clusters, virtual_nodes
-from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, lloyd_on_sums
+from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.graph import neighbour_graph
+from tests.protocols.kcagc.one_place import lloyd_on_sums
 
 pytestmark = pytest.mark.slow
 

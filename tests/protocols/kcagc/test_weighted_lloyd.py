@@ -20,21 +20,16 @@ from daskfc.protocols.kcagc.maths.weighted_lloyd import (
     advance,
     begin,
     begin_from,
-    lloyd_on_sums,
     outcome,
 )
 from tests.oracles import kcagc as oracle
+from tests.protocols.kcagc.one_place import lloyd_on_sums, sums_for
 
 
 def points(n, seed, width=4, spread=1.0):
     random = np.random.default_rng(seed)
     X = random.normal(size=(n, width)) * spread + random.integers(0, 4, (n, 1))
     return X, random.integers(1, 9, n).astype(float)
-
-
-def sums_for(state, blocks):
-    k = state.settings.n_clusters
-    return sum(distances_to(X, centres_of(state.request, X, state.weights, k)) for X in blocks)
 
 
 def nearest(X, centres):

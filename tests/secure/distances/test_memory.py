@@ -124,10 +124,9 @@ def test_refusals_name_party_operation_both_numbers_and_the_way_out():
 def test_what_the_clusterer_reads_at_once_is_refused_before_the_run():
     work = dataclasses.replace(MNIST, mode="full", n_neighbors=None)
     check(needs(work, 2048), {"server": 4 * GB})
-    for reads, size in (("condensed", r"19\.99"), ("full", r"39\.59")):
-        need = needs(dataclasses.replace(work, in_memory=reads), 2048)
-        with pytest.raises(ResourceRefused, match=rf"exact distances .* would take {size}"):
-            check(need, {"server": 4 * GB})
+    need = needs(dataclasses.replace(work, in_memory="full"), 2048)
+    with pytest.raises(ResourceRefused, match=r"exact distances .* would take 39\.59"):
+        check(need, {"server": 4 * GB})
 
 
 def test_no_tile_fits():
@@ -163,7 +162,7 @@ def test_workloads_are_checked(change, said):
 @pytest.mark.parametrize("tile", [256, 1024])
 @pytest.mark.parametrize(
     ("mode", "in_memory"),
-    [("neighbours", "nothing"), ("radius", "nothing"), ("full", "condensed"), ("full", "full")],
+    [("neighbours", "nothing"), ("radius", "nothing"), ("full", "full")],
 )
 def test_memory_stays_within_the_plan(mode, in_memory, tile, ties, tmp_path):
     grid = SymmetricGrid(2 * tile + 300, tile)
@@ -179,7 +178,7 @@ def test_memory_stays_within_the_plan(mode, in_memory, tile, ties, tmp_path):
         last = lambda: [len(rows) for rows, _ in tiles.edges()]  # noqa: E731
     else:
         tiles = DistanceTiles.create(path, grid)
-        last = getattr(tiles, in_memory)
+        last = tiles.full
     tracemalloc.start()
     try:
         for i, j in grid.blocks():

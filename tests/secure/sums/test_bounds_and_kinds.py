@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daskfc.coding import FixedPoint, SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import PerClient
 from daskfc.privacy import Noised
 from daskfc.secure.sums import Aggregation, MaskedSum, PlainSum, RecoveringSum, open_sum
+from daskfc.secure.sums.masked import PairKeys, add_up, masked_part
 from daskfc.secure.sums.messages import Magnitude
+from daskfc.secure.sums.plain import plain_part, plain_total
 from daskfc.secure.sums.total import as_matrix, largest, magnitude
 from tests.secure.sums.answering import NAMES, Answer, Answering
 
@@ -115,6 +118,19 @@ def test_arrays_are_summed_in_double_precision(dtype):
     column = as_matrix(np.ones(3, dtype=dtype))
     assert (column.shape, column.dtype) == ((3, 1), np.float64)
     assert as_matrix(Noised(np.ones((2, 3), dtype=dtype), 1.0)).dtype == np.float64
+
+
+@pytest.mark.parametrize(("shape", "columns"), [((0,), 1), ((0, 3), 3), ((2, 0), 0), ((0, 0), 0)])
+def test_an_array_may_be_empty(shape, columns):
+    array, expected = np.zeros(shape), (shape[0], columns)
+    assert as_matrix(array).shape == as_matrix(Noised(array, 1.0)).shape == expected
+    assert magnitude(array).bound == 0.0
+    ring = FixedPoint.for_bound(0.0, n_terms=2)
+    keys = {name: PairKeys(name, {other: SecretKey(bytes(32))}) for name, other in ("ab", "ba")}
+    plain = plain_total({name: plain_part(array) for name in keys})
+    parts = {name: masked_part(array, own, ring, "t") for name, own in keys.items()}
+    masked = add_up(parts, "t", tuple(keys))
+    assert plain.values.shape == ring.decode(masked).shape == expected
 
 
 @pytest.mark.parametrize("n_axes", [0, 3])

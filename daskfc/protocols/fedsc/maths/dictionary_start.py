@@ -33,7 +33,6 @@ __all__ = [
     "count_atoms",
     "first_dictionary",
     "mean_distance",
-    "moments_of",
     "normal_dictionary",
 ]
 
@@ -180,7 +179,7 @@ class Moments:
             raise InvalidInput(
                 f"the 'sums' and 'squares' of Moments must be vectors of one number for each "
                 f"feature; got shapes {self.sums.shape} and {self.squares.shape}. "
-                f"Take them from moments_of."
+                f"Give both of the same samples."
             )
 
     @property
@@ -195,39 +194,6 @@ class Moments:
         variance = self.squares / self.count - self.mean**2
         result: Floats = np.sqrt(np.maximum(variance, 0.0))  # below 0 by rounding only
         return result
-
-    def __add__(self, other: "Moments") -> "Moments":
-        return Moments(
-            self.count + other.count, self.sums + other.sums, self.squares + other.squares
-        )
-
-
-def moments_of(X: ArrayLike) -> Moments:
-    """Return count, sums and sums of squares of a client's features.
-
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        The client's samples.
-
-    Returns
-    -------
-    Moments
-        The moments of all clients add up.
-
-    Raises
-    ------
-    InvalidInput
-        For anything but a finite matrix.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.dictionary_start import moments_of
-    >>> (moments_of([[1.0]]) + moments_of([[3.0]])).mean.tolist()
-    [2.0]
-    """
-    X = real_matrix(X, "X")
-    return Moments(len(X), X.sum(axis=0), np.einsum("ij,ij->j", X, X))
 
 
 def first_dictionary(moments: Moments, n_atoms: int, seed: int) -> Floats:

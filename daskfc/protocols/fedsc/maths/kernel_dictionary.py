@@ -30,17 +30,15 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from daskfc.checks import Constraint, check_params, integer, one_of, real
-from daskfc.clustering.kernels import atom_kernel, gaussian_kernel, real_matrix, same_features
+from daskfc.clustering.kernels import atom_kernel, gaussian_kernel, same_features
 from daskfc.errors import InvalidInput
 
 __all__ = [
     "StepKind",
     "coefficients",
     "gradient",
-    "gradient_step",
     "local_update",
     "objective",
-    "preconditioned_step",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -53,17 +51,6 @@ _RULES: dict[str, Constraint] = {
     "kind": one_of("preconditioned", "gradient"),
 }
 _DAMPING = 1e-10  # of the mean of the diagonal; atoms that a client does not use make M singular
-
-
-def _checked(X: ArrayLike, Z: ArrayLike, C: ArrayLike | None = None) -> tuple[Floats, Floats]:
-    """Check that samples, dictionary and coefficients fit each other."""
-    X, Z = same_features(X, Z)
-    if C is not None and np.shape(C) != (len(Z), len(X)):
-        raise InvalidInput(
-            f"C must have a row for each of the {len(Z)} atoms and a column for each of the "
-            f"{len(X)} samples; got an array of shape {np.shape(C)}. Transpose it perhaps."
-        )
-    return X, Z
 
 
 def _check_scalars(owner: str, **params: object) -> None:
@@ -102,7 +89,7 @@ def coefficients(X: ArrayLike, Z: ArrayLike, width: float, ridge: float) -> Floa
     [[0.8, 0.8]]
     """
     _check_scalars("coefficients", width=width, ridge=ridge)
-    X, Z = _checked(X, Z)
+    X, Z = same_features(X, Z)
     return _coefficients(gaussian_kernel(X, Z, width).T, atom_kernel(Z, width), ridge)
 
 
@@ -118,29 +105,24 @@ def _coefficients(K_zx: Floats, K_zz: Floats, ridge: float) -> Floats:
     return C
 
 
-def objective(X: ArrayLike, Z: ArrayLike, C: ArrayLike, width: float, ridge: float) -> float:
+def objective(K_zx: Floats, K_zz: Floats, C: Floats, ridge: float) -> float:
     """Return the client's objective, Eq. (8).
 
     Parameters
     ----------
-    X : array_like of shape (n, m)
-        Samples.
-    Z : array_like of shape (d, m)
-        Dictionary.
-    C : array_like of shape (d, n)
+    K_zx : ndarray of shape (d, n)
+        Kernel of the atoms and the samples.
+    K_zz : ndarray of shape (d, d)
+        Kernel of the atoms.
+    C : ndarray of shape (d, n)
         Coefficients.
-    width, ridge : float
-        r and λ.
+    ridge : float
+        λ.
 
     Returns
     -------
     float
         f_p(Z, C) = ½ |ϕ(X) - ϕ(Z) C|² + ½ λ |C|² in Frobenius norms; at least 0 up to rounding.
-
-    Raises
-    ------
-    InvalidInput
-        For bad arrays and parameters that break their rule.
 
     Notes
     -----
@@ -148,34 +130,30 @@ def objective(X: ArrayLike, Z: ArrayLike, C: ArrayLike, width: float, ridge: flo
 
     Examples
     --------
+    >>> import numpy as np
     >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import objective
-    >>> objective([[0.0], [0.0]], [[0.0]], [[0.5, 0.5]], 1.0, 0.25)
+    >>> objective(np.ones((1, 2)), np.ones((1, 1)), np.array([[0.5, 0.5]]), 0.25)
     0.3125
     """
-    _check_scalars("objective", width=width, ridge=ridge)
-    X, Z = _checked(X, Z, C)
-    C = real_matrix(C, "C")
-    return _objective(gaussian_kernel(X, Z, width).T, atom_kernel(Z, width), C, ridge)
-
-
-def _objective(K_zx: Floats, K_zz: Floats, C: Floats, ridge: float) -> float:
-    # Eq. (8): ½ n - Tr(Cᵀ K_zx) + ½ Tr(Cᵀ (K_zz + λI) C), the last from the (d, d) matrix C Cᵀ
+    # ½ n - Tr(Cᵀ K_zx) + ½ Tr(Cᵀ (K_zz + λI) C), the last from the (d, d) matrix C Cᵀ
     A = C @ C.T
     smooth = np.vdot(A, K_zz) + ridge * np.trace(A)
     return float(0.5 * C.shape[1] - np.vdot(C, K_zx) + 0.5 * smooth)
 
 
-def gradient(X: ArrayLike, Z: ArrayLike, C: ArrayLike, width: float) -> Floats:
+def gradient(X: Floats, Z: Floats, C: Floats, K_zx: Floats, K_zz: Floats, width: float) -> Floats:
     """Return the derivative of the objective in the dictionary, Eq. (15).
 
     Parameters
     ----------
-    X : array_like of shape (n, m)
+    X : ndarray of shape (n, m)
         Samples.
-    Z : array_like of shape (d, m)
+    Z : ndarray of shape (d, m)
         Dictionary.
-    C : array_like of shape (d, n)
+    C : ndarray of shape (d, n)
         Coefficients.
+    K_zx, K_zz : ndarray of shape (d, n) and (d, d)
+        Kernels of the atoms with the samples and with each other.
     width : float
         r.
 
@@ -184,90 +162,41 @@ def gradient(X: ArrayLike, Z: ArrayLike, C: ArrayLike, width: float) -> Floats:
     ndarray of shape (d, m), float64
         ∂f_p/∂Z = -(W X - diag(W 1) Z) / r² + 2 (Q Z - diag(Q 1) Z) / r².
 
-    Raises
-    ------
-    InvalidInput
-        For bad arrays and a width not above 0.
-
     Examples
     --------
+    >>> import numpy as np
     >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import gradient
-    >>> gradient([[1.0]], [[0.0]], [[1.0]], 1.0).round(6).tolist()
-    [[-0.606531]]
+    >>> one, K_zx = np.ones((1, 1)), np.array([[0.5]])
+    >>> gradient(one, 0.0 * one, one, K_zx, one, 1.0).tolist()
+    [[-0.5]]
     """
-    _check_scalars("gradient", width=width)
-    X, Z = _checked(X, Z, C)
-    C = real_matrix(C, "C")
-    return _gradient(X, Z, C, gaussian_kernel(X, Z, width).T, atom_kernel(Z, width), width)
-
-
-def _gradient(X: Floats, Z: Floats, C: Floats, K_zx: Floats, K_zz: Floats, width: float) -> Floats:
     W = C * K_zx  # (d, n)
     Q = 0.5 * (C @ C.T) * K_zz  # (d, d)
     pull = W @ X - W.sum(axis=1)[:, None] * Z
     push = Q @ Z - Q.sum(axis=1)[:, None] * Z
-    slope: Floats = (2.0 * push - pull) / width**2  # Eq. (15)
+    slope: Floats = (2.0 * push - pull) / width**2
     return slope
 
 
-def gradient_step(
-    X: ArrayLike, Z: ArrayLike, C: ArrayLike, width: float, ridge: float, *, steps: int = 1
-) -> Floats:
+def _descend(X: Floats, Z: Floats, C: Floats, width: float, ridge: float, steps: int) -> Floats:
     """Take gradient steps on the dictionary that never raise the objective, Eq. (16).
 
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        Samples.
-    Z : array_like of shape (d, m)
-        Dictionary.
-    C : array_like of shape (d, n)
-        Coefficients, the same for all steps.
-    width, ridge : float
-        r and λ.
-    steps : int, default 1
-        Q.
-
-    Returns
-    -------
-    ndarray of shape (d, m), float64
-        The dictionary after Q steps; fewer where none falls beyond rounding any more.
-
-    Raises
-    ------
-    InvalidInput
-        For bad arrays and parameters that break their rule.
-
-    Notes
-    -----
     The first trial is 1 / L with L = |C Cᵀ|₂ / r². It is halved until
     f(Z - η G) ≤ f(Z) - ½ η |G|², which every η up to the inverse of a Lipschitz constant of the
     gradient satisfies. There is one, for the second derivatives of the Gaussian are bounded.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import gradient_step
-    >>> gradient_step([[1.0]], [[0.0]], [[1.0]], 1.0, 0.1).round(6).tolist()
-    [[0.606531]]
     """
-    _check_scalars("gradient_step", width=width, ridge=ridge, steps=steps)
-    X, Z = _checked(X, Z, C)
-    return _descend(X, Z, real_matrix(C, "C"), width, ridge, steps)
-
-
-def _descend(X: Floats, Z: Floats, C: Floats, width: float, ridge: float, steps: int) -> Floats:
     lipschitz = float(np.linalg.norm(C @ C.T, 2)) / width**2
     K_zx, K_zz = gaussian_kernel(X, Z, width).T, atom_kernel(Z, width)
-    now = _objective(K_zx, K_zz, C, ridge)
+    now = objective(K_zx, K_zz, C, ridge)
     for _ in range(steps):
-        G = _gradient(X, Z, C, K_zx, K_zz, width)
+        G = gradient(X, Z, C, K_zx, K_zz, width)
         slope = float(np.vdot(G, G))
         eta = 1.0 / lipschitz if lipschitz > 0 else 0.0
         rounding = 4 * np.finfo(np.float64).eps * (abs(now) + C.shape[1])
         while eta * slope > rounding:  # below it no fall could be told from rounding
             trial = Z - eta * G  # Eq. (16)
             K_zx, K_zz = gaussian_kernel(X, trial, width).T, atom_kernel(trial, width)
-            value = _objective(K_zx, K_zz, C, ridge)
+            value = objective(K_zx, K_zz, C, ridge)
             if value <= now - 0.5 * eta * slope:
                 break
             eta /= 2
@@ -277,46 +206,14 @@ def _descend(X: Floats, Z: Floats, C: Floats, width: float, ridge: float, steps:
     return Z
 
 
-def preconditioned_step(X: ArrayLike, Z: ArrayLike, width: float, ridge: float) -> Floats:
+def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
     """Return the dictionary after one preconditioned step at the best coefficients.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        Samples.
-    Z : array_like of shape (d, m)
-        Dictionary.
-    width, ridge : float
-        r and λ.
-
-    Returns
-    -------
-    ndarray of shape (d, m), float64
-        (M + μI)⁻¹ ((C ∘ K(Z, X)) X + μ Z), with M = (C Cᵀ) ∘ (K(Z, Z) + λI), C from Eq. (14) and
-        μ = 1e-10 times the mean of M's diagonal.
-
-    Raises
-    ------
-    InvalidInput
-        For bad arrays and parameters that break their rule.
-
-    Notes
-    -----
-    The step is Z - r² (diag(W 1) - 2 diag(Q 1) + 2 Q)⁻¹ ∂f/∂Z. At the C of Eq. (14),
-    K_zx = (K_zz + λI) C, the bracket is M, and Z drops out of all but the damping. M is positive
-    semidefinite as a Hadamard product of such matrices. An atom that no sample uses stays.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import preconditioned_step
-    >>> preconditioned_step([[1.0], [1.0]], [[0.8]], 1.0, 1e-9).round(3).tolist()
-    [[1.0]]
+    It is (M + μI)⁻¹ ((C ∘ K(Z, X)) X + μ Z), with M = (C Cᵀ) ∘ (K(Z, Z) + λI), C from Eq. (14) and
+    μ = 1e-10 times the mean of M's diagonal: Z - r² (diag(W 1) - 2 diag(Q 1) + 2 Q)⁻¹ ∂f/∂Z. At
+    that C, K_zx = (K_zz + λI) C, the bracket is M, and Z drops out of all but the damping. M is
+    positive semidefinite as a Hadamard product of such matrices. An atom that no sample uses stays.
     """
-    _check_scalars("preconditioned_step", width=width, ridge=ridge)
-    return _precondition(*_checked(X, Z), width, ridge)
-
-
-def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
     K_zx, K_zz = gaussian_kernel(X, Z, width).T, atom_kernel(Z, width)
     C = _coefficients(K_zx, K_zz, ridge)
     eye = np.eye(len(Z))
@@ -381,7 +278,7 @@ def local_update(
     [[0.1], [3.0]]
     """
     _check_scalars("local_update", width=width, ridge=ridge, steps=steps, kind=kind)
-    X, Z = _checked(X, Z)
+    X, Z = same_features(X, Z)
     if kind == "gradient":
         C = _coefficients(gaussian_kernel(X, Z, width).T, atom_kernel(Z, width), ridge)
         return _descend(X, Z, C, width, ridge, steps)

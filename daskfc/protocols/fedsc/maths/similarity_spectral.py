@@ -24,16 +24,42 @@ from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
 from daskfc.linalg.local_basis import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.linalg.spectrum import laplacian_embedding
 
-__all__ = ["cluster_graph", "cluster_rows", "graph_embedding", "row_embedding"]
+__all__ = [
+    "cluster_graph",
+    "cluster_rows",
+    "graph_embedding",
+    "normalised_with_loops",
+    "row_embedding",
+]
 
 
-def graph_embedding(graph: Graph, n_clusters: int, seed: int) -> Floats:
-    """Return the rows that Ng, Jordan and Weiss cluster, of a sparse similarity.
+def normalised_with_loops(graph: Graph) -> NormalisedAdjacency:
+    """Normalise with the loops, which `NormalisedAdjacency.of` would leave out.
 
     Parameters
     ----------
     graph : csr_array of shape (n, n)
         Symmetric, at least 0; loops count in the degrees.
+
+    Returns
+    -------
+    NormalisedAdjacency
+        Δ^(-1/2) S Δ^(-1/2).
+    """
+    degrees = np.asarray(graph.sum(axis=0), dtype=np.float64)
+    root = np.sqrt(np.where(degrees > 0, degrees, 1.0))
+    N = graph.copy()
+    N.data /= np.repeat(root, np.diff(N.indptr)) * root[N.indices]
+    return NormalisedAdjacency(N, root, components_of(graph))
+
+
+def graph_embedding(adjacency: NormalisedAdjacency, n_clusters: int, seed: int) -> Floats:
+    """Return the rows that Ng, Jordan and Weiss cluster, of a sparse similarity.
+
+    Parameters
+    ----------
+    adjacency : NormalisedAdjacency
+        Of `normalised_with_loops`.
     n_clusters : int
         K in [1, n].
     seed : int
@@ -42,8 +68,7 @@ def graph_embedding(graph: Graph, n_clusters: int, seed: int) -> Floats:
     Returns
     -------
     ndarray of shape (n, K), float64
-        The leading K eigenvectors of Δ^(-1/2) S Δ^(-1/2), every row divided by its norm; a row
-        of zeros stays.
+        The leading K eigenvectors, every row divided by its norm; a row of zeros stays.
 
     Raises
     ------
@@ -59,24 +84,12 @@ def graph_embedding(graph: Graph, n_clusters: int, seed: int) -> Floats:
     --------
     >>> import numpy as np
     >>> from scipy import sparse
-    >>> from daskfc.protocols.fedsc.maths.similarity_spectral import graph_embedding
-    >>> pairs = np.kron(np.eye(2), np.ones((2, 2)))
-    >>> graph_embedding(sparse.csr_array(pairs), 2, seed=0).tolist()
+    >>> from daskfc.protocols.fedsc.maths.similarity_spectral import (graph_embedding,
+    ...                                                               normalised_with_loops)
+    >>> pairs = sparse.csr_array(np.kron(np.eye(2), np.ones((2, 2))))
+    >>> graph_embedding(normalised_with_loops(pairs), 2, seed=0).tolist()
     [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
     """
-    return _embedded(_normalised(graph), n_clusters, seed)
-
-
-def _normalised(graph: Graph) -> NormalisedAdjacency:
-    """Normalise with the loops, which `NormalisedAdjacency.of` would leave out."""
-    degrees = np.asarray(graph.sum(axis=0), dtype=np.float64)
-    root = np.sqrt(np.where(degrees > 0, degrees, 1.0))
-    N = graph.copy()
-    N.data /= np.repeat(root, np.diff(N.indptr)) * root[N.indices]
-    return NormalisedAdjacency(N, root, components_of(graph))
-
-
-def _embedded(adjacency: NormalisedAdjacency, n_clusters: int, seed: int) -> Floats:
     n = adjacency.root_degrees.size
     check_params("graph_embedding", {"n_clusters": n_clusters}, {"n_clusters": integer(1, n)})
     U = laplacian_embedding(adjacency, n_clusters, seed)
@@ -118,8 +131,8 @@ def cluster_graph(
     [0, 0, 1, 1]
     """
     _check_runs(seed, n_init, max_iter)
-    adjacency = _normalised(graph)
-    rows = _embedded(adjacency, n_clusters, seed)
+    adjacency = normalised_with_loops(graph)
+    rows = graph_embedding(adjacency, n_clusters, seed)
     found = _k_means(rows, n_clusters, seed, n_init, max_iter)
     if adjacency.n_components <= n_clusters:
         return found

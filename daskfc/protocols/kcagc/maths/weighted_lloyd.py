@@ -22,7 +22,7 @@ that is not (nothing new is disclosed) and takes part in no comparison.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
@@ -36,8 +36,6 @@ from daskfc.protocols.kcagc.maths.summed_distances import (
     CentresAtMeans,
     CentresAtNodes,
     Request,
-    centres_of,
-    distances_to,
 )
 from daskfc.seeds import generator
 
@@ -48,7 +46,6 @@ __all__ = [
     "advance",
     "begin",
     "begin_from",
-    "lloyd_on_sums",
     "outcome",
 ]
 
@@ -407,49 +404,3 @@ def outcome(state: LloydState) -> LloydResult:
         state.n_sums,
         state.n_scalars,
     )
-
-
-def lloyd_on_sums(
-    blocks: Sequence[Floats],
-    weights: Floats,
-    settings: LloydSettings,
-    *,
-    labels: Integers | None = None,
-) -> LloydResult:
-    """Run participants and server in one place: what a federation must reproduce.
-
-    Parameters
-    ----------
-    blocks : sequence of ndarray of shape (n, w_l), float64
-        Columns of each participant.
-    weights : ndarray of shape (n,), float64
-        Weights of the nodes, positive.
-    settings : LloydSettings
-        Parameters.
-    labels : ndarray of shape (R, n), int64, optional
-        Where to start; k-means++ seeds by default.
-
-    Returns
-    -------
-    LloydResult
-        The best restart.
-
-    Raises
-    ------
-    InvalidInput
-        See `begin` and `begin_from`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, lloyd_on_sums
-    >>> blocks = [np.array([[0.0], [0.1], [9.0]]), np.array([[5.0], [5.0], [5.0]])]
-    >>> lloyd_on_sums(blocks, np.ones(3), LloydSettings(2, seed=0)).labels.tolist()
-    [0, 0, 1]
-    """
-    state = begin(settings, weights) if labels is None else begin_from(settings, weights, labels)
-    while state.request is not None:
-        request, k = state.request, settings.n_clusters
-        parts = [distances_to(X, centres_of(request, X, weights, k)) for X in blocks]
-        state = advance(state, np.sum(parts, axis=0))
-    return outcome(state)

@@ -1,0 +1,1 @@
+"""The maths of federated kernel k-means, on plain arrays."""

@@ -1,0 +1,165 @@
+"""Lanczos on a symmetric matrix that only answers products, a block of vectors at a time.
+
+Paper       Algorithm 2 and Appendix B, after Penna and Stańczak 2014: full reorthogonalisation
+            twice; ends when all Ritz values above a threshold have converged. With one vector in a
+            block it is the paper's; with b of them it asks b times less often.
+Notation    paper              here
+            c_q                columns of `Krylov.block`
+            C_q                `Krylov.basis`
+            T_q                the Rayleigh quotient of the basis, from the products themselves
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.seeds import generator
+
+__all__ = ["Krylov", "Ritz", "begin"]
+
+Floats = NDArray[np.float64]
+
+CONVERGED = 1e-12  # ours: residual of a Ritz pair over the largest Ritz value
+_DEPENDENT = 1e-13  # ours: what is left of a vector that lies in the basis already
+
+
+@dataclass(frozen=True)
+class Ritz:
+    """Approximate eigenpairs.
+
+    Parameters
+    ----------
+    values : ndarray of shape (q,)
+        Descending.
+    vectors : ndarray of shape (m, q)
+        Orthonormal columns.
+    residuals : ndarray of shape (q,)
+        |R v - θ v|, which bounds how far θ is from an eigenvalue.
+    """
+
+    values: Floats
+    vectors: Floats
+    residuals: Floats
+
+
+@dataclass(frozen=True)
+class Krylov:
+    """How far a run of Lanczos is.
+
+    Parameters
+    ----------
+    basis : ndarray of shape (m, q)
+        Orthonormal vectors whose products are known.
+    products : ndarray of shape (m, q)
+        R basis.
+    block : ndarray of shape (m, b)
+        Orthonormal, and to the basis: what is to be multiplied next.
+    width : int
+        Vectors that a block shall have.
+    seed : int
+        Of first vectors, and of new ones where the space cannot grow by products.
+    n_restarts : int
+        How often that was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.fk_kmeans.maths.lanczos import begin
+    >>> R = np.diag([5.0, 3.0, 1.0, 0.1])
+    >>> state = begin(4, 1, seed=0)
+    >>> while not state.has_converged(least=1, threshold=2.0):
+    ...     state = state.advance(R @ state.block)
+    >>> state.ritz().values[:2].round(9).tolist()
+    [5.0, 3.0]
+    """
+
+    basis: Floats
+    products: Floats
+    block: Floats
+    width: int
+    seed: int
+    n_restarts: int = 0
+
+    def advance(self, product: Floats) -> "Krylov":
+        """Take in R block, and orthogonalise it to what comes next (Eq. 3, twice)."""
+        basis = np.hstack([self.basis, self.block])
+        products = np.hstack([self.products, product])
+        scale = float(np.abs(products).max(initial=0.0))
+        after = replace(self, basis=basis, products=products, block=basis[:, :0])
+        block = _orthonormal(product, basis, _DEPENDENT * scale)
+        if not block.shape[1]:
+            return after._restarted()
+        return replace(after, block=block)
+
+    def _restarted(self) -> "Krylov":
+        m, q = self.basis.shape
+        number = self.n_restarts + 1
+        drawn = generator(self.seed, "Lanczos", number).standard_normal((m, min(self.width, m - q)))
+        block = _orthonormal(drawn, self.basis, _DEPENDENT)
+        return replace(self, block=block, n_restarts=number)
+
+    def ritz(self) -> Ritz:
+        """Return the Ritz pairs of the basis (Algorithm 2, lines 13 to 15)."""
+        quotient = self.basis.T @ self.products
+        values, vectors = np.linalg.eigh((quotient + quotient.T) / 2.0)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        pairs = self.basis @ vectors
+        residuals = np.linalg.norm(self.products @ vectors - pairs * values, axis=0)
+        return Ritz(values, pairs, residuals)
+
+    def has_converged(
+        self, *, least: int, threshold: float | None = None, tolerance: float = CONVERGED
+    ) -> bool:
+        """Whether all Ritz pairs that are wanted are eigenpairs.
+
+        Parameters
+        ----------
+        least : int
+            How many are wanted in any case, from the largest.
+        threshold : float, optional
+            All above it are wanted too, so that one below must be there.
+        tolerance : float
+            Largest residual, over the largest Ritz value.
+        """
+        m, q = self.basis.shape
+        if q == m:
+            return True
+        found = self.ritz()
+        wanted = least
+        if threshold is not None:
+            wanted = max(wanted, int(np.count_nonzero(found.values > threshold)))
+        if q <= wanted:
+            return False
+        return bool(np.all(found.residuals[:wanted] <= tolerance * found.values[0]))
+
+
+def begin(m: int, width: int, seed: int) -> Krylov:
+    """Begin with random vectors.
+
+    Parameters
+    ----------
+    m : int
+        Rows of the matrix.
+    width : int
+        b, vectors in a block, at least 1.
+    seed : int
+        Of the vectors.
+
+    Returns
+    -------
+    Krylov
+    """
+    nothing = np.empty((m, 0))
+    drawn = generator(seed, "Lanczos", 0).standard_normal((m, min(width, m)))
+    return Krylov(nothing, nothing, _orthonormal(drawn, nothing, _DEPENDENT), width, seed)
+
+
+def _orthonormal(vectors: Floats, basis: Floats, negligible: float) -> Floats:
+    """Return an orthonormal basis of what vectors add to a basis, none if it is negligible."""
+    for _ in range(2):
+        vectors = vectors - basis @ (basis.T @ vectors)
+    left, sizes, _ = np.linalg.svd(vectors, full_matrices=False)
+    left = left[:, sizes > max(negligible, 0.0)]
+    left = left - basis @ (basis.T @ left)  # what is left of small vectors was rounded
+    return np.asarray(np.linalg.qr(left)[0][:, : basis.shape[0] - basis.shape[1]])

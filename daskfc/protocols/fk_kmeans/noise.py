@@ -1,0 +1,152 @@
+"""Noise on the summed Gram matrices: (ε, δ) of a fit, whatever its clients' samples are.
+
+Of one sample, w wᵀ is in the sum, and |w|² ≤ 2: random Fourier features have |a|² / D ≤ 2, and rows
+of B_t+1 = W_t C are no longer than those of W_t, since C is orthonormal columns times numbers below
+1. So nothing has to be clipped, and to replace a sample moves the sum by √(|w|⁴ + |w'|⁴) ≤ 2 √2 in
+Frobenius norm, which is the norm of the packed triangle.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.checks import Constraint, check_params, integer, real
+from daskfc.coding import SecretKey
+from daskfc.errors import InvalidInput
+from daskfc.privacy import (
+    REACH_OF_NOISE,
+    Accountant,
+    GaussianEvent,
+    Noised,
+    noise_label,
+    noise_multiplier,
+    with_noise_share,
+)
+
+__all__ = ["SENSITIVITY", "GramNoise", "Noise", "noise_of"]
+
+SENSITIVITY = 2.0 * math.sqrt(2.0)
+
+_SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, above=0).holds(v)
+                    and float(v) < 1.0)  # fmt: skip
+_KEYS: dict[str, Constraint] = {
+    "epsilon": real(above=0),
+    "multiplier": real(above=0),
+    "delta": _SHARE,
+    "rounds": integer(low=1),
+}
+
+
+@dataclass(frozen=True)
+class GramNoise:
+    """Gaussian noise on each sum of Gram matrices, in shares of the clients.
+
+    Parameters
+    ----------
+    multiplier : float
+        Standard deviation of the sum's noise over `SENSITIVITY`.
+    """
+
+    multiplier: float
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise on every entry of the packed sum."""
+        return self.multiplier * SENSITIVITY
+
+    def reach(self, n_shares: int) -> float:
+        """Return the largest entry that a client's share can have."""
+        return REACH_OF_NOISE * self.sigma / math.sqrt(n_shares)
+
+    def on_gram(
+        self,
+        values: NDArray[np.float64],
+        secret: SecretKey,
+        inputs: str,
+        number: int,
+        n_shares: int,
+    ) -> Noised:
+        """Return a packed Gram matrix with the client's share of the noise of iteration t."""
+        label = noise_label(
+            "FK k-means Gram matrix", sigma=self.sigma, clip=None, inputs=inputs, round=number
+        )
+        return with_noise_share(
+            values,
+            sigma=self.sigma,
+            sensitivity=SENSITIVITY,
+            n_shares=n_shares,
+            stream=secret.derive(*label).stream(),
+        )
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What protects a fit: the same multiplier in every release.
+
+    Parameters
+    ----------
+    multiplier : float
+        Of each sum.
+    delta : float
+        In (0, 1).
+    rounds : int
+        Rounds of k-means on noisy sums.
+    """
+
+    multiplier: float
+    delta: float
+    rounds: int
+
+    @property
+    def gram(self) -> GramNoise:
+        """Of the iterations."""
+        return GramNoise(self.multiplier)
+
+    def epsilon(self, releases: int) -> float:
+        """Return what so many releases cost a client's sample together."""
+        return Accountant((GaussianEvent(self.multiplier, releases),)).epsilon(self.delta)
+
+
+def noise_of(asked: Mapping[str, Any] | None, *, iterations: int) -> Noise | None:
+    """Return the noise that a caller asks for.
+
+    Parameters
+    ----------
+    asked : mapping or None
+        As the `noise` of `FederatedKernelKMeans`.
+    iterations : int
+        T, sums of Gram matrices.
+
+    Raises
+    ------
+    InvalidInput
+        For keys or values that do not go together.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fk_kmeans.noise import noise_of
+    >>> found = noise_of({"epsilon": 2.0, "delta": 1e-5, "rounds": 4}, iterations=5)
+    >>> round(found.multiplier, 2), round(found.epsilon(9), 6)
+    (5.98, 2.0)
+    """
+    if asked is None:
+        return None
+    name = "the noise of FederatedKernelKMeans"
+    if not isinstance(asked, Mapping):
+        raise InvalidInput(f"{name} must be a mapping, or None; got {type(asked).__name__}.")
+    given = {key: value for key, value in asked.items() if value is not None}
+    check_params(name, given, _KEYS)
+    if ("epsilon" in given) == ("multiplier" in given) or "delta" not in given:
+        raise InvalidInput(
+            f"{name} must have 'delta' and one of 'epsilon' and 'multiplier'; "
+            f"got {', '.join(sorted(given)) or 'nothing'}."
+        )
+    rounds = int(given.get("rounds", 5))
+    multiplier = given.get("multiplier") or noise_multiplier(
+        given["epsilon"], given["delta"], iterations + rounds
+    )
+    return Noise(float(multiplier), float(given["delta"]), rounds)

@@ -1,0 +1,200 @@
+"""Federated kernel k-means: the steps of clients."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.coding import SecretKey
+from daskfc.federation import LabelledSamples, own_labels
+from daskfc.privacy import Noised, input_digest
+from daskfc.protocols.fk_kmeans.features import (
+    BasisRows,
+    FeatureSettings,
+    block_rows,
+    features_of,
+    weighted_blocks,
+)
+from daskfc.protocols.fk_kmeans.maths.dspgd import weighted
+from daskfc.protocols.fk_kmeans.maths.symmetric import packed
+from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosVectors
+from daskfc.protocols.fk_kmeans.noise import GramNoise
+from daskfc.secure.kmeans import nearest_labels
+from daskfc.stores import ClientStore
+
+__all__ = [
+    "Iterate",
+    "count_samples",
+    "embedding",
+    "iterate",
+    "labelled_new",
+    "noisy_gram",
+    "packed_gram",
+    "product",
+    "tell_own_labels",
+]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """What an iteration leaves at a client.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (D + r, D + r)
+        W_t[m]ᵀ W_t[m].
+    basis : BasisRows
+        B_t[m].
+    """
+
+    gram: Floats
+    basis: BasisRows
+
+
+def count_samples(data: ClientStore) -> Floats:
+    """Return what a client adds to the number of samples."""
+    return np.array([float(data.n_samples)])
+
+
+def iterate(
+    data: ClientStore,
+    before: Iterate | None,
+    past: Sequence[Eigenpairs],
+    plan: FeaturePlan,
+    settings: FeatureSettings,
+    run: str,
+    workspace: str,
+) -> Iterate:
+    """Build W_t[m] in one pass over the samples (Algorithm 1, lines 7, 8, 12 and 13).
+
+    Parameters
+    ----------
+    data : ClientStore
+        The client's samples.
+    before : Iterate or None
+        What iteration t - 1 left; None to build all of them again.
+    past : sequence of Eigenpairs
+        Those of iteration t - 1, or of all before t without `before`.
+    plan : FeaturePlan
+        Width of the kernel.
+    settings : FeatureSettings
+        Random features.
+    run : str
+        Names the folder of this fit.
+    workspace : str
+        The client's folder.
+
+    Returns
+    -------
+    Iterate
+    """
+    folder = _folder(workspace, run)
+    if before is None:  # what a start of the fit that broke off left
+        for other in folder.parent.glob("fk-k-means-rows-*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = [one.iteration for one in past]
+    number = found[-1].number + 1 if found else 1
+    has_columns = bool(found) and found[-1].to_basis().shape[1] > 0
+    written = BasisRows(str(folder / f"basis-{number}.zarr") if has_columns else None)
+    kept = None if before is None else before.basis
+    gram: Floats | float = 0.0
+    for W in weighted_blocks(data, settings, plan, found, kept, written):
+        gram = gram + W.T @ W
+    for old in folder.glob("basis-*.zarr"):
+        if old.name not in {f"basis-{number - i}.zarr" for i in (0, 1)}:
+            shutil.rmtree(old, ignore_errors=True)
+    return Iterate(np.asarray(gram), written)
+
+
+def _folder(workspace: str, run: str) -> Path:
+    return Path(workspace) / f"fk-k-means-rows-{run}"
+
+
+def packed_gram(iterate: Iterate) -> Floats:
+    """Return the triangle of W_t[m]ᵀW_t[m] that goes into the sum."""
+    return packed(iterate.gram)
+
+
+def noisy_gram(
+    data: ClientStore,
+    iterate: Iterate,
+    past: Sequence[Eigenpairs],
+    noise: GramNoise,
+    n_shares: int,
+    secret: SecretKey,
+) -> Noised:
+    """Return the triangle with the client's share of the noise, the same when it is repeated."""
+    drawn_from = [part for one in past for part in (one.values, one.vectors)]
+    inputs = input_digest(data.digest, *drawn_from)
+    return noise.on_gram(packed(iterate.gram), secret, inputs, len(past) + 1, n_shares)
+
+
+def product(iterate: Iterate, asked: LanczosVectors) -> Floats:
+    """Return W_t[m]ᵀ(W_t[m] c_q) (Section 4.2, step 2)."""
+    return np.asarray(iterate.gram @ asked.vectors)
+
+
+def embedding(
+    data: ClientStore,
+    last: Iterate,
+    found: Eigenpairs,
+    plan: FeaturePlan,
+    settings: FeatureSettings,
+    n_eigenvectors: int,
+) -> Floats:
+    """Return H[m] = W_T[m] E, which stays at the client (Algorithm 1, line 17)."""
+    E = found.iteration.to_embedding(n_eigenvectors)
+    H = np.empty((data.n_samples, E.shape[1]))
+    for start, (phi,) in features_of(data, settings, plan, [found.number]):
+        stop = start + len(phi)
+        H[start:stop] = weighted(phi, last.basis.read(start, stop), found.number) @ E
+    return H
+
+
+def tell_own_labels(
+    data: ClientStore, labels: NDArray[np.int64], run: str, workspace: str
+) -> LabelledSamples:
+    """Tell the caller the cluster of each of the client's samples; nothing else is needed then."""
+    shutil.rmtree(_folder(workspace, run), ignore_errors=True)
+    return own_labels(data, labels)
+
+
+def labelled_new(
+    new: ClientStore,
+    weights: Floats,
+    centers: Floats,
+    plan: FeaturePlan,
+    settings: FeatureSettings,
+) -> LabelledSamples:
+    """Tell the caller the nearest centre of each sample of another store.
+
+    Parameters
+    ----------
+    new : ClientStore
+        Samples with the features of those of `fit`.
+    weights : ndarray of shape (T, D, s)
+        Of random features in the coordinates, from `maths.dspgd.feature_weights`.
+    centers : ndarray of shape (k, s)
+        Centres of the clusters.
+    plan : FeaturePlan
+        Width of the kernel.
+    settings : FeatureSettings
+        Random features.
+    """
+    draws = [
+        settings.drawn(plan.width, number + 1, new.n_features) for number in range(len(weights))
+    ]
+    labels = np.empty(new.n_samples, dtype=np.int64)
+    for start, rows in new.blocks(block_rows(new.n_features, settings.n_features)):
+        H: Floats | float = 0.0
+        for draw, weight in zip(draws, weights, strict=True):
+            H = H + draw.of(rows) @ weight
+        labels[start : start + len(rows)] = nearest_labels(np.asarray(H), centers)
+    return own_labels(new, labels)

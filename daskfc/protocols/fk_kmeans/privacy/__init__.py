@@ -1,0 +1,5 @@
+"""What the sums of federated kernel k-means tell, measured by attacks."""
+
+from daskfc.protocols.fk_kmeans.privacy.attacks import Reconstruction, rows_in_span, span_of
+
+__all__ = ["Reconstruction", "rows_in_span", "span_of"]

@@ -1,0 +1,195 @@
+"""Federated kernel k-means: the steps of the server."""
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.errors import InvalidInput, StoreError
+from daskfc.federation import Checkpoints
+from daskfc.federation.samples import StoreContent
+from daskfc.protocols.fk_kmeans.maths.dspgd import n_kept
+from daskfc.protocols.fk_kmeans.maths.lanczos import Krylov, begin
+from daskfc.protocols.fk_kmeans.maths.symmetric import matrix_of
+from daskfc.protocols.fk_kmeans.messages import (
+    Eigenpairs,
+    FeaturePlan,
+    IterationsDone,
+    LanczosProgress,
+    LanczosVectors,
+)
+from daskfc.secure.sums import Total
+from daskfc.secure.sums.interpoint import KernelWidth
+
+__all__ = [
+    "advance",
+    "begin_lanczos",
+    "converged",
+    "eigenpairs_of_gram",
+    "eigenpairs_of_lanczos",
+    "folder_of",
+    "iterations_done",
+    "keep",
+    "lanczos_progress",
+    "next_vectors",
+    "plan_of",
+    "remembered",
+    "told_eigenpairs",
+]
+
+Floats = NDArray[np.float64]
+
+
+def plan_of(count: Total, width: KernelWidth | None, given: float | None) -> FeaturePlan:
+    """Return what all parties go by, the width as agreed on or as given."""
+    n_samples = round(float(count.values[0, 0]))
+    if width is not None:
+        return FeaturePlan(width.width, n_samples)
+    assert given is not None
+    return FeaturePlan(float(given), n_samples)
+
+
+def told_eigenpairs(
+    values: Floats,
+    vectors: Floats,
+    before: Eigenpairs | None,
+    n_clusters: int,
+    n_eigenvectors: int,
+    n_products: int = 0,
+) -> Eigenpairs:
+    """Return the eigenpairs that go on: all above η λ, and s at least.
+
+    Parameters
+    ----------
+    values : ndarray of shape (q,)
+        Eigenvalues of W_tᵀW_t, descending.
+    vectors : ndarray of shape (m, q)
+        Their eigenvectors.
+    before : Eigenpairs or None
+        Those of iteration t - 1.
+    n_clusters : int
+        k; λ is the (k + 2)-th eigenvalue of the first iteration (Section 6.1).
+    n_eigenvectors : int
+        s.
+    n_products : int
+        That it took.
+
+    Raises
+    ------
+    InvalidInput
+        When no eigenvalue is positive.
+    """
+    number = 1 if before is None else before.number + 1
+    threshold = max(float(values[n_clusters + 1]), 0.0) if before is None else before.threshold
+    n = n_kept(values, threshold, number, n_eigenvectors)
+    if not n:
+        raise InvalidInput(
+            "the random features must vary over the samples, and noise must leave something of "
+            "them; no eigenvalue is positive. Take a larger epsilon, or look at the kernel width."
+        )
+    kept = vectors[:, :n]
+    largest = np.abs(kept).argmax(axis=0)  # one sign, whichever solver found them
+    kept = kept * np.sign(kept[largest, np.arange(n)])
+    return Eigenpairs(values[:n].copy(), kept, threshold, number, n_products)
+
+
+def eigenpairs_of_gram(
+    total: Total, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
+) -> Eigenpairs:
+    """Return the eigenpairs of Σ W[m]ᵀW[m] from the sum itself."""
+    values, vectors = np.linalg.eigh(matrix_of(total.values[:, 0]))
+    descending = (values[::-1], vectors[:, ::-1])
+    return told_eigenpairs(*descending, before, n_clusters, n_eigenvectors)
+
+
+# -- Lanczos --------------------------------------------------------------------------------------
+
+
+def begin_lanczos(before: Eigenpairs | None, n_features: int, width: int, seed: int) -> Krylov:
+    """Begin with random vectors of D + r numbers."""
+    r = 0 if before is None else before.iteration.to_basis().shape[1]
+    return begin(n_features + r, width, seed)
+
+
+def next_vectors(state: Krylov) -> LanczosVectors:
+    """Tell all clients what to multiply next (Section 4.2, step 1)."""
+    return LanczosVectors(state.block)
+
+
+def converged(
+    state: Krylov, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
+) -> bool:
+    """Whether Lanczos has found what the iteration needs (Appendix B)."""
+    if before is None:
+        return state.has_converged(least=max(n_clusters + 2, n_eigenvectors))
+    threshold = before.threshold / (before.number + 1)
+    return state.has_converged(least=n_eigenvectors, threshold=threshold)
+
+
+def advance(
+    state: Krylov, total: Total, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
+) -> Krylov:
+    """Take in a sum of products, unless Lanczos has ended (Section 4.2, step 3)."""
+    if converged(state, before, n_clusters, n_eigenvectors):
+        return state  # asked for before anybody knew: the result must not depend on it
+    return state.advance(total.values)
+
+
+def lanczos_progress(
+    state: Krylov, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
+) -> LanczosProgress:
+    """Tell the caller whether Lanczos has ended."""
+    done = converged(state, before, n_clusters, n_eigenvectors)
+    m, q = state.basis.shape
+    return LanczosProgress(int(done), -(-q // state.width), -(-(m - q) // state.width))
+
+
+def eigenpairs_of_lanczos(
+    state: Krylov, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
+) -> Eigenpairs:
+    """Return the eigenpairs that Lanczos found."""
+    found = state.ritz()
+    n = state.basis.shape[1]
+    return told_eigenpairs(
+        found.values, found.vectors, before, n_clusters, n_eigenvectors, n_products=n
+    )
+
+
+# -- what is kept and told ------------------------------------------------------------------------
+
+
+def folder_of(workspace: str, params: str, contents: Mapping[str, StoreContent]) -> str:
+    """Return the folder in which the server keeps the iterations of this fit of these samples."""
+    digest = hashlib.sha256(params.encode())
+    for name, content in sorted(contents.items()):
+        digest.update(f"{name} {content.tag} ".encode())
+    return str(Path(workspace) / f"fk-k-means-{digest.hexdigest()[:16]}")
+
+
+def keep(found: Eigenpairs, folder: str | None) -> Eigenpairs:
+    """Keep the eigenpairs of an iteration for another start of the fit; tell the caller too."""
+    if folder is not None:
+        numbers = np.array([found.threshold, float(found.n_products)])
+        state = {"values": found.values, "vectors": found.vectors, "numbers": numbers}
+        Checkpoints(folder, keep=found.number).save(found.number, state)
+    return found
+
+
+def iterations_done(folder: str) -> IterationsDone:
+    """Tell the caller after which iteration an earlier start of the fit broke off, 0 for none."""
+    number = 0
+    with suppress(StoreError):
+        while True:
+            Checkpoints(folder).load(number + 1)
+            number += 1
+    return IterationsDone(number)
+
+
+def remembered(folder: str, number: int) -> Eigenpairs:
+    """Return the eigenpairs of an iteration of an earlier start."""
+    state = Checkpoints(folder).load(number)
+    threshold, n_products = state["numbers"].tolist()
+    return Eigenpairs(state["values"], state["vectors"], threshold, number, int(n_products))

@@ -1,0 +1,102 @@
+"""How the iterations go, and which solver is the cheaper one."""
+
+from dataclasses import dataclass
+
+from daskfc.protocols.fk_kmeans.maths.symmetric import packed_size
+
+__all__ = ["IterationSettings", "SolverCost", "cheaper", "cost_of_gram", "cost_of_lanczos"]
+
+LATENCY_S = 0.1  # ours: a round trip of messages among distant sites
+BANDWIDTH = 12.5e6  # ours: bytes a second that the server receives
+_PRODUCTS = 3.5  # ours: that Lanczos takes for an eigenpair, measured on digits and MNIST
+
+
+@dataclass(frozen=True)
+class IterationSettings:
+    """The parameters of FederatedKernelKMeans that the iterations depend on."""
+
+    n_clusters: int
+    n_features: int
+    iterations: int
+    solver: str
+    lanczos_block: int
+    tolerance: float
+    random_state: int
+
+
+@dataclass(frozen=True)
+class SolverCost:
+    """What finding the eigenpairs of one iteration costs.
+
+    Parameters
+    ----------
+    solver : {"gram", "lanczos"}
+        Which one.
+    rounds : int
+        Round trips.
+    floats : int
+        Numbers that each client uploads.
+    seconds : float
+        Of both, over a network of 0.1 s and 100 Mbit/s.
+    """
+
+    solver: str
+    rounds: int
+    floats: int
+    seconds: float
+
+
+def _cost(solver: str, rounds: int, floats: int, n_clients: int) -> SolverCost:
+    seconds = rounds * LATENCY_S + 8.0 * floats * n_clients / BANDWIDTH
+    return SolverCost(solver, rounds, floats, seconds)
+
+
+def cost_of_gram(n_columns: int, n_clients: int) -> SolverCost:
+    """Return the cost of one sum of WᵀW: (D + r)(D + r + 1) / 2 numbers, once.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fk_kmeans.settings import cost_of_gram
+    >>> cost_of_gram(200, n_clients=5).floats
+    20100
+    """
+    return _cost("gram", 1, packed_size(n_columns), n_clients)
+
+
+def cost_of_lanczos(n_columns: int, n_pairs: int, block: int, n_clients: int) -> SolverCost:
+    """Return the cost of Lanczos: D + r numbers for each product, b products in a round trip.
+
+    Parameters
+    ----------
+    n_columns : int
+        D + r.
+    n_pairs : int
+        Eigenpairs that must converge.
+    block : int
+        b.
+    n_clients : int
+        M.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fk_kmeans.settings import cost_of_lanczos
+    >>> cost_of_lanczos(200, 12, block=1, n_clients=5).floats
+    8400
+    """
+    rounds = min(-(-n_columns // block), -(-int(_PRODUCTS * n_pairs) // block) + block // 2)
+    products = min(rounds * block, n_columns)
+    return _cost("lanczos", rounds, products * n_columns, n_clients)
+
+
+def cheaper(n_columns: int, n_pairs: int, block: int, n_clients: int) -> SolverCost:
+    """Return the solver that takes less time, the sum of Gram matrices when both take the same.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fk_kmeans.settings import cheaper
+    >>> cheaper(200, 12, block=4, n_clients=5).solver, cheaper(5000, 12, 4, 5).solver
+    ('gram', 'lanczos')
+    """
+    gram = cost_of_gram(n_columns, n_clients)
+    lanczos = cost_of_lanczos(n_columns, n_pairs, block, n_clients)
+    return min(gram, lanczos, key=lambda one: one.seconds)
