@@ -6,7 +6,7 @@ Paper       M.-F. Balcan, Y. Liang, L. Song, D. Woodruff, B. Xie, "Communication
             k-means by the coresets of M.-F. Balcan, S. Ehrlich, Y. Liang, NeurIPS 2013.
 Notation    Appendix G   here                 shape, range
             d            n_components         int ≥ 1
-            D            n_random_features    int ≥ 1
+            D            n_features           int ≥ 1
             d_s          embedding_size       int ≥ 1
             d_p          sketch_size          int ≥ 1
             p            n_representatives    int ≥ 2
@@ -123,7 +123,7 @@ class OwnRepresentatives(
 ):
     """Samples of a client, as they are."""
 
-    rows: np.ndarray = array("representative", "n_features", dtype="float64")
+    rows: np.ndarray = array("representative", "feature", dtype="float64")
 
 
 class Representatives(
@@ -134,7 +134,7 @@ class Representatives(
 ):
     """The drawn samples of all clients, as they are: Y."""
 
-    rows: np.ndarray = array("representative", "n_features", dtype="float64")
+    rows: np.ndarray = array("representative", "feature", dtype="float64")
 
 
 class ProjectedSketch(
@@ -161,13 +161,13 @@ def embed(
     width: KernelWidth,
     *,
     choice: KernelChoice,
-    n_random_features: int,
+    n_features: int,
     embedding_size: int,
     random_state: int,
 ) -> np.ndarray:
     """Embed a client's samples in a few numbers each, (embedding_size, n): E; it stays there."""
     seed = integer_seed(random_state, "CE PCA")
-    features = choice.of_width(width).features(n_random_features, seed, data.n_features)
+    features = choice.of_width(width).features(n_features, seed, data.n_features)
     parts = [embedded(features, rows, embedding_size, seed) for _, rows in data.blocks()]
     return np.concatenate(parts, axis=1)
 
@@ -316,7 +316,7 @@ class CEPCA(FederatedKernelClusterer):
         distance of all samples, which the clients agree on by a masked sum.
     degree : int
         Of the polynomial kernel.
-    n_random_features : int
+    n_features : int
         D, random features of a sample, from which its leverage is estimated.
     coreset_size : int
         C, rows of coordinates that all clients together send to the server.
@@ -396,7 +396,7 @@ class CEPCA(FederatedKernelClusterer):
         E = federation.on_clients(
             embed,
             width,
-            n_random_features=self.n_random_features,
+            n_features=self.n_features,
             embedding_size=self.embedding_size,
             random_state=seed,
             **how,

@@ -56,7 +56,7 @@ class FederatedKernelClusterer(FederatedClusterer):
     kernel: str = param(one_of(*KERNELS), default="gaussian")
     kernel_width: float | None = param(optional(real(above=0)), default=None)
     degree: int = param(integer(low=1), default=3)
-    n_random_features: int = param(integer(low=1), default=200)
+    n_features: int = param(integer(low=1), default=200)
     coreset_size: int = param(integer(low=0), default=1000)
     n_init: int = param(integer(low=1), default=10)
 

@@ -5,7 +5,7 @@ Paper       R. Chitta, R. Jin, A. K. Jain, "Efficient kernel clustering using ra
             Federated Kernel k-means (Appendix G) has it: k-means by the coresets of M.-F. Balcan,
             S. Ehrlich, Y. Liang, NeurIPS 2013.
 Notation    paper    here                 shape, range
-            D        n_random_features    int ≥ 1
+            D        n_features           int ≥ 1
             C        coreset_size         int ≥ 0, of all clients
             γ        1 / (2 width²)
 Messages    KernelWidth    server → client, caller   once, where no width is given, after one sum
@@ -36,7 +36,7 @@ def feature_rows(
     width: KernelWidth,
     *,
     choice: KernelChoice,
-    n_random_features: int,
+    n_features: int,
     random_state: int,
 ) -> np.ndarray:
     """Turn a client's samples into random features; they stay there.
@@ -49,7 +49,7 @@ def feature_rows(
         Of the kernel.
     choice : KernelChoice
         The kernel.
-    n_random_features : int
+    n_features : int
         D.
     random_state : int
         The user's seed: one draw for all clients.
@@ -60,8 +60,8 @@ def feature_rows(
         ``(n, D)`` float64.
     """
     seed = integer_seed(random_state, "RFK k-means")
-    features = choice.of_width(width).features(n_random_features, seed, data.n_features)
-    rows = np.empty((data.n_samples, n_random_features))
+    features = choice.of_width(width).features(n_features, seed, data.n_features)
+    rows = np.empty((data.n_samples, n_features))
     for start, block in data.blocks():
         rows[start : start + len(block)] = features.of(block)
     return rows
@@ -80,7 +80,7 @@ def feature_labels(
         new,
         width,
         choice=choice,
-        n_random_features=centers.shape[1],
+        n_features=centers.shape[1],
         random_state=random_state,
     )
     return own_labels(new, nearest_labels(rows, centers))
@@ -100,7 +100,7 @@ class RFKKMeans(FederatedKernelClusterer):
         distance of all samples, which the clients agree on by a masked sum.
     degree : int
         Of the polynomial kernel.
-    n_random_features : int
+    n_features : int
         D, numbers that stand for a sample.
     coreset_size : int
         C, rows of random features that all clients together send to the server.
@@ -127,7 +127,7 @@ class RFKKMeans(FederatedKernelClusterer):
     Examples
     --------
     >>> from daskfc.baselines import RFKKMeans
-    >>> RFKKMeans(10, n_random_features=800).get_params()["coreset_size"]
+    >>> RFKKMeans(10, n_features=800).get_params()["coreset_size"]
     1000
     """
 
@@ -141,7 +141,7 @@ class RFKKMeans(FederatedKernelClusterer):
                 feature_rows,
                 self._width(federation),
                 choice=self._choice,
-                n_random_features=self.n_random_features,
+                n_features=self.n_features,
                 random_state=self.random_state,
             )
             federation.wait(rows)

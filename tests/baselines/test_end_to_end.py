@@ -38,7 +38,7 @@ METHODS = {
         Central(K, clusterer="k-means"),
         {"TableShape", "SampleDigests", "RawRows", "ClientLabels", "LabelledSamples"},
     ),
-    "RFK-k-means": (RFKKMeans(K, n_random_features=300, coreset_size=50), OF_WIDTH | OF_CORESET),
+    "RFK-k-means": (RFKKMeans(K, n_features=300, coreset_size=50), OF_WIDTH | OF_CORESET),
     "CE-PCA": (
         CEPCA(K, n_representatives=20, sketch_size=35, coreset_size=50),
         {

@@ -48,7 +48,7 @@ def rows_of(data):
 @pytest.mark.parametrize("kind", KERNELS)
 def test_features_are_one_draw_for_all_clients_whatever_their_blocks(stores, kind):
     choice = KernelChoice(kind, 2)
-    how = {"choice": choice, "n_random_features": 3000, "random_state": 1}
+    how = {"choice": choice, "n_features": 3000, "random_state": 1}
     phi = {name: feature_rows(data, WIDTH, **how) for name, data in stores.items()}
     assert all(data.largest_read <= 7 for data in stores.values())
     a, b = phi["client-0"], phi["client-1"]
@@ -62,7 +62,7 @@ def test_features_are_one_draw_for_all_clients_whatever_their_blocks(stores, kin
 def test_new_samples_get_the_nearest_centre(stores):
     data = stores["client-1"]
     how = {"choice": CHOICE, "random_state": 0}
-    phi = feature_rows(data, WIDTH, n_random_features=60, **how)
+    phi = feature_rows(data, WIDTH, n_features=60, **how)
     found = feature_labels(data, WIDTH, phi[[4, 9]], **how).labels
     expected = np.square(phi[:, None] - phi[[4, 9]]).sum(axis=2).argmin(axis=1)
     assert np.array_equal(found, expected)
@@ -78,7 +78,7 @@ def representatives(stores, *, n=40, seed=0):
             data,
             WIDTH,
             choice=CHOICE,
-            n_random_features=100,
+            n_features=100,
             embedding_size=30,
             random_state=seed,
         )
@@ -166,7 +166,7 @@ def test_parameters_have_rules():
         (RFKKMeans(0), "'n_clusters' parameter of RFKKMeans"),
         (RFKKMeans(2, kernel="linear"), "'kernel' parameter of RFKKMeans"),
         (RFKKMeans(2, kernel_width=0.0), "'kernel_width' parameter of RFKKMeans"),
-        (RFKKMeans(2, n_random_features=0), "'n_random_features' parameter of RFKKMeans"),
+        (RFKKMeans(2, n_features=0), "'n_features' parameter of RFKKMeans"),
         (CEPCA(2, n_representatives=1), "'n_representatives' parameter of CEPCA"),
         (CEPCA(2, n_components=0), "'n_components' parameter of CEPCA"),
     ):
