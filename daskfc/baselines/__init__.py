@@ -1,5 +1,6 @@
 """The methods that ours are compared with, and the central algorithms on pooled raw data."""
 
+from daskfc.baselines.ce_pca import CEPCA
 from daskfc.baselines.central import Central
 from daskfc.baselines.dsc import DSC
 from daskfc.baselines.fedmavg import FedMAvg
@@ -7,9 +8,22 @@ from daskfc.baselines.ffcm import FFCM
 from daskfc.baselines.graphs import AGC, GCC
 from daskfc.baselines.k_fed import KFED
 from daskfc.baselines.mufc import MUFC
+from daskfc.baselines.rfk_kmeans import RFKKMeans
 from daskfc.federation.estimator import FederatedClusterer
 
-__all__ = ["AGC", "BASELINES", "DSC", "FFCM", "GCC", "KFED", "MUFC", "Central", "FedMAvg"]
+__all__ = [
+    "AGC",
+    "BASELINES",
+    "CEPCA",
+    "DSC",
+    "FFCM",
+    "GCC",
+    "KFED",
+    "MUFC",
+    "Central",
+    "FedMAvg",
+    "RFKKMeans",
+]
 
 BASELINES: dict[str, type[FederatedClusterer]] = {
     "k-FED": KFED,
@@ -19,4 +33,6 @@ BASELINES: dict[str, type[FederatedClusterer]] = {
     "DSC": DSC,
     "AGC": AGC,
     "GCC": GCC,
+    "RFK-k-means": RFKKMeans,
+    "CE-PCA": CEPCA,
 }

@@ -1,4 +1,4 @@
-"""Central algorithms: seven on squared distances with twins on pooled data, and those of graphs."""
+"""Central algorithms: nine on squared distances with twins on pooled data, and those of graphs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +15,7 @@ from daskfc.clustering.graph_filter import (
 )
 from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
 from daskfc.clustering.hierarchical import Hierarchical
+from daskfc.clustering.kernel_kmeans import KernelKMeans, NystroemKMeans
 from daskfc.clustering.kmeans import KMeans
 from daskfc.clustering.medoids import KMedoids
 from daskfc.clustering.nmf import NMF
@@ -36,7 +37,9 @@ __all__ = [
     "Hierarchical",
     "KMeans",
     "KMedoids",
+    "KernelKMeans",
     "NeighbourGraph",
+    "NystroemKMeans",
     "RadiusGraph",
     "RowBlocks",
     "RowFactors",
@@ -56,6 +59,8 @@ CLUSTERERS: dict[str, type[Clusterer]] = {
     "k-means": KMeans,
     "fuzzy-c-means": FuzzyCMeans,
     "nmf": NMF,
+    "kernel-k-means": KernelKMeans,
+    "nystroem-k-means": NystroemKMeans,
 }
 
 

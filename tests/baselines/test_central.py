@@ -97,6 +97,7 @@ def test_an_unknown_clusterer_is_refused():
 
 
 def test_the_table_of_baselines():
-    assert list(BASELINES) == ["k-FED", "MUFC", "FFCM", "FedMAvg", "DSC", "AGC", "GCC"]
+    ours = ["k-FED", "MUFC", "FFCM", "FedMAvg", "DSC", "AGC", "GCC", "RFK-k-means", "CE-PCA"]
+    assert list(BASELINES) == ours
     for kind in BASELINES.values():
         assert kind(3).get_params()["n_clusters"] == 3

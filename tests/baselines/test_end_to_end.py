@@ -10,8 +10,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import daskfc.baselines
-from daskfc.baselines import FFCM, KFED, MUFC, Central, FedMAvg, central
+from daskfc.baselines import CEPCA, FFCM, KFED, MUFC, Central, FedMAvg, RFKKMeans, central
 from daskfc.clustering import make_clusterer
+from daskfc.clustering.kernel_width import interpoint_width
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Message
 from daskfc.federation.samples import SampleDigests, canonical_positions, sample_digests
@@ -20,6 +21,10 @@ from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore, write_store
 
 K, D, N, CLIENTS = 4, 5, 120, 3
+
+OF_WIDTH = {"PublicKeys", "Magnitude", "MaskedPart", "KernelWidth"}
+OF_CORESET = {"LocalCost", "SampleSize", "CoresetPart", "KMeansCenters", "LabelledSamples"}
+RAW = {"RawRows", "OwnRepresentatives", "Representatives"}
 
 METHODS = {
     "k-FED": (KFED(K), {"LocalCenters", "GlobalGroups", "GlobalCenters", "LabelledSamples"}),
@@ -32,6 +37,16 @@ METHODS = {
     "central": (
         Central(K, clusterer="k-means"),
         {"TableShape", "SampleDigests", "RawRows", "ClientLabels", "LabelledSamples"},
+    ),
+    "RFK-k-means": (RFKKMeans(K, n_features=300, coreset_size=50), OF_WIDTH | OF_CORESET),
+    "CE-PCA": (
+        CEPCA(K, n_representatives=20, sketch_size=35, coreset_size=50),
+        {
+            *{"PointSketch", "LeverageFactor", "ScoreTotal", "SampleShare", "ProjectedSketch"},
+            *{"OwnRepresentatives", "Representatives", "Directions"},
+            *OF_WIDTH,
+            *OF_CORESET,
+        },
     ),
 }
 
@@ -66,8 +81,10 @@ def test_equals_pooled_on_easy_data(fitted, easy, name):
 def test_the_ledger_holds_the_declared_messages_and_no_others(fitted, name):
     model = fitted[name]
     assert {row.message for row in model.ledger_} == METHODS[name][1]
-    raw = {row.message for row in model.ledger_ if row.protection != "plain"}
-    assert raw == ({"RawRows"} if name == "central" else set())
+    for protection, messages in (("raw", RAW), ("masked", {"MaskedPart"})):
+        found = {row.message for row in model.ledger_ if row.protection == protection}
+        assert found == METHODS[name][1] & messages
+    assert model.needs_raw == bool(METHODS[name][1] & RAW)
 
 
 @pytest.mark.slow
@@ -95,6 +112,27 @@ def test_fedmavg_uploads_a_basis_every_round(fitted):
     assert bytes_of(model, "LocalBasis") == model.n_rounds_ * CLIENTS * K * D * 8
     assert bytes_of(model, "GramMoments") == CLIENTS * (8 + D * (8 + 8 + 1))
     assert model.basis_.shape == (K, D)
+
+
+@pytest.mark.slow
+def test_rfk_uploads_a_coreset_of_random_features(fitted, easy):
+    model = fitted["RFK-k-means"]
+    points = 50 + CLIENTS * K  # sampled, and the clients' own centres
+    assert bytes_of(model, "CoresetPart") == points * (300 + 1) * 8
+    assert model.cluster_centers_.shape == (K, 300)
+    assert model.kernel_width_ == pytest.approx(interpoint_width(easy[0]))
+
+
+@pytest.mark.slow
+def test_ce_pca_uploads_sketches_and_representatives(fitted):
+    model = fitted["CE-PCA"]
+    assert bytes_of(model, "PointSketch") == 50 * (30 + 35 + 35) * 8  # of 30, 40 and 50 samples
+    assert bytes_of(model, "LeverageFactor") == CLIENTS * 50 * 50 * 8
+    assert bytes_of(model, "OwnRepresentatives") == 20 * D * 8
+    assert bytes_of(model, "Representatives") == CLIENTS * (10 + 20) * D * 8
+    assert bytes_of(model, "ProjectedSketch") == CLIENTS * 20 * 20 * 8
+    assert bytes_of(model, "Directions") == CLIENTS * 20 * K * 8
+    assert bytes_of(model, "CoresetPart") == (50 + CLIENTS * K) * (K + 1) * 8
 
 
 @pytest.mark.slow
@@ -126,18 +164,23 @@ def test_central_in_many_blocks(federation, fitted, easy, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["k-FED", "MUFC", "FFCM", "FedMAvg"])
+@pytest.mark.parametrize("name", ["k-FED", "MUFC", "FFCM", "FedMAvg", "RFK-k-means", "CE-PCA"])
 def test_predict_labels_new_samples_of_any_client(federation, fitted, easy, folder, name):
     rows, _ = easy
     url = f"{folder}/new-{name}.zarr"
     write_store(url, "client-2", rows[:40] + 0.01, [f"n{i}" for i in range(40)])
-    found = fitted[name].predict(federation, {"client-2": url})
+    model = fitted[name]
+    if model.model_at_parties:  # of the last run only
+        model = clone(METHODS[name][0]).fit(federation)
+    found = model.predict(federation, {"client-2": url})
     assert set(found.client.values) == {"client-2"}
     assert found.sample_id.values.tolist() == [f"n{i}" for i in range(40)]
     old = fitted[name].labels_
     known = dict(zip(old.sample_id.values, old.values, strict=True))
     assert found.values.tolist() == [known[f"s{i}"] for i in range(40)]
-    assert {row.message for row in federation.ledger} == {"LabelledSamples", "StoreSummary"}
+    told = {row.message for row in federation.ledger}
+    assert told - METHODS[name][1] <= {"StoreSummary"}
+    assert model.model_at_parties or told == {"LabelledSamples", "StoreSummary"}
 
 
 @pytest.mark.slow
@@ -171,13 +214,14 @@ def test_rounds_that_run_out_warn(federation, model):
         model.fit(federation)
 
 
-def test_central_is_refused_without_allow_raw():
+@pytest.mark.parametrize("model", [Central(K), CEPCA(K)])
+def test_raw_rows_are_refused_without_allow_raw(model):
     with pytest.raises(PrivacyError, match="started without allow_raw"):
-        Central(K)._fit(SimpleNamespace(allow_raw=False))
+        model._fit(SimpleNamespace(allow_raw=False))
 
 
 def test_every_message_is_named_in_the_head_of_its_file():
-    modules = [inspect.getmodule(kind) for kind in (KFED, MUFC, FFCM, FedMAvg, Central)]
+    modules = [inspect.getmodule(kind) for kind in (KFED, MUFC, FFCM, FedMAvg, Central, CEPCA)]
     for module in modules:
         head = inspect.getdoc(module)
         for block in ("Paper  ", "Notation  ", "Messages  ", "Departures  "):

@@ -36,6 +36,9 @@ SPECS = [
     "fuzzy-c-means",
     "nmf",
     {"nmf": {"assignment": "argmax", "init": "nndsvda"}},
+    "kernel-k-means",
+    {"kernel-k-means": {"n_eigenvectors": 1, "kernel_width": 3.0}},
+    {"nystroem-k-means": {"n_landmarks": 20}},
 ]
 
 

@@ -11,8 +11,8 @@ Notation    paper    here                shape, range
             η_t      learning_rate       1/t
             λ        threshold           (k + 2)-th eigenvalue of the first iteration
             A_t[m]   φ √D                (n_m, D) random features, drawn anew in each iteration
-            B_t[m]   BasisRows           (n_m, r_t), B_t B_tᵀ = Z_t, the estimate of K
-            W_t[m]   weighted            (n_m, D + r_t)
+            B_t[m]   the last columns    (n_m, r_t), B_t B_tᵀ = Z_t, the estimate of K
+            W_t[m]   WeightedRows        (n_m, D + r_t)
             H[m]     embedding           (n_m, s), stays at the client
             C        coreset_size        int
             Q_0, Q_1 n_products          int, products that Lanczos takes

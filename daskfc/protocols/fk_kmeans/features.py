@@ -13,14 +13,7 @@ from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration, embed, weighted
 from daskfc.protocols.fk_kmeans.messages import FeaturePlan
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "BasisRows",
-    "FeatureSettings",
-    "block_rows",
-    "features_of",
-    "rows_of_basis",
-    "weighted_blocks",
-]
+__all__ = ["FeatureSettings", "WeightedRows", "block_rows", "features_of", "write_weighted"]
 
 Floats = NDArray[np.float64]
 
@@ -61,22 +54,22 @@ class FeatureSettings:
 
 
 @dataclass(frozen=True)
-class BasisRows:
-    """B_t[m] in a file of the client's, so that memory does not grow with the samples.
+class WeightedRows:
+    """W_t[m] in a file of the client's, so that memory does not grow with the samples.
 
     Parameters
     ----------
-    path : str or None
-        A Zarr array (n, r); None where B_t has no columns.
+    path : str
+        A Zarr array (n, D + r).
     """
 
-    path: str | None
+    path: str
 
-    def read(self, start: int, stop: int) -> Floats:
-        """Return some rows."""
-        if self.path is None:
-            return np.empty((stop - start, 0))
-        return np.asarray(zarr.open_array(self.path, mode="r")[start:stop])
+    def blocks(self) -> Iterator[tuple[int, Floats]]:
+        """Yield the first row and the rows of each block, as they were written."""
+        file = zarr.open_array(self.path, mode="r")
+        for start in range(0, file.shape[0], file.chunks[0]):
+            yield start, np.asarray(file[start : start + file.chunks[0]])
 
 
 def block_rows(n_columns: int, n_features: int) -> int:
@@ -94,53 +87,46 @@ def features_of(
         yield start, [draw.of(rows) for draw in draws]
 
 
-def rows_of_basis(
-    past: Sequence[Iteration], kept: BasisRows | None, phis: Sequence[Floats], start: int
-) -> Floats:
-    """Return rows of B_t, t being one more than the last iteration.
-
-    Parameters
-    ----------
-    past : sequence of Iteration
-        The last iteration with `kept`; without it all of them, so that nothing has to be kept.
-    kept : BasisRows or None
-        B_t-1, what the last iteration went by.
-    phis : sequence of ndarray of shape (n, D)
-        Features of these iterations.
-    start : int
-        First of the rows.
-    """
-    if kept is None:
-        return embed(phis, past)
-    (last,), (phi,) = past, phis
-    return weighted(phi, kept.read(start, start + len(phi)), last.number) @ last.to_basis()
-
-
-def weighted_blocks(
+def write_weighted(
     data: ClientStore,
     settings: FeatureSettings,
     plan: FeaturePlan,
     past: Sequence[Iteration],
-    kept: BasisRows | None,
-    written: BasisRows,
+    kept: WeightedRows | None,
+    path: str,
 ) -> Iterator[Floats]:
-    """Yield W_t block by block, and write B_t on the way; see `rows_of_basis`."""
+    """Write W_t, and yield it block by block; t is one more than the last iteration.
+
+    Parameters
+    ----------
+    data, settings, plan
+        Samples, and the random features of them.
+    past : sequence of Iteration
+        The last iteration with `kept`; without it all of them, so that nothing has to be kept.
+    kept : WeightedRows or None
+        W_t-1.
+    path : str
+        Of the file.
+    """
     number = past[-1].number + 1 if past else 1
-    numbers = [found.number for found in past] + [number]
-    file = None
-    if written.path is not None:
-        rows, columns = data.n_samples, past[-1].to_basis().shape[1]
-        file = zarr.create_array(
-            store=written.path,
-            shape=(rows, columns),
-            chunks=(min(block_rows(data.n_features, settings.n_features), rows), columns),
-            dtype="float64",
-            compressors=None,
-            overwrite=True,  # a step that is repeated writes the same again
-        )
-    for start, phis in features_of(data, settings, plan, numbers):
-        B = np.empty((len(phis[-1]), 0))
-        if file is not None:
-            B = rows_of_basis(past, kept, phis[:-1], start)
-            file[start : start + len(B)] = B
-        yield weighted(phis[-1], B, number)
+    to_basis = past[-1].to_basis() if past else np.empty((0, 0))
+    shape = (data.n_samples, settings.n_features + to_basis.shape[1])
+    rows = min(block_rows(data.n_features, settings.n_features), data.n_samples)
+    file = zarr.create_array(
+        store=path,
+        shape=shape,
+        chunks=(rows, shape[1]),
+        dtype="float64",
+        compressors=None,
+        overwrite=True,  # a step that is repeated writes the same again
+    )
+    again = [] if kept is not None else [found.number for found in past]
+    before = None if kept is None else kept.blocks()
+    for start, phis in features_of(data, settings, plan, [*again, number]):
+        if before is None:
+            B = embed(phis[:-1], past) if past else np.empty((len(phis[-1]), 0))
+        else:
+            B = next(before)[1] @ to_basis
+        W = weighted(phis[-1], B, number)
+        file[start : start + len(W)] = W
+        yield W

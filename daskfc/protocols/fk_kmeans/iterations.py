@@ -124,14 +124,7 @@ class Iterations:
                 federation.report_progress("iterating", number, settings.iterations)
                 if self._has_settled():
                     break
-        return federation.on_clients(
-            party.embedding,
-            iterate,
-            told_last,
-            planned.plan_sent,
-            planned.features,
-            planned.n_eigenvectors,
-        )
+        return federation.on_clients(party.embedding, iterate, told_last, planned.n_eigenvectors)
 
     def _add(self, found: Local[Eigenpairs], n_floats: int) -> None:
         told = self.federation.publish(server.keep, found, self.planned.folder)

@@ -12,13 +12,11 @@ from daskfc.coding import SecretKey
 from daskfc.federation import LabelledSamples, own_labels
 from daskfc.privacy import Noised, input_digest
 from daskfc.protocols.fk_kmeans.features import (
-    BasisRows,
     FeatureSettings,
+    WeightedRows,
     block_rows,
-    features_of,
-    weighted_blocks,
+    write_weighted,
 )
-from daskfc.protocols.fk_kmeans.maths.dspgd import weighted
 from daskfc.protocols.fk_kmeans.maths.symmetric import packed
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosVectors
 from daskfc.protocols.fk_kmeans.noise import GramNoise
@@ -48,12 +46,12 @@ class Iterate:
     ----------
     gram : ndarray of shape (D + r, D + r)
         W_t[m]ᵀ W_t[m].
-    basis : BasisRows
-        B_t[m].
+    rows : WeightedRows
+        W_t[m].
     """
 
     gram: Floats
-    basis: BasisRows
+    rows: WeightedRows
 
 
 def count_samples(data: ClientStore) -> Floats:
@@ -101,16 +99,15 @@ def iterate(
     folder.mkdir(parents=True, exist_ok=True)
     found = [one.iteration for one in past]
     number = found[-1].number + 1 if found else 1
-    has_columns = bool(found) and found[-1].to_basis().shape[1] > 0
-    written = BasisRows(str(folder / f"basis-{number}.zarr") if has_columns else None)
-    kept = None if before is None else before.basis
+    path = str(folder / f"iteration-{number}.zarr")
+    kept = None if before is None else before.rows
     gram: Floats | float = 0.0
-    for W in weighted_blocks(data, settings, plan, found, kept, written):
+    for W in write_weighted(data, settings, plan, found, kept, path):
         gram = gram + W.T @ W
-    for old in folder.glob("basis-*.zarr"):
-        if old.name not in {f"basis-{number - i}.zarr" for i in (0, 1)}:
+    for old in folder.glob("iteration-*.zarr"):
+        if old.name not in {f"iteration-{number - i}.zarr" for i in (0, 1)}:
             shutil.rmtree(old, ignore_errors=True)
-    return Iterate(np.asarray(gram), written)
+    return Iterate(np.asarray(gram), WeightedRows(path))
 
 
 def _folder(workspace: str, run: str) -> Path:
@@ -141,21 +138,10 @@ def product(iterate: Iterate, asked: LanczosVectors) -> Floats:
     return np.asarray(iterate.gram @ asked.vectors)
 
 
-def embedding(
-    data: ClientStore,
-    last: Iterate,
-    found: Eigenpairs,
-    plan: FeaturePlan,
-    settings: FeatureSettings,
-    n_eigenvectors: int,
-) -> Floats:
+def embedding(last: Iterate, found: Eigenpairs, n_eigenvectors: int) -> Floats:
     """Return H[m] = W_T[m] E, which stays at the client (Algorithm 1, line 17)."""
     E = found.iteration.to_embedding(n_eigenvectors)
-    H = np.empty((data.n_samples, E.shape[1]))
-    for start, (phi,) in features_of(data, settings, plan, [found.number]):
-        stop = start + len(phi)
-        H[start:stop] = weighted(phi, last.basis.read(start, stop), found.number) @ E
-    return H
+    return np.concatenate([W @ E for _, W in last.rows.blocks()])
 
 
 def tell_own_labels(

@@ -42,7 +42,8 @@ class OmniFC(FederatedClusterer):
         Number of clusters; leave it out for ``clusterer="dbscan"``, which finds it.
     clusterer : str, mapping or Clusterer
         ``"spectral"``, ``"dbscan"``, ``"hierarchical"``, ``"k-medoids"``, ``"k-means"``,
-        ``"fuzzy-c-means"`` or ``"nmf"``; with parameters as ``{"dbscan": {"eps": 0.5}}``.
+        ``"fuzzy-c-means"``, ``"nmf"``, ``"kernel-k-means"`` or ``"nystroem-k-means"``; with
+        parameters as ``{"dbscan": {"eps": 0.5}}``.
     distances : {"exact", "landmark"}
         Every pair's distance, or coordinates from the columns of adaptively chosen landmarks, exact
         up to `landmark_tolerance`. k-means, fuzzy c-means and NMF read the rows of the distance

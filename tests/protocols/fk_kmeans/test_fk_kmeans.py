@@ -184,7 +184,7 @@ def test_an_interrupted_fit_goes_on_at_the_iteration_it_had_reached(
     monkeypatch.setattr(federation, "on_progress", stop)
     with pytest.raises(Stop):
         fitted(federation, solver=solver)
-    assert list(tmp_path.rglob("basis-*"))
+    assert list(tmp_path.rglob("iteration-*"))
     monkeypatch.setattr(federation, "on_progress", None)
     model = fitted(federation, solver=solver)
     rounds = {row.round for row in model.ledger_ if row.message == "Eigenpairs"}
@@ -194,7 +194,7 @@ def test_an_interrupted_fit_goes_on_at_the_iteration_it_had_reached(
     again = fitted(federation, solver=solver)  # all of it was kept
     np.testing.assert_array_equal(again.labels_, whole.labels_)
     assert len(again.history_) == T
-    assert not [p for p in tmp_path.rglob("basis-*") if p.exists()]
+    assert not [p for p in tmp_path.rglob("iteration-*") if p.exists()]
 
 
 def test_the_estimate_that_rests_ends_the_iterations(federation):

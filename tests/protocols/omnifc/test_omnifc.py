@@ -33,6 +33,8 @@ CLUSTERERS = {
     "average": {"hierarchical": {"linkage": "average"}},
     "ward": {"hierarchical": {"linkage": "ward"}},
     "k-medoids": {"k-medoids": {}},
+    "kernel-k-means": {"kernel-k-means": {}},
+    "nystroem-k-means": {"nystroem-k-means": {"n_landmarks": 40}},
 }
 DECLARED = {*messages.__all__, "ClusterReport"} | {"ClientLabels", "LabelledSamples"}
 

@@ -1,0 +1,89 @@
+"""What federated kernel k-means baselines have in common: a kernel whose width clients agree on."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from daskfc.checks import integer, one_of, optional, real
+from daskfc.clustering.kernel_features import KERNELS, Kernel
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.parameters import param
+from daskfc.secure.kmeans import Clusters, open_kmeans
+from daskfc.secure.sums import KernelWidth, agree_on_width, open_sum
+
+__all__ = ["FederatedKernelClusterer", "KernelChoice"]
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """A kernel whose width is not known yet.
+
+    Parameters
+    ----------
+    kind : str
+        One of `KERNELS`.
+    degree : int
+        Of the polynomial kernel.
+
+    Examples
+    --------
+    >>> from daskfc.baselines.kernel_methods import KernelChoice
+    >>> from daskfc.secure.sums import KernelWidth
+    >>> KernelChoice("gaussian", 3).of_width(KernelWidth(2.0)).width
+    2.0
+    """
+
+    kind: str
+    degree: int
+
+    def of_width(self, width: KernelWidth) -> Kernel:
+        """Return the kernel of a width."""
+        return Kernel(self.kind, width.width, self.degree)
+
+
+class FederatedKernelClusterer(FederatedClusterer):
+    """Base of the baselines that end in distributed linear k-means on rows that a kernel gives.
+
+    Attributes
+    ----------
+    kernel_width_ : float
+        The width that was given, or that the clients agreed on.
+    """
+
+    split: ClassVar = "samples"
+
+    n_clusters: int = param(integer(low=1), kw_only=False)
+    kernel: str = param(one_of(*KERNELS), default="gaussian")
+    kernel_width: float | None = param(optional(real(above=0)), default=None)
+    degree: int = param(integer(low=1), default=3)
+    n_features: int = param(integer(low=1), default=200)
+    coreset_size: int = param(integer(low=0), default=1000)
+    n_init: int = param(integer(low=1), default=10)
+
+    kernel_width_: float
+
+    @property
+    def _choice(self) -> KernelChoice:
+        return KernelChoice(self.kernel, self.degree)
+
+    def _width(self, federation: Federation) -> KernelWidth | Sent[KernelWidth]:
+        """Return the width for steps of clients: as given, or agreed by one sum under masks."""
+        if self.kernel_width is not None:
+            self.kernel_width_ = float(self.kernel_width)
+            return KernelWidth(self.kernel_width_)
+        # What follows tells more of a client that is alone than its sums do.
+        sums = open_sum(federation, "masked", allow_few=True)
+        agreed = agree_on_width(federation, sums, self.kernel)
+        self.kernel_width_ = federation.publish(agreed).width
+        return federation.tell(agreed)
+
+    def _clusters(self, federation: Federation, rows: PerClient[Local]) -> Clusters:
+        kmeans = open_kmeans(
+            federation,
+            "coreset",
+            n_clusters=self.n_clusters,
+            seed=self.random_state,
+            coreset_size=self.coreset_size,
+            n_init=self.n_init,
+        )
+        return kmeans.fit(rows)

@@ -1,0 +1,278 @@
+"""disKPCA: principal components in a kernel's space of samples that lie with several clients.
+
+Paper       M.-F. Balcan, Y. Liang, L. Song, D. Woodruff, B. Xie, "Communication efficient
+            distributed kernel principal component analysis", KDD 2016 (arXiv 1503.06858):
+            disLS (leverage scores), RepSample (representatives), disLR (components).
+Notation    paper    here
+            A^i      a client's samples, (n_i, d)
+            S        `embedded`: random features, then a sketch to t numbers a sample
+            E^i      (t, n_i), S(φ(A^i))
+            T^i      `sketched`: from n_i columns to p
+            Z        `leverage_factor` returns Z^(-T)
+            Y        representatives, (p, d)
+            Q        orthonormal basis of the span of φ(Y): R^(-1) of Cholesky's K(Y, Y) = Rᵀ R
+            Π^i      `projected`: coordinates Qᵀ φ(A^i), (p, n_i)
+            W        `leading_directions`: left singular vectors of all Π^i T^i
+Departures  (1) Z^(-T) is cut where E's sketch has no rank. (2) K(Y, Y) gets 1e-10 of its mean
+            diagonal, so that equal representatives do no harm. (3) Sketches are Gaussian, and left
+            out where they would make nothing smaller; the paper composes faster ones. (4) A client
+            draws samples without replacement.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from daskfc.clustering.kernel_features import Kernel, RandomFeatures
+from daskfc.seeds import generator
+
+__all__ = [
+    "SpanOfSamples",
+    "drawn",
+    "embedded",
+    "leading_directions",
+    "leverage_factor",
+    "leverage_scores",
+    "shares",
+    "sketched",
+]
+
+Floats = NDArray[np.float64]
+
+_RANK = 1e-10  # ours: singular values below this share of the largest are rounding
+_RIDGE = 1e-10
+_BLOCK = 1 << 20  # numbers of a sketch that are drawn at a time: 8 MiB
+
+
+def embedded(features: RandomFeatures, rows: Floats, n_rows: int, seed: int) -> Floats:
+    """Return S(φ(rows)): random features of samples, sketched to a few numbers each.
+
+    Parameters
+    ----------
+    features : RandomFeatures
+        D of them.
+    rows : ndarray of shape (n, d), float64
+        Samples.
+    n_rows : int
+        t; the features themselves where D is no larger.
+    seed : int
+        Of the sketch; the same at every client.
+
+    Returns
+    -------
+    ndarray of shape (min(t, D), n), float64
+        E.
+    """
+    E = features.of(rows).T
+    if len(E) <= n_rows:
+        return E
+    S = generator(seed, "embedding").standard_normal((n_rows, len(E)))
+    return np.asarray(S @ E / np.sqrt(n_rows))
+
+
+def sketched(
+    blocks: Iterable[Floats], n: int, n_columns: int, seed: int, *key: int | str
+) -> Floats:
+    """Return a matrix times a random one, which about keeps the products of its rows.
+
+    Parameters
+    ----------
+    blocks : iterable of ndarray of shape (t, ·), float64
+        Columns of the matrix, in turn; how they are cut does not matter.
+    n : int
+        Columns in all, at least 1.
+    n_columns : int
+        p.
+    seed, *key : int or str
+        Of the draw.
+
+    Returns
+    -------
+    ndarray of shape (t, min(n, p)), float64
+        The matrix itself where n is at most p.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.baselines.maths.kernel_pca import sketched
+    >>> matrix = np.ones((1, 5000))
+    >>> found = sketched([matrix], 5000, 900, 0)
+    >>> found.shape, bool(abs((found @ found.T).item() / 5000 - 1) < 0.2)
+    ((1, 900), True)
+    """
+    if n <= n_columns:
+        return np.concatenate(list(blocks), axis=1)
+    random, step = generator(seed, *key, "sketch"), max(1, _BLOCK // n_columns)
+    result: Floats | None = None
+    for block in blocks:
+        for start in range(0, block.shape[1], step):
+            part = block[:, start : start + step]
+            share = part @ random.standard_normal((part.shape[1], n_columns))
+            result = share if result is None else result + share
+    assert result is not None, n
+    return np.asarray(result / np.sqrt(n_columns))
+
+
+def leverage_factor(sketches: Iterable[Floats]) -> Floats:
+    """Return F with FᵀF = (M Mᵀ)⁺, for M of all clients' sketches side by side.
+
+    Parameters
+    ----------
+    sketches : iterable of ndarray of shape (t, ·), float64
+        E^i T^i.
+
+    Returns
+    -------
+    ndarray of shape (rank, t), float64
+        Z^(-T), but for a rotation, which changes no score.
+    """
+    M = np.concatenate(list(sketches), axis=1)
+    U, sigma, _ = scipy.linalg.svd(M, full_matrices=False)
+    kept = sigma > _RANK * max(float(sigma.max()), np.finfo(float).tiny)
+    return np.asarray((U[:, kept] / sigma[kept]).T)
+
+
+def leverage_scores(factor: Floats, E: Floats) -> Floats:
+    """Return how much each column of E adds to the space of all clients', (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.baselines.maths.kernel_pca import leverage_factor, leverage_scores
+    >>> E = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]])
+    >>> leverage_scores(leverage_factor([E]), E).round(12).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    return np.asarray(np.square(factor @ E).sum(axis=0))
+
+
+def shares(totals: Floats, n_samples: int, seed: int, what: str) -> NDArray[np.int64]:
+    """Draw how many of so many samples come from each client, in proportion to their scores.
+
+    Parameters
+    ----------
+    totals : ndarray of shape (clients,), float64
+        Sum of the scores of each, at least 0.
+    n_samples : int
+        In all.
+    seed, what
+        Of the draw.
+
+    Returns
+    -------
+    ndarray of shape (clients,), int64
+        All 0 where no client has a score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.baselines.maths.kernel_pca import shares
+    >>> shares(np.array([1.0, 0.0]), 5, 0, "example").tolist()
+    [5, 0]
+    """
+    if not totals.sum() > 0:
+        return np.zeros(len(totals), dtype=np.int64)
+    return generator(seed, "shares", what).multinomial(n_samples, totals / totals.sum())
+
+
+def drawn(scores: Floats, n_samples: int, seed: int, *key: int | str) -> NDArray[np.int64]:
+    """Draw samples in proportion to their scores, each once.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,), float64
+        At least 0.
+    n_samples : int
+        Fewer are drawn where fewer have a score.
+    seed, *key : int or str
+        Of the draw.
+
+    Returns
+    -------
+    ndarray of shape (at most n_samples,), int64
+        Places, ascending.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.baselines.maths.kernel_pca import drawn
+    >>> drawn(np.array([1.0, 0.0, 3.0]), 7, 0).tolist()
+    [0, 2]
+    """
+    able = np.flatnonzero(scores > 0)
+    count = min(n_samples, able.size)
+    if count == 0:
+        return able[:0]
+    chance = scores[able] / scores[able].sum()
+    return np.sort(generator(seed, *key, "drawn").choice(able, count, replace=False, p=chance))
+
+
+class SpanOfSamples:
+    """The space that φ of some samples spans.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        φ(x)·φ(y) = κ(x, y).
+    points : ndarray of shape (p, d), float64
+        Y; equal ones do no harm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.baselines.maths.kernel_pca import SpanOfSamples
+    >>> from daskfc.clustering.kernel_features import Kernel
+    >>> span = SpanOfSamples(Kernel("gaussian", 1.0), np.array([[0.0], [1.0]]))
+    >>> span.residuals(np.array([[0.0], [9.0]])).round(6).tolist()
+    [0.0, 1.0]
+    """
+
+    def __init__(self, kernel: Kernel, points: Floats) -> None:
+        self._kernel, self._points = kernel, points
+        K = kernel.values(points, points)
+        K = (K + K.T) / 2
+        K[np.diag_indices_from(K)] += _RIDGE * np.trace(K) / len(K)
+        self._root = scipy.linalg.cholesky(K)  # unique: the same at every client
+
+    def projected(self, rows: Floats) -> Floats:
+        """Return Π: coordinates of φ(rows) in an orthonormal basis of the span, (p, n)."""
+        K = self._kernel.values(self._points, rows)
+        return np.asarray(scipy.linalg.solve_triangular(self._root, K, trans="T"))
+
+    def residuals(self, rows: Floats) -> Floats:
+        """Return squared distances of φ(rows) to the span, (n,), 0 where they are rounding."""
+        norms = self._norms(rows)
+        rest = norms - np.square(self.projected(rows)).sum(axis=0)
+        return np.where(rest > 1e3 * _RIDGE * norms, rest, 0.0)
+
+    def _norms(self, rows: Floats) -> Floats:
+        """Return κ(x, x)."""
+        if self._kernel.is_stationary:
+            return np.ones(len(rows))
+        squares = np.einsum("ij,ij->i", rows, rows)
+        return np.asarray((squares / self._kernel.width**2 + 1.0) ** self._kernel.degree)
+
+
+def leading_directions(sketches: Iterable[Floats], k: int) -> Floats:
+    """Return the k leading left singular vectors of all clients' sketches side by side.
+
+    Parameters
+    ----------
+    sketches : iterable of ndarray of shape (p, ·), float64
+        Π^i T^i.
+    k : int
+        Directions; those beyond p are 0.
+
+    Returns
+    -------
+    ndarray of shape (p, k), float64
+        W; the entry of largest size in each column is positive.
+    """
+    gram: Floats = np.asarray(sum(part @ part.T for part in sketches))
+    vectors = scipy.linalg.eigh(gram)[1][:, ::-1][:, :k]
+    peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    W = np.zeros((len(gram), k))
+    W[:, : vectors.shape[1]] = vectors * np.where(peaks < 0, -1.0, 1.0)
+    return W
