@@ -21,15 +21,15 @@ from daskfc.seeds import generator
 from pipelines.papers.fk_kmeans.values import CLIENTS
 from pipelines.papers.journal import Record
 
-__all__ = ["ATTACKED", "FEATURES", "attacks", "sizes_of"]
+__all__ = ["ATTACKED", "CLOSE", "FEATURES", "MOST_STARTS", "STARTS", "attacks", "sizes_of"]
 
 Floats = NDArray[np.float64]
 
 FEATURES = (40, 100, 200)  # D
 SIZES = (5, 10, 20, 40, 80, 160)  # n_m, samples of a client
 CLOSE = 0.01  # of the mean distance of two samples
-_STARTS = 8  # for every sample that is in the matrix …
-_MOST_STARTS = 1000  # … and these at most
+STARTS = 16  # for every sample that is in the matrix …
+MOST_STARTS = 1000  # … and these at most
 
 
 def _iris() -> Floats:
@@ -75,7 +75,7 @@ def attacks(name: str, n_features: int, size: int, seed: int) -> Iterator[Record
     distance = float(pdist(X).mean())
     low, high = X.min(axis=0), X.max(axis=0)  # the server may know what values there are
     for masked, gram, among in ((False, grams[0], size), (True, sum(grams), CLIENTS * size)):
-        starts = random.uniform(low, high, (min(_STARTS * among, _MOST_STARTS), X.shape[1]))
+        starts = random.uniform(low, high, (min(STARTS * among, MOST_STARTS), X.shape[1]))
         found = rows_in_span(np.asarray(gram), draw, starts)
         nearest = cdist(clients[0], found.rows).min(axis=1) / distance
         yield {

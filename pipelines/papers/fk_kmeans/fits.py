@@ -1,6 +1,7 @@
 """Fits of federated kernel k-means in its versions, and what is seen of them: Figs. 1 and 2, ε."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -181,7 +182,7 @@ def _times_of_products(rows: Sequence[LedgerRow]) -> Record:
             for row in rows
             if (row.round, row.sender, row.message) == (number, first, "MaskedPart")
         )
-        gaps += [after - before for before, after in zip(times, times[1:], strict=False)]
+        gaps += [after - before for before, after in pairwise(times)]
         spans += times[-1] - times[0]
         products += len(times)
     of_products = [row for row in rows if row.message in ("LanczosVectors", "MaskedPart")]

@@ -5,7 +5,7 @@ the coordinates that t iterations give from what the server told them, and clust
 that ended there would have.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import xarray as xr
@@ -45,7 +45,8 @@ def prefix_rows(
 
 def rows_of_one(rows: Floats, *, index: int) -> Floats:
     """Return H_t[m] of one t."""
-    return rows[index]
+    one: Floats = rows[index]
+    return one
 
 
 def clusters_of_prefixes(
@@ -136,20 +137,22 @@ def others(
     """Yield the records of RFK k-means or CE PCA with the hyper-parameters of Appendix G."""
     k, s = data.setting.n_clusters, data.setting.n_eigenvectors
     models: dict[str, FederatedClusterer] = {}
+    rfk: Callable[..., FederatedClusterer] = RFKKMeans
+    ce_pca: Callable[..., FederatedClusterer] = CEPCA
     if method == "RFK k-means":
         for size in RFK_CORESETS[data.name]:
-            models[f"C = {size}"] = RFKKMeans(
+            models[f"C = {size}"] = rfk(
                 k,
-                n_random_features=RFK_FEATURES[data.name],
+                n_features=RFK_FEATURES[data.name],
                 coreset_size=size,
                 random_state=seed,
             )
     else:
         for n_features in CE_PCA[data.name]:
-            models[f"D = {n_features}"] = CEPCA(
+            models[f"D = {n_features}"] = ce_pca(
                 k,
                 n_components=s,
-                n_random_features=n_features,
+                n_features=n_features,
                 coreset_size=CORESET,
                 random_state=seed,
             )

@@ -191,7 +191,7 @@ class Study:
                     yield piece, self.attack(name, n_features, seed)
 
     def attack(self, name: str, n_features: int, seed: int) -> Iterator[Record]:
-        """Samples that the server finds, for several numbers of them."""
+        """Shares of samples that the server finds."""
         for size in sizes_of(name):
             if self.samples is None or size <= self.samples:
                 yield from attacks(name, n_features, size, seed)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from daskfc.protocols.fk_kmeans.maths.symmetric import packed_size
-from pipelines.papers.fk_kmeans.attack import CLOSE
+from pipelines.papers.fk_kmeans.attack import CLOSE, MOST_STARTS, STARTS
 from pipelines.papers.fk_kmeans.fits import DELTA, NOISY_ROUNDS
 from pipelines.papers.fk_kmeans.scale import LANDMARKS
 from pipelines.papers.fk_kmeans.text import ATTACK_FIGURE, MEANS, NOISE_FIGURE, command, names_of
@@ -45,7 +45,7 @@ def noise(records: Sequence[Record]) -> Iterator[str]:
 
 
 def attack(records: Sequence[Record]) -> Iterator[str]:
-    """What the server finds of a client's samples."""
+    """Return what the server finds of a client's samples."""
     found = of_kind(records, "attack")
     if not found:
         return
@@ -67,13 +67,14 @@ def attack(records: Sequence[Record]) -> Iterator[str]:
         f"{data} {of_kind(found, 'attack', data=data)[0]['columns']}" for data in names_of(found)
     )
     yield (
-        "The paper holds that AᵀA of a client says nothing of its A, any rotation of which gives the "
-        "same. The server has drawn the features, though, and looks for samples whose features lie "
-        "in the span (`daskfc.protocols.fk_kmeans.privacy.rows_in_span`). *found*: share of a "
-        f"client's n_m samples that some search ends within {CLOSE:.0%} of the mean interpoint "
-        "distance of, mean over seeds; *one client*: from its own matrix of the first iteration, as "
-        "in the paper; *sum*: from that over five clients of n_m samples, what masks leave the "
-        f"server. With d columns ({columns}) it needs rank + d < D: with masks the samples of all "
+        "The paper holds that AᵀA of a client says nothing of its A, any rotation of which "
+        "gives the same. The server has drawn the features, though, and looks for samples whose "
+        "features lie in the span (`daskfc.protocols.fk_kmeans.privacy.rows_in_span`). *found*: "
+        "share of a client's n_m samples that some search ends near, within "
+        f"{CLOSE:.0%} of the mean interpoint distance, mean over seeds; *one client*: from its "
+        "own matrix of the first iteration, as in the paper; *sum*: from that over five clients "
+        f"of n_m samples, what masks leave the server; {STARTS} starts a sample of the matrix, "
+        f"at most {MOST_STARTS}. With d columns ({columns}) it needs rank + d < D: with masks the samples of all "
         f"clients count, without them those of one. {command('attack')}\n"
     )
 
@@ -126,7 +127,7 @@ def speed(records: Sequence[Record]) -> Iterator[str]:
     yield (
         f"{found[0]['iterations']} iterations (one sum) and a coreset, against scikit-learn's "
         f"Nystroem({LANDMARKS}) and KMeans(n_init=10) on the pooled rows, one after the other on "
-        f"two cores. Ours: {found[0]['clients']} clients and a server, each a process of one thread; "
+        f"two cores. Ours: {found[0]['clients']} clients and a server, processes of one thread; "
         f"scikit-learn: {found[0]['blas']}. The largest ratio is {ratio:.2f} (goal: at most 2). "
         f"{command('speed')}\n"
     )
@@ -157,10 +158,10 @@ def rounds(records: Sequence[Record]) -> Iterator[str]:
     head = ["D", "solver", "rounds", "products", "numbers × 8", "payload, bytes", "more"]
     yield markdown_table([*head, "messages", "ms, median", "ms, mean"], rows, left=2) + "\n"
     yield (
-        f"{found[0]['data']}, means over {len(found[0]['bytes'])} iterations, all clients. *numbers "
-        "× 8*: M (D + r_t)(D + r_t + 1) / 2 for one sum, M (D + r_t) for each product asked for, at "
-        "8 bytes a masked number; *more*: public keys and tags, the mean bound of a sum included. "
-        "*messages*: in a round trip, out and back. *ms*: from one product of a client to its next; "
-        "the median where the next one was asked for ahead, the mean with the caller's questions "
+        f"{found[0]['data']}, means over {len(found[0]['bytes'])} iterations, all clients. "
+        "*numbers × 8*: M (D + r_t)(D + r_t + 1) / 2 for one sum, M (D + r_t) for each product "
+        "asked for, at 8 bytes a masked number; *more*: the keys and tags that go with them. "
+        "*messages*: in a round trip, out and back. *ms*: from one product of a client to its "
+        "next; the median where the next one was asked for ahead, the mean with the caller's questions "
         f"whether it is enough. {command('rounds')}\n"
     )

@@ -94,10 +94,10 @@ def convergence(records: Sequence[Record]) -> Iterator[str]:
         yield markdown_table([*head, "below", "below 1 %"], rows, left=2) + "\n"
     yield (
         "Error: |K̂_t - K̂|² / N², K̂ the best approximation of rank s of the exact kernel matrix; "
-        "mean ± standard deviation over the runs. *below*: iterations of all runs under the paper's "
-        "curve. The axis of Fig. 1 counts in 10⁻², and the curve of 0.03/t begins at the tick 3 of "
-        "(b), so that its bounds are plain numbers; *below 1 %* is what would be below if they "
-        f"counted in 10⁻² as well. {command('convergence')}\n"
+        "mean ± standard deviation over the runs. *below*: iterations of all runs under the "
+        "paper's curve. The axis of Fig. 1 counts in 10⁻², and the curve of 0.03/t begins at the "
+        "tick 3 of (b), so that its bounds are plain numbers; *below 1 %* is what would be below "
+        f"if they counted in 10⁻² as well. {command('convergence')}\n"
     )
     yield from _overlap(found)
 
@@ -135,8 +135,9 @@ def _overlap(found: Sequence[Record]) -> Iterator[str]:
         )
     widths = [abs(r["width"] / r["pooled_width"] - 1.0) for r in found]
     yield (
-        f"The kernel width that clients agreed on is within {max(widths):.0e} of that of the pooled "
-        "samples, by which K̂ goes.\n"
+        "The kernel width that clients agreed on is, relative to it, within "
+        f"{max(*widths, 1e-15):.0e} of that of the "
+        "pooled samples, by which K̂ goes.\n"
     )
 
 
@@ -188,11 +189,11 @@ def communication(records: Sequence[Record]) -> Iterator[str]:
     head = ["data", "version", "N", "T", "Q", "asked", "r_t", "by Section 5.2", "in the ledger"]
     yield markdown_table(head, rows, left=2) + "\n"
     yield (
-        "Means over T iterations, of all clients together; the paper has them over 50. *Q*: products "
-        "that Lanczos needed, with full reorthogonalisation, to residuals of 1e-12; *asked*: those "
-        "that our driver asked for, some of them ahead of knowing whether they are needed. *by "
-        "Section 5.2*: Q M (D + r_t) with CEM, Q (N + M D) without, M (D + r_t)(D + r_t + 1) / 2 in "
-        f"one sum. {command('communication')}\n"
+        "Means over T iterations, of all clients together; the paper has them over 50. *Q*: "
+        "products that Lanczos needed, with full reorthogonalisation, to residuals of 1e-12; "
+        "*asked*: those that our driver asked for, some of them ahead of knowing whether they are "
+        "needed. *by Section 5.2*: Q M (D + r_t) with CEM, Q (N + M D) without, "
+        f"M (D + r_t)(D + r_t + 1) / 2 in one sum. {command('communication')}\n"
     )
     if savings:
         head = ["data", "version", "saving, paper", "by Section 5.2", "in the ledger", "diff"]
