@@ -74,7 +74,8 @@ def attack(records: Sequence[Record]) -> Iterator[str]:
         f"{CLOSE:.0%} of the mean interpoint distance, mean over seeds; *one client*: from its "
         "own matrix of the first iteration, as in the paper; *sum*: from that over five clients "
         f"of n_m samples, what masks leave the server; {STARTS} starts a sample of the matrix, "
-        f"at most {MOST_STARTS}. With d columns ({columns}) it needs rank + d < D: with masks the samples of all "
+        f"at most {MOST_STARTS}. With d columns ({columns}) it needs rank + d < D: with "
+        "masks the samples of all "
         f"clients count, without them those of one. {command('attack')}\n"
     )
 
@@ -162,6 +163,6 @@ def rounds(records: Sequence[Record]) -> Iterator[str]:
         "*numbers × 8*: M (D + r_t)(D + r_t + 1) / 2 for one sum, M (D + r_t) for each product "
         "asked for, at 8 bytes a masked number; *more*: the keys and tags that go with them. "
         "*messages*: in a round trip, out and back. *ms*: from one product of a client to its "
-        "next; the median where the next one was asked for ahead, the mean with the caller's questions "
-        f"whether it is enough. {command('rounds')}\n"
+        "next; the median where the next one was asked for ahead, the mean with the "
+        f"caller's questions whether it is enough. {command('rounds')}\n"
     )
