@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
 
 from daskfc.clustering.kernel_width import interpoint_width
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
@@ -76,7 +77,8 @@ def attacks(name: str, n_features: int, size: int, seed: int) -> Iterator[Record
     low, high = X.min(axis=0), X.max(axis=0)  # the server may know what values there are
     for masked, gram, among in ((False, grams[0], size), (True, sum(grams), CLIENTS * size)):
         starts = random.uniform(low, high, (min(STARTS * among, MOST_STARTS), X.shape[1]))
-        found = rows_in_span(np.asarray(gram), draw, starts)
+        with threadpool_limits(limits=1):  # the matrices are small
+            found = rows_in_span(np.asarray(gram), draw, starts)
         nearest = cdist(clients[0], found.rows).min(axis=1) / distance
         yield {
             "kind": "attack",

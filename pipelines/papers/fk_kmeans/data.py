@@ -21,7 +21,7 @@ __all__ = ["DATASETS", "Dataset", "Pool", "generated", "opened"]
 
 Ints = NDArray[np.int64]
 
-_APART = 1.2  # of the generated classes' means, in deviations of a sample from its mean
+_APART = 0.5  # of the generated classes' means, in deviations of a sample from its mean
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def convergence(
         "thresholds": [told.threshold for told in model.history_],
         "width": model.kernel_width_,
         "nmi": pool.nmi(model.labels_),
-        "seconds": model.timing_["total_s"],
+        **_seen(model),
     }
 
 

@@ -129,7 +129,7 @@ def speed(records: Sequence[Record]) -> Iterator[str]:
         f"{found[0]['iterations']} iterations (one sum) and a coreset, against scikit-learn's "
         f"Nystroem({LANDMARKS}) and KMeans(n_init=10) on the pooled rows, one after the other on "
         f"two cores. Ours: {found[0]['clients']} clients and a server, processes of one thread; "
-        f"scikit-learn: {found[0]['blas']}. The largest ratio is {ratio:.2f} (goal: at most 2). "
+        f"scikit-learn: {found[0]['threads']}. The largest ratio is {ratio:.2f} (goal: at most 2). "
         f"{command('speed')}\n"
     )
 
