@@ -48,9 +48,19 @@ def _convergence(records: Sequence[Record]) -> Figure | None:
         for version in names_of(own, "version"):
             points = error_curve(of_kind(own, "convergence", version=version))
             with_band(axes, points, COLORS[version], version)
+        _same_seed(axes, own)
         axes.set(title=f"{name}, c = {BOUNDS[name]:g}", xlabel="iteration t", yscale="log")
     shared_legend(figure)
     return figure
+
+
+def _same_seed(axes: Axes, own: Sequence[Record]) -> None:
+    """Draw the default's curve of the seed that Lanczos has, which it is to lie on."""
+    for other in of_kind(own, "convergence", version="CEM, Lanczos"):
+        for one in of_kind(own, "convergence", version="CEM, one sum", seed=other["seed"]):
+            t = range(1, len(one["errors"]) + 1)
+            label = "CEM, one sum, same seed"
+            axes.plot(t, one["errors"], "k:", linewidth=0.8, label=label)
 
 
 def _uploads(records: Sequence[Record]) -> Figure | None:
@@ -58,12 +68,13 @@ def _uploads(records: Sequence[Record]) -> Figure | None:
     if not found:
         return None
     names = names_of(found)
-    figure, parts = panels(names, 1.9, 2.6, "numbers uploaded in an iteration", sharey=False)
+    figure, parts = panels(names, 2.3, 2.6, "numbers uploaded in an iteration", sharey=False)
     for name, axes in parts.items():
         own = of_kind(found, "communication", data=name)
         versions = [r["version"] for r in own]
-        axes.bar(versions, [fmean(r["floats"]) for r in own], color=[COLORS[v] for v in versions])
-        axes.set(title=name, yscale="log")
+        means = [fmean(r["floats"]) for r in own]
+        axes.bar(versions, means, color=[COLORS[v] for v in versions])
+        axes.set(title=name, yscale="log", ylim=(10.0 ** np.floor(np.log10(min(means))), None))
         axes.set_xticks(range(len(versions)), [v.replace(" ", "\n", 1) for v in versions])
     return figure
 

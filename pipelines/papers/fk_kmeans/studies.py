@@ -74,9 +74,10 @@ def attack(records: Sequence[Record]) -> Iterator[str]:
         f"{CLOSE:.0%} of the mean interpoint distance, mean over seeds; *one client*: from its "
         "own matrix of the first iteration, as in the paper; *sum*: from that over five clients "
         f"of n_m samples, what masks leave the server; {STARTS} starts a sample of the matrix, "
-        f"at most {MOST_STARTS}. With d columns ({columns}) it needs rank + d < D: with "
-        "masks the samples of all "
-        f"clients count, without them those of one. {command('attack')}\n"
+        f"at most {MOST_STARTS}. With d columns ({columns}) it needs rank + d < D at "
+        "least, and more where samples lie so close that features of others are nearly in the "
+        "span as well: with masks the samples of all clients count, without them those of one. "
+        f"{command('attack')}\n"
     )
 
 
