@@ -258,9 +258,11 @@ class FederatedKernelKMeans(FederatedClusterer):
     ) -> tuple[Planned, int]:
         """Agree on the kernel's width; find where an earlier start of this fit broke off."""
         folder, done = None, 0
-        if self.communication_efficient and noise is None:
+        key = repr(sorted(self.get_params(deep=False).items()))
+        if noise is not None:
+            federation.wait(federation.on_server(server.begin_releases, key, self.run_id_))
+        elif self.communication_efficient:
             contents = federation.ask(store_content)
-            key = repr(sorted(self.get_params(deep=False).items()))
             folder = federation.on_server(server.folder_of, key, contents)
             done = federation.publish(server.iterations_done, folder).n_iterations
         count = sums.sum(federation.on_clients(party.count_samples), max_abs=_MOST_SAMPLES)

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from daskfc import seeds
 from daskfc.clustering.kernel_features import Kernel
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.protocols import FederatedKernelKMeans
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
@@ -219,6 +219,26 @@ def test_noise_is_in_the_ledger_and_nothing_else_is_told(federation):
     magnitudes = [row for row in model.ledger_ if row.message == "Magnitude"]
     assert len(magnitudes) == len(ROWS) + 1  # of the numbers of rows, which noise does not hide
     assert not model.can_start_again()
+
+
+def test_a_noisy_fit_that_broke_off_does_not_release_again(federation, monkeypatch, tmp_path):
+    """Also when another process starts it again, which knows nothing of the first."""
+    noise = {"multiplier": 1.0, "delta": 1e-4}
+    how = {"noise": noise, "kernel_width": 2.0, "solver": "gram", "clustering": "sums"}
+
+    def stop(stage, done, total):
+        if (stage, done) == ("iterating", 1):
+            raise Stop
+
+    monkeypatch.setattr(federation, "workspace", str(tmp_path))
+    monkeypatch.setattr(federation, "on_progress", stop)
+    with pytest.raises(Stop):
+        fitted(federation, **how)
+    monkeypatch.setattr(federation, "on_progress", None)
+    with pytest.raises(PartyError, match="an earlier start of this fit"):
+        fitted(federation, **how)
+    assert not federation.ledger.releases()
+    fitted(federation, **{**how, "noise": {**noise, "multiplier": 2.0}})  # another fit
 
 
 def test_a_client_that_sleeps_through_an_iteration_is_left_out_of_it(federation, monkeypatch):
