@@ -1,8 +1,10 @@
+import dataclasses
 import json
 import resource
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 
 from daskfc.errors import InvalidInput
@@ -123,8 +125,15 @@ def test_files_read_back(tmp_path, name, read):
     ledger = Ledger([vars(row()), vars(row(time=0.5, step="earlier"))])
     ledger.write(tmp_path / name)
     frame = read(tmp_path / name)
+    assert list(frame.columns) == [field.name for field in dataclasses.fields(LedgerRow)]
     assert list(frame["step"]) == ["earlier", "s"]
     assert json.loads(frame["shapes"][0]) == {"values": [3]}
+
+
+def test_a_file_has_no_columns_but_those_of_the_rows(tmp_path):
+    Ledger([vars(row())]).write(tmp_path / "l.parquet")
+    columns = pyarrow.parquet.read_schema(tmp_path / "l.parquet").names
+    assert columns == [field.name for field in dataclasses.fields(LedgerRow)]
 
 
 def test_other_endings_are_refused(tmp_path):

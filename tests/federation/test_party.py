@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,13 @@ from daskfc.errors import (
     LedgerError,
     OverflowRefused,
     PartyError,
+    StoreError,
 )
 from daskfc.federation import party as module
+from daskfc.federation.handles import Slot
 from daskfc.federation.party import (
     Kept,
+    Outgoing,
     Party,
     PartyOptions,
     RunSettings,
@@ -27,6 +31,8 @@ from daskfc.federation.party import (
     without_values,
 )
 from daskfc.federation.steps import StepCall
+from daskfc.stores import ClientStore
+from daskfc.testing.federation import stores_of
 from tests.federation import steps
 
 RUN = RunSettings("r", 0, start="1")
@@ -170,6 +176,36 @@ def test_a_folder_that_cannot_be_made_is_said_and_not_raised(made, tmp_path):
 
 def call(step, party="client-1", run="r", verb="keep", receivers=(), **arguments):
     return StepCall(step, arguments, party, run, 0, verb, receivers)
+
+
+def test_what_arrives_at_a_step_is_unpacked(made):
+    given = (Kept([1.0]), arrived := outgoing(steps.Vector(np.ones(2))), 3)
+    arguments = {"values": [Slot(0), Slot(1), Slot(2)]}
+    kept = made().perform(StepCall(list_of, arguments, "client-1", "r", 0), given)
+    assert kept.value[0] == [1.0]
+    assert kept.value[1] is arrived.message
+    assert kept.value[2] == 3
+
+
+def list_of(values):
+    return values
+
+
+def outgoing(message):
+    return Outgoing(message, "client-2", "client-1", "s", "r", 0, {})
+
+
+def test_a_store_is_its_clients_and_as_it_was_when_the_federation_opened(made, tmp_path):
+    urls = stores_of(tmp_path, {"client-1": np.eye(3), "client-2": np.eye(3)})
+    whole = ClientStore.open(urls["client-1"])
+    assert made(run=None, store=urls["client-1"]).store().digest == whole.digest
+    for builds in ({}, {"client-1": whole.build_id, "client-2": "another"}):
+        run = replace(RUN, builds=builds)
+        assert made(run=run, store=urls["client-1"]).store().digest == whole.digest
+    with pytest.raises(StoreError, match="store of client 'client-1' was written again since"):
+        made(run=replace(RUN, builds={"client-1": "another"}), store=urls["client-1"]).store()
+    with pytest.raises(StoreError, match=r"own; \S*client-2\.zarr was written for client"):
+        made(store=urls["client-2"]).store()
 
 
 def test_a_step_is_performed_and_its_result_kept(made):

@@ -1,0 +1,180 @@
+"""A party's worker that was made and not started: what it opens, tells and leaves behind."""
+
+import asyncio
+import gc
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+from distributed import Worker
+
+from daskfc.errors import EgressRefused, LedgerError
+from daskfc.federation import guard as module
+from daskfc.federation import party as party_module
+from daskfc.federation.guard import PartyWorker, _Refused, _step_of
+from daskfc.federation.party import PartyOptions, RunSettings, peak_memory_bytes
+
+SCHEDULER = "tcp://127.0.0.1:9"
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What a worker does to its process and says in its log, which are left as they are."""
+    told = SimpleNamespace(threads=[], said=[])
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(module, "threadpool_limits", lambda n: told.threads.append(n) or "limits")
+    monkeypatch.setattr(party_module, "_LOGGERS", ())
+    monkeypatch.setattr(party_module.logging, "captureWarnings", lambda capture: None)
+    monkeypatch.setattr(
+        module, "logger", SimpleNamespace(warning=lambda text, *of: told.said.append(text % of))
+    )
+    return told
+
+
+@pytest.fixture
+def at_worker(told, tmp_path):
+    """Runs a function at a worker, in a thread of its own: only the main one takes signals."""
+
+    def run(function, run=None, **arguments):
+        options = PartyOptions("a", "client", str(tmp_path / "own"), blas_threads=3, run=run)
+
+        async def whole():
+            worker = PartyWorker(
+                SCHEDULER, party=options, local_directory=str(tmp_path / "dask"), **arguments
+            )
+            try:
+                found = function(worker)
+                return await found if asyncio.iscoroutine(found) else found
+            finally:
+                await Worker.close(worker, nanny=False)
+
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, whole()).result()
+
+    return run
+
+
+def test_a_worker_is_its_party(at_worker, told):
+    def look(worker):
+        assert (worker.name, worker.scheduler.address) == ("a", SCHEDULER)
+        assert (worker.party.name, worker.party.run) == ("a", None)
+        assert worker.handlers["daskfc_describe"] == worker.describe
+        assert worker.handlers["daskfc_ledger"] == worker.ledger_rows
+        assert worker.handlers["daskfc_peak_memory"] is peak_memory_bytes
+        assert worker.handlers["daskfc_start_run"] == worker.start_run
+        opened = {name for name in worker.handlers if name not in worker.blocked_handlers}
+        assert {"daskfc_describe", "daskfc_peak_memory", "get_data"} <= opened
+        assert not {"run", "gather", "get_logs", "plugin_add", "actor_execute"} & opened
+        assert worker.stream_handlers["acquire-replicas"](who_has={}, nbytes={}) is None
+        assert worker._limits == "limits"
+
+    at_worker(look)
+    assert told.threads == [3]
+
+
+def test_a_worker_may_be_given_a_name(at_worker):
+    assert at_worker(lambda worker: worker.name, name="other") == "other"
+
+
+def test_a_plugin_is_not_installed(at_worker, told):
+    async def add(worker):
+        before = set(worker.plugins)
+        assert await worker.plugin_add(object(), name="spy") == {"status": "OK"}
+        assert set(worker.plugins) == before
+
+    at_worker(add)
+    assert told.said == ["a plugin was not installed: parties take none"]
+
+
+@pytest.mark.parametrize("run", [None, RunSettings("r", 0)], ids=["in no run", "in a run"])
+@pytest.mark.parametrize("kind", [EgressRefused, LedgerError])
+def test_a_refusal_is_kept_written_down_and_told(at_worker, told, monkeypatch, run, kind):
+    events = []
+    monkeypatch.setattr(Worker, "log_event", lambda worker, *event: events.append(event))
+
+    def refuse(worker):
+        refusal = kind("not 100% plain.")
+        worker.refuse(refusal)
+        assert worker.party.refusal is refusal
+
+    at_worker(refuse, run)
+    event = {"run_id": run and "r", "kind": kind.__name__, "sentence": "not 100% plain."}
+    assert [e for e in events if e[0] == "daskfc-refusals"] == [("daskfc-refusals", event)]
+    assert told.said == ["not 100% plain."]
+
+
+def test_a_failure_holds_the_error_that_crosses_and_no_more(at_worker):
+    error = EgressRefused("no.")
+    event = at_worker(lambda worker: worker._failure("key", 7, error, "why"))
+    assert (event.key, event.run_id, event.stimulus_id) == ("key", 7, "why")
+    assert (event.start, event.stop, event.traceback) == (None, None, None)
+    assert (event.exception_text, event.traceback_text) == ("EgressRefused('no.')", "")
+    crossing = pickle.loads(event.exception.data)
+    assert (type(crossing), str(crossing)) == (EgressRefused, "no.")
+
+
+def test_an_address_is_forgotten_with_its_worker(at_worker, monkeypatch):
+    removed = []
+    monkeypatch.setattr(
+        Worker, "_handle_remove_worker", lambda worker, *given: removed.append(given)
+    )
+
+    def remove(worker):
+        worker._names = {"tcp://1": "b", "tcp://2": "c"}
+        worker._handle_remove_worker("tcp://1", "why")
+        worker._handle_remove_worker("tcp://3", "unknown")  # was never asked for
+        assert worker._names == {"tcp://2": "c"}
+
+    at_worker(remove)
+    assert removed == [("tcp://1", "why"), ("tcp://3", "unknown")]
+
+
+@pytest.mark.parametrize(
+    ("given", "closed"),
+    [
+        ({}, {"reason": "worker-close"}),
+        (
+            {"reason": "scheduler-close", "nanny": True},
+            {"reason": "scheduler-close", "nanny": True},
+        ),
+        (
+            {"reason": "scheduler-remove-worker", "nanny": True},
+            {"reason": "scheduler-remove-worker", "nanny": False},
+        ),
+        (
+            {"reason": "worker-heartbeat-missing"},
+            {"reason": "worker-heartbeat-missing", "nanny": False},
+        ),
+    ],
+)
+def test_only_a_worker_that_was_taken_for_gone_leaves_its_nanny(
+    at_worker, monkeypatch, given, closed
+):
+    real, told = Worker.close, []
+
+    async def close(worker, *args, **kwargs):
+        told.append((args, kwargs))
+        return "OK"
+
+    async def end(worker):
+        monkeypatch.setattr(Worker, "close", close)
+        assert await worker.close(5, **given) == "OK"
+        monkeypatch.setattr(Worker, "close", real)
+
+    at_worker(end)
+    assert told == [((5,), closed)]
+
+
+def test_poison_stays_poison_and_raises_only_where_it_is_read():
+    poison = _Refused(EgressRefused("no."), raises=False)
+    for _ in range(2):  # a peer may give it on
+        poison = pickle.loads(pickle.dumps(poison))
+        assert (type(poison.error), str(poison.error)) == (EgressRefused, "no.")
+    with pytest.raises(EgressRefused, match=r"^no\.$"):
+        pickle.loads(pickle.dumps(_Refused(EgressRefused("no."), raises=True)))
+
+
+@pytest.mark.parametrize("key", ["means|client-1|ab-0", "means", "means|a|b|c"])
+def test_a_step_is_named_by_its_key(key):
+    assert _step_of(key) == "means"
