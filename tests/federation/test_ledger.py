@@ -1,5 +1,7 @@
 import dataclasses
+import errno
 import json
+import os
 import resource
 
 import numpy as np
@@ -66,6 +68,20 @@ def test_a_disk_that_takes_half_a_row_keeps_none_of_it(tmp_path):
     assert file.path.read_bytes() == before
     file.begin([row(time=3.0)])
     assert [one["time"] for one in file.read("r")] == [1.0, 3.0]
+
+
+def test_why_a_row_was_not_written_is_said_though_its_half_cannot_be_removed(tmp_path, monkeypatch):
+    def fails(number):
+        def fail(*args):
+            raise OSError(number, "x")
+
+        return fail
+
+    monkeypatch.setattr(os, "write", fails(errno.ENOSPC))
+    monkeypatch.setattr(os, "ftruncate", fails(errno.EIO))
+    with pytest.raises(OSError, match="x") as failure:
+        LedgerFile(tmp_path / "ledger.jsonl").begin([row()])
+    assert failure.value.errno == errno.ENOSPC
 
 
 def test_summary_counts_by_message():

@@ -1,3 +1,4 @@
+import math
 import pickle
 import re
 from typing import Annotated
@@ -10,9 +11,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from daskfc.errors import EgressRefused
 from daskfc.federation import Message, array, check_message, payload_bytes, text
-from daskfc.federation.messages import as_declared
+from daskfc.federation.messages import as_declared, multiplier_of
 from daskfc.federation.party import Outgoing
-from tests.federation.steps import Pair, Vector, Where
+from tests.federation.steps import Noised, Pair, Vector, Where
 
 DTYPES = ("float64", "float32", "int64", "uint8", "uint32", "bool")
 
@@ -235,6 +236,12 @@ def test_large_arrays_are_not_copied():
 def test_arrays_that_no_receiver_could_use_do_not_pass(table):
     with pytest.raises(EgressRefused, match=r"tried to send Everything.table"):
         check_message(Everything(table, 1, 1.0, ""), party="a")
+
+
+def test_only_finite_noise_is_a_release():
+    found = [multiplier_of(Noised(np.zeros(1), one)) for one in (0.5, math.inf)]
+    assert found == [0.5, None]
+    assert multiplier_of(Vector(np.zeros(1))) is None
 
 
 def test_every_letter_passes():

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 import resource
 from dataclasses import replace
 from pathlib import Path
@@ -185,6 +186,14 @@ def test_what_arrives_at_a_step_is_unpacked(made):
     assert kept.value[0] == [1.0]
     assert kept.value[1] is arrived.message
     assert kept.value[2] == 3
+
+
+def test_an_envelope_arrives_without_sizes_of_the_sender():
+    sent = Outgoing(steps.Vector(np.ones(2)), "client-2", "client-1", "s", "r", 3, {"n": 2})
+    arrived = pickle.loads(pickle.dumps(sent))
+    assert arrived.message.values.tolist() == [1.0, 1.0]
+    assert (arrived.sender, arrived.receiver) == ("client-2", "client-1")
+    assert (arrived.step, arrived.run_id, arrived.round, arrived.axes) == ("s", "r", 3, {})
 
 
 def list_of(values):

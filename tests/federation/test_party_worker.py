@@ -1,11 +1,13 @@
 """A party's worker that was made and not started: what it opens, tells and leaves behind."""
 
 import asyncio
+import errno
 import gc
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from distributed import Worker
 
@@ -13,7 +15,8 @@ from daskfc.errors import EgressRefused, LedgerError
 from daskfc.federation import guard as module
 from daskfc.federation import party as party_module
 from daskfc.federation.guard import PartyWorker, _Refused, _step_of
-from daskfc.federation.party import PartyOptions, RunSettings, peak_memory_bytes
+from daskfc.federation.party import Outgoing, PartyOptions, RunSettings, peak_memory_bytes
+from tests.federation import steps
 
 SCHEDULER = "tcp://127.0.0.1:9"
 
@@ -102,6 +105,44 @@ def test_a_refusal_is_kept_written_down_and_told(at_worker, told, monkeypatch, r
     event = {"run_id": run and "r", "kind": kind.__name__, "sentence": "not 100% plain."}
     assert [e for e in events if e[0] == "daskfc-refusals"] == [("daskfc-refusals", event)]
     assert told.said == ["not 100% plain."]
+
+
+def envelopes(*sizes):
+    return {
+        ("task", i): Outgoing(steps.Vector(np.ones(n)), "a", "server", "sums", "r", 2, {})
+        for i, n in enumerate(sizes)
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "sizes"),
+    [(16 + 8 + 5, [16 + 3, 8 + 2]), (16 + 8 + 4, [16 + 2, 8 + 2]), (23, [16, 8]), (0, [16, 8])],
+)
+def test_messages_of_one_answer_share_what_is_no_payload(at_worker, written, sizes):
+    def record(worker):
+        worker.record(envelopes(2, 1))(written)
+        return worker.ledger_rows("r")
+
+    rows = at_worker(record, RunSettings("r", 0))
+    assert [row["wire_bytes"] for row in rows] == sizes
+    assert [row["payload_bytes"] for row in rows] == [16, 8]
+    assert [row["task"] for row in rows] == ["('task', 0)", "('task', 1)"]
+    assert {(row["step"], row["round"], row["sender"]) for row in rows} == {("sums", 2, "a")}
+
+
+def test_rows_that_cannot_be_completed_stand(at_worker, told):
+    def record(worker):
+        complete = worker.record(envelopes(2))
+        worker.party.ledger.complete = full
+        complete(100)
+        return worker.ledger_rows("r")
+
+    def full(marks, sizes):
+        raise OSError(errno.ENOSPC, "no room at all")
+
+    (row,) = at_worker(record, RunSettings("r", 0))
+    assert row["wire_bytes"] == 16
+    assert told.said == ["the bytes on the wire were not written down: no room at all"]
 
 
 def test_a_failure_holds_the_error_that_crosses_and_no_more(at_worker):
