@@ -244,6 +244,14 @@ def test_only_finite_noise_is_a_release():
     assert multiplier_of(Vector(np.zeros(1))) is None
 
 
+def test_what_stands_behind_the_noise_is_payload_too():
+    class More(Noised):
+        n_more: int = 3
+
+    assert payload_bytes(Noised(np.zeros(2), 0.5)) == 16
+    assert payload_bytes(More(np.zeros(2), 0.5)) == 24
+
+
 def test_every_letter_passes():
     letters = np.array([["\ud7ff\ue000", "\U0010ffff"]])
     check_message(Everything(letters, 1, 1.0, ""), {"m": 2})

@@ -6,6 +6,7 @@ import pickle
 import resource
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -271,3 +272,71 @@ def test_a_refusal_in_a_step_ends_the_run_under_way_only(made):
         party.perform(call(steps.keep_pid), ())
     party.start_run(RUN)
     assert party.perform(call(steps.keep_pid), ()).value == os.getpid()
+
+
+def issued(party, message, **changes):
+    """Return an envelope that a party made."""
+    fields = {"receiver": "server", "run_id": "r", "sender": party.name, "axes": {}, **changes}
+    envelope = Outgoing(message, step="s", round=0, **fields)
+    party._issued.add(envelope)
+    return envelope
+
+
+def test_a_message_is_checked_again_before_it_leaves(made):
+    party = made()
+    vector = steps.Vector(np.zeros(2))
+    assert party.check(issued(party, vector, axes={"n": 2})) is None
+    with pytest.raises(
+        EgressRefused, match=r"^party 'client-1' tried .* declared float64 \(n=3,\)"
+    ):
+        party.check(issued(party, vector, axes={"n": 3}))
+    with pytest.raises(ClusterError, match=r"^Vector belongs to another run .*\('old', 'r'\)"):
+        party.check(issued(party, vector, run_id="old"))
+    with pytest.raises(EgressRefused, match="asked for Vector of party 'client-2'"):
+        party.check(issued(party, vector, sender="client-2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "receiver", "route"),
+    [
+        ("server", "client-2", "server → client"),
+        ("server", "caller", "server → caller"),
+        ("client-1", "server", "client → server"),
+        ("client-1", "caller", "client → caller"),
+    ],
+)
+def test_a_message_between_clients_takes_no_other_route(made, name, receiver, route):
+    party = made(name, "server" if name == "server" else "client")
+    with pytest.raises(EgressRefused) as refusal:
+        party.check(issued(party, steps.ClientsOnly(1), receiver=receiver))
+    assert str(refusal.value) == (
+        f"party {name!r} tried to send ClientsOnly to {receiver!r} ({route}); its routes are "
+        "client → client. Nothing was sent."
+    )
+
+
+def test_raw_data_leaves_only_where_the_run_allows_it(made):
+    raw = steps.RawRows(np.zeros((1, 2)))
+    party = made()
+    with pytest.raises(EgressRefused, match="tried to send RawRows, which is raw data"):
+        party.check(issued(party, raw, receiver="caller"))
+    party = made(run=replace(RUN, allow_raw=True))
+    assert party.check(issued(party, raw, receiver="caller")) is None
+
+
+def test_sizes_tell_of_messages_their_payload_and_nothing_of_what_stays(made):
+    assert outgoing(steps.Vector(np.zeros(3))).__sizeof__() == 24
+    assert outgoing("no message").__sizeof__() == 1
+    assert Kept([0.0] * 99).__sizeof__() == 1
+
+
+def test_why_a_step_failed_stands_in_the_log(made, monkeypatch):
+    said = []
+
+    def exception(text, *of):
+        said.append(text % of)
+
+    monkeypatch.setattr(module, "logger", SimpleNamespace(exception=exception))
+    with pytest.raises(PartyError):
+        made().perform(StepCall(steps.fails_with_sentence, {}, "client-1", "r", 4), ())
+    assert said == ["step fails_with_sentence of round 4 failed"]
