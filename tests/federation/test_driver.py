@@ -153,6 +153,140 @@ def test_a_refusal_has_its_class_or_that_of_most(kind, error):
     assert (type(refusals.error), str(refusals.error)) == (error, "no.")
 
 
+# -- runs -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def everyone(federation, monkeypatch):
+    """What all parties are asked; each answers what the test says, or nothing."""
+    told = SimpleNamespace(calls=[], answers={}, error=None)
+
+    def everyone(parties, op, **options):
+        told.calls.append((tuple(parties), op, options))
+        if told.error is not None:
+            raise told.error
+        return {party: told.answers.get(party) for party in parties}
+
+    monkeypatch.setattr(federation._roll_call, "everyone", everyone)
+    return told
+
+
+def test_a_run_begins_at_the_nannies_and_at_the_server_first(federation, everyone):
+    federation._contract = SimpleNamespace(builds={"a": "1", "b": "2"})
+    federation.start_run("new", random_state=0, workspace="w")
+    (first, op, options), second = everyone.calls
+    assert (first, op) == (("server",), "daskfc_start_run")
+    assert second == (CLIENTS, op, options)
+    run = options.pop("run")
+    assert options == {"nanny": True, "deadline": 9.0}
+    assert re.fullmatch("[0-9a-f]{32}", run.pop("start"))
+    assert run == {
+        "run_id": "new",
+        "random_state": 0,
+        "allow_raw": False,
+        "workspace": "w",
+        "builds": {"a": "1", "b": "2"},
+        "driver": "me",
+    }
+
+
+def test_a_run_is_begun_with_all_of_it_new(federation, everyone):
+    federation.allow_raw = True
+    assert [federation.next_round(), federation.next_round()] == [1, 2]
+    federation._refusals.error = EgressRefused("no.")
+    for _ in range(2):
+        federation.start_run("new", random_state=7, deadline_s=0.5)
+    assert (federation.run_id, federation.round) == ("new", 0)
+    assert (federation._refusals.run_id, federation._refusals.error) == ("new", None)
+    runs = [options["run"] for parties, _, options in everyone.calls if parties == CLIENTS]
+    assert runs[0]["start"] != runs[1]["start"]
+    assert (runs[0]["random_state"], runs[0]["allow_raw"], runs[0]["builds"]) == (7, True, {})
+    assert everyone.calls[0][2]["deadline"] == federation._deadline == 0.5
+    assert (federation._absences.deadline, federation._absences._parties) == (
+        0.5,
+        (*CLIENTS, "server"),
+    )
+    assert federation._absences._roll_call is federation._roll_call
+    federation.start_run("another", random_state=0)
+    assert federation._deadline == federation._absences.deadline == 9.0
+
+
+@pytest.mark.parametrize("seed", [-1, -0.5, 0.5, "7", None])
+def test_a_run_with_another_seed_than_a_number_is_not_begun(federation, everyone, seed):
+    with pytest.raises(InvalidInput, match="must be an int of at least 0"):
+        federation.start_run("new", random_state=seed)
+    assert (federation.run_id, everyone.calls) == ("r", [])
+
+
+def test_a_run_that_parties_decline_has_not_begun(federation, everyone):
+    everyone.error = ClusterError("another driver.")
+    with pytest.raises(ClusterError, match="another driver"):
+        federation.start_run("new", random_state=0)
+    assert [parties for parties, _, _ in everyone.calls] == [("server",)]
+    assert federation.run_id == "r"
+
+
+def test_the_ledger_is_that_of_all_parties_and_of_the_run(federation, everyone):
+    fields = {"run": "r", "round": 0, "step": "s", "sender": "a", "receiver": "server"}
+    fields |= {"message": "Vector", "protection": "plain", "shapes": {}, "dtypes": {}, "task": "t"}
+    row = {**fields, "payload_bytes": 8, "wire_bytes": 9, "time": 2.0}
+    everyone.answers = {"a": [row], "b": [], "server": [{**row, "time": 1.0}, row]}
+    assert [one.time for one in federation.ledger] == [1.0, 2.0, 2.0]
+    asked = ((*CLIENTS, "server"), "daskfc_ledger", {"deadline": 9.0, "run_id": "r"})
+    assert everyone.calls == [asked]
+
+
+def test_the_most_memory_is_asked_of_all_parties(federation, everyone):
+    everyone.answers = {"a": 1, "b": 2, "server": 3}
+    assert federation.peak_memory() == everyone.answers
+    assert everyone.calls == [((*CLIENTS, "server"), "daskfc_peak_memory", {"deadline": 9.0})]
+
+
+# -- waiting --------------------------------------------------------------------------------------
+
+
+def test_all_are_waited_for_or_as_many_as_are_asked_for(federation, monkeypatch):
+    calls = []
+
+    def wait_for(handles, **options):
+        calls.append((handles, options))
+        yield from reversed(handles[: options["count"]])
+
+    monkeypatch.setattr(module, "wait_for", wait_for)
+    asked = federation.ask(steps.row_sum)
+    every = [asked["a"], asked["b"]]
+    assert federation.wait(asked) == (every[::-1], [])
+    assert federation.wait(asked, count=1, timeout=2.5) == (every[:1], every[1:])
+    assert federation.wait(asked, count=0) == ([], every)
+    assert [handles for handles, _ in calls] == [every] * 3
+    told = [(options["count"], options["timeout"]) for _, options in calls]
+    assert told == [(2, None), (1, 2.5), (0, None)]
+    assert all(options["absences"] is federation._absences for _, options in calls)
+    refusal = calls[0][1]["refusal"]
+    assert refusal() is None
+    federation._refusals.error = EgressRefused("no.")
+    assert refusal() is federation._refusals.error
+
+
+def test_a_message_that_is_not_there_in_time_is_named(federation, fetched, monkeypatch):
+    monkeypatch.setattr(Future, "done", lambda future: False)
+    monkeypatch.setattr(Future, "add_done_callback", lambda future, call: None, raising=False)
+    sent = federation.publish(steps.row_sum, party="a", wait=False)
+    sentence = "step 'row_sum' of party 'a' has not ended within 0.01 s. Wait longer or cancel it."
+    with pytest.raises(DeadlineError, match=f"^{re.escape(sentence)}$"):
+        sent.result(timeout=0.01)
+    assert fetched.patience == []
+
+
+def test_all_tasks_of_steps_that_are_cancelled_are(federation, monkeypatch):
+    cancelled = []
+    federation.dask_client.cancel = lambda futures, force: cancelled.append(futures)
+    told, asked = federation.tell(steps.as_message, 1.0), federation.ask(steps.row_sum)
+    federation.cancel([told, asked])
+    futures = [*told.futures.values(), *(f for s in asked.values() for f in s.futures.values())]
+    assert cancelled == [futures]
+
+
 # -- fetching -------------------------------------------------------------------------------------
 
 

@@ -12,11 +12,12 @@ import pytest
 from distributed import Worker
 from distributed.protocol import to_serialize
 
-from daskfc.errors import ClusterError, EgressRefused, LedgerError
+from daskfc.errors import ClusterError, EgressRefused, LedgerError, PartyError
 from daskfc.federation import guard as module
 from daskfc.federation import party as party_module
 from daskfc.federation.guard import Connection, PartyWorker, _Door, _Refused, _step_of
-from daskfc.federation.party import Outgoing, PartyOptions, RunSettings, peak_memory_bytes
+from daskfc.federation.party import Kept, Outgoing, PartyOptions, RunSettings, peak_memory_bytes
+from daskfc.federation.versions import HERE
 from tests.federation import steps
 
 SCHEDULER = "tcp://127.0.0.1:9"
@@ -222,6 +223,203 @@ def test_poison_stays_poison_and_raises_only_where_it_is_read():
 @pytest.mark.parametrize("key", ["means|client-1|ab-0", "means", "means|a|b|c"])
 def test_a_step_is_named_by_its_key(key):
     assert _step_of(key) == "means"
+
+
+# -- requests -------------------------------------------------------------------------------------
+
+
+def test_a_worker_says_who_it_is(at_worker):
+    described = at_worker(lambda worker: worker.describe(), memory_limit="2GB")
+    assert described == {
+        "party": "a",
+        "role": "client",
+        "memory_limit": 2 * 10**9,
+        "versions": HERE,
+    }
+
+
+def test_a_worker_begins_a_run_or_says_why_not(at_worker, tmp_path):
+    def begin(worker):
+        assert worker.start_run({"run_id": "new", "random_state": 3}) == {"status": "OK"}
+        assert worker.party.run == RunSettings("new", 3)
+        (tmp_path / "own" / "torn").write_text("no folder")
+        return worker.start_run({"run_id": "torn", "random_state": 3})
+
+    declined = at_worker(begin)
+    assert (declined["status"], declined["kind"]) == ("declined", "LedgerError")
+    assert declined["sentence"].startswith("party 'a' cannot write its ledger")
+
+
+def test_only_a_message_leaves_for_whom_it_is(at_worker, tmp_path):
+    def release(worker):
+        sent = issued(worker, "server")
+        assert worker.release("key", sent, "server") is sent
+        with pytest.raises(
+            EgressRefused, match=r"^party 'a' was asked by 'b' for Vector, which is for 'server'\. "
+        ):
+            worker.release("key", sent, "b")
+        for value in (Kept(1.5), 1.5):
+            with pytest.raises(
+                EgressRefused, match=r"^party 'a' was asked by 'b' for a float, which is no decl"
+            ):
+                worker.release("key", value, "b")
+        with pytest.raises(ClusterError, match="asked for a Outgoing by a process that the sched"):
+            worker.release("key", sent, None)
+        unknown = Outgoing(sent.message, "a", "server", "sums", "r", 0, {})
+        with pytest.raises(EgressRefused, match="in an envelope that it did not make"):
+            worker.release("key", unknown, "server")
+        worker.party.refusal = EgressRefused("before.")
+        with pytest.raises(EgressRefused, match="before"):
+            worker.release("key", sent, None)
+
+    at_worker(release, RunSettings("r", 0))
+
+
+def issued(worker, receiver):
+    envelope = Outgoing(steps.Vector(np.ones(1)), "a", receiver, "sums", "r", 0, {})
+    worker.party._issued.add(envelope)
+    return envelope
+
+
+@pytest.mark.parametrize(
+    ("who", "receiver", "peer"),
+    [(None, "caller", False), ("tcp://1", "b", True), ("tcp://9", None, True)],
+)
+def test_who_asks_is_known_by_the_address_of_a_worker(at_worker, monkeypatch, who, receiver, peer):
+    asked = []
+
+    async def get_data(worker, door, keys, **options):
+        asked.append((door._receiver, door._peer, door._comm, door._worker, keys, options))
+        return "answered"
+
+    monkeypatch.setattr(Worker, "get_data", get_data)
+
+    async def ask(worker):
+        worker.scheduler = Scheduler()
+        connection = Connection("line")
+        assert await worker.get_data(connection, ["k"], who, ["s"]) == "answered"
+        assert asked == [
+            (receiver, peer, "line", worker, ["k"], {"who": who, "serializers": ["s"]})
+        ]
+        worker.scheduler = SimpleNamespace(close_rpc=lambda: None)
+
+    at_worker(ask)
+
+
+class Scheduler:
+    """Knows who has which worker."""
+
+    def __init__(self):
+        self.asked = 0
+        self.workers = {"tcp://1": {"name": "b"}, "tcp://2": {"name": 7}}
+
+    async def identity(self):
+        self.asked += 1
+        return {"workers": self.workers}
+
+    async def close_rpc(self):
+        """There is no connection."""
+
+
+def test_a_scheduler_is_asked_for_addresses_that_are_not_known(at_worker):
+    async def look(worker):
+        worker.scheduler = scheduler = Scheduler()
+        found = [await worker._party_at(one) for one in ("tcp://1", "tcp://2", "tcp://1")]
+        assert (found, scheduler.asked) == (["b", "7", "b"], 1)
+        assert await worker._party_at("tcp://3") is None
+        scheduler.workers = {"tcp://3": {"name": "c"}}
+        assert await worker._party_at("tcp://3") == "c"
+        assert (await worker._party_at("tcp://1"), scheduler.asked) == (None, 4)
+
+    at_worker(look)
+
+
+def test_a_new_connection_skips_words_that_are_no_request(at_worker, monkeypatch):
+    monkeypatch.setattr(Worker, "handle_comm", lambda worker, comm: comm)
+    comm = at_worker(lambda worker: worker.handle_comm("line"))
+    assert (type(comm), comm.comm) == (Connection, "line")
+
+
+def test_steps_and_dask_tell_the_scheduler_nothing(at_worker, monkeypatch):
+    events = []
+    monkeypatch.setattr(Worker, "log_event", lambda worker, *event: events.append(event))
+    assert at_worker(lambda worker: worker.log_event("rows", [1.5])) is None
+    assert events == []
+
+
+# -- tasks ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def executed(at_worker, monkeypatch):
+    """Runs a task at a worker whose part of Dask does what the test says."""
+
+    def run(outcome, inputs=(), refused=None):
+        async def execute(worker, key, *, stimulus_id):
+            assert (key, stimulus_id) == ("means|a|0", "why")
+            return outcome
+
+        monkeypatch.setattr(Worker, "execute", execute)
+
+        async def whole(worker):
+            real = worker.state.tasks
+            worker.party.refusal = refused
+            dependencies = [SimpleNamespace(key=i) for i in range(len(inputs) + 1)]
+            task = SimpleNamespace(dependencies=dependencies, run_id=5)
+            worker.state.tasks = {"means|a|0": task}
+            worker.data.update(enumerate(inputs))
+            try:
+                event = await worker.execute("means|a|0", stimulus_id="why")
+            finally:
+                worker.state.tasks = real
+            return event, worker.party.refusal
+
+        return at_worker(whole, RunSettings("r", 0))
+
+    return run
+
+
+class Failed(SimpleNamespace):
+    """Stands for Dask's event of a task that failed."""
+
+
+def failure(error, pickled=True):
+    data = pickle.dumps(error) if pickled else error
+    return Failed(exception=SimpleNamespace(data=data), run_id=6, stimulus_id="its")
+
+
+def test_a_task_that_ends_well_is_as_dask_left_it(executed):
+    outcome = object()
+    assert executed(outcome, inputs=[1.5])[0] is outcome
+
+
+def test_a_task_with_poison_among_its_inputs_fails_with_it(executed):
+    event, _ = executed(object(), inputs=[1.5, _Refused(EgressRefused("no."), raises=False)])
+    assert (event.key, event.run_id, event.stimulus_id) == ("means|a|0", 5, "why")
+    crossing = pickle.loads(event.exception.data)
+    assert (type(crossing), str(crossing)) == (EgressRefused, "no.")
+
+
+@pytest.mark.parametrize("pickled", [True, False])
+def test_of_a_task_that_fails_no_value_crosses(executed, monkeypatch, pickled):
+    monkeypatch.setattr(module, "ExecuteFailureEvent", Failed)
+    event, refusal = executed(failure(ValueError("1.5"), pickled))
+    assert (event.key, event.run_id, event.stimulus_id) == ("means|a|0", 6, "its")
+    crossing = pickle.loads(event.exception.data)
+    assert type(crossing) is PartyError
+    assert (crossing.party, crossing.step, crossing.kind) == ("a", "means", "ValueError")
+    assert refusal is None
+
+
+def test_a_refusal_of_the_run_under_way_is_told(executed, monkeypatch):
+    monkeypatch.setattr(module, "ExecuteFailureEvent", Failed)
+    events = []
+    monkeypatch.setattr(Worker, "log_event", lambda worker, *event: events.append(event))
+    for refused, told in ((EgressRefused("no."), 1), (EgressRefused("other."), 0), (None, 0)):
+        events.clear()
+        event, _ = executed(failure(EgressRefused("no.")), refused=refused)
+        assert type(pickle.loads(event.exception.data)) is EgressRefused
+        assert len([one for one in events if one[0] == "daskfc-refusals"]) == told
 
 
 # -- the door -------------------------------------------------------------------------------------
