@@ -72,3 +72,38 @@ def test_a_torn_state_is_not_there(tmp_path, tear):
     assert checkpoints.latest() is None
     checkpoints.save(3, {"a": np.full((40, 30), 9)})
     assert checkpoints.latest()[0] == 3
+
+
+def test_two_states_are_kept_unless_another_number_is_given(tmp_path):
+    usual, one = Checkpoints(tmp_path / "not" / "there"), Checkpoints(tmp_path / "one", keep=1)
+    for number in (1, 2, 3):
+        usual.save(number, {"a": np.zeros(1)})
+        one.save(number, {"a": np.zeros(1)})
+    assert (usual.rounds(), one.rounds()) == ([2, 3], [3])
+    with pytest.raises(InvalidInput, match=r"'keep' parameter .* at least 1; got 0\.$"):
+        Checkpoints(tmp_path, keep=0)
+
+
+def test_an_old_state_that_somebody_removed_meanwhile_is_not_missed(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path)
+    monkeypatch.setattr(checkpoints, "rounds", lambda: [1, 2, 3])
+    checkpoints.save(3, {"a": np.zeros(1)})
+    assert checkpoints.load(3)["a"].tolist() == [0.0]
+
+
+class Spy:
+    """What would run if it were read back."""
+
+    def __reduce__(self):
+        return _told.append, ("it ran",)
+
+
+_told = []
+
+
+def test_objects_in_the_place_of_a_state_are_not_read(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    np.savez(tmp_path / "round-00000001.npz", a=np.array([Spy()]))
+    with pytest.raises(StoreError, match=r"missing or damaged \(ValueError\)"):
+        checkpoints.load(1)
+    assert _told == []

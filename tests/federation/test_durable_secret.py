@@ -1,6 +1,8 @@
 """The secret that a party keeps in its folder."""
 
+import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +36,33 @@ def test_a_key_that_another_step_drew_meanwhile_is_taken(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "_read", late)
     assert durable_secret(tmp_path) == drawn[1]
+
+
+def test_a_torn_key_that_another_step_removed_meanwhile_is_not_missed(tmp_path, monkeypatch):
+    path = tmp_path / "secret.key"
+    path.write_bytes(b"torn")
+    read = module._read
+
+    def late(path):
+        found = read(path)
+        if found is None:
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(module, "_read", late)
+    key = durable_secret(tmp_path)
+    assert read(path) == key
+
+
+def test_a_key_is_nowhere_but_in_its_folder(tmp_path, monkeypatch):
+    link, seen = os.link, []
+
+    def seeing(partial, path):
+        seen.append(Path(partial))
+        link(partial, path)
+
+    monkeypatch.setattr(os, "link", seeing)
+    durable_secret(tmp_path)
+    (partial,) = seen
+    assert partial.parent == tmp_path
+    assert partial.name.startswith(".secret.key-")

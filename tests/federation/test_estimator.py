@@ -155,6 +155,13 @@ def test_a_parameter_that_breaks_its_rule_starts_no_run(federation, given, sente
     assert Above(18).check(3) is None
 
 
+def test_a_method_in_the_place_of_a_number_is_told_by_its_parameter():
+    with pytest.raises(
+        InvalidInput, match=r"^the 'n_samples' parameter of Above must be an int of"
+    ):
+        Above(FitsOnly()).check()
+
+
 def test_a_method_may_have_a_rule_on_the_number_of_clients(federation):
     class AtMostTwo(Above):
         def check(self, n_clients=None):

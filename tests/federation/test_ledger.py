@@ -1,8 +1,12 @@
+import dataclasses
+import errno
 import json
+import os
 import resource
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 
 from daskfc.errors import InvalidInput
@@ -66,6 +70,20 @@ def test_a_disk_that_takes_half_a_row_keeps_none_of_it(tmp_path):
     assert [one["time"] for one in file.read("r")] == [1.0, 3.0]
 
 
+def test_why_a_row_was_not_written_is_said_though_its_half_cannot_be_removed(tmp_path, monkeypatch):
+    def fails(number):
+        def fail(*args):
+            raise OSError(number, "x")
+
+        return fail
+
+    monkeypatch.setattr(os, "write", fails(errno.ENOSPC))
+    monkeypatch.setattr(os, "ftruncate", fails(errno.EIO))
+    with pytest.raises(OSError, match="x") as failure:
+        LedgerFile(tmp_path / "ledger.jsonl").begin([row()])
+    assert failure.value.errno == errno.ENOSPC
+
+
 def test_summary_counts_by_message():
     rows = [row(), row(time=2.0, sender="client-2"), row("Pair", protection="coded")]
     ledger = Ledger(vars(one) for one in rows)
@@ -123,8 +141,15 @@ def test_files_read_back(tmp_path, name, read):
     ledger = Ledger([vars(row()), vars(row(time=0.5, step="earlier"))])
     ledger.write(tmp_path / name)
     frame = read(tmp_path / name)
+    assert list(frame.columns) == [field.name for field in dataclasses.fields(LedgerRow)]
     assert list(frame["step"]) == ["earlier", "s"]
     assert json.loads(frame["shapes"][0]) == {"values": [3]}
+
+
+def test_a_file_has_no_columns_but_those_of_the_rows(tmp_path):
+    Ledger([vars(row())]).write(tmp_path / "l.parquet")
+    columns = pyarrow.parquet.read_schema(tmp_path / "l.parquet").names
+    assert columns == [field.name for field in dataclasses.fields(LedgerRow)]
 
 
 def test_other_endings_are_refused(tmp_path):

@@ -1,5 +1,7 @@
+import math
 import pickle
 import re
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -9,9 +11,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from daskfc.errors import EgressRefused
 from daskfc.federation import Message, array, check_message, payload_bytes, text
-from daskfc.federation.messages import as_declared
+from daskfc.federation.messages import as_declared, multiplier_of
 from daskfc.federation.party import Outgoing
-from tests.federation.steps import Pair, Vector, Where
+from tests.federation.steps import Noised, Pair, Vector, Where
 
 DTYPES = ("float64", "float32", "int64", "uint8", "uint32", "bool")
 
@@ -119,6 +121,32 @@ def test_a_class_must_say_where_it_goes_and_what_it_tells(missing):
         type("Wrong", (Message,), {}, **whole)
 
 
+def test_a_field_is_declared_as_its_sentences_say():
+    def said(field):
+        return str(field.metadata["daskfc"])
+
+    assert said(text(9)) == "text of at most 9 characters"
+    assert said(text()) == "text of at most 256 characters"
+    assert said(array("n", 3, dtype="f8 | float32 | str")) == "float64 | float32 | str (n, 3)"
+
+
+def test_plain_text_has_256_characters_at_most():
+    class Named(Message, route="client → server", reveals="a name"):
+        name: "str"  # annotations may be text, too
+        number: "int"
+
+    check_message(Named("x" * 256, 3))
+    with pytest.raises(EgressRefused, match="as str; declared text of at most 256 characters"):
+        check_message(Named("x" * 257, 3))
+
+
+def test_an_annotation_of_somebody_elses_declares_nothing():
+    with pytest.raises(TypeError, match=r"Noted.share must be an int, a float or a str, or be"):
+
+        class Noted(Message, route="client → server", reveals="a share"):
+            share: Annotated[float, "of all"]
+
+
 @pytest.mark.parametrize("dtype", ["object", "V8", "datetime64[ns]", "S4", "longdouble", "U8"])
 def test_only_arrays_of_plain_entries_can_be_declared(dtype):
     with pytest.raises(TypeError, match=f"of dtype '{re.escape(dtype)}': its entries must be"):
@@ -201,12 +229,32 @@ def test_large_arrays_are_not_copied():
         np.ndarray((2**40, 1), dtype=np.dtype("U0"), buffer=b""),
         np.array([["\ud800"]]),
         np.frombuffer(b"\xff\xff\xff\x00", dtype="U1").reshape(1, 1),
+        np.array([0x110000], dtype=np.uint32).view("U1").reshape(1, 1),
     ],
-    ids=["long and empty", "no width", "a lone surrogate", "no letter"],
+    ids=["long and empty", "no width", "a lone surrogate", "no letter", "none of the letters"],
 )
 def test_arrays_that_no_receiver_could_use_do_not_pass(table):
     with pytest.raises(EgressRefused, match=r"tried to send Everything.table"):
         check_message(Everything(table, 1, 1.0, ""), party="a")
+
+
+def test_only_finite_noise_is_a_release():
+    found = [multiplier_of(Noised(np.zeros(1), one)) for one in (0.5, math.inf)]
+    assert found == [0.5, None]
+    assert multiplier_of(Vector(np.zeros(1))) is None
+
+
+def test_what_stands_behind_the_noise_is_payload_too():
+    class More(Noised):
+        n_more: int = 3
+
+    assert payload_bytes(Noised(np.zeros(2), 0.5)) == 16
+    assert payload_bytes(More(np.zeros(2), 0.5)) == 24
+
+
+def test_every_letter_passes():
+    letters = np.array([["\ud7ff\ue000", "\U0010ffff"]])
+    check_message(Everything(letters, 1, 1.0, ""), {"m": 2})
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def with_worker(nanny, answer=None):
 def test_a_nanny_is_its_party(at_nanny, options):
     async def look(nanny):
         assert (nanny.name, nanny.Worker) == ("a", PartyWorker)
-        assert nanny.worker_kwargs["party"] is options
+        assert nanny.worker_kwargs["party"] is nanny._party is nanny._given is options
         assert nanny.handlers["daskfc_start_run"] == nanny.start_run
         assert nanny.handlers["daskfc_processor_seconds"] == nanny.processor_seconds
         opened = {name for name in nanny.handlers if name not in nanny.blocked_handlers}

@@ -419,6 +419,16 @@ def test_stores_that_are_missing_are_built_in_the_folder_of_the_caller(tmp_path,
     assert len(given) == 2
 
 
+def test_the_folder_of_the_caller_is_that_of_the_stores(monkeypatch):
+    told = []
+    storage = SimpleNamespace(ensure=lambda root: told.append(root) or {})
+    monkeypatch.setattr(opening, "load_storage", lambda source: storage)
+    for options in ({}, {"root": "root"}):
+        with pytest.raises(InvalidInput, match="at least one client"):
+            open_local("storage.yaml", **options)
+    assert told == [None, "root"]
+
+
 def test_a_scheduler_that_runs_is_joined(federation):
     address = federation.processes.address
     config = {"cluster": "existing", "scheduler": address, "deadline": 9, "startup": 5}

@@ -2,8 +2,11 @@
 
 import errno
 import os
+import pickle
 import resource
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,10 +18,13 @@ from daskfc.errors import (
     LedgerError,
     OverflowRefused,
     PartyError,
+    StoreError,
 )
 from daskfc.federation import party as module
+from daskfc.federation.handles import Slot
 from daskfc.federation.party import (
     Kept,
+    Outgoing,
     Party,
     PartyOptions,
     RunSettings,
@@ -27,6 +33,8 @@ from daskfc.federation.party import (
     without_values,
 )
 from daskfc.federation.steps import StepCall
+from daskfc.stores import ClientStore
+from daskfc.testing.federation import stores_of
 from tests.federation import steps
 
 RUN = RunSettings("r", 0, start="1")
@@ -172,6 +180,44 @@ def call(step, party="client-1", run="r", verb="keep", receivers=(), **arguments
     return StepCall(step, arguments, party, run, 0, verb, receivers)
 
 
+def test_what_arrives_at_a_step_is_unpacked(made):
+    given = (Kept([1.0]), arrived := outgoing(steps.Vector(np.ones(2))), 3)
+    arguments = {"values": [Slot(0), Slot(1), Slot(2)]}
+    kept = made().perform(StepCall(list_of, arguments, "client-1", "r", 0), given)
+    assert kept.value[0] == [1.0]
+    assert kept.value[1] is arrived.message
+    assert kept.value[2] == 3
+
+
+def test_an_envelope_arrives_without_sizes_of_the_sender():
+    sent = Outgoing(steps.Vector(np.ones(2)), "client-2", "client-1", "s", "r", 3, {"n": 2})
+    arrived = pickle.loads(pickle.dumps(sent))
+    assert arrived.message.values.tolist() == [1.0, 1.0]
+    assert (arrived.sender, arrived.receiver) == ("client-2", "client-1")
+    assert (arrived.step, arrived.run_id, arrived.round, arrived.axes) == ("s", "r", 3, {})
+
+
+def list_of(values):
+    return values
+
+
+def outgoing(message):
+    return Outgoing(message, "client-2", "client-1", "s", "r", 0, {})
+
+
+def test_a_store_is_its_clients_and_as_it_was_when_the_federation_opened(made, tmp_path):
+    urls = stores_of(tmp_path, {"client-1": np.eye(3), "client-2": np.eye(3)})
+    whole = ClientStore.open(urls["client-1"])
+    assert made(run=None, store=urls["client-1"]).store().digest == whole.digest
+    for builds in ({}, {"client-1": whole.build_id, "client-2": "another"}):
+        run = replace(RUN, builds=builds)
+        assert made(run=run, store=urls["client-1"]).store().digest == whole.digest
+    with pytest.raises(StoreError, match="store of client 'client-1' was written again since"):
+        made(run=replace(RUN, builds={"client-1": "another"}), store=urls["client-1"]).store()
+    with pytest.raises(StoreError, match=r"own; \S*client-2\.zarr was written for client"):
+        made(store=urls["client-2"]).store()
+
+
 def test_a_step_is_performed_and_its_result_kept(made):
     kept = made().perform(call(steps.scaled, vector=steps.Vector(np.ones(2)), factor=3.0), ())
     assert type(kept) is Kept
@@ -226,3 +272,71 @@ def test_a_refusal_in_a_step_ends_the_run_under_way_only(made):
         party.perform(call(steps.keep_pid), ())
     party.start_run(RUN)
     assert party.perform(call(steps.keep_pid), ()).value == os.getpid()
+
+
+def issued(party, message, **changes):
+    """Return an envelope that a party made."""
+    fields = {"receiver": "server", "run_id": "r", "sender": party.name, "axes": {}, **changes}
+    envelope = Outgoing(message, step="s", round=0, **fields)
+    party._issued.add(envelope)
+    return envelope
+
+
+def test_a_message_is_checked_again_before_it_leaves(made):
+    party = made()
+    vector = steps.Vector(np.zeros(2))
+    assert party.check(issued(party, vector, axes={"n": 2})) is None
+    with pytest.raises(
+        EgressRefused, match=r"^party 'client-1' tried .* declared float64 \(n=3,\)"
+    ):
+        party.check(issued(party, vector, axes={"n": 3}))
+    with pytest.raises(ClusterError, match=r"^Vector belongs to another run .*\('old', 'r'\)"):
+        party.check(issued(party, vector, run_id="old"))
+    with pytest.raises(EgressRefused, match="asked for Vector of party 'client-2'"):
+        party.check(issued(party, vector, sender="client-2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "receiver", "route"),
+    [
+        ("server", "client-2", "server → client"),
+        ("server", "caller", "server → caller"),
+        ("client-1", "server", "client → server"),
+        ("client-1", "caller", "client → caller"),
+    ],
+)
+def test_a_message_between_clients_takes_no_other_route(made, name, receiver, route):
+    party = made(name, "server" if name == "server" else "client")
+    with pytest.raises(EgressRefused) as refusal:
+        party.check(issued(party, steps.ClientsOnly(1), receiver=receiver))
+    assert str(refusal.value) == (
+        f"party {name!r} tried to send ClientsOnly to {receiver!r} ({route}); its routes are "
+        "client → client. Nothing was sent."
+    )
+
+
+def test_raw_data_leaves_only_where_the_run_allows_it(made):
+    raw = steps.RawRows(np.zeros((1, 2)))
+    party = made()
+    with pytest.raises(EgressRefused, match="tried to send RawRows, which is raw data"):
+        party.check(issued(party, raw, receiver="caller"))
+    party = made(run=replace(RUN, allow_raw=True))
+    assert party.check(issued(party, raw, receiver="caller")) is None
+
+
+def test_sizes_tell_of_messages_their_payload_and_nothing_of_what_stays(made):
+    assert outgoing(steps.Vector(np.zeros(3))).__sizeof__() == 24
+    assert outgoing("no message").__sizeof__() == 1
+    assert Kept([0.0] * 99).__sizeof__() == 1
+
+
+def test_why_a_step_failed_stands_in_the_log(made, monkeypatch):
+    said = []
+
+    def exception(text, *of):
+        said.append(text % of)
+
+    monkeypatch.setattr(module, "logger", SimpleNamespace(exception=exception))
+    with pytest.raises(PartyError):
+        made().perform(StepCall(steps.fails_with_sentence, {}, "client-1", "r", 4), ())
+    assert said == ["step fails_with_sentence of round 4 failed"]

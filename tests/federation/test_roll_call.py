@@ -1,6 +1,7 @@
 """Questions to all parties at once, to a scheduler and with a clock of the test's."""
 
 import asyncio
+import gc
 import re
 from types import SimpleNamespace
 
@@ -198,6 +199,22 @@ def test_who_is_signed_off_is_restarted_and_unregistered(roll_call, client, call
         ("unregister", {"address": address, "stimulus_id": stimulus})
         for address in ("tcp://2", "tcp://4")
     ]
+
+
+@pytest.mark.parametrize("failure", [None, OSError("no route")])
+def test_nobody_complains_that_nobody_asks_how_a_restart_ended(client, failure):
+    client.scheduler.restarted, complaints = failure, []
+
+    async def sign_off():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: complaints.append(context["message"]))
+        await module._sign_off(client.scheduler, ["tcp://1"])
+        for _ in range(3):
+            await asyncio.sleep(0)
+        gc.collect()  # a task says so when it goes
+
+    asyncio.run(sign_off())
+    assert complaints == []
 
 
 @pytest.mark.parametrize(
