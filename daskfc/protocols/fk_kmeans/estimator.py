@@ -215,7 +215,6 @@ class FederatedKernelKMeans(FederatedClusterer):
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         self.history_: list[IterationReport] = []
         self.__dict__.pop("privacy_", None)
-        self._released = 0
         noise = noise_of(self.noise, iterations=self.iterations)
         sums = open_sum(
             federation,
