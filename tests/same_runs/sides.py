@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 
 from tests.mutations.run import ROOT, copy_tree
-from tests.same_runs.cases import Case, write_method_cases
+from tests.same_runs.cases import Case, place_in, write_method_cases
 
 TIMED_OUT = "timed out"
 
@@ -69,7 +69,7 @@ class Side:
             raise SystemExit(f"daskfc comes from {done.stdout.strip()} and not from {self.tree}.")
 
     def _path(self, file: str) -> str:
-        return str((self.folder if file.startswith("cases/") else self.tree) / file)
+        return str(self.folder / file if file.startswith("cases/") else place_in(self.tree, file))
 
     def build(self, storage: str, timeout: float) -> None:
         """Build a storage's stores before runs that start together need them.

@@ -16,6 +16,7 @@ from daskfc.stores import load_storage
 from tests.mutations.run import ROOT
 from tests.same_runs import run, sides
 from tests.same_runs.cases import (
+    MOVED,
     NOISY,
     ON_COLUMNS,
     ON_ROWS,
@@ -23,6 +24,7 @@ from tests.same_runs.cases import (
     Case,
     file_cases,
     method_cases,
+    place_in,
     why_absent,
 )
 from tests.same_runs.compare import compare_runs
@@ -297,3 +299,17 @@ def test_data_sets_that_are_absent(tmp_path, monkeypatch):
     assert why_absent({"source": {"path": "${ELSEWHERE}/ind.cora"}}, None) == ""
     assert why_absent({"source": {"dataset": "iris"}}, None) == ""
     assert why_absent({"clients": {"a": {"store": str(tmp_path)}}}, None) == ""
+
+
+def test_a_file_that_moved_is_found_in_both_trees(tmp_path):
+    """One that was `pipelines/paper-kcagc.yaml` is run from where it lies now."""
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "storage").mkdir()
+    for old, new in MOVED.items():
+        assert (ROOT / new).is_file()
+        assert place_in(ROOT, old) == ROOT / new
+        (tmp_path / old).write_bytes((ROOT / new).read_bytes())
+        assert place_in(tmp_path, old) == tmp_path / old
+    (tmp_path / "storage" / "iris.yaml").write_bytes((ROOT / "storage" / "iris.yaml").read_bytes())
+    cases = {case.name: case.skip for case in file_cases(tmp_path, ROOT, tmp_path, False)}
+    assert cases["paper-kcagc/iris"] == cases["paper-fedsc/iris"] == ""
