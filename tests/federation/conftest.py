@@ -1,9 +1,13 @@
+import gc
 import itertools
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from daskfc.federation import guard as module
+from daskfc.federation import party as party_module
 from daskfc.testing.federation import federation_of
 
 ROWS = {
@@ -33,3 +37,19 @@ def pipes(tmp_path):
     for path in paths:
         os.mkfifo(path)
     return paths
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What a worker does to its process and says in its log, which are left as they are."""
+    told = SimpleNamespace(threads=[], said=[])
+
+    def said(text, *of):
+        told.said.append(text % of)
+
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(module, "threadpool_limits", lambda n: told.threads.append(n) or "limits")
+    monkeypatch.setattr(party_module, "_LOGGERS", ())
+    monkeypatch.setattr(party_module.logging, "captureWarnings", lambda capture: None)
+    monkeypatch.setattr(module, "logger", SimpleNamespace(warning=said, exception=said))
+    return told

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import gc
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -10,33 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from distributed import Worker
-from distributed.protocol import to_serialize
 
 from daskfc.errors import ClusterError, EgressRefused, LedgerError, PartyError
 from daskfc.federation import guard as module
-from daskfc.federation import party as party_module
-from daskfc.federation.guard import Connection, PartyWorker, _Door, _Refused, _step_of
+from daskfc.federation.guard import Connection, PartyWorker, _Refused, _step_of
 from daskfc.federation.party import Kept, Outgoing, PartyOptions, RunSettings, peak_memory_bytes
 from daskfc.federation.versions import HERE
 from tests.federation import steps
 
 SCHEDULER = "tcp://127.0.0.1:9"
-
-
-@pytest.fixture
-def told(monkeypatch):
-    """What a worker does to its process and says in its log, which are left as they are."""
-    told = SimpleNamespace(threads=[], said=[])
-
-    def said(text, *of):
-        told.said.append(text % of)
-
-    monkeypatch.setattr(gc, "freeze", lambda: None)
-    monkeypatch.setattr(module, "threadpool_limits", lambda n: told.threads.append(n) or "limits")
-    monkeypatch.setattr(party_module, "_LOGGERS", ())
-    monkeypatch.setattr(party_module.logging, "captureWarnings", lambda capture: None)
-    monkeypatch.setattr(module, "logger", SimpleNamespace(warning=said, exception=said))
-    return told
 
 
 @pytest.fixture
@@ -420,121 +401,3 @@ def test_a_refusal_of_the_run_under_way_is_told(executed, monkeypatch):
         event, _ = executed(failure(EgressRefused("no.")), refused=refused)
         assert type(pickle.loads(event.exception.data)) is EgressRefused
         assert len([one for one in events if one[0] == "daskfc-refusals"]) == told
-
-
-# -- the door -------------------------------------------------------------------------------------
-
-
-class Line:
-    """A connection, whose other end says OK to whatever it gets."""
-
-    def __init__(self):
-        self.sent, self.asked = [], []
-
-    async def write(self, msg, **options):
-        self.sent.append((msg, options))
-        return 100
-
-    async def read(self, **options):
-        self.asked.append(options)
-        return "OK"
-
-
-@pytest.fixture
-def answer(told):
-    """Answers for data at the door of a party that gives out numbers; returns what was told."""
-    told.options = SimpleNamespace(latency=0.0)
-    told.party = SimpleNamespace(name="a", options=told.options)
-    told.line, told.released, told.recorded, told.refused = Line(), [], [], []
-    told.written_down = None
-
-    def release(key, value, receiver):
-        told.released.append((key, value, receiver))
-        if isinstance(value, Exception):
-            raise value
-        return value
-
-    def record(leaving):
-        told.recorded.append(leaving)
-        if told.written_down is not None:
-            raise told.written_down
-        return told.recorded.append
-
-    told.release, told.record, told.refuse = release, record, told.refused.append
-
-    def answer(peer=True, receiver="b", **values):
-        door = _Door(Connection(told.line), told, receiver, peer=peer)
-        data = {key: to_serialize(value) for key, value in values.items()}
-
-        async def whole():
-            assert await door.write({"status": "OK", "data": data}, serializers=["x"]) == 100
-            assert await door.read(deserializers=["y"]) == "OK"
-
-        asyncio.run(whole())
-        ((msg, options),) = told.line.sent
-        assert options == {"serializers": ["x"]}
-        assert msg["status"] == "OK"
-        return {key: wrapped.data for key, wrapped in msg["data"].items()}
-
-    return answer
-
-
-def test_what_may_leave_is_written_down_before_and_after(answer, told):
-    assert answer(x=1, y=2) == {"x": 1, "y": 2}
-    assert told.released == [("x", 1, "b"), ("y", 2, "b")]
-    assert told.recorded == [{"x": 1, "y": 2}, 100]
-    assert told.line.asked == [{"deserializers": ["y"]}]  # for the word of who got it
-    assert told.refused == []
-
-
-@pytest.mark.parametrize("peer", [True, False], ids=["a party", "the caller"])
-def test_what_may_not_leave_is_poison_and_the_rest_leaves(answer, told, peer):
-    refusal = EgressRefused("no.")
-    found = answer(peer, x=1, y=refusal, z=3)
-    assert (found["x"], found["z"]) == (1, 3)
-    assert type(found["y"]) is _Refused
-    assert (found["y"].error, found["y"].raises) == (refusal, not peer)
-    assert told.recorded == [{"x": 1, "z": 3}, 100]
-    assert told.refused == [refusal]
-    assert len(told.line.asked) == peer  # a caller that cannot read it says no word
-
-
-def test_where_nothing_may_leave_nothing_is_written_down(answer, told):
-    other = ClusterError("another run.")
-    assert answer(x=other)["x"].error is other
-    assert told.recorded == told.refused == []  # which ends no run
-
-
-def test_what_cannot_be_written_down_does_not_leave(answer, told):
-    told.written_down = LedgerError("full.")
-    found = answer(x=1, y=2)
-    assert [found[key].error for key in "xy"] == [told.written_down] * 2
-    assert told.recorded == [{"x": 1, "y": 2}]
-    assert told.refused == [told.written_down]
-
-
-def test_what_cannot_be_checked_does_not_leave_and_tells_no_value(answer, told):
-    error = answer(x=ValueError("1.5"))["x"].error
-    assert type(error) is EgressRefused
-    assert str(error) == (
-        "party 'a' could not check what it was asked for (ValueError). Nothing was sent; its "
-        "party.log says more."
-    )
-    assert told.refused == [error]
-    assert told.said == ["a message could not be checked"]
-
-
-def test_what_leaves_is_held_back_for_as_long_as_it_is_said(answer, told, monkeypatch):
-    held = []
-
-    async def sleep(seconds):
-        assert told.line.sent == []
-        held.append(seconds)
-
-    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep))
-    told.options.latency = 2.5
-    answer(x=1)
-    assert held == [2.5]
-    told.line.sent.clear()
-    answer(x=EgressRefused("no."))
-    assert held == [2.5]
