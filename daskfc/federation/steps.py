@@ -32,7 +32,7 @@ class StepCall:
         Where it runs.
     run_id, round : str, int
         What the party must be doing; a step of another run is refused there.
-    verb : {"keep", "send", "send_many"}
+    verb : {"keep", "send", "compose"}
         Keep the result, send it as one message, or send one message per receiver.
     receivers : tuple of str
         Who may get the messages.
