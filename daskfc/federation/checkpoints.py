@@ -22,8 +22,8 @@ class Checkpoints:
     ----------
     folder : path-like
         Made when missing; a step's ``workspace`` or a folder below it.
-    keep : int
-        How many of the newest states stay on disk.
+    keep : int or None
+        How many of the newest states stay on disk; None for all of them.
 
     Examples
     --------
@@ -38,8 +38,8 @@ class Checkpoints:
     (3, (2, 2))
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, keep: int = 2) -> None:
-        if keep < 1:
+    def __init__(self, folder: str | os.PathLike[str], *, keep: int | None = 2) -> None:
+        if keep is not None and keep < 1:
             raise InvalidInput(
                 f"the 'keep' parameter of Checkpoints must be at least 1; got {keep}."
             )
@@ -74,7 +74,8 @@ class Checkpoints:
             os.fsync(file.fileno())
         partial.replace(target)
         flush(self.folder)
-        for old in self.rounds()[: -self.keep]:
+        outdated = [] if self.keep is None else self.rounds()[: -self.keep]
+        for old in outdated:
             (self.folder / f"round-{old:08d}.npz").unlink(missing_ok=True)
 
     def rounds(self) -> list[int]:

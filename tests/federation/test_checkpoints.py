@@ -20,6 +20,13 @@ def test_the_newest_state_comes_back(tmp_path):
     assert checkpoints.rounds() == [3, 12]
 
 
+def test_all_states_stay_that_shall(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=None)
+    for number in (3, 1, 2):
+        checkpoints.save(number, {"a": np.zeros(1)})
+    assert checkpoints.rounds() == [1, 2, 3]
+
+
 def test_a_half_written_state_is_not_there(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(1, {"a": np.zeros(1)})

@@ -107,7 +107,7 @@ class Iterations:
         federation, settings, planned = self.federation, self.settings, self.planned
         for number in range(1, done + 1):
             assert planned.folder is not None
-            self._add(federation.on_server(server.remembered, planned.folder, number), 0)
+            self._add(federation.on_server(server.remembered, planned.folder, number), 0, None)
         iterate: PerClient[Local] | None = None
         told: list[Sent] = [federation.tell(found) for found in self.past]
         start = done if done == settings.iterations or self._has_settled() else done + 1
@@ -118,7 +118,7 @@ class Iterations:
             for number in range(start, settings.iterations + 1):
                 federation.next_round()
                 iterate = self._iterate(iterate, told if iterate is None else told[-1:])
-                self._add(*self._eigenpairs(iterate, told))
+                self._add(*self._eigenpairs(iterate, told), planned.folder)
                 told_last = federation.tell(self.past[-1])
                 told.append(told_last)
                 federation.report_progress("iterating", number, settings.iterations)
@@ -126,8 +126,8 @@ class Iterations:
                     break
         return federation.on_clients(party.embedding, iterate, told_last, planned.n_eigenvectors)
 
-    def _add(self, found: Local[Eigenpairs], n_floats: int) -> None:
-        told = self.federation.publish(server.keep, found, self.planned.folder)
+    def _add(self, found: Local[Eigenpairs], n_floats: int, folder: Local[str] | None) -> None:
+        told = self.federation.publish(server.keep, found, folder)
         change = relative_change(self.found[-1] if self.found else None, told.iteration)
         self.past.append(found)
         self.found.append(told.iteration)

@@ -198,11 +198,14 @@ def begin_releases(workspace: str, params: str, start: str) -> str:
 
 
 def keep(found: Eigenpairs, folder: str | None) -> Eigenpairs:
-    """Keep the eigenpairs of an iteration for another start of the fit; tell the caller too."""
+    """Keep the eigenpairs of an iteration for another start of the fit, if there is a folder.
+
+    They are told to the caller too.
+    """
     if folder is not None:
         numbers = np.array([found.threshold, float(found.n_products)])
         state = {"values": found.values, "vectors": found.vectors, "numbers": numbers}
-        Checkpoints(folder, keep=found.number).save(found.number, state)
+        Checkpoints(folder, keep=None).save(found.number, state)
     return found
 
 

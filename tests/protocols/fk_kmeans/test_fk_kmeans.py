@@ -170,25 +170,26 @@ class Stop(Exception):
     pass
 
 
-@pytest.mark.parametrize("solver", ["gram", "lanczos"])
+@pytest.mark.parametrize(("solver", "ends"), [("gram", [3]), ("lanczos", [2]), ("gram", [1, 2])])
 def test_an_interrupted_fit_goes_on_at_the_iteration_it_had_reached(
-    federation, monkeypatch, tmp_path, solver
+    federation, monkeypatch, tmp_path, solver, ends
 ):
     whole = fitted(federation, solver=solver)
-
-    def stop(stage, done, total):
-        if (stage, done) == ("iterating", 2):
-            raise Stop
-
     monkeypatch.setattr(federation, "workspace", str(tmp_path))
-    monkeypatch.setattr(federation, "on_progress", stop)
-    with pytest.raises(Stop):
-        fitted(federation, solver=solver)
+    for end in ends:
+
+        def stop(stage, done, total, end=end):
+            if (stage, done) == ("iterating", end):
+                raise Stop
+
+        monkeypatch.setattr(federation, "on_progress", stop)
+        with pytest.raises(Stop):
+            fitted(federation, solver=solver)
     assert list(tmp_path.rglob("iteration-*"))
     monkeypatch.setattr(federation, "on_progress", None)
     model = fitted(federation, solver=solver)
     rounds = {row.round for row in model.ledger_ if row.message == "Eigenpairs"}
-    assert rounds == {0, 1, 2}  # what was kept, and the two iterations that were left
+    assert rounds == set(range(T - ends[-1] + 1))  # what was kept, and the iterations left
     np.testing.assert_allclose(model.feature_weights_, whole.feature_weights_, atol=1e-10)
     np.testing.assert_array_equal(model.labels_, whole.labels_)
     again = fitted(federation, solver=solver)  # all of it was kept
