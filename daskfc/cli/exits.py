@@ -1,6 +1,7 @@
 """Errors as one line on standard error, and the exit code that says whether anything started."""
 
 import logging
+import os
 import signal
 import sys
 import tempfile
@@ -22,39 +23,70 @@ FAILED = 1
 BAD_INPUT = 2
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_MOMENT = 0.05  # seconds
 
 
 def _say(text: str) -> None:
     click.echo(" ".join(text.split()), err=True)
 
 
+class _Interrupt:
+    """Turns the first signal into a KeyboardInterrupt, and sees to it that it is not lost."""
+
+    def __init__(self) -> None:
+        self._told = self._ended = False
+        self._hook = sys.unraisablehook
+        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        # What is ignored stays so: under nohup, a terminal that closes ends nothing.
+        ignored = (signal.SIG_IGN, None)
+        self._ours = [number for number, how in self._before.items() if how not in ignored]
+
+    def begin(self) -> None:
+        for number in self._ours:
+            signal.signal(number, self._interrupt)
+        sys.unraisablehook = self._raise_later
+
+    def end(self) -> None:
+        self._ended = True
+        sys.unraisablehook = self._hook
+        for number in self._ours:
+            signal.signal(number, self._before[number])
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if not self._told:
+            self._told = True
+            raise KeyboardInterrupt
+
+    def _raise_later(self, unraisable: "sys.UnraisableHookArgs") -> None:
+        if not (self._told and issubclass(unraisable.exc_type, KeyboardInterrupt)):
+            self._hook(unraisable)
+            return
+        again = threading.Timer(_MOMENT, self._send)
+        again.daemon = True
+        again.start()
+        self._told = False
+
+    def _send(self) -> None:
+        if not self._ended:
+            os.kill(os.getpid(), self._ours[0])
+
+
 @contextmanager
 def signals_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM (a service stopped, a batch system's limit) and SIGHUP as Ctrl-C.
 
-    The first signal ends the run, which then cleans up undisturbed by any other.
+    The first signal ends the run, which then cleans up undisturbed by any other. One that comes
+    while Python runs a destructor, where no exception ends anything, counts a moment later.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are not ours to handle
         return
-    told = False
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal told
-        if not told:
-            told = True
-            raise KeyboardInterrupt
-
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    # What is ignored stays so: under nohup, a terminal that closes ends nothing.
-    ours = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
-    for number in ours:
-        signal.signal(number, interrupt)
+    interrupt = _Interrupt()
+    interrupt.begin()
     try:
         yield
     finally:
-        for number in ours:
-            signal.signal(number, before[number])
+        interrupt.end()
 
 
 def _hint(run: Run | None) -> str:

@@ -2,6 +2,8 @@ import json
 import os
 import re
 import signal
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,32 @@ def test_a_signal_to_end_is_an_interrupt_and_cleaning_up_is_not_disturbed(number
         work()
     assert cleaned
     assert [signal.getsignal(each) for each in SIGNALS] == before
+
+
+def test_a_signal_within_a_destructor_still_ends_the_run(heeded):
+    class Interrupted:
+        def __del__(self):
+            signal.raise_signal(signal.SIGTERM)
+
+    @signals_as_interrupt()
+    def work():
+        Interrupted()
+        threading.Event().wait(30)
+
+    hook = sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert sys.unraisablehook is hook
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_other_errors_of_a_destructor_do_not_end_a_run(heeded):
+    class Faulty:
+        def __del__(self):
+            raise ValueError
+
+    with signals_as_interrupt():
+        Faulty()
 
 
 def test_a_signal_that_is_ignored_stays_so():
