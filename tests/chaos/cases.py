@@ -158,5 +158,5 @@ class Run:
             return []
 
 
-def every_method(folder):
-    return {method: case_of(method, folder) for method in METHODS}
+def cases_of(folder, method=None):
+    return {each: case_of(each, folder) for each in METHODS if method in (None, each)}

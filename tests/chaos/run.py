@@ -21,8 +21,9 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from daskfc.protocols import METHODS
 from tests.chaos import drivers, faults
-from tests.chaos.cases import PATIENCE, Run, every_method, labels_of
+from tests.chaos.cases import PATIENCE, Run, cases_of, labels_of
 
 KINDS = [*faults.FAULTS, drivers.TwoDrivers]
 
@@ -143,12 +144,13 @@ def main():
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a kind of fault, such as FreezeParty")
+    parser.add_argument("--method", choices=METHODS, help="one protocol; all of them by default")
     options = parser.parse_args()
     kinds = [kind for kind in KINDS if options.only in kind.__name__]
     # Its path is short: sockets lie in it.
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     try:
-        cases = list(every_method(folder).values())
+        cases = list(cases_of(folder, options.method).values())
         for case in cases:
             print(f"{case.method} undisturbed: fits of {case.seconds:.1f} s", flush=True)
         print(HEADER)
