@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from daskfc.protocols.esfmc.settings import RECIPES, recipe
-
 from daskfc.checks import Constraint, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import (
@@ -17,11 +15,13 @@ from daskfc.federation import (
     param,
     sample_digests,
 )
+from daskfc.federation.linking import views_of
 from daskfc.federation.parameters import picked
 from daskfc.federation.samples import labelled_new, new_digests
 from daskfc.protocols.esfmc import party, server
 from daskfc.protocols.esfmc.noise import noise_of
 from daskfc.protocols.esfmc.rounds import RoundHistory, Rounds
+from daskfc.protocols.esfmc.settings import RECIPES, recipe
 from daskfc.stores import ClientStore
 
 __all__ = ["ESFMC"]
@@ -126,14 +126,13 @@ class ESFMC(FederatedClusterer):
         self.history_: list[RoundHistory] = []
         with self._stage(federation, "linking"):
             digests = federation.ask(sample_digests)
-            found = federation.on_server(
-                server.link, digests, self._views(federation), self.n_clusters
-            )
+            views = views_of(federation)
+            found = federation.on_server(server.link, digests, views, self.n_clusters)
             links = federation.tell(server.tell_links, found)
             at_server = picked(server.ServerSettings, self)
             told = federation.publish(server.links, found, at_server)
         aligned = self.incomplete == "align" and told.n_in_all_views < told.n_samples
-        if aligned and self.recipe == "paper" and self._views_are_shared(federation):
+        if aligned and self.recipe == "paper" and len(set(views.values())) < len(views):
             raise InvalidInput(
                 "incomplete='align' of recipe 'paper' needs one client a view; got several. "
                 "Leave 'recipe' out."
@@ -142,9 +141,7 @@ class ESFMC(FederatedClusterer):
         noise = noise_of(self.noise, rounds=rounds)
         aligned = aligned and not told.joins_graphs
         clients = picked(party.ClientSettings, self, aligned=aligned)
-        loop = Rounds(
-            federation, clients, at_server, found, links, aligned, noise, self.history_
-        )
+        loop = Rounds(federation, clients, at_server, found, links, aligned, noise, self.history_)
         with self._stage(federation, "training"):
             trained, grouping = loop.run(rounds, self.tolerance)
         self.n_rounds_ = len(self.history_)
@@ -163,16 +160,6 @@ class ESFMC(FederatedClusterer):
         return federation.publish(
             party.labelled, trained, last, clients, party="clients", wait=False
         )
-
-    def _views(self, federation: Federation) -> dict[str, int]:
-        """Return the number of each client's view: clients with the same columns have one view."""
-        numbers: dict[tuple[str, ...], int] = {}
-        columns = federation.contract.columns
-        return {client: numbers.setdefault(columns[client], len(numbers)) for client in columns}
-
-    def _views_are_shared(self, federation: Federation) -> bool:
-        views = self._views(federation)
-        return len(set(views.values())) < len(views)
 
     def can_start_again(self) -> bool:
         """Whether a fit that broke off may begin again: not where it released noisy rows."""

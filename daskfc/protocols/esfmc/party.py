@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from daskfc.protocols.esfmc.local_labels import (
-    LocalLabels,
-    k_means_labels,
-    spectral_labels,
-)
-from daskfc.protocols.esfmc.settings import Recipe, recipe
 from numpy.typing import NDArray
 
 from daskfc.coding import SecretKey
 from daskfc.errors import StoreError
 from daskfc.federation import Checkpoints, ClientLabels, LabelledSamples, own_labels
+from daskfc.protocols.esfmc.local_labels import (
+    LocalLabels,
+    k_means_labels,
+    spectral_labels,
+)
 from daskfc.protocols.esfmc.maths.grouping import numbering, scaled
 from daskfc.protocols.esfmc.messages import (
     Assignments,
@@ -31,6 +30,7 @@ from daskfc.protocols.esfmc.messages import (
 )
 from daskfc.protocols.esfmc.noise import FeatureNoise
 from daskfc.protocols.esfmc.server import TO_VOTE
+from daskfc.protocols.esfmc.settings import Recipe, recipe
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore
 

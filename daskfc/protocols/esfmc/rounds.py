@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.linking import Linked
 from daskfc.protocols.esfmc import party, server
-from daskfc.protocols.esfmc.maths.linking import Linked
 from daskfc.protocols.esfmc.messages import (
     LinkedSamples,
     RoundReport,

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.errors import InvalidInput
+from daskfc.federation.linking import Linked, link_views
 from daskfc.federation.samples import ClientLabels, SampleDigests
 from daskfc.protocols.esfmc.maths.grouping import (
     Block,
@@ -21,7 +22,6 @@ from daskfc.protocols.esfmc.maths.grouping import (
     seed_of,
     view_weight,
 )
-from daskfc.protocols.esfmc.maths.linking import Linked, linked
 from daskfc.protocols.esfmc.messages import (
     Assignments,
     LinkedSamples,
@@ -102,9 +102,9 @@ def link(digests: Mapping[str, SampleDigests], views: Mapping[str, int], n_clust
     Raises
     ------
     InvalidInput
-        When there are fewer samples than clusters; see `linked` as well.
+        When there are fewer samples than clusters; see `daskfc.federation.linking` as well.
     """
-    found = linked({client: part.digests for client, part in digests.items()}, views)
+    found = link_views(digests, views)
     if found.n_samples < n_clusters:
         raise InvalidInput(
             "the 'n_clusters' parameter of ESFMC must be at most the number of samples, "

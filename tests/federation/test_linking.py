@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daskfc.errors import InvalidInput
-from daskfc.protocols.esfmc.maths.linking import linked
+from daskfc.federation.linking import linked
 
 
 def words(*values):

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.errors import InvalidInput
+from daskfc.federation.federation import Federation
+from daskfc.federation.samples import SampleDigests
 
-__all__ = ["Linked", "linked"]
+__all__ = ["Linked", "link_views", "linked", "views_of"]
 
 Ints = NDArray[np.int64]
 
@@ -69,7 +71,7 @@ def linked(digests: Mapping[str, NDArray[np.uint64]], views: Mapping[str, int]) 
     Examples
     --------
     >>> import numpy as np
-    >>> from daskfc.protocols.esfmc.maths.linking import linked
+    >>> from daskfc.federation.linking import linked
     >>> ours, theirs = np.array([7, 1], "uint64"), np.array([3, 7], "uint64")
     >>> found = linked({"a": ours, "b": theirs}, {"a": 0, "b": 1})
     >>> found.places["a"].tolist(), found.places["b"].tolist(), found.in_all_views.tolist()
@@ -104,3 +106,15 @@ def linked(digests: Mapping[str, NDArray[np.uint64]], views: Mapping[str, int]) 
             f"two of the {n_views} views. Give every sample the same id in all of them."
         )
     return Linked(len(every), places, dict(views), owners == n_views)
+
+
+def link_views(digests: Mapping[str, SampleDigests], views: Mapping[str, int]) -> Linked:
+    """Find at the server which samples the clients share; see `linked`."""
+    return linked({client: part.digests for client, part in digests.items()}, views)
+
+
+def views_of(federation: Federation) -> dict[str, int]:
+    """Return the number of each client's view: clients with the same columns have one view."""
+    numbers: dict[tuple[str, ...], int] = {}
+    columns = federation.contract.columns
+    return {client: numbers.setdefault(columns[client], len(numbers)) for client in columns}
