@@ -60,8 +60,8 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the methods: checks parameters, opens and closes the run, keeps the results.
 
     A subclass declares its parameters as fields by `param`, says by ``split`` how data lie with
-    clients ("samples" or "columns"), and writes ``_fit``, which wires steps and returns one handle
-    of `LabelledSamples` per client. With ``_predict`` it also labels new samples;
+    clients ("samples", "columns" or "views"), and writes ``_fit``, which wires steps and returns
+    one handle of `LabelledSamples` per client. With ``_predict`` it also labels new samples;
     ``model_at_parties = False`` says that what `fit` left with the caller is enough for that.
 
     Parameters
