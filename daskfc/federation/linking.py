@@ -84,14 +84,16 @@ def linked(digests: Mapping[str, NDArray[np.uint64]], views: Mapping[str, int]) 
                 f"of its {len(own)}. Drop the copies."
             )
     every = np.unique(np.concatenate(list(digests.values())))
-    places = {client: np.searchsorted(every, own) for client, own in digests.items()}
+    places: dict[str, Ints] = {
+        client: np.searchsorted(every, own).astype(np.int64) for client, own in digests.items()
+    }
     n_views = 0
     owners = np.zeros(len(every), dtype=np.int64)
     for view in sorted(set(views.values())):
         held = np.zeros(len(every), dtype=np.int64)
-        for client, own in places.items():
+        for client, at in places.items():
             if views[client] == view:
-                held[own] += 1
+                held[at] += 1
         if (shared := int((held > 1).sum())) > 0:
             names = ", ".join(repr(client) for client in digests if views[client] == view)
             raise InvalidInput(

@@ -40,6 +40,8 @@ class ESFMC(FederatedClusterer):
         R, of training and clustering, at most.
     local_epochs : int, optional
         Passes over a client's samples in a round.
+    pretraining_epochs : int, optional
+        Passes before the first round, which only reconstruct.
     alpha : float, optional
         α, weight of the model-data constraint I(w; X), as the temperature of Langevin dynamics;
         0 for none. No protection.
@@ -102,6 +104,7 @@ class ESFMC(FederatedClusterer):
     latent_dim: int | None = param(optional(integer(low=1)), default=None)
     rounds: int | None = param(optional(integer(low=1)), default=None)
     local_epochs: int | None = param(optional(integer(low=1)), default=None)
+    pretraining_epochs: int | None = param(optional(integer(low=0)), default=None)
     alpha: float | None = param(optional(real(low=0)), default=None)
     incomplete: str = param(one_of("local", "align"), default="local")
     share: str = param(one_of("clustering", "sample", "complete"), default="clustering")

@@ -68,7 +68,7 @@ class ClientSettings:
         K.
     recipe : str
         A key of `RECIPES`; what is None below is the recipe's.
-    latent_dim, local_epochs, alpha
+    latent_dim, local_epochs, pretraining_epochs, alpha
         As of `ESFMC`.
     share : {"clustering", "sample", "complete"}
         Which features leave the client.
@@ -84,6 +84,7 @@ class ClientSettings:
     recipe: str
     latent_dim: int | None
     local_epochs: int | None
+    pretraining_epochs: int | None
     alpha: float | None
     share: str
     device: str
@@ -98,6 +99,8 @@ class ClientSettings:
             network = replace(network, n_latent=self.latent_dim)
         if self.local_epochs is not None:
             training = replace(training, epochs=self.local_epochs)
+        if self.pretraining_epochs is not None:
+            training = replace(training, pretraining_epochs=self.pretraining_epochs)
         if self.alpha is not None:
             training = replace(training, temperature=self.alpha)
         if self.aligned and self.recipe == "robust":
@@ -272,7 +275,8 @@ def _own_labels(
     data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
 ) -> Ints:
     found, numbers = _renumbered(data, trained, told, settings)
-    return numbers[found.argmax(axis=1)]
+    labels: Ints = numbers[found.argmax(axis=1)]
+    return labels
 
 
 def vote(
