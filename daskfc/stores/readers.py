@@ -55,9 +55,9 @@ class Reader:
         Beginnings of file names, where no suffix tells the format.
     files : callable
         From a SourceConfig with a path to the paths of all its files.
-    views : callable
+    views : callable, optional
         From a SourceConfig to the names of the views of its file, read from names and headers
-        alone; none where the format, or this file, has no views.
+        alone; none where this file has no views. For formats whose `open` may return views.
     """
 
     open: Callable[[SourceConfig], Samples]
@@ -65,7 +65,7 @@ class Reader:
     keys: frozenset[str]
     prefixes: tuple[str, ...] = ()
     files: Callable[[SourceConfig], list[str]] = lambda source: [str(source.path)]
-    views: Callable[[SourceConfig], tuple[str, ...]] = lambda source: ()
+    views: Callable[[SourceConfig], tuple[str, ...]] | None = None
 
 
 def _columns(name: str) -> Callable[[SourceConfig], Samples]:
@@ -141,7 +141,6 @@ def known_readers() -> dict[str, Reader]:
 
 _SHARED_KEYS = {"dataset", "path", "format", "scale", "scaling", "subsample", "graph"}
 _KEYS_OF_VIEWS = {"views", "labels", "scale", "scaling", "subsample"}
-_WITH_VIEWS = ("npz", "mat")
 _COMPRESSED = (".gz", ".bz2", ".xz")
 
 
@@ -232,11 +231,10 @@ def check_source(source: SourceConfig) -> None:
     for key in given:
         if key not in known_readers()[name].keys | _SHARED_KEYS:
             raise StoreError(f"source.{key} means nothing to the format {name!r}; remove it.")
-    if isinstance(source.features, tuple) and name not in _WITH_VIEWS:
+    if isinstance(source.features, tuple) and known_readers()[name].views is None:
         raise StoreError(
-            f"source.features must be one name for the format {name!r}, a list names views of "
-            f"{' and '.join(_WITH_VIEWS)}; got {len(source.features)}. Give one, or a file for "
-            "each view by source.views."
+            f"source.features must be one name for the format {name!r}, whose files are one table; "
+            f"got {len(source.features)}. Give one, or a file for each view by source.views."
         )
 
 
@@ -280,7 +278,8 @@ def view_names(source: SourceConfig) -> tuple[str, ...]:
         return tuple(source.views)
     if isinstance(source.features, tuple):
         return source.features
-    return known_readers()[format_of(source)].views(source)
+    find = known_readers()[format_of(source)].views
+    return () if find is None else find(source)
 
 
 def open_source(source: SourceConfig) -> Samples:

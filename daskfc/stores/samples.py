@@ -151,6 +151,7 @@ class Samples:
                 f"{self.n_samples}. Ask for fewer."
             )
         chosen = np.sort(generator(seed, "subsample").choice(self.n_samples, n, replace=False))
+        present = None if self.present is None else self.present[chosen]
 
         def blocks(rows: int) -> Iterator[np.ndarray]:
             start = 0
@@ -167,7 +168,7 @@ class Samples:
             labels=None if self.labels is None else self.labels[chosen],
             sample_ids=self.ids()[chosen],
             graph=None if self.graph is None else self.graph[chosen][:, chosen],
-            present=None if self.present is None else self.present[chosen],
+            present=None if present is None or present.all() else present,
         )
 
 

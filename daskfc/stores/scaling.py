@@ -1,4 +1,9 @@
-"""Scaling of a source's columns, from statistics of a first pass over its blocks."""
+"""Scaling of a source's columns, from statistics of a first pass over its blocks.
+
+The statistics are those of all samples that the source has, whoever gets them. A minimum or a mean
+is somebody's private value, so that stores record which kind it was and no number: whoever reads a
+store's attributes learns nothing of samples that other clients got.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -281,6 +281,8 @@ def test_files_are_joined_by_ids(files, rows):
     kept = [samples.ids().tolist().index(name) for name in part.ids()]
     np.testing.assert_array_equal(all_of(part), np.array(wanted)[kept])
     np.testing.assert_array_equal(part.present, samples.present[kept])
+    whole = [joined(views, labels="kind", subsample={"n": 1, "seed": s}) for s in range(20)]
+    assert {one.ids()[0] for one in whole if one.present is None} == {"p2"}  # no view lacks it
 
 
 def storage_of(views, root, source=None, **partition):
@@ -456,7 +458,7 @@ def test_a_view_that_shrinks_while_it_is_read(files):
         ({"path": "a.npz", "features": ["x"]}, "'source.features': must be the name of an array"),
         ({"path": "a.npz", "features": ["x", "x"]}, "'source.features': must be the name of an a"),
         ({"path": "a.npz", "features": 3}, "'source.features': must be the name of an array, or"),
-        ({"path": "a.zarr", "features": ["x", "y"]}, "must be one name for the format 'zarr', a l"),
+        ({"path": "a.zarr", "features": ["x", "y"]}, "must be one name for the format 'zarr', who"),
     ],
 )
 def test_bad_sources(source, match):
