@@ -104,7 +104,7 @@ def test_spectral_labels_that_merge_clusters_are_not_taken(monkeypatch):
     np.testing.assert_array_equal(sure, TRUE)
     monkeypatch.setattr(grouping, "Spectral", Merges)
     np.testing.assert_array_equal(by_spectral(X, K, TRUE, 0), kmeans_from(X, K, TRUE))
-    np.testing.assert_array_equal(by_spectral(X, K, None, 0), wrong)
+    np.testing.assert_array_equal(by_spectral(X, K, None, 0), by_kmeans(X, K, 0))
 
 
 def test_spectral_labels_have_the_last_numbers():

@@ -2,9 +2,9 @@
 
 Paper       Chen et al., ICML 2025, Section 3.4: Eq. (8) concatenation, Eqs. (9) and (10) k-means.
 Departures  of recipe "robust" (see `settings`): (1) Spectral clustering on nearest neighbours, for
-            k-means on features of unlike scale falls apart over the rounds. After the first round
-            its labels count only where k-means that starts from the last labels finds nearly the
-            same, since near ties among eigenvalues can merge two clusters. (2) A view counts as
+            k-means on features of unlike scale falls apart over the rounds. Its labels count only
+            where k-means that starts from the last labels finds nearly the same, since near ties
+            among eigenvalues can merge two clusters. (2) A view counts as
             much as its own nearest centroids agree with the last labels. (3) Where too few samples
             are in all views, or several clients share one, the clients' graphs of neighbours are
             added up.
@@ -195,7 +195,7 @@ def kmeans_from(features: Floats, k: int, previous: Ints) -> Ints:
 
 
 def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> Ints:
-    """Return spectral labels, or those of k-means from the previous ones where they differ much.
+    """Return spectral labels, or those of k-means where they differ much.
 
     Parameters
     ----------
@@ -204,17 +204,16 @@ def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> I
     k : int
         Number of clusters.
     previous : ndarray of shape (n,), int64, or None
-        Labels of the last round, in [0, k).
+        Labels of the last round, in [0, k), that k-means starts from; from several starts of its
+        own in the first round.
     seed : int
-        Of k-means on the embedding.
+        Of k-means.
     """
     clusterer = Spectral(n_neighbors=min(NEIGHBOURS, len(features)))
     labels = clusterer.pooled(features, k, seed=seed).labels
-    if previous is None:
-        return labels
-    warm = kmeans_from(features, k, previous)
-    labels = matched(labels, warm, k)
-    return labels if np.mean(labels == warm) >= AGREEMENT else warm
+    other = by_kmeans(features, k, seed) if previous is None else kmeans_from(features, k, previous)
+    labels = matched(labels, other, k)
+    return labels if np.mean(labels == other) >= AGREEMENT else other
 
 
 def by_graphs(
