@@ -108,6 +108,17 @@ def test_rounds_and_epochs_draw_other_noise():
     assert np.array_equal(cold.state()["weights"], walked[0])
 
 
+def test_the_prior_decays_weights():
+    """Without other gradients, each of an epoch's four steps takes η α / s² of them (Eq. 6)."""
+    no = {"reconstruction_weight": 0.0, "label_weight": 0.0, "dependence_weight": 0.0}
+    alone = replace(SETTINGS, epochs=1, alignment_weight=0.0, optimiser="sgld", **no)
+    model = begin()
+    before = model.state()["weights"]
+    train(model, settings=replace(alone, prior_scale=1e-3))
+    slope = before @ model.state()["weights"] / (before @ before)
+    assert slope == pytest.approx((1 - 1e-3 * 1e-4 / 1e-6) ** 4, rel=0.02)
+
+
 def test_every_epoch_of_every_round_has_its_own_batches(monkeypatch):
     orders = []
 
