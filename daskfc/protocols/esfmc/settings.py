@@ -196,7 +196,7 @@ def _robust(n: int) -> Recipe:
         optimiser="adam",  # plain SGLD needs more epochs than anybody has
         learning_rate=1e-3,  # Appendix D.2
         temperature=1e-4,  # Section 5.3
-        reconstruction="mean",  # with sums HW ends at 96.5 % in place of 98: heads learn too late
+        reconstruction="mean",  # with sums HW ends a point lower (one seed): heads learn too late
         dependence="covariance",  # the cheapest, accuracy as with the others
     )
     # 64-10 is as fast as anything and as good as [256, 128]. Local labels decide most of all:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from daskfc.errors import InvalidInput
+from daskfc.protocols.esfmc.batches import batches
 from daskfc.protocols.esfmc.framework import device_of, jax, jnp
 from daskfc.protocols.esfmc.settings import NetworkSettings, TrainingSettings
 from daskfc.protocols.esfmc.training import ViewModel
@@ -105,6 +106,34 @@ def test_rounds_and_epochs_draw_other_noise():
     cold = begin()
     train(cold, 1, replace(still, temperature=0.0))
     assert np.array_equal(cold.state()["weights"], walked[0])
+
+
+def test_the_prior_decays_weights():
+    """Without other gradients, each of an epoch's four steps takes η α / s² of them (Eq. 6)."""
+    no = {"reconstruction_weight": 0.0, "label_weight": 0.0, "dependence_weight": 0.0}
+    alone = replace(SETTINGS, epochs=1, alignment_weight=0.0, optimiser="sgld", **no)
+    model = begin()
+    before = model.state()["weights"]
+    train(model, settings=replace(alone, prior_scale=1e-3))
+    slope = before @ model.state()["weights"] / (before @ before)
+    assert slope == pytest.approx((1 - 1e-3 * 1e-4 / 1e-6) ** 4, rel=0.02)
+
+
+def test_every_epoch_of_every_round_has_its_own_batches(monkeypatch):
+    orders = []
+
+    def noted(*given):
+        orders.append(batches(*given))
+        return orders[-1]
+
+    monkeypatch.setattr("daskfc.protocols.esfmc.training.batches", noted)
+    model = begin()
+    train(model)
+    train(model, 2)
+    assert len({order.tobytes() for order in orders}) == 2 * SETTINGS.epochs
+    for order in orders:
+        assert sorted(order[order >= 0]) == list(range(90))
+        assert order.shape == (4, 23)
 
 
 def test_assignments_that_do_not_count_have_no_effect():
