@@ -10,6 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.protocols import ESFMC
+from daskfc.runs import run
 from daskfc.stores import write_store
 
 jax = pytest.importorskip("jax", reason="JAX is not installed (daskfc[multiview])")
@@ -227,3 +228,22 @@ def test_a_fit_that_broke_off_takes_its_rounds_from_the_clients(complete, monkey
     other = fitted(complete, tolerance=0.0, random_state=1)  # whose rounds these are not
     assert {path: path.stat().st_mtime_ns for path in kept} != written
     assert agreement(other.labels_) > 0.9
+
+
+def test_a_run_from_files_is_scored_with_every_sample_once(tmp_path):
+    storage = {
+        "source": {"dataset": "digits-views", "scaling": "min-max", "subsample": {"n": 200}},
+        "partition": {"scheme": "views", "overlap": 0.7},
+        "root": str(tmp_path / "stores"),
+    }
+    few = {"n_clusters": 10, "rounds": 2, "local_epochs": 40, "pretraining_epochs": 10}
+    done = run(
+        {"method": "ESFMC", "params": few, "compare": {"joined-views": {}}, "seeds": [0]},
+        storage=storage,
+        runs_dir=tmp_path / "runs",
+    )
+    assert done.summary["n_samples"] == 200
+    assert done.labels.sizes["sample"] == 200
+    for method in ("ESFMC", "joined-views"):
+        assert done.summary["metrics"][method]["nmi"]["mean"] > 0.35
+    assert done.summary["privacy"]
