@@ -16,6 +16,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   tests/protocols/omnifc/test_omnifc.py::test_labels_equal_the_pooled_clusterer \
   tests/protocols/fedsc/test_fedsc.py::test_equals_the_arithmetic_in_one_place \
   tests/protocols/kcagc/test_kcagc.py::test_equals_the_protocol_without_masks \
+  tests/protocols/esfmc \
   tests/baselines/test_end_to_end.py::test_equals_pooled_on_easy_data \
   --ignore=tests/runs/test_faults.py
 
@@ -37,7 +38,7 @@ $(VENV)/.installed-fast: pyproject.toml constraints.txt $(VENV)/.made
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt $(VENV)/.made
-	$(PIP) install -c constraints.txt -e '.[test,fast]'
+	$(PIP) install -c constraints.txt -e '.[test,fast,multiview]'
 	@touch $@ $(VENV)/.installed-fast
 
 demo: $(VENV)/.installed-fast  ## install, build ten client stores from digits, run OmniFC
@@ -77,15 +78,15 @@ version-tests: $(VENV)/.installed-$(INSTALLED)
 	NUMBA_CACHE_DIR=$(abspath $(VENV))/numba $(BIN)/python -m pytest $(PYTEST_ARGS) $(VERSION_TESTS)
 
 $(VENV)/.installed-lowest: pyproject.toml constraints-lowest.txt $(VENV)/.made
-	$(PIP) install -c constraints-lowest.txt -e '.[test,fast]'
+	$(PIP) install -c constraints-lowest.txt -e '.[test,fast,multiview]'
 	@touch $@
 
 .PHONY: $(VENV)/.installed-newest  # every time: there may be newer ones
 $(VENV)/.installed-newest: $(VENV)/.made
-	$(PIP) install --upgrade --upgrade-strategy eager -e '.[test,fast]'
+	$(PIP) install --upgrade --upgrade-strategy eager -e '.[test,fast,multiview]'
 
 $(VENV)/.installed-mutants: $(VENV)/.installed-test
-	$(PIP) install -c constraints.txt -e '.[test,fast,mutants]'
+	$(PIP) install -c constraints.txt -e '.[test,fast,multiview,mutants]'
 	@touch $@
 
 mutants: $(VENV)/.installed-mutants  ## change the source bit by bit and see what tests notice: hours, goes on where it was

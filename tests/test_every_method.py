@@ -81,7 +81,7 @@ def write(folder, split, client, columns=None, *, owner=None, **options):
 def stores(folder, split, fault=None):
     """Write the stores of three clients; one of b's names is wrong."""
     folder.mkdir()
-    if split == "columns" and fault is not None:
+    if split != "samples" and fault is not None:
         wrong = [*columns_of("b", split)[:3], columns_of("a", split)[1]]
         return {c: write(folder, split, c, wrong if c == "b" else None) for c in CLIENTS}
     wrong = None if fault is None else FAULTS[fault][0]
@@ -89,7 +89,7 @@ def stores(folder, split, fault=None):
 
 
 def refusal(split, fault):
-    if split == "columns":
+    if split != "samples":
         return "clients 'a' and 'b' both have a column 'weight at a'"
     return FAULTS[fault][1]
 
@@ -102,9 +102,10 @@ CASES = [(method, fault) for method in METHODS for fault in faults_of(split_of(m
 
 
 def test_a_method_says_how_data_lie_with_clients():
-    with pytest.raises(TypeError, match="split must be one of samples, columns"):
+    with pytest.raises(TypeError, match="split must be one of samples, columns, views"):
         type("Undecided", (FederatedClusterer,), {})
-    assert {split_of(method) for method in METHODS} == set(SPLITS)
+    assert {split_of(method) for method in METHODS} >= {"samples", "columns"}
+    assert {split_of(method) for method in METHODS} <= set(SPLITS)
 
 
 # -- runs from files: refused before a worker starts ----------------------------------------------
@@ -136,7 +137,11 @@ def test_a_run_for_the_other_split(tmp_path, method):
     split = split_of(method)
     other = "columns" if split == "samples" else "samples"
     urls = stores(tmp_path / "stores", other)
-    match = "joins columns of the same samples" if split == "columns" else "needs clients with the"
+    match = {
+        "samples": "needs clients with the",
+        "columns": "joins columns of the same samples",
+        "views": "needs at least two views",
+    }[split]
     with pytest.raises(InvalidInput, match=f"{method} {match}"):
         prepare(pipeline_of(method), storage=storage_of(urls), runs_dir=tmp_path / "runs")
 
@@ -178,7 +183,7 @@ def test_columns_of_a_local_federation(tmp_path, fault):
     urls = stores(tmp_path / "stores", split, fault)
     with Federation.local(urls, allow_raw=True) as federation:
         for method in METHODS:
-            if split_of(method) == split:
+            if (split_of(method) == "samples") == (split == "samples"):
                 with pytest.raises(InvalidInput, match=refusal(split, fault)):
                     model_of(method).fit(federation)
         assert federation.run_id is None  # nothing began, nothing was sent

@@ -137,7 +137,7 @@ def test_the_lowest_versions_are_those_that_the_bounds_name():
     extras = project["optional-dependencies"]
     lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.split("==") for line in lines if "==" in line)
-    for text in [*project["dependencies"], *extras["fast"], *extras["test"]]:
+    for text in [*project["dependencies"], *extras["fast"], *extras["multiview"], *extras["test"]]:
         requirement = Requirement(text)
         (bound,) = requirement.specifier
         lowest = Version(bound.version).release

@@ -9,6 +9,7 @@ from daskfc.baselines.graphs import AGC, GCC
 from daskfc.baselines.k_fed import KFED
 from daskfc.baselines.mufc import MUFC
 from daskfc.baselines.rfk_kmeans import RFKKMeans
+from daskfc.baselines.views import JoinedViews
 from daskfc.federation.estimator import FederatedClusterer
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "MUFC",
     "Central",
     "FedMAvg",
+    "JoinedViews",
     "RFKKMeans",
 ]
 
@@ -35,4 +37,5 @@ BASELINES: dict[str, type[FederatedClusterer]] = {
     "GCC": GCC,
     "RFK-k-means": RFKKMeans,
     "CE-PCA": CEPCA,
+    "joined-views": JoinedViews,
 }

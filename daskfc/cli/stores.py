@@ -31,6 +31,9 @@ def stores() -> None:
 def _show(rows: Sequence[dict[str, Any]]) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("client", no_wrap=True)
+    told = [key for key in ("view", "scaling") if any(key in row for row in rows)]
+    for title in told:
+        table.add_column(title, no_wrap=title == "view")
     for title in ("samples", "features"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("dtype", no_wrap=True)
@@ -40,10 +43,16 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
     table.add_column("store", overflow="fold")
     for row in rows:
         table.add_row(
-            Text(row["client"]), f"{row['samples']:,}", f"{row['features']:,}", row["dtype"],
-            f"{row['chunks']:,}", decimal(row["bytes_on_disk"]),
-            "yes" if row["labels"] else "no", Text(row["url"]),
-        )  # fmt: skip
+            Text(row["client"]),
+            *(Text(row.get(key, "")) for key in told),
+            f"{row['samples']:,}",
+            f"{row['features']:,}",
+            row["dtype"],
+            f"{row['chunks']:,}",
+            decimal(row["bytes_on_disk"]),
+            "yes" if row["labels"] else "no",
+            Text(row["url"]),
+        )
     stdout_console().print(table)
 
 
@@ -72,7 +81,10 @@ def build(storage: str, root: str | None, overwrite: bool) -> None:
 @_STORAGE
 @_ROOT
 def inspect(storage: str, root: str | None) -> None:
-    """List the stores of STORAGE: samples, features, chunks, bytes. Reads no features."""
+    """List the stores of STORAGE: views, scaling, samples, features, chunks, bytes.
+
+    Reads no features.
+    """
     with exits():
         _show(load_storage(storage).inspect(root))
 
@@ -83,7 +95,8 @@ def inspect(storage: str, root: str | None) -> None:
 def check(storage: str, root: str | None) -> None:
     """Read every store of STORAGE and check it against its checksums and the rules.
 
-    Rules: finite features, sample ids that differ over all clients, the same columns everywhere.
+    Rules: finite features; the same columns everywhere and sample ids that differ over all clients,
+    or columns that no other has of the same samples, or views that some samples link.
     """
     with exits():
         found = load_storage(storage)

@@ -4,7 +4,7 @@ Messages    StoreSummary  client → caller  when a running cluster is joined, a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,7 +12,13 @@ from daskfc.errors import InvalidInput
 from daskfc.federation.messages import Message, array
 from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.stores import ClientStore
-from daskfc.stores.together import Split, check_columns, check_owner, first_difference
+from daskfc.stores.together import (
+    Split,
+    check_columns,
+    check_owner,
+    check_samples,
+    first_difference,
+)
 
 __all__ = ["Contract", "StoreSummary", "store_summary", "summary_of_new"]
 
@@ -54,19 +60,29 @@ class Contract:
         Names of every client's columns, in their order.
     builds : mapping of str to str
         Which writing of its store each client brought.
+    readable : mapping of str to ClientStore
+        The stores, where they can be read from here; elsewhere only a method's own messages tell
+        whether samples go together.
     """
 
     columns: Mapping[str, tuple[str, ...]]
     builds: Mapping[str, str]
+    readable: Mapping[str, ClientStore] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, stores: Mapping[str, StoreSummary]) -> "Contract":
+    def of(
+        cls,
+        stores: Mapping[str, StoreSummary],
+        readable: Mapping[str, ClientStore] | None = None,
+    ) -> "Contract":
         """Make the contract of clients whose stores are their own.
 
         Parameters
         ----------
         stores : mapping of str to StoreSummary
             What every client brings.
+        readable : mapping of str to ClientStore, optional
+            Their stores, where they can be read from here.
 
         Raises
         ------
@@ -78,11 +94,17 @@ class Contract:
         return cls(
             columns={client: store.columns() for client, store in stores.items()},
             builds={client: store.build_id for client, store in stores.items()},
+            readable=dict(readable or {}),
         )
 
     def check_split(self, split: Split, method: str) -> None:
-        """Refuse columns that do not go together as a method needs; see `check_columns`."""
+        """Refuse columns, and samples that can be read, that do not go together for a method.
+
+        See `check_columns` and `check_samples`.
+        """
         check_columns(self.columns, split, method)
+        if self.readable:
+            check_samples(self.readable, split)
 
     def check_new(self, client: str, store: StoreSummary) -> None:
         """Refuse new samples of another client, or with other columns than its clustered ones.

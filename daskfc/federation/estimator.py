@@ -51,6 +51,12 @@ def labels_array(parts: Mapping[str, LabelledSamples]) -> xr.DataArray:
     )
 
 
+def _each_once(labels: xr.DataArray) -> xr.DataArray:
+    """Return each sample once, with the first client that has it."""
+    _, first = np.unique(labels["sample_id"].to_numpy(), return_index=True)
+    return labels[np.sort(first)]
+
+
 def _predicts(method: "FederatedClusterer") -> bool:
     return type(method)._predict is not FederatedClusterer._predict
 
@@ -60,8 +66,8 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the methods: checks parameters, opens and closes the run, keeps the results.
 
     A subclass declares its parameters as fields by `param`, says by ``split`` how data lie with
-    clients ("samples" or "columns"), and writes ``_fit``, which wires steps and returns one handle
-    of `LabelledSamples` per client. With ``_predict`` it also labels new samples;
+    clients ("samples", "columns" or "views"), and writes ``_fit``, which wires steps and returns
+    one handle of `LabelledSamples` per client. With ``_predict`` it also labels new samples;
     ``model_at_parties = False`` says that what `fit` left with the caller is enough for that.
 
     Parameters
@@ -145,7 +151,7 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         started = time.monotonic()
         parts = self._fit(federation)
         with self._stage(federation, "labels"):
-            self.labels_ = labels_array({name: sent.result() for name, sent in parts.items()})
+            self.labels_ = self._told_labels(parts)
         self.timing_["total_s"] = time.monotonic() - started
         self.ledger_ = federation.ledger
         return self
@@ -230,7 +236,11 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         for name, store in told.items():
             self._contract.check_new(name, store)
         sent = self._predict(federation, new)
-        return labels_array({name: one.result() for name, one in sent.items()})
+        return self._told_labels(sent)
+
+    def _told_labels(self, parts: PerClient[Sent[LabelledSamples]]) -> xr.DataArray:
+        labels = labels_array({name: sent.result() for name, sent in parts.items()})
+        return _each_once(labels) if self.split == "views" else labels
 
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]

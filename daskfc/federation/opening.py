@@ -124,7 +124,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
             f"name; its clients are {', '.join(urls)}. Correct the name."
         )
     opened = {name: ClientStore.open(url) for name, url in urls.items()}
-    contract = Contract.of({name: store_summary(store) for name, store in opened.items()})
+    contract = Contract.of({name: store_summary(store) for name, store in opened.items()}, opened)
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
         parties = {

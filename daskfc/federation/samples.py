@@ -23,6 +23,7 @@ __all__ = [
     "labelled_samples",
     "labels_of_client",
     "linked_samples",
+    "new_digests",
     "opened",
     "own_labels",
     "sample_digests",
@@ -93,6 +94,11 @@ def sample_digests(data: ClientStore, *, salt: str = SAMPLE_ORDER) -> SampleDige
     prefix = salt.encode() + b"\x1f"
     words = [hashlib.sha256(prefix + str(name).encode()).digest()[:8] for name in data.sample_ids()]
     return SampleDigests(np.frombuffer(b"".join(words), dtype="<u8").astype(np.uint64))
+
+
+def new_digests(new: ClientStore) -> SampleDigests:
+    """Hash the ids of new samples."""
+    return sample_digests(new)
 
 
 def content_tag(data: ClientStore, durable_secret: SecretKey) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from daskfc.errors import InvalidInput
@@ -28,8 +29,14 @@ class EvaluationLabels(
     """
 
     labels: np.ndarray = array("sample", dtype="int64")
-    class_bytes: np.ndarray = array("byte", dtype="uint8")
+    id_bytes: np.ndarray = array("byte", dtype="uint8")
+    id_ends: np.ndarray = array("id", dtype="int64")
+    class_bytes: np.ndarray = array("class byte", dtype="uint8")
     class_ends: np.ndarray = array("class", dtype="int64")
+
+    def sample_ids(self) -> np.ndarray:
+        """Return the sample ids as an array of str, ``(sample,)``."""
+        return np.array(texts_in(self.id_bytes, self.id_ends), dtype=str)
 
     def words(self) -> np.ndarray | None:
         """Return each sample's class as a word, ``(sample,)`` str; None for labels in numbers."""
@@ -48,13 +55,14 @@ def evaluation_labels(data: ClientStore) -> EvaluationLabels:
     Returns
     -------
     EvaluationLabels
-        ``(n_samples,)`` int64, or ``(0,)`` when the store holds none; and the words of the classes,
-        none where labels are numbers.
+        ``(n_samples,)`` int64 with the samples' ids, or ``(0,)`` when the store holds none; and the
+        words of the classes, none where labels are numbers.
     """
     labels = data.labels()
     if labels is None:
-        return EvaluationLabels(np.zeros(0, dtype=np.int64), *text_arrays(()))
-    return EvaluationLabels(np.asarray(labels, dtype=np.int64), *text_arrays(data.classes or ()))
+        return EvaluationLabels(np.zeros(0, dtype=np.int64), *text_arrays(()), *text_arrays(()))
+    ids, classes = text_arrays(data.sample_ids()), text_arrays(data.classes or ())
+    return EvaluationLabels(np.asarray(labels, dtype=np.int64), *ids, *classes)
 
 
 def _plain_word(word: str) -> str:
@@ -101,8 +109,9 @@ def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
     >>> import numpy as np
     >>> from daskfc.federation.texts import text_arrays
     >>> from daskfc.runs.evaluate import EvaluationLabels, joined
-    >>> both = EvaluationLabels(np.array([0, 1]), *text_arrays(["healthy", "sick"]))
-    >>> sick = EvaluationLabels(np.array([0, 0]), *text_arrays(["sick"]))
+    >>> ids = text_arrays(["1", "2"])
+    >>> both = EvaluationLabels(np.array([0, 1]), *ids, *text_arrays(["healthy", "sick"]))
+    >>> sick = EvaluationLabels(np.array([0, 0]), *ids, *text_arrays(["sick"]))
     >>> joined({"a": both, "b": sick}).labels
     array([0, 1, 1, 1])
     """
@@ -139,7 +148,7 @@ def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
     federation : Federation
         The parties, running.
     like : xarray.DataArray
-        ``(sample,)`` with the coordinate ``client``, each client's samples in its store's order.
+        ``(sample,)`` with the coordinates ``client`` and ``sample_id``.
 
     Returns
     -------
@@ -158,9 +167,12 @@ def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
     if truth.labels is None:
         return truth
     sizes = [len(part.labels) for part in parts.values()]
+    wanted = like["sample_id"].to_numpy().astype(str)
     labels = np.empty(len(owners), dtype=np.int64)
     for client, own in zip(parts, np.split(truth.labels, np.cumsum(sizes)[:-1]), strict=True):
-        labels[owners == client] = own
+        # of a sample that several clients have, only the first one's is asked for
+        by_id = pd.Series(own, index=parts[client].sample_ids())
+        labels[owners == client] = by_id.loc[wanted[owners == client]]
     return Truth(labels)
 
 

@@ -13,7 +13,8 @@ from daskfc.federation import FederatedClusterer
 from daskfc.plugins import with_plugins
 from daskfc.protocols import METHODS
 from daskfc.runs.config import Pipeline
-from daskfc.stores.together import check_columns
+from daskfc.stores import ClientStore
+from daskfc.stores.together import check_columns, check_samples
 
 __all__ = ["check_pipeline", "estimator_of", "known_methods", "make_estimator"]
 
@@ -149,6 +150,7 @@ def check_pipeline(
     n_clients: int | None = None,
     n_samples: int | None = None,
     columns: Mapping[str, Sequence[str]] | None = None,
+    stores: Mapping[str, ClientStore] | None = None,
 ) -> None:
     """Check a pipeline against everything that is known before a worker starts.
 
@@ -159,7 +161,10 @@ def check_pipeline(
     n_clients, n_samples : int, optional
         Size of the storage, where it can be read from here.
     columns : mapping of str to sequence of str, optional
-        The names of every client's columns, where they are known.
+        The names of every client's columns, where they are known and the stores cannot be read.
+    stores : mapping of str to ClientStore, optional
+        Every client's store, where it can be read from here: its columns, and for methods whose
+        clients share samples its sample ids.
 
     Raises
     ------
@@ -176,6 +181,8 @@ def check_pipeline(
     daskfc.errors.InvalidInput: OmniFC asks for 3 clusters and the clients hold 2 samples in all. \
 Lower 'n_clusters'.
     """
+    if stores is not None:
+        columns = {name: store.feature_names for name, store in stores.items()}
     try:
         json.dumps(pipeline.as_dict())
     except TypeError as error:
@@ -194,6 +201,8 @@ Lower 'n_clusters'.
             estimator.check(n_clients)
         if columns is not None:
             check_columns(columns, estimator.split, method)
+        if stores is not None:
+            check_samples(stores, estimator.split)
         clusters = getattr(estimator, "n_clusters", None)
         if n_samples is not None and isinstance(clusters, int) and clusters > n_samples:
             raise InvalidInput(

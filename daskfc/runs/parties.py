@@ -1,6 +1,6 @@
 """Whose data and where: from the storage and cluster files to an open federation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,6 +13,7 @@ from daskfc.federation.opening import who_takes_part
 from daskfc.runs.config import Pipeline
 from daskfc.runs.methods import check_pipeline, known_methods
 from daskfc.stores import ClientStore, load_storage
+from daskfc.stores.together import number_of_samples
 
 __all__ = ["Located", "locate", "open_federation"]
 
@@ -26,12 +27,12 @@ class Located:
     record : dict
         For ``run.json``: ``storage`` (absolute URLs), ``contents`` (digest of each store),
         ``cluster`` (resolved), ``n_clients``, ``n_samples``.
-    columns : mapping of str to sequence of str, optional
-        The names of every client's columns, where its store can be read from here.
+    stores : mapping of str to ClientStore, optional
+        Every client's store, where it can be read from here.
     """
 
     record: dict[str, Any]
-    columns: Mapping[str, Sequence[str]] | None = None
+    stores: Mapping[str, ClientStore] | None = None
 
 
 def locate(
@@ -54,7 +55,7 @@ def locate(
     Returns
     -------
     Located
-        What the run's folder keeps, and the columns.
+        What the run's folder keeps, and the stores.
 
     Raises
     ------
@@ -92,18 +93,10 @@ def locate(
                 name: store.attributes.get("content_digest") for name, store in stores.items()
             },
             "n_clients": len(stores),
-            "n_samples": _number_of_samples(list(stores.values())),
+            "n_samples": number_of_samples(stores),
         },
-        {name: store.feature_names for name, store in stores.items()},
+        stores,
     )
-
-
-def _number_of_samples(stores: list[ClientStore]) -> int:
-    """Return the samples in all; clients that begin with the same one share them, by columns."""
-    sizes = [store.n_samples for store in stores]
-    first = {str(store.sample_ids()[0]) for store in stores if store.n_samples}
-    shared = len(stores) > 1 and len(set(sizes)) == 1 and len(first) == 1
-    return sizes[0] if shared else sum(sizes)
 
 
 def _check_unchanged(record: Mapping[str, Any]) -> None:

@@ -194,7 +194,7 @@ def prepare(
         definition,
         n_clients=parties.get("n_clients"),
         n_samples=parties.get("n_samples"),
-        columns=located.columns,
+        stores=located.stores,
     )
     record = {
         "pipeline_source": _source_of(pipeline),

@@ -6,6 +6,7 @@ import math
 import struct
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import IO, Any
 
 import fsspec
@@ -15,14 +16,25 @@ from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.stores.config import SourceConfig
+from daskfc.stores.digit_views import DIGIT_VIEWS, digit_views
 from daskfc.stores.graph import checked_graph
 from daskfc.stores.layout import FORMAT, default_names
 from daskfc.stores.locations import expand, resolve_url, zarr_store
 from daskfc.stores.samples import Samples, encode_labels, reading
+from daskfc.stores.views import beside, numbered_views
 
-__all__ = ["BUNDLED", "pick_name", "read_bundled", "read_idx", "read_npz", "read_zarr"]
+__all__ = [
+    "BUNDLED",
+    "bundled_views",
+    "npz_views",
+    "pick_name",
+    "read_bundled",
+    "read_idx",
+    "read_npz",
+    "read_zarr",
+]
 
-BUNDLED = ("breast_cancer", "digits", "iris", "wine")
+BUNDLED = ("breast_cancer", "digits", "digits-views", "iris", "wine")
 
 _FEATURES = ("X", "features", "data")
 _LABELS = ("y", "labels", "target")
@@ -30,7 +42,7 @@ _IDS = ("ids", "sample_id")
 
 
 def read_bundled(source: SourceConfig) -> Samples:
-    """Open a data set of scikit-learn.
+    """Open a data set of scikit-learn, or three views of its digits.
 
     Parameters
     ----------
@@ -62,11 +74,19 @@ def read_bundled(source: SourceConfig) -> Samples:
     # here, and not at the top: 60 MB and two seconds that a worker reading its store does not need
     from sklearn import datasets
 
-    bunch = getattr(datasets, f"load_{source.dataset}")()
+    name = source.dataset.removesuffix("-views")
+    bunch = getattr(datasets, f"load_{name}")()
     labels, _ = encode_labels(bunch.target, source.dataset)
     names = tuple(str(name) for name in bunch.feature_names)
     classes = tuple(str(name) for name in bunch.target_names)
+    if source.dataset == "digits-views":
+        return digit_views(bunch.data, labels, classes)
     return Samples(len(bunch.data), names, _whole(bunch.data), labels, classes)
+
+
+def bundled_views(source: SourceConfig) -> tuple[str, ...]:
+    """Return the names of the views of a bundled data set; none for most."""
+    return DIGIT_VIEWS if source.dataset == "digits-views" else ()
 
 
 def _whole(rows: np.ndarray) -> Any:
@@ -119,64 +139,103 @@ def read_npz(source: SourceConfig) -> Samples:
     Parameters
     ----------
     source : SourceConfig
-        `features` defaults to X, features or data; `labels` to y, labels or target; `ids` to ids or
-        sample_id. More than two dimensions of features are flattened.
+        `features` defaults to view0, view1, ..., or else to X, features or data; `labels` to y,
+        labels or target; `ids` to ids or sample_id. More than two dimensions of features are
+        flattened.
 
     Returns
     -------
     Samples
-        Lazily read; with a graph where there are ``A_indices``, ``A_indptr`` and ``A_shape``.
+        Lazily read; with views, or with a graph where there are ``A_indices``, ``A_indptr`` and
+        ``A_shape``.
 
     Raises
     ------
     StoreError
-        When the file is no archive, holds several views, or lacks the arrays.
+        When the file is no archive, holds views and a graph, or lacks the arrays.
     """
     path = expand(str(source.path))
     with reading(path, "npz"):
-        with fsspec.open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            there = [name.removesuffix(".npy") for name in archive.namelist()]
+        there = _npz_names(path)
+        views = _views_of(source, there, path)
         if "A_indptr" in there:
+            if views:
+                raise StoreError(
+                    f"{path}: the archive holds several views and a graph, and a graph belongs to "
+                    "one table; name that by source.features."
+                )
             return _npz_graph(source, path, there)
-        _refuse_views(path, there, source.features)
-        features = pick_name(source.features, _FEATURES, there, path, "features")
-        if features is None:
+        features = pick_name(source.array, _FEATURES, there, path, "features")
+        if features is None and not views:
             raise StoreError(
                 f"{path}: an npz source must have an array called {', '.join(_FEATURES)}, or one "
                 f"named by source.features; it has {', '.join(there[:12])}."
             )
-        shape, _ = _npy_header(path, features)
-        if len(shape) < 2:
-            raise StoreError(
-                f"{path}: the array {features!r} must have rows and columns; got shape {shape}."
-            )
-        labels = classes = ids = None
-        label_name = pick_name(source.labels, _LABELS, there, path, "labels")
-        if label_name is not None:
-            labels, classes = encode_labels(_npy(path, label_name), f"{path}:{label_name}")
+        labels, classes = _npz_labels(source, path, there)
         id_name = pick_name(source.ids, _IDS, there, path, "ids")
-        if id_name is not None:
-            ids = _npy(path, id_name).astype(str)
-    width = math.prod(shape[1:])
+        ids = None if id_name is None else _npy(path, id_name).astype(str)
+        tables = {name: _npz_table(path, name) for name in views or (str(features),)}
+        if views:
+            samples = beside(tables, path)
+        else:
+            samples = tables[str(features)]
+            width = len(samples.feature_names)
+            samples = replace(samples, feature_names=default_names(width))
+    return replace(samples, labels=labels, classes=classes, sample_ids=ids)
+
+
+def npz_views(source: SourceConfig) -> tuple[str, ...]:
+    """Return the names of an archive's views from its list of members; none for a table."""
+    path = expand(str(source.path))
+    with reading(path, "npz"):
+        return _views_of(source, _npz_names(path), path)
+
+
+def _npz_names(path: str) -> list[str]:
+    with fsspec.open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def _views_of(source: SourceConfig, there: list[str], path: str) -> tuple[str, ...]:
+    """Return the arrays that are views: those asked for, or numbered ones; none for a table."""
+    if isinstance(source.features, tuple):
+        for name in source.features:
+            pick_name(name, (), there, path, "features")
+        return source.features
+    usual = any(name in there for name in _FEATURES) and "view0" not in there
+    return () if source.features is not None or usual else numbered_views(there)
+
+
+def _npz_labels(
+    source: SourceConfig, path: str, there: list[str]
+) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
+    name = pick_name(source.labels, _LABELS, there, path, "labels")
+    return (None, None) if name is None else encode_labels(_npy(path, name), f"{path}:{name}")
+
+
+def _npz_table(path: str, name: str) -> Samples:
+    """Return an array's rows, streamed, with columns called 0, 1, ..."""
+    shape, _ = _npy_header(path, name)
+    if len(shape) < 2:
+        raise StoreError(
+            f"{path}: the array {name!r} must have rows and columns; got shape {shape}."
+        )
 
     def blocks(rows: int) -> Iterator[np.ndarray]:
         with reading(path, "npz"):
-            yield from _npy_rows(path, features, rows)
+            yield from _npy_rows(path, name, rows)
 
-    return Samples(shape[0], default_names(width), blocks, labels, classes, ids)
+    return Samples(shape[0], tuple(str(i) for i in range(math.prod(shape[1:]))), blocks)
 
 
 def _npz_graph(source: SourceConfig, path: str, there: list[str]) -> Samples:
     """Open an archive with a graph: features and adjacency in compressed rows, or features X."""
     A = _csr(path, "A", there)
-    labels = classes = None
-    label_name = pick_name(source.labels, _LABELS, there, path, "labels")
-    if label_name is not None:
-        labels, classes = encode_labels(_npy(path, label_name), f"{path}:{label_name}")
+    labels, classes = _npz_labels(source, path, there)
     if "X_indptr" in there:
         X = _csr(path, "X", there)
     else:
-        features = pick_name(source.features, _FEATURES, there, path, "features")
+        features = pick_name(source.array, _FEATURES, there, path, "features")
         if features is None:
             raise StoreError(
                 f"{path}: an npz source with a graph must have features X, or X_data, X_indices, "
@@ -209,14 +268,6 @@ def _csr(path: str, name: str, there: list[str]) -> sparse.csr_array:
             "in compressed rows; they are not. Write them again."
         ) from error
     return matrix
-
-
-def _refuse_views(path: str, there: list[str], asked: str | None) -> None:
-    if "view0" in there and asked is None:
-        raise StoreError(
-            f"{path}: the archive holds several views (view0, ...), and the partitions of this "
-            f"version deal one table of samples; name one view by source.features."
-        )
 
 
 def _open_member(archive: zipfile.ZipFile, name: str) -> tuple[IO[bytes], tuple[Any, ...]]:
@@ -341,7 +392,7 @@ def read_zarr(source: SourceConfig) -> Samples:
         if isinstance(node, zarr.Array):
             features: Any = node
         else:
-            features = _member(node, source.features, ("features", "X"), url, "features")
+            features = _member(node, source.array, ("features", "X"), url, "features")
             found = _member(
                 node, source.labels, ("evaluation/labels", "labels", "y"), url, "labels"
             )

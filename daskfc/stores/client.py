@@ -298,6 +298,24 @@ class ClientStore:
         return str(self.attributes["content_digest"])
 
     @property
+    def view(self) -> str | None:
+        """Name of the view whose columns these are, where the source had several."""
+        name = self.attributes.get("view")
+        return None if name is None else str(name)
+
+    @property
+    def scaling(self) -> str:
+        """Kinds of scaling that the features went through, by view if several; empty for none."""
+        told = {
+            str(step.get("view", "")): str(step["kind"])
+            for step in self.attributes.get("steps", ())
+            if step["step"] == "scaling"
+        }
+        if len(set(told.values())) < 2:
+            return next(iter(told.values()), "")
+        return ", ".join(f"{view}: {kind}" for view, kind in told.items())
+
+    @property
     def has_labels(self) -> bool:
         """Whether evaluation labels are kept beside the features."""
         return self._labels is not None

@@ -17,7 +17,38 @@ from daskfc.stores.layout import default_names
 from daskfc.stores.locations import expand
 from daskfc.stores.samples import Samples, encode_labels, reading
 
-__all__ = ["read_csv", "read_libsvm", "read_parquet"]
+__all__ = ["column_names", "read_csv", "read_libsvm", "read_parquet"]
+
+
+def column_names(source: SourceConfig) -> list[str]:
+    """Return the names of all columns of a csv or parquet file, from its head alone.
+
+    Parameters
+    ----------
+    source : SourceConfig
+        With `path`.
+
+    Raises
+    ------
+    StoreError
+        When the file is missing, or not of the format.
+    """
+    path = expand(str(source.path))
+    if path.endswith((".parquet", ".pq")) or source.format == "parquet":
+        with reading(path, "parquet"), fsspec.open(path, "rb") as file:
+            return [str(name) for name in pq.ParquetFile(file).schema_arrow.names]
+    with reading(path, "csv"):
+        return _csv_head(source, path)[1]
+
+
+def _csv_head(source: SourceConfig, path: str) -> tuple[dict[str, Any], list[str]]:
+    """Return pandas' options for a csv file, and the names of its columns."""
+    tab = ".tsv" in path.rpartition("/")[2]
+    options: dict[str, Any] = {"sep": source.delimiter or ("\t" if tab else ",")}
+    if source.header is False:
+        width = pd.read_csv(path, header=None, nrows=1, **options).shape[1]
+        options |= {"header": None, "names": [str(i) for i in range(width)]}
+    return options, [str(name) for name in pd.read_csv(path, nrows=0, **options).columns]
 
 
 def _feature_columns(source: SourceConfig, there: Sequence[str], path: str) -> list[str]:
@@ -77,13 +108,8 @@ def read_csv(source: SourceConfig) -> Samples:
         When the file is no csv, lacks the columns, or a feature column is not numeric.
     """
     path = expand(str(source.path))
-    tab = ".tsv" in path.rpartition("/")[2]
-    options: dict[str, Any] = {"sep": source.delimiter or ("\t" if tab else ",")}
     with reading(path, "csv"):
-        if source.header is False:
-            width = pd.read_csv(path, header=None, nrows=1, **options).shape[1]
-            options |= {"header": None, "names": [str(i) for i in range(width)]}
-        there = [str(name) for name in pd.read_csv(path, nrows=0, **options).columns]
+        options, there = _csv_head(source, path)
         columns = _feature_columns(source, there, path)
         wanted = [name for name in (source.labels, source.ids) if name] or there[:1]
         with pd.read_csv(path, usecols=wanted, dtype=str, chunksize=65536, **options) as chunks:

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from daskfc.stores.partitions import PARTITIONS
+from daskfc.stores.scaling import SCALINGS, Scaling
 
 __all__ = [
     "ClientConfig",
@@ -16,15 +17,24 @@ __all__ = [
     "PartitionConfig",
     "SourceConfig",
     "SubsampleConfig",
+    "ViewConfig",
     "client_name",
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z")
-_NEEDED = {"iid": (), "label-skew": ("skew",), "dirichlet": ("alpha",), "vertical": ()}
+_VIEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
+_NEEDED = {
+    "iid": ("clients",),
+    "label-skew": ("clients", "skew"),
+    "dirichlet": ("clients", "alpha"),
+    "vertical": ("clients",),
+    "views": (),
+}
 _ALLOWED = {
     **_NEEDED,
-    "vertical": ("columns", "graph", "graph_share"),
-}  # keys beside clients and seed
+    "vertical": ("clients", "columns", "graph", "graph_share"),
+    "views": ("overlap", "clients_per_view"),
+}  # keys beside seed
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
@@ -85,56 +95,15 @@ class GraphConfig(_Section):
     neighbours: Count
 
 
-class SourceConfig(_Section):
-    """Where samples come from: a bundled data set or a file.
+class _FileConfig(_Section):
+    """Keys of one file with samples, beside its path."""
 
-    Parameters
-    ----------
-    dataset : str, optional
-        A data set that scikit-learn carries; or else `path`.
-    path : str, optional
-        File or URL; environment variables as ``${NAME}``, relative paths from the working
-        directory.
-    format : str, optional
-        Reader; guessed from the path's suffix by default.
-    features, labels, ids : str, optional
-        Names of arrays (npz, zarr, mat) or of columns (csv, parquet: labels and ids); for idx,
-        `labels` is the path of the label file.
-    adjacency : str, optional
-        Name of the graph's array in a mat file, where it is none of the usual ones.
-    columns : sequence of str, optional
-        Feature columns of csv and parquet; all but labels and ids by default.
-    delimiter : str, optional
-        Of csv; a comma by default, a tab for .tsv.
-    header : bool, optional
-        Whether the first line of a csv names the columns (default); without, they are 0, 1, ...
-    scale : float, optional
-        Every feature is multiplied by it.
-    subsample : SubsampleConfig, optional
-        Keep only some samples.
-    graph : GraphConfig, optional
-        Join samples by their features, where the source has no graph.
-    """
-
-    dataset: str | None = None
-    path: str | None = None
     format: str | None = None
-    features: str | None = None
     labels: str | None = None
     ids: str | None = None
-    adjacency: str | None = None
     columns: tuple[str, ...] | None = Field(default=None, min_length=1)
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     header: bool | None = None
-    scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    subsample: SubsampleConfig | None = None
-    graph: GraphConfig | None = None
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Self:
-        if (self.dataset is None) == (self.path is None):
-            raise ValueError("exactly one of 'dataset' and 'path' must be given")
-        return self
 
     @field_validator("labels", "ids", mode="before")
     @classmethod
@@ -148,15 +117,134 @@ class SourceConfig(_Section):
         return [str(v) for v in value] if isinstance(value, list | tuple) else value
 
 
+class ViewConfig(_FileConfig):
+    """The file of one view, which is joined with the others by the ids of its samples.
+
+    Parameters
+    ----------
+    path : str
+        File or URL, as in `SourceConfig`.
+    features : str, optional
+        Name of an array, as in `SourceConfig`.
+    format, labels, ids, columns, delimiter, header
+        As in `SourceConfig`.
+    """
+
+    path: str
+    features: str | None = None
+
+    def source(self) -> SourceConfig:
+        """Return the file as a source of its own."""
+        return SourceConfig.model_validate(self.model_dump())
+
+
+class SourceConfig(_FileConfig):
+    """Where samples come from: a bundled data set, a file, or a file for each view.
+
+    Parameters
+    ----------
+    dataset : str, optional
+        A data set that scikit-learn carries, or digits-views, three views of its digits; or else
+        `path`.
+    path : str, optional
+        File or URL; environment variables as ``${NAME}``, relative paths from the working
+        directory.
+    views : mapping of str to ViewConfig, optional
+        In place of both, a file for each view by the view's name, joined by ids. A view may lack
+        samples.
+    format : str, optional
+        Reader; guessed from the path's suffix by default.
+    features, labels, ids : str, optional
+        Names of arrays (npz, zarr, mat) or of columns (csv, parquet: labels and ids); for idx,
+        `labels` is the path of the label file. For views of their own files, `labels` is a column
+        of whichever tables have it. A list of at least two `features` names the arrays of as many
+        views (npz, mat).
+    adjacency : str, optional
+        Name of the graph's array in a mat file, where it is none of the usual ones.
+    columns : sequence of str, optional
+        Feature columns of csv and parquet; all but labels and ids by default.
+    delimiter : str, optional
+        Of csv; a comma by default, a tab for .tsv.
+    header : bool, optional
+        Whether the first line of a csv names the columns (default); without, they are 0, 1, ...
+    scale : float, optional
+        Every feature is multiplied by it.
+    scaling : str or mapping of str to str, optional
+        min-max, min-max-all, standard or none, see `daskfc.stores.scaling`; by view where views
+        differ.
+    subsample : SubsampleConfig, optional
+        Keep only some samples.
+    graph : GraphConfig, optional
+        Join samples by their features, where the source has no graph.
+    """
+
+    dataset: str | None = None
+    path: str | None = None
+    views: dict[str, ViewConfig] | None = Field(default=None, min_length=2)
+    features: str | tuple[str, ...] | None = None
+    adjacency: str | None = None
+    scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    scaling: Scaling | dict[str, Scaling] | None = None
+    subsample: SubsampleConfig | None = None
+    graph: GraphConfig | None = None
+
+    @property
+    def array(self) -> str | None:
+        """Name of the array of features, where `features` names one."""
+        return self.features if isinstance(self.features, str) else None
+
+    @property
+    def where(self) -> str:
+        """The source in a word, for messages."""
+        if self.views is not None:
+            return f"views {', '.join(self.views)}"
+        return str(self.path or self.dataset)
+
+    @field_validator("features", mode="before")
+    @classmethod
+    def _names_of_arrays(cls, value: Any) -> Any:
+        several = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+        if value is None or isinstance(value, str) or (several and len(set(value)) > 1):
+            return value
+        raise ValueError("must be the name of an array, or a list of at least two names of views")
+
+    @field_validator("scaling", mode="before")
+    @classmethod
+    def _kinds(cls, value: Any) -> Any:
+        kinds = list(value.values()) if isinstance(value, dict) else [value]
+        if value is None or (kinds and all(kind in SCALINGS for kind in kinds)):
+            return value
+        raise ValueError(f"must be one of {', '.join(SCALINGS)}, or views and one of these each")
+
+    @field_validator("views")
+    @classmethod
+    def _view_names(cls, views: dict[str, ViewConfig] | None) -> dict[str, ViewConfig] | None:
+        for name in views or {}:
+            if not _VIEW_NAME.match(name):
+                raise ValueError(
+                    "a view's name must be 1 to 63 letters, digits, '-' or '_', the first a "
+                    f"letter or digit, and no {name!r}"
+                )
+        return views
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if sum(origin is not None for origin in (self.dataset, self.path, self.views)) != 1:
+            raise ValueError("exactly one of 'dataset', 'path' and 'views' must be given")
+        if self.scale is not None and self.scaling is not None:
+            raise ValueError("'scale' and 'scaling' undo each other; leave one of them out")
+        return self
+
+
 class PartitionConfig(_Section):
     """How samples are dealt to clients.
 
     Parameters
     ----------
     scheme : str
-        A key of `daskfc.stores.PARTITIONS`.
-    clients : int
-        How many.
+        A key of `daskfc.stores.PARTITIONS`, vertical or views.
+    clients : int, optional
+        How many; for all schemes but views.
     skew : float, optional
         For label-skew: the paper's p, in [0, 1].
     alpha : float, optional
@@ -169,17 +257,24 @@ class PartitionConfig(_Section):
     graph_share : float, optional
         For a split graph: what each client holds of all edges, in [1 / clients, 1]; by default
         1 / clients, where no edge is held twice.
+    overlap : float, optional
+        For views: the share of the samples that all views have, in [0, 1], 1 by default. Every
+        other sample keeps some views, at least one and not all.
+    clients_per_view : int, optional
+        For views: to how many clients the samples of each view are dealt; 1 by default.
     seed : int
         Which samples, columns or edges.
     """
 
     scheme: str
-    clients: Count
+    clients: Count | None = None
     skew: float | None = Field(default=None, ge=0, le=1)
     alpha: float | None = Field(default=None, ge=1e-3, allow_inf_nan=False)
     columns: Literal["contiguous", "random"] | None = None
     graph: Literal["all", "split"] | None = None
     graph_share: float | None = Field(default=None, gt=0, le=1)
+    overlap: float | None = Field(default=None, ge=0, le=1)
+    clients_per_view: Count | None = None
     seed: Seed = 0
 
     @field_validator("scheme")
@@ -191,13 +286,13 @@ class PartitionConfig(_Section):
 
     @model_validator(mode="after")
     def _keys_of_scheme(self) -> Self:
-        for key in ("skew", "alpha", "columns", "graph", "graph_share"):
+        for key in sorted({key for keys in _ALLOWED.values() for key in keys}):
             given = getattr(self, key) is not None
             needed, allowed = key in _NEEDED[self.scheme], key in _ALLOWED[self.scheme]
             if needed > given or given > allowed:
                 verb = "needs" if needed else "has no"
                 raise ValueError(f"scheme {self.scheme!r} {verb} key {key!r}")
-        if self.graph_share is not None:
+        if self.graph_share is not None and self.clients is not None:
             if self.graph != "split":
                 raise ValueError("'graph_share' means something to 'graph: split' only")
             if self.graph_share * self.clients < 1 - 1e-9:  # 1/3 is not exact
@@ -215,7 +310,7 @@ class PartitionConfig(_Section):
         labels : ndarray of shape (n,), int
             Evaluation labels; for iid only their number counts.
         """
-        extra = {key: getattr(self, key) for key in _NEEDED[self.scheme]}
+        extra = {key: getattr(self, key) for key in _NEEDED[self.scheme] if key != "clients"}
         return PARTITIONS[self.scheme](labels, self.clients, seed=self.seed, **extra)
 
 

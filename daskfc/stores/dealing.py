@@ -1,4 +1,4 @@
-"""What each client gets of a source: rows of all columns, or columns of all rows."""
+"""What each client gets of a source: rows of all columns, columns of all rows, or of a view."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from daskfc.seeds import generator
 from daskfc.stores.config import PartitionConfig
 from daskfc.stores.graph import split_edges
 from daskfc.stores.samples import Samples
+from daskfc.stores.view_dealing import check_deal, deal_to_clients, draw_holders
 
 __all__ = ["Share", "deal"]
 
@@ -25,11 +26,14 @@ class Share:
         Ascending rows, and columns in their order.
     graph : csr_array, optional
         Of the client's rows.
+    view : str, optional
+        The view whose columns they are.
     """
 
     rows: np.ndarray
     columns: np.ndarray
     graph: sparse.csr_array | None = None
+    view: str | None = None
 
     def within(self, start: int, stop: int) -> np.ndarray:
         """Return the client's rows among those from start to stop, counted from start."""
@@ -56,6 +60,14 @@ def deal(samples: Samples, partition: PartitionConfig, name: str) -> list[Share]
         When the scheme does not go with the source.
     """
     n, d = samples.n_samples, len(samples.feature_names)
+    if partition.scheme == "views":
+        return list(_views(samples, partition, name))
+    if samples.present is not None:
+        missing = int((~samples.present.all(axis=1)).sum())
+        raise StoreError(
+            f"storage {name!r}: partition {partition.scheme!r} deals samples that have every "
+            f"column; {missing} of the source's {n} lack a view. Use scheme 'views'."
+        )
     if partition.scheme == "vertical":
         return list(_vertical(samples, partition, name))
     if samples.graph is not None:
@@ -76,6 +88,7 @@ def deal(samples: Samples, partition: PartitionConfig, name: str) -> list[Share]
 
 def _vertical(samples: Samples, partition: PartitionConfig, name: str) -> Iterator[Share]:
     n, d, clients = samples.n_samples, len(samples.feature_names), partition.clients
+    assert clients is not None  # by PartitionConfig
     if clients > d:
         raise StoreError(
             f"storage {name!r}: a vertical partition deals each of the source's {d} features to "
@@ -95,3 +108,30 @@ def _vertical(samples: Samples, partition: PartitionConfig, name: str) -> Iterat
         graphs = list(split_edges(samples.graph, clients, partition.seed, share))
     for columns, graph in zip(np.array_split(order, clients), graphs, strict=True):
         yield Share(np.arange(n), np.sort(columns), graph)
+
+
+def _views(samples: Samples, partition: PartitionConfig, name: str) -> Iterator[Share]:
+    views = samples.views
+    if len(views) < 2:
+        raise StoreError(
+            f"storage {name!r}: partition 'views' deals at least two views; the source is "
+            f"{'one view' if views else 'one table'}. Name its views by source.features, or a "
+            "file for each by source.views, or use scheme 'vertical'."
+        )
+    clients = partition.clients_per_view or 1
+    if samples.present is not None:
+        if partition.overlap is not None:
+            raise StoreError(
+                f"storage {name!r}: partition.overlap makes complete views incomplete; of this "
+                f"source's {samples.n_samples} samples "
+                f"{int(samples.present.all(axis=1).sum())} have all views. Leave it out."
+            )
+        held = samples.present
+    else:
+        overlap = 1.0 if partition.overlap is None else partition.overlap
+        held = draw_holders(samples.n_samples, len(views), overlap=overlap, seed=partition.seed)
+    check_deal(held, [view.name for view in views], clients, f"storage {name!r}")
+    dealt = deal_to_clients(held, clients_per_view=clients, seed=partition.seed)
+    for number, rows in enumerate(dealt):
+        view = views[number // clients]
+        yield Share(rows, np.arange(view.start, view.stop), view=view.name)

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from daskfc.errors import StoreError
 from daskfc.plugins import with_plugins
-from daskfc.stores.arrays import read_bundled, read_idx, read_npz, read_zarr
+from daskfc.stores.arrays import (
+    bundled_views,
+    npz_views,
+    read_bundled,
+    read_idx,
+    read_npz,
+    read_zarr,
+)
 from daskfc.stores.config import SourceConfig
 from daskfc.stores.graph import neighbour_graph
 from daskfc.stores.locations import expand, filesystem, resolve_url
 from daskfc.stores.planetoid import planetoid_files, read_planetoid
 from daskfc.stores.samples import Samples, reading
+from daskfc.stores.scaling import rescaled
+from daskfc.stores.views import join_views
 
 __all__ = [
     "READERS",
@@ -25,6 +35,7 @@ __all__ = [
     "format_of",
     "known_readers",
     "open_source",
+    "view_names",
 ]
 
 
@@ -39,11 +50,14 @@ class Reader:
     suffixes : tuple of str
         Ends of file names, without compression.
     keys : frozenset of str
-        Keys of the source beside dataset, path, format, scale and subsample.
+        Keys of the source beside dataset, path, format, scale, scaling, subsample and graph.
     prefixes : tuple of str
         Beginnings of file names, where no suffix tells the format.
     files : callable
         From a SourceConfig with a path to the paths of all its files.
+    views : callable, optional
+        From a SourceConfig to the names of the views of its file, read from names and headers
+        alone; none where this file has no views. For formats whose `open` may return views.
     """
 
     open: Callable[[SourceConfig], Samples]
@@ -51,6 +65,7 @@ class Reader:
     keys: frozenset[str]
     prefixes: tuple[str, ...] = ()
     files: Callable[[SourceConfig], list[str]] = lambda source: [str(source.path)]
+    views: Callable[[SourceConfig], tuple[str, ...]] | None = None
 
 
 def _columns(name: str) -> Callable[[SourceConfig], Samples]:
@@ -74,13 +89,19 @@ def _mat(source: SourceConfig) -> Samples:
     return read_mat(source)
 
 
+def _mat_views(source: SourceConfig) -> tuple[str, ...]:
+    from daskfc.stores.matlab import mat_views
+
+    return mat_views(source)
+
+
 def _idx_files(source: SourceConfig) -> list[str]:
     return [str(source.path), *([] if source.labels is None else [source.labels])]
 
 
 READERS: dict[str, Reader] = {
-    "bundled": Reader(read_bundled, (), frozenset()),
-    "npz": Reader(read_npz, (".npz",), frozenset({"features", "labels", "ids"})),
+    "bundled": Reader(read_bundled, (), frozenset(), views=bundled_views),
+    "npz": Reader(read_npz, (".npz",), frozenset({"features", "labels", "ids"}), views=npz_views),
     "csv": Reader(
         _columns("read_csv"),
         (".csv", ".tsv", ".data"),
@@ -96,7 +117,9 @@ READERS: dict[str, Reader] = {
         frozenset({"labels"}),
         files=_idx_files,
     ),
-    "mat": Reader(_mat, (".mat",), frozenset({"features", "labels", "adjacency"})),
+    "mat": Reader(
+        _mat, (".mat",), frozenset({"features", "labels", "adjacency"}), views=_mat_views
+    ),
     "planetoid": Reader(read_planetoid, (), frozenset(), prefixes=("ind.",), files=planetoid_files),
     "zarr": Reader(read_zarr, (".zarr",), frozenset({"features", "labels", "ids"})),
 }
@@ -116,7 +139,8 @@ def known_readers() -> dict[str, Reader]:
     return with_plugins("daskfc.readers", READERS, lambda value: isinstance(value, Reader))
 
 
-_SHARED_KEYS = {"dataset", "path", "format", "scale", "subsample", "graph"}
+_SHARED_KEYS = {"dataset", "path", "format", "scale", "scaling", "subsample", "graph"}
+_KEYS_OF_VIEWS = {"views", "labels", "scale", "scaling", "subsample"}
 _COMPRESSED = (".gz", ".bz2", ".xz")
 
 
@@ -191,14 +215,75 @@ def check_source(source: SourceConfig) -> None:
     >>> from daskfc.stores.readers import check_source
     >>> check_source(SourceConfig(path="a.csv", labels="kind"))
     """
+    given = source.model_dump(exclude_none=True)
+    if source.views is not None:
+        for key in given:
+            if key not in _KEYS_OF_VIEWS:
+                raise StoreError(
+                    f"source.{key} means nothing to source.views, each of which has a file of its "
+                    "own; remove it, or move it to a view."
+                )
+        for view, config in source.views.items():
+            with _of_view(view):
+                check_source(config.source())
+        return
     name = format_of(source)
-    for key in source.model_dump(exclude_none=True):
+    for key in given:
         if key not in known_readers()[name].keys | _SHARED_KEYS:
             raise StoreError(f"source.{key} means nothing to the format {name!r}; remove it.")
+    if isinstance(source.features, tuple) and known_readers()[name].views is None:
+        raise StoreError(
+            f"source.features must be one name for the format {name!r}, whose files are one table; "
+            f"got {len(source.features)}. Give one, or a file for each view by source.views."
+        )
+
+
+@contextmanager
+def _of_view(name: str) -> Iterator[None]:
+    """Say of which view a sentence is that speaks of a source."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(f"view {name!r}: {error}") from error
+
+
+def view_names(source: SourceConfig) -> tuple[str, ...]:
+    """Return the names of a source's views, reading at most names and headers of arrays.
+
+    Parameters
+    ----------
+    source : SourceConfig
+        As in a storage file.
+
+    Returns
+    -------
+    tuple of str
+        None for a table.
+
+    Raises
+    ------
+    StoreError
+        When a file has to be looked into and is missing or of another format.
+
+    Examples
+    --------
+    >>> from daskfc.stores.config import SourceConfig
+    >>> from daskfc.stores.readers import view_names
+    >>> view_names(SourceConfig(dataset="digits-views"))
+    ('pixels', 'profiles', 'fourier')
+    >>> view_names(SourceConfig(path="elsewhere.npz", features=["view0", "view3"]))
+    ('view0', 'view3')
+    """
+    if source.views is not None:
+        return tuple(source.views)
+    if isinstance(source.features, tuple):
+        return source.features
+    find = known_readers()[format_of(source)].views
+    return () if find is None else find(source)
 
 
 def open_source(source: SourceConfig) -> Samples:
-    """Open a source, with its scale and subsample applied.
+    """Open a source, with its subsample taken and its features scaled.
 
     Parameters
     ----------
@@ -208,12 +293,12 @@ def open_source(source: SourceConfig) -> Samples:
     Returns
     -------
     Samples
-        Features are not read yet.
+        Features are not read yet, unless statistics or a graph of them are needed.
 
     Raises
     ------
     StoreError
-        When the file is missing, of another format or empty.
+        When the file is missing, of another format or empty, or the source has views and a graph.
 
     Examples
     --------
@@ -223,8 +308,11 @@ def open_source(source: SourceConfig) -> Samples:
     30
     """
     check_source(source)
-    samples = known_readers()[format_of(source)].open(source)
-    where = source.path or source.dataset
+    where = source.where
+    if source.views is not None:
+        samples = _open_views(source)
+    else:
+        samples = known_readers()[format_of(source)].open(source)
     if samples.n_samples < 1 or not samples.feature_names:
         raise StoreError(
             f"{where}: a source must have at least one sample and one feature; got "
@@ -240,16 +328,55 @@ def open_source(source: SourceConfig) -> Samples:
         samples = samples.scaled(source.scale)
     if source.subsample is not None:
         samples = samples.subsample(source.subsample.n, source.subsample.seed)
+    if source.scaling is not None:
+        samples = rescaled(samples, source.scaling, where)
     if source.graph is not None:
+        if samples.views:
+            raise StoreError(
+                f"{where}: source.graph joins the samples of one table, and this source has "
+                f"{len(samples.views)} views; leave it out, or name one view by source.features."
+            )
         if samples.graph is not None:
             raise StoreError(
                 f"{where}: the source has a graph of its own; leave out source.graph, which makes "
                 "one from the features."
             )
         X = np.concatenate(list(samples.blocks(8192)))
-        graph = neighbour_graph(X, source.graph.neighbours, str(where))
+        graph = neighbour_graph(X, source.graph.neighbours, where)
         samples = replace(samples, graph=graph)
     return samples
+
+
+def _open_views(source: SourceConfig) -> Samples:
+    """Open the file of every view and join them by ids."""
+    parts, found = {}, source.labels is None
+    for name, view in (source.views or {}).items():
+        own = view.source()
+        with _of_view(name):
+            if source.labels is not None and own.labels is None and _has_column(own, source.labels):
+                own = own.model_copy(update={"labels": source.labels})
+            parts[name] = open_source(own)
+        found = found or own.labels is not None
+        if parts[name].views or parts[name].graph is not None:
+            raise StoreError(
+                f"view {name!r}: the file of a view must be one table; got "
+                f"{'several views' if parts[name].views else 'a graph'}. Name an array by "
+                f"source.views.{name}.features."
+            )
+    if not found:
+        raise StoreError(
+            f"{source.where}: no csv or parquet file has the column {source.labels!r} that "
+            "source.labels names; correct it, or give 'labels' to a view."
+        )
+    return join_views(parts)
+
+
+def _has_column(source: SourceConfig, name: str) -> bool:
+    if format_of(source) not in ("csv", "parquet"):
+        return False
+    from daskfc.stores.columns import column_names  # pandas, only where a table is opened anyway
+
+    return name in column_names(source)
 
 
 def fingerprint(source: SourceConfig) -> str | None:
@@ -264,12 +391,12 @@ def fingerprint(source: SourceConfig) -> str | None:
     -------
     str or None
         SHA-256 of size, first and last mebibyte of every file, or of a Zarr's names and sizes of
-        files; None for bundled sets and when the file is gone.
+        files; None for bundled sets and when a file is gone.
     """
     if source.dataset is not None:
         return None
     digest = hashlib.sha256()
-    for path in known_readers()[format_of(source)].files(source):
+    for path in _files(source):
         fs, inner = filesystem(resolve_url(expand(path)))
         with reading(path, "a file"):
             if not fs.exists(inner):
@@ -284,3 +411,9 @@ def fingerprint(source: SourceConfig) -> str | None:
             digest.update(fs.read_block(inner, 0, edge))
             digest.update(fs.read_block(inner, size - edge, edge))
     return digest.hexdigest()
+
+
+def _files(source: SourceConfig) -> list[str]:
+    if source.views is not None:
+        return [path for view in source.views.values() for path in _files(view.source())]
+    return known_readers()[format_of(source)].files(source)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from zipfile import BadZipFile
 
@@ -15,7 +15,27 @@ from scipy import sparse
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
 
-__all__ = ["Samples", "encode_labels", "reading"]
+__all__ = ["Samples", "View", "encode_labels", "reading"]
+
+
+@dataclass(frozen=True)
+class View:
+    """Neighbouring columns of a source that describe its samples in one way.
+
+    Parameters
+    ----------
+    name : str
+        Of the view.
+    start, stop : int
+        Its columns.
+    made : str
+        What daskfc made it of, where no file holds it.
+    """
+
+    name: str
+    start: int
+    stop: int
+    made: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,6 +58,12 @@ class Samples:
         Row numbers by default.
     graph : csr_array of shape (n_samples, n_samples), optional
         Symmetric adjacency of the samples.
+    views : tuple of View
+        All columns, view by view, where the source has several; none for a table.
+    present : ndarray of shape (n_samples, n_views), bool, optional
+        Which views have a sample; all by default. Blocks hold NaN for the others.
+    scaling : mapping of str to str
+        The kinds of scaling that blocks went through, by view, or under "" where there are none.
 
     Examples
     --------
@@ -55,12 +81,45 @@ class Samples:
     classes: tuple[str, ...] | None = None
     sample_ids: np.ndarray | None = None
     graph: sparse.csr_array | None = None
+    views: tuple[View, ...] = ()
+    present: np.ndarray | None = None
+    scaling: Mapping[str, str] = field(default_factory=dict)
 
     def ids(self) -> np.ndarray:
         """Return the ids, or the row numbers in the source where it has none."""
         if self.sample_ids is not None:
             return self.sample_ids
         return np.arange(self.n_samples).astype(str)
+
+    def steps(self, view: str | None = None) -> list[dict[str, str]]:
+        """Return what daskfc did to the columns of one view, or of all, for stores to record.
+
+        Parameters
+        ----------
+        view : str, optional
+            A view's name.
+
+        Returns
+        -------
+        list of dict
+            ``step`` and ``kind``, and ``view`` where the source has views; never a number that was
+            computed from the samples.
+
+        Examples
+        --------
+        >>> from daskfc.stores.config import SourceConfig
+        >>> from daskfc.stores.readers import open_source
+        >>> open_source(SourceConfig(dataset="iris", scaling="min-max")).steps()
+        [{'step': 'scaling', 'kind': 'min-max'}]
+        """
+        wanted = [own.name for own in self.views if view in (None, own.name)] or [""]
+        made = {own.name: own.made for own in self.views if own.made}
+        return [
+            {"step": step, "kind": kinds[name], **({"view": name} if name else {})}
+            for step, kinds in {"making": made, "scaling": self.scaling}.items()
+            for name in wanted
+            if name in kinds
+        ]
 
     def scaled(self, scale: float) -> Samples:
         """Return the samples with every feature multiplied by a number."""
@@ -92,6 +151,7 @@ class Samples:
                 f"{self.n_samples}. Ask for fewer."
             )
         chosen = np.sort(generator(seed, "subsample").choice(self.n_samples, n, replace=False))
+        present = None if self.present is None else self.present[chosen]
 
         def blocks(rows: int) -> Iterator[np.ndarray]:
             start = 0
@@ -108,6 +168,7 @@ class Samples:
             labels=None if self.labels is None else self.labels[chosen],
             sample_ids=self.ids()[chosen],
             graph=None if self.graph is None else self.graph[chosen][:, chosen],
+            present=None if present is None or present.all() else present,
         )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +19,7 @@ from pydantic import (
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput, StoreError
+from daskfc.stores.building import Progress, views_of_store, write_shares
 from daskfc.stores.client import ClientStore
 from daskfc.stores.config import (
     ClientConfig,
@@ -30,16 +30,14 @@ from daskfc.stores.config import (
 )
 from daskfc.stores.dealing import deal
 from daskfc.stores.layout import digest_of, positions_of_repeats
-from daskfc.stores.locations import check_space, resolve_url
-from daskfc.stores.readers import check_source, fingerprint, open_source
+from daskfc.stores.locations import resolve_url
+from daskfc.stores.readers import check_source, fingerprint, open_source, view_names
 from daskfc.stores.staging import store_exists, unfinished
 from daskfc.stores.together import check_owner, check_together
-from daskfc.stores.writer import StoreWriter
+from daskfc.stores.view_dealing import view_clients
 from daskfc.yaml_files import read_mapping
 
 __all__ = ["Storage", "load_storage"]
-
-Progress = Callable[[int, int], None]
 
 
 class Storage(BaseModel):
@@ -108,7 +106,21 @@ class Storage(BaseModel):
             raise ValueError("'root' and 'layout' mean nothing to 'clients', whose stores exist")
         if self.source is not None:
             check_source(self.source)
+            if self.partition is not None and self.partition.scheme == "views":
+                self._check_views(self.partition.clients_per_view or 1)
         return self
+
+    def _check_views(self, clients_per_view: int) -> None:
+        """Refuse what has no views, and views after which no client can be called."""
+        assert self.source is not None
+        if self.source.dataset is not None and len(view_names(self.source)) < 2:
+            raise ValueError(
+                f"scheme 'views' deals a source of several views, and the data set "
+                f"{self.source.dataset!r} is one table; see digits-views"
+            )
+        if self.source.views is not None:
+            for name in view_clients(tuple(self.source.views), clients_per_view, by_name=True):
+                client_name(name)
 
     @property
     def name(self) -> str:
@@ -121,11 +133,56 @@ class Storage(BaseModel):
         return digest_of(self.model_dump(mode="json", exclude_none=True, exclude={"root"}))
 
     def client_names(self) -> tuple[str, ...]:
-        """Return the names of the clients."""
+        """Return the names of the clients.
+
+        Returns
+        -------
+        tuple of str
+            Those of the file; those of the views that it names, with a number where a view has
+            several clients; client-1, client-2, ... for other sources.
+
+        Raises
+        ------
+        StoreError
+            When there are as many clients as views in a file, and the file is not there.
+        """
+        return self._named(None)
+
+    def _named(self, root: str | None) -> tuple[str, ...]:
         if self.clients is not None:
             return tuple(self.clients)
-        assert self.partition is not None  # by _one_kind
+        assert self.source is not None  # by _one_kind
+        assert self.partition is not None
+        if self.partition.scheme == "views":
+            by_name = self.source.views is not None
+            clients_per_view = self.partition.clients_per_view or 1
+            return view_clients(self._views(root), clients_per_view, by_name=by_name)
+        assert self.partition.clients is not None  # by PartitionConfig
         return tuple(f"client-{i}" for i in range(1, self.partition.clients + 1))
+
+    def _views(self, root: str | None) -> tuple[str, ...]:
+        """Return the views of the source: of its file's names, or of stores made of it before."""
+        assert self.source is not None
+        try:
+            names = view_names(self.source)
+        except StoreError as error:
+            known = views_of_store(f"{self._folder(root)}/client-1.zarr", self.digest)
+            if known is None:
+                raise StoreError(
+                    f"storage {self.name!r} has as many clients as {self.source.where} has views, "
+                    f"and these cannot be counted: {error} Or list them by source.features."
+                ) from error
+            return known
+        if len(names) < 2:
+            raise StoreError(
+                f"storage {self.name!r}: partition 'views' deals at least two views; "
+                f"{self.source.where} has {len(names) or 'none'}. Name arrays by source.features, "
+                "give a file for each view by source.views, or use scheme 'vertical'."
+            )
+        return names
+
+    def _folder(self, root: str | None) -> str:
+        return resolve_url(root or self.root or f"stores/{self.name}")
 
     def client_urls(self, root: str | None = None) -> dict[str, str]:
         """Return the clients and the URLs of their stores, without building or opening any.
@@ -138,16 +195,17 @@ class Storage(BaseModel):
         Returns
         -------
         dict of str to str
-            In the file's order, or client-1, client-2, ...
+            In the file's order, or view by view, or client-1, client-2, ...
 
         Raises
         ------
         InvalidInput
-            When the file names a client and not its store.
+            When the file names a client and not its store, or clients cannot be counted; see
+            `client_names`.
         """
         if self.clients is None:
-            folder = resolve_url(root or self.root or f"stores/{self.name}")
-            return {name: f"{folder}/{name}.zarr" for name in self.client_names()}
+            folder = self._folder(root)
+            return {name: f"{folder}/{name}.zarr" for name in self._named(root)}
         urls = {}
         for name, client in self.clients.items():
             if client.store is None:
@@ -261,63 +319,27 @@ class Storage(BaseModel):
         """Write the wanted ones of all clients; all are put in their places at the end."""
         assert self.source is not None
         assert self.partition is not None
-        samples = open_source(self.source)
-        ids = samples.ids()
-        repeats = positions_of_repeats(ids)
-        if repeats is not None:
-            raise StoreError(
-                f"storage {self.name!r}: sample ids of the source must differ; got {repeats[2]} "
-                f"repeated, samples {repeats[0]} and {repeats[1]} are the first pair. Name another "
-                f"source.ids or leave it out."
-            )
-        shares = deal(samples, self.partition, self.name)
-        itemsize = np.dtype(self.layout.dtype).itemsize
-        needed = sum(
-            len(share.rows) * (len(share.columns) * itemsize + 24)
-            for name, share in zip(urls, shares, strict=True)
-            if name in wanted
-        )
-        check_space(next(iter(wanted.values())), needed, f"storage {self.name!r}")
-        provenance = {
+        provenance: dict[str, Any] = {
             "storage_digest": self.digest,
             "source_fingerprint": fingerprint(self.source),
         }
-        with ExitStack() as stack:
-            writers = {}
-            for number, name in enumerate(urls):
-                if name in wanted:
-                    writers[number] = StoreWriter(
-                        wanted[name],
-                        name,
-                        len(shares[number].rows),
-                        len(shares[number].columns),
-                        feature_names=[samples.feature_names[c] for c in shares[number].columns],
-                        labelled=samples.labels is not None,
-                        classes=samples.classes,
-                        chunk_rows=self.layout.chunk_rows,
-                        dtype=self.layout.dtype,
-                        overwrite=overwrite,
-                        attributes=provenance,
-                        graph=shares[number].graph,
-                    )
-                    stack.callback(writers[number].abort)  # does nothing once closed
-            start = 0
-            for block in samples.blocks(max(self.layout.chunk_rows, 1024)):
-                stop = start + len(block)
-                for number, writer in writers.items():
-                    rows = shares[number].within(start, stop)
-                    if len(rows):
-                        labels = None if samples.labels is None else samples.labels[start + rows]
-                        part = block[np.ix_(rows, shares[number].columns)]
-                        writer.append(part, ids[start + rows], labels)
-                start = stop
-                if progress is not None:
-                    progress(start, samples.n_samples)
-            for writer in writers.values():
-                writer.close()
+        samples = open_source(self.source)
+        if self.partition.scheme == "views":
+            provenance["storage_views"] = [view.name for view in samples.views]
+        shares = deal(samples, self.partition, self.name)
+        write_shares(
+            samples,
+            dict(zip(urls, shares, strict=True)),
+            wanted,
+            layout=self.layout,
+            overwrite=overwrite,
+            attributes=provenance,
+            progress=progress,
+            storage=self.name,
+        )
 
     def open(self, root: str | None = None, *, verify: bool = False) -> dict[str, ClientStore]:
-        """Open every client's store and refuse those of others, and columns that differ.
+        """Open every client's store and refuse those of others, and what does not go together.
 
         Parameters
         ----------
@@ -336,7 +358,7 @@ class Storage(BaseModel):
         StoreError
             When one is missing, damaged, or another client's.
         InvalidInput
-            When one has other columns than the first.
+            When their columns or samples do not go together; see `check_together`.
         """
         stores = self._opened(root, verify)
         check_together(stores)
@@ -364,8 +386,8 @@ class Storage(BaseModel):
             clients that hold different samples.
         """
         stores = self._opened(root, verify=True)
-        if check_together(stores) == "columns":
-            return
+        if check_together(stores) != "samples":
+            return  # clients share samples, and those of one view were compared
         names = list(stores)
         ids = [store.sample_ids() for store in stores.values()]
         repeats = positions_of_repeats(np.concatenate(ids))
@@ -391,7 +413,8 @@ class Storage(BaseModel):
         -------
         list of dict
             One row a client: client, url, samples, features, dtype, chunks, bytes_on_disk, labels;
-            and edges where there is a graph.
+            and edges where there is a graph, view where the client has one of several, scaling
+            where the features were scaled.
 
         Raises
         ------
@@ -409,6 +432,8 @@ class Storage(BaseModel):
                 "bytes_on_disk": store.bytes_on_disk(),
                 "labels": store.has_labels,
                 **({"edges": store.n_edges} if store.has_graph else {}),
+                **({} if store.view is None else {"view": store.view}),
+                **({"scaling": store.scaling} if store.scaling else {}),
             }
             for name, store in self.open(root).items()
         ]

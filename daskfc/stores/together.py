@@ -1,27 +1,31 @@
-"""Which clients go together: the same columns, or columns of the same samples."""
+"""Which clients go together: the same columns, columns of the same samples, or several views."""
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 from typing import Literal
 
 import numpy as np
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores.client import ClientStore
+from daskfc.stores.layout import positions_of_repeats
 
 __all__ = [
     "SPLITS",
     "Split",
     "check_columns",
     "check_owner",
+    "check_samples",
     "check_together",
     "first_difference",
+    "number_of_samples",
 ]
 
-Split = Literal["samples", "columns"]
-"""Each client holds samples with the same columns, or columns of the same samples."""
+Split = Literal["samples", "columns", "views"]
+"""Each client holds samples with the same columns; columns of the same samples; or samples of one
+view, where clients of different views have no column in common and some of their samples."""
 
-SPLITS: tuple[Split, ...] = ("samples", "columns")
+SPLITS: tuple[Split, ...] = ("samples", "columns", "views")
 
 
 def check_owner(owner: str, client: str, store: str) -> None:
@@ -64,9 +68,9 @@ def check_columns(columns: Mapping[str, Sequence[str]], split: Split, method: st
     ----------
     columns : mapping of str to sequence of str
         The names of every client's columns, in their order.
-    split : {"samples", "columns"}
-        Whether all clients must have the same columns in the same order, or every client columns
-        that no other has.
+    split : {"samples", "columns", "views"}
+        Whether all clients must have the same columns in the same order, every client columns that
+        no other has, or every two clients either the one or the other.
     method : str
         Who needs it, for the sentence.
 
@@ -87,6 +91,9 @@ order of the other.
     """
     if split == "columns":
         _check_own_columns(columns, method)
+        return
+    if split == "views":
+        _check_views(columns, method)
         return
     if (unlike := _first_unlike(columns)) is not None:
         names = {frozenset(own) for own in columns.values()}
@@ -144,41 +151,123 @@ def _check_own_columns(columns: Mapping[str, Sequence[str]], method: str) -> Non
         )
 
 
-def check_together(stores: Mapping[str, ClientStore]) -> Split:
-    """Refuse stores that go together neither by samples nor by columns.
+def _check_views(columns: Mapping[str, Sequence[str]], method: str) -> None:
+    if (mixed := _first_mixed(columns)) is not None:
+        raise InvalidInput(
+            f"{method} needs views, so that every two clients have the same columns in the same "
+            f"order or no column in common; {mixed}. Write one of the stores again."
+        )
+    if len({tuple(own) for own in columns.values()}) < 2:
+        raise InvalidInput(
+            f"{method} needs at least two views, clients without a column in common; all have the "
+            f"same columns, {len(next(iter(columns.values())))} of them. Give clients of another "
+            "view columns of other names (partition scheme 'views'), or choose a method for "
+            "clients that hold different samples."
+        )
 
-    Clients without a column in common hold columns of the same samples; any others hold samples
-    with the same columns.
+
+def _first_mixed(columns: Mapping[str, Sequence[str]]) -> str | None:
+    """Return which two clients share some columns and are not alike, as a clause."""
+    alike: dict[tuple[str, ...], str] = {}
+    for client, names in columns.items():
+        alike.setdefault(tuple(names), client)
+    for (own, one), (others, other) in combinations(alike.items(), 2):
+        if not set(own).isdisjoint(others):
+            pair = {one: own, other: others}
+            return f"{_first_shared(pair)}, and {_first_unlike(pair)}"
+    return None
+
+
+def check_samples(stores: Mapping[str, ClientStore], split: Split) -> None:
+    """Refuse stores whose samples do not go together, where their columns do.
+
+    Parameters
+    ----------
+    stores : mapping of str to ClientStore
+        With columns that `check_columns` passed.
+    split : {"samples", "columns", "views"}
+        For columns: whether all have the same samples in the same order. For views: whether
+        clients of one view hold different samples, and whether samples link the views. For samples
+        nothing is read here.
+
+    Raises
+    ------
+    StoreError
+        Names the clients and how many samples, never their ids.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores import ClientStore, write_store
+    >>> from daskfc.stores.together import check_samples
+    >>> stores = {}
+    >>> for name, ids in {"blood": ["p1", "p2"], "image": ["p2", "p3"]}.items():
+    ...     url = f"memory://doc/{name}.zarr"
+    ...     write_store(url, name, np.eye(2), ids, feature_names=[f"{name}.0", f"{name}.1"])
+    ...     stores[name] = ClientStore.open(url)
+    >>> check_samples(stores, "views")
+    >>> check_samples(stores, "columns")
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.StoreError: client 'image' has columns of its own and must have the samples of \
+client 'blood'; it lacks 1 of 2 and has 1 others. Link the records first.
+    """
+    if split == "columns":
+        _check_same_samples({name: store.sample_ids() for name, store in stores.items()})
+    elif split == "views":
+        _check_linked_views(stores, {name: store.sample_ids() for name, store in stores.items()})
+
+
+def check_together(stores: Mapping[str, ClientStore]) -> Split:
+    """Refuse stores that go together neither by samples, nor by columns, nor by views.
+
+    Clients that all have the same columns hold different samples. Clients without a column in
+    common hold columns of the same samples, in the same order, or views; any others hold views.
 
     Returns
     -------
-    {"samples", "columns"}
-        What differs between the clients.
+    {"samples", "columns", "views"}
+        What differs between the clients: their samples; their columns alone; or their views, whose
+        samples may differ or stand in another order.
 
     Raises
     ------
     InvalidInput
-        See `check_columns`; a StoreError for columns of other samples.
+        See `check_columns`; a StoreError for samples, see `check_samples`.
     """
     columns = {client: store.feature_names for client, store in stores.items()}
-    shared = _first_shared(columns)
-    if len(stores) > 1 and shared is None:
-        _check_same_samples(stores)
-        return "columns"
-    if len({frozenset(own) for own in columns.values()}) > 1:
+    if len({frozenset(own) for own in columns.values()}) == 1:
+        check_columns(columns, "samples", "a federation")
+        return "samples"
+    if (mixed := _first_mixed(columns)) is not None:
         raise InvalidInput(
-            "clients have the same columns in the same order, or each has columns of its own; "
-            f"{shared}, and {_first_unlike(columns)}. Write one of the stores again."
+            "every two clients have the same columns in the same order, or no column in common; "
+            f"{mixed}. Write one of the stores again."
         )
-    check_columns(columns, "samples", "a federation")
-    return "samples"
+    ids = {client: store.sample_ids() for client, store in stores.items()}
+    if _first_shared(columns) is None:
+        first, *others = ids.values()
+        if all(np.array_equal(first, own) for own in others):
+            return "columns"
+    _check_linked_views(stores, ids)
+    return "views"
 
 
-def _check_same_samples(stores: Mapping[str, ClientStore]) -> None:
-    first = next(iter(stores))
-    wanted = stores[first].sample_ids()
-    for name, store in stores.items():
-        got = store.sample_ids()
+def number_of_samples(stores: Mapping[str, ClientStore]) -> int:
+    """Return how many different samples clients hold together.
+
+    Parameters
+    ----------
+    stores : mapping of str to ClientStore
+        A sample that several of them hold counts once.
+    """
+    return len(np.unique(np.concatenate([store.sample_ids() for store in stores.values()])))
+
+
+def _check_same_samples(ids: Mapping[str, np.ndarray]) -> None:
+    first = next(iter(ids))
+    wanted = ids[first]
+    for name, got in ids.items():
         missing, foreign = len(np.setdiff1d(wanted, got)), len(np.setdiff1d(got, wanted))
         if missing or foreign:
             raise StoreError(
@@ -191,4 +280,38 @@ def _check_same_samples(stores: Mapping[str, ClientStore]) -> None:
             raise StoreError(
                 f"client {name!r} must have the samples of client {first!r} in the same order; "
                 f"{moved} stand elsewhere. Sort both by id."
+            )
+
+
+def _check_linked_views(stores: Mapping[str, ClientStore], ids: Mapping[str, np.ndarray]) -> None:
+    views: dict[tuple[str, ...], dict[str, np.ndarray]] = {}
+    for client, store in stores.items():
+        views.setdefault(store.feature_names, {})[client] = ids[client]
+    for clients in views.values():
+        _check_apart(clients)
+    held = [np.concatenate(list(clients.values())) for clients in views.values()]
+    linked, waiting = held[0], list(range(1, len(held)))
+    while near := [view for view in waiting if np.isin(held[view], linked).any()]:
+        linked = np.unique(np.concatenate([linked, *(held[view] for view in near)]))
+        waiting = [view for view in waiting if view not in near]
+    if waiting:
+        one, other = (next(iter(list(views.values())[view])) for view in (0, waiting[0]))
+        raise StoreError(
+            f"clients of different views must have samples in common; nothing links the view of "
+            f"client {other!r} to that of client {one!r}, directly or through another view. See "
+            "that sample ids mean the same at both, and link the records first."
+        )
+
+
+def _check_apart(clients: Mapping[str, np.ndarray]) -> None:
+    """Refuse clients of one view that share samples."""
+    if positions_of_repeats(np.concatenate(list(clients.values()))) is None:
+        return
+    for (one, own), (other, others) in combinations(clients.items(), 2):
+        shared = int(np.isin(others, own).sum())
+        if shared:
+            raise StoreError(
+                f"clients of one view must hold different samples; clients {one!r} and {other!r} "
+                f"have the same columns and share {shared} of {len(others)} samples. Drop the "
+                "copies, or give the columns of another view other names."
             )

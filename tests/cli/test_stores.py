@@ -1,7 +1,9 @@
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 
 def build(daskfc, *more):
@@ -52,3 +54,29 @@ def test_a_damaged_store_is_found(daskfc, files, storage):
     assert result.exit_code == 2
     assert "client-2" in result.stderr
     shutil.rmtree(storage["root"])
+
+
+def test_views_and_scaling_are_shown(daskfc, tmp_path):
+    document = {
+        "source": {"dataset": "digits-views", "scaling": {"fourier": "standard"}},
+        "partition": {"scheme": "views", "overlap": 0.25},
+    }
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    for command in ("build", "inspect"):
+        result = daskfc("stores", command, "s.yaml")
+        assert result.exit_code == 0, result.output
+        lines = [line.split() for line in result.stdout.splitlines()]
+        head, *rows = [line for line in lines if line and re.fullmatch(r"client(-\d)?", line[0])]
+        assert head[:5] == ["client", "view", "scaling", "samples", "features"]
+        assert [row[:3] for row in rows] == [
+            ["client-1", "pixels", "none"],
+            ["client-2", "profiles", "none"],
+            ["client-3", "fourier", "standard"],
+        ]
+    assert daskfc("stores", "check", "s.yaml").stdout.count(": ok") == 3
+
+
+def test_a_plain_storage_has_no_column_for_views(daskfc, files):
+    build(daskfc)
+    words = daskfc("stores", "inspect", "s.yaml").stdout.split()
+    assert not {"view", "scaling"} & set(words)

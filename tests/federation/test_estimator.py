@@ -376,10 +376,10 @@ def test_what_is_fitted_has_labels():
 def test_a_method_says_how_data_are_split():
     for namespace in ({}, {"split": "rows"}):
         with pytest.raises(
-            TypeError, match=exactly("Nowhere.split must be one of samples, columns.")
+            TypeError, match=exactly("Nowhere.split must be one of samples, columns, views.")
         ):
             type("Nowhere", (FederatedClusterer,), namespace)
-    for split in ("samples", "columns"):
+    for split in ("samples", "columns", "views"):
         assert type("Here", (FederatedClusterer,), {"split": split}).split == split
     assert type("Below", (FirstColumns,), {}).split == "columns"  # inherited
 

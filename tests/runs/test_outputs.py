@@ -151,7 +151,8 @@ def test_scores_have_mean_and_deviation():
 
 
 def told(labels, classes=()):
-    return EvaluationLabels(np.array(labels, dtype=np.int64), *text_arrays(classes))
+    ids = text_arrays([str(i) for i in range(len(labels))])
+    return EvaluationLabels(np.array(labels, dtype=np.int64), *ids, *text_arrays(classes))
 
 
 def test_true_labels_join_on_words():

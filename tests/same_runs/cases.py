@@ -24,7 +24,11 @@ COLUMNS = {
     "source": {"dataset": "wine", "graph": {"neighbours": 8}},
     "partition": {"scheme": "vertical", "clients": 4},
 }
-STORAGES = {"iris-5": ROWS, "wine-columns": COLUMNS}
+VIEWS = {
+    "source": {"dataset": "digits-views", "scaling": "min-max", "subsample": {"n": 300, "seed": 0}},
+    "partition": {"scheme": "views", "overlap": 0.6, "seed": 0},
+}
+STORAGES = {"iris-5": ROWS, "wine-columns": COLUMNS, "digits-views-300": VIEWS}
 
 
 def _case(method, *, compare=(), **params):
@@ -80,6 +84,20 @@ ON_COLUMNS = {
     "kcagc-basic": _case("kCAGC", variant="basic", filter_order=3, compare=["AGC", "GCC"]),
     "kcagc-tree": _case("kCAGC", variant="tree", filter_order=3),
 }
+
+
+def _views(**params):
+    few = {"n_clusters": 10, "rounds": 3, "local_epochs": 10, "pretraining_epochs": 10}
+    return {"method": "ESFMC", "params": {**few, **params}, "compare": ["joined-views"]}
+
+
+ON_VIEWS = {
+    "esfmc-local": _views(),
+    "esfmc-align": _views(incomplete="align"),
+    "esfmc-complete-features": _views(share="complete"),
+}
+BY_STORAGE = {"iris-5": ON_ROWS, "wine-columns": ON_COLUMNS, "digits-views-300": ON_VIEWS}
+EVERY = {name: tree for cases in BY_STORAGE.values() for name, tree in cases.items()}
 
 
 @dataclass(frozen=True)
@@ -180,7 +198,7 @@ def method_cases() -> list[Case]:
             noisy=name in NOISY,
             must_run=True,
         )
-        for storage, pipelines in (("iris-5", ON_ROWS), ("wine-columns", ON_COLUMNS))
+        for storage, pipelines in BY_STORAGE.items()
         for name in pipelines
     ]
 
@@ -188,7 +206,7 @@ def method_cases() -> list[Case]:
 def write_method_cases(folder: Path) -> None:
     """Write the files of `method_cases` below a folder."""
     (folder / "cases").mkdir()
-    files = {f"method-{name}": tree for name, tree in {**ON_ROWS, **ON_COLUMNS}.items()}
+    files = {f"method-{name}": tree for name, tree in EVERY.items()}
     for name, tree in {**files, **STORAGES}.items():
         path = folder / "cases" / f"{name}.yaml"
         path.write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")

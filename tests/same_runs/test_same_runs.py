@@ -16,10 +16,9 @@ from daskfc.stores import load_storage
 from tests.mutations.run import ROOT
 from tests.same_runs import run, sides
 from tests.same_runs.cases import (
+    EVERY,
     MOVED,
     NOISY,
-    ON_COLUMNS,
-    ON_ROWS,
     STORAGES,
     Case,
     file_cases,
@@ -252,15 +251,15 @@ def test_a_commit_that_is_not_there(tmp_path):
 
 
 def test_every_method_is_run():
-    pipelines = [*ON_ROWS.values(), *ON_COLUMNS.values()]
+    pipelines = list(EVERY.values())
     pipelines += [yaml.safe_load(p.read_text()) for p in (ROOT / "pipelines").glob("*.yaml")]
     named = {name for p in pipelines for name in (p["method"], *p.get("compare", ()))}
     assert named == set(known_methods())
 
 
-@pytest.mark.parametrize("name", [*ON_ROWS, *ON_COLUMNS])
+@pytest.mark.parametrize("name", EVERY)
 def test_pipelines_of_methods_are_valid(name):
-    check_pipeline(load_pipeline({**ON_ROWS, **ON_COLUMNS}[name]), n_clients=4)
+    check_pipeline(load_pipeline(EVERY[name]), n_clients=4)
 
 
 def test_cases_of_methods_have_files(tmp_path):

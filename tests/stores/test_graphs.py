@@ -259,22 +259,6 @@ def test_keys_of_another_scheme(extra):
         load_storage({"source": {"dataset": "iris"}, "partition": {"clients": 2, **extra}})
 
 
-def test_existing_stores_with_other_samples(tmp_path):
-    def made(name, column, ids):
-        write_store(
-            str(tmp_path / f"{name}.zarr"), name, np.ones((3, 1)), ids, feature_names=[column]
-        )
-        return {"store": str(tmp_path / f"{name}.zarr")}
-
-    first = made("a", "x", ["1", "2", "3"])
-    others = made("b", "y", ["1", "2", "4"])
-    moved = made("c", "z", ["2", "1", "3"])
-    with pytest.raises(StoreError, match=r"'b' .* lacks 1 of 3 and has 1 others"):
-        load_storage({"clients": {"a": first, "b": others}}).open()
-    with pytest.raises(StoreError, match=r"'c' .* same order; 2 stand elsewhere"):
-        load_storage({"clients": {"a": first, "c": moved}}).open()
-
-
 @needs_data
 @pytest.mark.parametrize(("name", "edges"), [("cora", 5278), ("pubmed", 44_324 + 3)])
 def test_citations(tmp_path, monkeypatch, name, edges):

@@ -165,17 +165,13 @@ def test_npz_is_streamed(tmp_path, monkeypatch):
     np.testing.assert_array_equal(next(iter(samples.blocks(2))), X[:2])
 
 
-def test_broken_graphs_and_views_are_refused(tmp_path):
+def test_broken_graphs_are_refused(tmp_path):
     np.savez(tmp_path / "g.npz", A_indptr=y, A_indices=y, X_data=y, y=y)
     with pytest.raises(StoreError, match="must have A_shape"):
         opened(tmp_path / "g.npz")
     np.savez(tmp_path / "h.npz", A_indptr=y, A_indices=y, A_shape=[11, 11], X=X, y=y)
     with pytest.raises(StoreError, match="those of one matrix"):
         opened(tmp_path / "h.npz")
-    np.savez(tmp_path / "v.npz", view0=X, view1=X, y=y)
-    with pytest.raises(StoreError, match="several views"):
-        opened(tmp_path / "v.npz")
-    np.testing.assert_array_equal(read(opened(tmp_path / "v.npz", features="view1")), X)
 
 
 def test_npz_names(tmp_path):
@@ -314,7 +310,7 @@ def test_fingerprint_of_a_folder_sees_names_and_sizes(tmp_path):
     assert len(seen) == 4
 
 
-@pytest.mark.parametrize("name", ["iris", "digits", "wine", "breast_cancer"])
+@pytest.mark.parametrize("name", ["iris", "digits", "digits-views", "wine", "breast_cancer"])
 def test_bundled(name):
     samples = open_source(SourceConfig(dataset=name))
     assert len(samples.feature_names) == next(samples.blocks(10)).shape[1]

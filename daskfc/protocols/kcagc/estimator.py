@@ -20,6 +20,7 @@ from daskfc.federation.samples import (
     labelled_new,
     labelled_samples,
     linked_samples,
+    new_digests,
     sample_digests,
 )
 from daskfc.protocols.kcagc import party, server
@@ -239,7 +240,7 @@ class KCAGC(FederatedClusterer):
         filtered over a graph of their own.
         """
         fitted = self._fitted
-        digests = federation.ask(party.new_digests, new)
+        digests = federation.ask(new_digests, new)
         federation.wait(federation.on_server(linked_samples, digests))
         rows = federation.on_clients(party.project_new, new, self._projection())
         if self.basis == "global-norm":

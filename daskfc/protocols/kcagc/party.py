@@ -12,8 +12,6 @@ from daskfc.clustering.graph_filter import FilterKind
 from daskfc.errors import InvalidInput
 from daskfc.federation.samples import (
     ClientLabels,
-    SampleDigests,
-    sample_digests,
 )
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.linalg.local_basis import Basis
@@ -40,7 +38,6 @@ __all__ = [
     "filtered_columns",
     "measure",
     "measure_new",
-    "new_digests",
     "nodes_of",
     "project",
     "project_new",
@@ -156,11 +153,6 @@ def measure_new(new_rows: Floats, rows: Floats, labels: ClientLabels, n_clusters
     means = CentresAtMeans(labels.labels[None])
     centres = centres_of(means, rows, np.ones(len(rows)), n_clusters)
     return distances_to(new_rows, centres).reshape(len(new_rows), -1)
-
-
-def new_digests(new: ClientStore) -> SampleDigests:
-    """Tell the server the pseudonyms of new samples."""
-    return sample_digests(new)
 
 
 def row_norms(rows: Floats) -> Floats:

@@ -1,11 +1,13 @@
 """kCAGC on real worker processes: against the same protocol without masks, in one process."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from daskfc import seeds
-from daskfc.errors import EgressRefused, InvalidInput, PartyError, PrivacyError
+from daskfc.errors import EgressRefused, InvalidInput, PartyError, PrivacyError, StoreError
 from daskfc.federation import Federation
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.protocols import KCAGC
@@ -153,10 +155,15 @@ def test_refusals(federation):
         KCAGC(K, basis="V").fit(federation)
 
 
-def test_samples_that_are_not_the_same(tmp_path, columns):
+def test_samples_that_are_not_the_same(tmp_path, columns, monkeypatch):
     ids = {name: np.arange(N) for name in columns}
     ids["client-3"] = np.append(np.arange(1, N), 999)
     with Federation.local(vertical(tmp_path, columns, ids)) as federation:
+        with pytest.raises(StoreError, match=r"'client-3' .* lacks 1 of 300 and has 1 others"):
+            KCAGC(K, filter_order=0).fit(federation)
+        assert federation.run_id is None  # nothing began
+        unread = replace(federation.contract, readable={})  # as at a running cluster
+        monkeypatch.setattr(federation, "_contract", unread)
         with pytest.raises(PartyError, match=r"'client-3' lacks 1 of the 300 .* has 1 others"):
             KCAGC(K, filter_order=0).fit(federation)
 

@@ -1,0 +1,148 @@
+"""What multi-view clustering is compared with: the columns of all views, pooled at the server.
+
+Notation    N samples of all views; X (N, Σ d_m), the pooled columns.
+Messages    TableShape     client → caller  once, two numbers
+            SampleDigests  client → server  once, 8 bytes per sample
+            RawRows        client → server  all rows, in blocks; protection "raw"
+            ClientLabels   server → client  once
+Departures  Columns are scaled to [0, 1] before they are joined. A sample that a view lacks has the
+            mean of its columns there.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc import seeds
+from daskfc.baselines.central import BLOCK_BYTES, RawRows, TableShape, raw_rows, table_shape
+from daskfc.checks import Constraint, integer
+from daskfc.clustering import Clusterer, make_clusterer
+from daskfc.errors import PrivacyError
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.linking import Linked, link_views, views_of
+from daskfc.federation.parameters import param
+from daskfc.federation.samples import (
+    ClientLabels,
+    labelled_samples,
+    sample_digests,
+)
+
+__all__ = ["JoinedViews"]
+
+Floats = NDArray[np.float64]
+
+
+def add_rows(
+    before: Mapping[str, Floats] | None, parts: Mapping[str, RawRows]
+) -> dict[str, Floats]:
+    """Put blocks of rows under those that a client sent before."""
+    rows = dict(before or {})
+    for name, part in parts.items():
+        rows[name] = np.concatenate([rows[name], part.rows]) if name in rows else part.rows
+    return rows
+
+
+def joined_columns(rows: Mapping[str, Floats], found: Linked) -> Floats:
+    """Return the columns of all views beside each other, scaled to [0, 1], gaps filled by means.
+
+    Parameters
+    ----------
+    rows : mapping of str to ndarray of shape (n_m, d_m)
+        Of each client.
+    found : Linked
+        Which samples they are of.
+
+    Returns
+    -------
+    ndarray of shape (N, Σ d_m)
+    """
+    views = []
+    for view in sorted(set(found.views.values())):
+        owners = [name for name in rows if found.views[name] == view]
+        columns = np.full((found.n_samples, rows[owners[0]].shape[1]), np.nan)
+        for name in owners:
+            columns[found.places[name]] = rows[name]
+        low, high = np.nanmin(columns, axis=0), np.nanmax(columns, axis=0)
+        columns = (columns - low) / np.where(high > low, high - low, 1.0)
+        views.append(np.where(np.isnan(columns), np.nanmean(columns, axis=0), columns))
+    return np.concatenate(views, axis=1)
+
+
+def cluster_joined(
+    rows: Mapping[str, Floats], found: Linked, clusterer: Clusterer, n_clusters: int, seed: int
+) -> Mapping[str, ClientLabels]:
+    """Cluster the pooled columns; tell every client the labels of its samples."""
+    labels = clusterer.pooled(joined_columns(rows, found), n_clusters, seed).labels
+    every = np.asarray(labels, dtype=np.int64)
+    return {name: ClientLabels(every[places]) for name, places in found.places.items()}
+
+
+class JoinedViews(FederatedClusterer):
+    """The central algorithm on the columns of all views, which the clients hand over.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K.
+    clusterer : str, mapping or Clusterer
+        As for OmniFC; runs on the samples.
+    random_state : int
+        Seed of the algorithm.
+
+    Attributes
+    ----------
+    labels_ : xarray.DataArray
+        ``(sample,)`` int64, each sample once, with the first client that has it.
+
+    Notes
+    -----
+    Privacy: none. Every row reaches the server in the clear; the federation refuses it unless it
+    was started with ``allow_raw=True``. There is no ``predict``: the algorithms on pooled data keep
+    no model.
+
+    Examples
+    --------
+    >>> from daskfc.baselines import JoinedViews
+    >>> JoinedViews(10, clusterer="k-means").get_params()["clusterer"]
+    'k-means'
+    """
+
+    split: ClassVar = "views"
+    needs_raw: ClassVar[bool] = True
+    n_clusters: int = param(integer(low=1), kw_only=False)
+    clusterer: str | Mapping[str, Any] | Clusterer = param(
+        Constraint("a clusterer", lambda value: value is not None), default="spectral"
+    )
+
+    def _fit(self, federation: Federation) -> PerClient[Sent]:
+        if not federation.allow_raw:
+            raise PrivacyError(
+                "joined-views sends raw rows to the server, and this federation was started "
+                "without allow_raw. Start it with allow_raw=True, or leave 'joined-views' out."
+            )
+        with self._stage(federation, "pool"):
+            digests = federation.ask(sample_digests)
+            found = federation.on_server(link_views, digests, views_of(federation))
+            rows = self._pool(federation)
+        clusterer = make_clusterer(self.clusterer)
+        with self._stage(federation, "cluster"):
+            seed = seeds.integer_seed(self.random_state, clusterer.name)
+            labels = federation.tell(cluster_joined, rows, found, clusterer, self.n_clusters, seed)
+            federation.wait(labels)
+        return federation.publish(labelled_samples, labels, party="clients", wait=False)
+
+    def _pool(self, federation: Federation) -> Local[dict[str, Floats]]:
+        """Move all rows to the server, one block of each client at a time."""
+        shapes: Mapping[str, TableShape] = federation.publish(table_shape, party="clients")
+        rows: Local[dict[str, Floats]] | None = None
+        block = max(BLOCK_BYTES // (8 * max(one.n_features for one in shapes.values())), 1)
+        for start in range(0, max(one.n_samples for one in shapes.values()), block):
+            holders = [name for name, one in shapes.items() if one.n_samples > start]
+            parts = federation.ask(raw_rows, start=start, stop=start + block, clients=holders)
+            rows = federation.on_server(add_rows, rows, parts)
+            federation.wait([rows])
+        assert rows is not None
+        return rows

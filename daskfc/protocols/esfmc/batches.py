@@ -1,0 +1,156 @@
+"""A client's arrays as they are trained on: checked, filled up, and cut into batches."""
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from daskfc.errors import InvalidInput
+
+__all__ = ["Client", "batches", "checked"]
+
+Array: TypeAlias = Any
+
+
+class Client(NamedTuple):
+    """What a client trains on.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, n_columns), float32
+        Its view.
+    labels : ndarray of shape (n,), int32
+        -1 for rows that are not labelled.
+    assignments : ndarray of shape (n, n_clusters), float32
+        0 for rows that are not aligned.
+    aligned : ndarray of shape (n,), float32
+        1 for rows that have assignments, else 0.
+    """
+
+    rows: Array
+    labels: Array
+    assignments: Array
+    aligned: Array
+
+
+def _refuse(what: str, rule: str, got: str, way_out: str) -> InvalidInput:
+    return InvalidInput(f"{what} given to the networks must {rule}; got {got}. {way_out}")
+
+
+def _checked_rows(rows: ArrayLike, n_columns: int) -> NDArray[np.float32]:
+    X = np.ascontiguousarray(rows, dtype=np.float32)
+    if X.ndim != 2 or X.shape[1] != n_columns or not len(X):
+        rule = f"have shape (n, {n_columns}) with n of at least 1"
+        raise _refuse("rows", rule, f"shape {X.shape}", "Give the view the networks were made for.")
+    if not np.isfinite(X).all():
+        count = int((~np.isfinite(X)).any(axis=1).sum())
+        raise _refuse("rows", "be finite", f"{count} that are not", "Remove or impute them.")
+    return X
+
+
+def _checked_labels(labels: ArrayLike | None, n: int, n_clusters: int) -> NDArray[np.int32]:
+    if labels is None:
+        return np.full(n, -1, np.int32)
+    y = np.asarray(labels)
+    if y.shape != (n,) or y.dtype.kind not in "iu":
+        rule, got = f"be ints of shape ({n},), one for each row", f"{y.dtype} of shape {y.shape}"
+        raise _refuse("labels", rule, got, "Give -1 for rows without a label.")
+    if y.size and not (y.min() >= -1 and y.max() < n_clusters):
+        rule = f"lie in [0, {n_clusters}), or be -1"
+        raise _refuse("labels", rule, "others", "Number the clusters from 0.")
+    return y.astype(np.int32)
+
+
+def _checked_assignments(
+    assignments: ArrayLike | None, aligned: ArrayLike | None, n: int, n_clusters: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    if assignments is None:
+        if aligned is not None:
+            raise _refuse("aligned", "come with assignments", "none", "Give both or neither.")
+        return np.zeros((n, n_clusters), np.float32), np.zeros(n, np.float32)
+    Q = np.array(assignments, dtype=np.float32)
+    if Q.shape != (n, n_clusters):
+        rule = f"have shape ({n}, {n_clusters})"
+        raise _refuse("assignments", rule, f"{Q.shape}", "Give a column for each cluster.")
+    mask = np.ones(n, bool) if aligned is None else np.asarray(aligned)
+    if mask.shape != (n,) or mask.dtype != np.bool_:
+        got = f"{mask.dtype} of shape {mask.shape}"
+        raise _refuse("aligned", f"be bools of shape ({n},)", got, "Give one for each row.")
+    Q[~mask] = 0.0
+    if not np.isfinite(Q).all():
+        raise _refuse("assignments", "be finite", "others", "Mark such rows as not aligned.")
+    return Q, mask.astype(np.float32)
+
+
+def checked(
+    rows: ArrayLike,
+    labels: ArrayLike | None,
+    assignments: ArrayLike | None,
+    aligned: ArrayLike | None,
+    n_columns: int,
+    n_clusters: int,
+) -> Client:
+    """Check a client's arrays, and fill up those that are not given.
+
+    Parameters
+    ----------
+    rows : array_like of shape (n, n_columns), float
+        Finite.
+    labels : array_like of shape (n,), int, or None
+        In [-1, n_clusters); None for -1 everywhere.
+    assignments : array_like of shape (n, n_clusters), float, or None
+        None for no alignment.
+    aligned : array_like of shape (n,), bool, or None
+        Rows whose assignments count; None for all.
+    n_columns, n_clusters : int
+        Of the networks.
+
+    Returns
+    -------
+    Client
+        Assignments that do not count are 0 in it, whatever they were.
+
+    Raises
+    ------
+    InvalidInput
+        For the first array that breaks a rule.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.esfmc.batches import checked
+    >>> checked([[0.5], [1.0]], None, None, None, 1, 2).labels.tolist()
+    [-1, -1]
+    """
+    X = _checked_rows(rows, n_columns)
+    y = _checked_labels(labels, len(X), n_clusters)
+    return Client(X, y, *_checked_assignments(assignments, aligned, len(X), n_clusters))
+
+
+def batches(chance: np.random.Generator, n: int, size: int) -> NDArray[np.int32]:
+    """Return the rows in random order, in batches of one size.
+
+    Parameters
+    ----------
+    chance : numpy.random.Generator
+        Of one epoch.
+    n : int
+        Rows.
+    size : int
+        Most rows of a batch.
+
+    Returns
+    -------
+    ndarray of shape (n_batches, b), int32
+        Every row once. The ends of the last batches may be -1, for no row.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.esfmc.batches import batches
+    >>> from daskfc.seeds import generator
+    >>> batches(generator(0, "example"), 5, 3).shape
+    (2, 3)
+    """
+    n_batches = -(-n // size)
+    order = np.full((-(-n // n_batches), n_batches), -1, np.int32)
+    order.ravel()[:n] = chance.permutation(n)
+    return np.ascontiguousarray(order.T)  # so that no batch lacks more than one row

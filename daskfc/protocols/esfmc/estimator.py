@@ -1,0 +1,183 @@
+"""ESFMC: the estimator that wires the steps of both sides."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from daskfc.checks import Constraint, integer, one_of, optional, real
+from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.federation import (
+    FederatedClusterer,
+    Federation,
+    LabelledSamples,
+    Local,
+    PerClient,
+    Sent,
+    param,
+    sample_digests,
+)
+from daskfc.federation.linking import views_of
+from daskfc.federation.parameters import picked
+from daskfc.federation.samples import labelled_new, new_digests
+from daskfc.protocols.esfmc import party, server
+from daskfc.protocols.esfmc.noise import noise_of
+from daskfc.protocols.esfmc.rounds import RoundHistory, Rounds
+from daskfc.protocols.esfmc.settings import RECIPES, recipe
+from daskfc.stores import ClientStore
+
+__all__ = ["ESFMC"]
+
+
+class ESFMC(FederatedClusterer):
+    """Multi-view clustering by networks at the clients that share clustering features only.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K, at least 2.
+    latent_dim : int, optional
+        Columns of Z; by default the recipe's, as all that follow.
+    rounds : int, optional
+        R, of training and clustering, at most.
+    local_epochs : int, optional
+        Passes over a client's samples in a round.
+    pretraining_epochs : int, optional
+        Passes before the first round, which only reconstruct.
+    alpha : float, optional
+        α, weight of the model-data constraint I(w; X), as the temperature of Langevin dynamics;
+        0 for none. No protection.
+    incomplete : {"local", "align"}
+        What becomes of samples that some view lacks: their own clients label them, or clients
+        share assignments Q and fill in each other's rows (Section 3.5).
+    share : {"clustering", "sample", "complete"}
+        Which features leave a client: Z_c, or, to compare with, Z_x or all of Z.
+    recipe : {"robust", "paper"}
+        "paper" is the paper's text; "robust" departs from it where that does not reproduce: see
+        `daskfc.protocols.esfmc`.
+    tolerance : float
+        Rounds end when a smaller share of the labels changes.
+    noise : mapping, optional
+        ``{"epsilon": ε, "delta": δ}``, or a noise ``multiplier`` with ``delta``: shared rows are
+        divided by their norms and bear Gaussian noise in every round. Needs incomplete="local".
+    device : {"auto", "cpu", "gpu"}
+        Where clients train; labels are the same again on processors only.
+    random_state : int
+        Seed of networks, batches, Langevin noise and k-means.
+
+    Attributes
+    ----------
+    labels_ : xarray.DataArray
+        ``(sample,)`` int64, each sample once, with the first client that has it.
+    n_rounds_ : int
+        Until the end.
+    history_ : list of RoundHistory
+        Of each round what the server reports, and the losses of each client by epoch.
+    privacy_ : dict
+        With noise: "multiplier", "releases", "delta" and "epsilon".
+
+    Notes
+    -----
+    Privacy: the server, semi-honest as all are, sees Z_c of every sample in every round, a linear
+    image of the features that rows can be rebuilt from nearly as well as from all of Z: splitting
+    features does not protect, whatever the paper says. "align" adds each client's Q; clients see
+    labels, and with "align" Q. Raw columns and networks never leave a client. With noise what the
+    server sees of a sample's own row is (ε, δ)-private with the networks taken as they are.
+
+    `predict` labels new samples of one view or several by the clients' heads; of several, the
+    server averages what they say.
+
+    References
+    ----------
+    X. Chen et al., "An Effective and Secure Federated Multi-View Clustering Method with
+    Information-Theoretic Perspective", ICML 2025, Algorithm 1.
+
+    Examples
+    --------
+    >>> from daskfc.protocols import ESFMC
+    >>> ESFMC(10).get_params()["recipe"]
+    'robust'
+    """
+
+    split: ClassVar = "views"
+    resumable: ClassVar[bool] = True
+
+    n_clusters: int = param(integer(low=2), kw_only=False)
+    latent_dim: int | None = param(optional(integer(low=1)), default=None)
+    rounds: int | None = param(optional(integer(low=1)), default=None)
+    local_epochs: int | None = param(optional(integer(low=1)), default=None)
+    pretraining_epochs: int | None = param(optional(integer(low=0)), default=None)
+    alpha: float | None = param(optional(real(low=0)), default=None)
+    incomplete: str = param(one_of("local", "align"), default="local")
+    share: str = param(one_of("clustering", "sample", "complete"), default="clustering")
+    recipe: str = param(one_of(*RECIPES), default="robust")
+    tolerance: float = param(real(low=0), default=0.005)
+    noise: Mapping[str, Any] | None = param(
+        Constraint("a mapping, or None", lambda value: True), default=None
+    )
+    device: str = param(one_of("auto", "cpu", "gpu"), default="auto")
+
+    def check(self, n_clients: int | None = None) -> None:
+        """Check the parameters against their constraints and each other."""
+        super().check(n_clients)
+        if noise_of(self.noise, rounds=self.rounds or 1) is not None and self.incomplete == "align":
+            raise PrivacyError(
+                "noise on shared features protects only these, and incomplete='align' shares "
+                "assignments as well; got both. Leave 'incomplete' out."
+            )
+
+    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+        self.__dict__.pop("privacy_", None)
+        self.history_: list[RoundHistory] = []
+        with self._stage(federation, "linking"):
+            digests = federation.ask(sample_digests)
+            views = views_of(federation)
+            found = federation.on_server(server.link, digests, views, self.n_clusters)
+            links = federation.tell(server.tell_links, found)
+            at_server = picked(server.ServerSettings, self)
+            told = federation.publish(server.links, found, at_server)
+        aligned = self.incomplete == "align" and told.n_in_all_views < told.n_samples
+        if aligned and self.recipe == "paper" and len(set(views.values())) < len(views):
+            raise InvalidInput(
+                "incomplete='align' of recipe 'paper' needs one client a view; got several. "
+                "Leave 'recipe' out."
+            )
+        rounds = self.rounds or recipe(self.recipe, told.n_samples).rounds
+        noise = noise_of(self.noise, rounds=rounds)
+        aligned = aligned and not told.joins_graphs
+        clients = picked(party.ClientSettings, self, aligned=aligned)
+        loop = Rounds(federation, clients, at_server, found, links, aligned, noise, self.history_)
+        with self._stage(federation, "training"):
+            trained, grouping = loop.run(rounds, self.tolerance)
+        self.n_rounds_ = len(self.history_)
+        last = federation.tell(server.labels_at_last, found, grouping)
+        if self.history_[-1].report.n_to_vote and noise is None:
+            votes = federation.ask(party.vote, trained, last, clients)
+            last = federation.tell(server.voted, found, grouping, votes, self.n_clusters)
+        self._model = (trained, last, clients)
+        if noise is not None:
+            self.privacy_ = {
+                "multiplier": noise.multiplier,
+                "releases": self.n_rounds_,
+                "delta": noise.delta,
+                "epsilon": noise.epsilon(self.n_rounds_),
+            }
+        return federation.publish(
+            party.labelled, trained, last, clients, party="clients", wait=False
+        )
+
+    def can_start_again(self) -> bool:
+        """Whether a fit that broke off may begin again: not where it released noisy rows."""
+        return not (self.noise is not None and getattr(self, "history_", None))
+
+    def _predict(
+        self, federation: Federation, new: PerClient[Local[ClientStore]]
+    ) -> PerClient[Sent[LabelledSamples]]:
+        trained, last, settings = self._model
+        owners = list(new)
+        model = (PerClient({c: trained[c] for c in owners}), last, settings)
+        if len(owners) == 1:
+            found = federation.on_clients(party.new_assignments, new, *model, clients=owners)
+            return federation.publish(party.labelled_new, new, found, party=owners, wait=False)
+        digests = federation.ask(new_digests, new, clients=owners)
+        sent = federation.ask(party.new_assignments, new, *model, clients=owners)
+        labels = federation.tell(server.labels_of_new, digests, sent, clients=owners)
+        return federation.publish(labelled_new, new, labels, party=owners, wait=False)

@@ -1,0 +1,65 @@
+"""JAX, with one thread in a process, or one sentence where it is not installed.
+
+Threads that wait for each other take the cores of other clients, and the bits of a product depend
+on how many there are. XLA reads their number once, when a process first asks for a device, from
+``PJRT_NPROC``; ``--xla_cpu_multi_thread_eigen`` in ``XLA_FLAGS`` changes nothing any more.
+"""
+
+import os
+
+from daskfc.errors import InvalidInput
+
+__all__ = ["device_of", "jax", "jnp"]
+
+# Read by XLA at the first use of a device. A GPU's memory is shared with other clients.
+_SETTINGS = {"PJRT_NPROC": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+for _name, _value in _SETTINGS.items():
+    os.environ.setdefault(_name, _value)
+
+try:
+    import jax
+    import jax.numpy as jnp
+except ImportError as error:
+    raise InvalidInput(
+        f"the networks of multi-view clustering must have JAX; it cannot be imported "
+        f"({type(error).__name__}). Install it with: pip install 'daskfc[multiview]'."
+    ) from error
+
+
+def device_of(name: str) -> "jax.Device":
+    """Return the device that a client trains on.
+
+    Parameters
+    ----------
+    name : {"auto", "cpu", "gpu"}
+        "auto" is the GPU where JAX sees one, else the processor.
+
+    Returns
+    -------
+    jax.Device
+        The first of its kind.
+
+    Raises
+    ------
+    InvalidInput
+        For another name, and for a GPU that JAX does not see.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.esfmc.framework import device_of
+    >>> device_of("cpu").platform
+    'cpu'
+    """
+    if name not in ("auto", "cpu", "gpu"):
+        raise InvalidInput(
+            f"the device of the networks must be one of 'auto', 'cpu', 'gpu'; got {name!r}. "
+            f"Correct the name."
+        )
+    try:
+        return jax.devices(None if name == "auto" else name)[0]
+    except RuntimeError as error:
+        raise InvalidInput(
+            f"the device of the networks was to be {name!r}; JAX sees none here. "
+            f"Install it with: pip install 'jax[cuda13]', or use 'auto'."
+        ) from error

@@ -1,0 +1,1 @@
+"""The server's part of ESFMC as functions of arrays: linking samples, clustering, assignments."""

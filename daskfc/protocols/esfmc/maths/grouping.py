@@ -1,0 +1,288 @@
+"""One label for every sample from what the clients share of a round: the server's clustering.
+
+Paper       Chen et al., ICML 2025, Section 3.4: Eq. (8) concatenation, Eqs. (9) and (10) k-means.
+Departures  of recipe "robust" (see `settings`): (1) Spectral clustering on nearest neighbours, for
+            k-means on features of unlike scale falls apart over the rounds. Its labels count only
+            where k-means that starts from the last labels finds nearly the same, since near ties
+            among eigenvalues can merge two clusters. (2) A view counts as
+            much as its own nearest centroids agree with the last labels. (3) Where too few samples
+            are in all views, or several clients share one, the clients' graphs of neighbours are
+            added up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import KMeans
+from sklearn.metrics import cohen_kappa_score
+from threadpoolctl import threadpool_limits
+
+from daskfc.clustering import Spectral
+from daskfc.clustering.kmeans import best_partition, nearest_centre
+from daskfc.clustering.nearest import nearest_of_points
+from daskfc.clustering.spectral import neighbour_affinity
+from daskfc.linalg.laplacian import NormalisedAdjacency
+from daskfc.linalg.spectrum import laplacian_embedding
+from daskfc.seeds import integer_seed
+
+__all__ = [
+    "Block",
+    "averaged_assignments",
+    "by_graphs",
+    "by_kmeans",
+    "by_spectral",
+    "concatenated",
+    "kmeans_from",
+    "matched",
+    "numbering",
+    "scaled",
+    "seed_of",
+    "view_weight",
+]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NEIGHBOURS = 10  # of the spectral clustering, the sample itself among them
+AGREEMENT = 0.9  # of spectral labels with those of k-means that starts from the last labels
+N_INIT = 10
+MAX_ITER = 300
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one client shares.
+
+    Parameters
+    ----------
+    places : ndarray of shape (n_m,), int64
+        Places of the samples in the order of all, in [0, N).
+    features : ndarray of shape (n_m, d_m)
+        Of each of them.
+    """
+
+    places: Ints
+    features: Floats
+
+
+def scaled(features: Floats, weight: float = 1.0) -> Floats:
+    """Return rows divided by the root of their mean squared norm, times a weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.esfmc.maths.grouping import scaled
+    >>> scaled(np.array([[3.0], [-3.0]]), 0.5).tolist()
+    [[0.5], [-0.5]]
+    """
+    size = float(np.sqrt(np.mean(np.einsum("ij,ij->i", features, features))))
+    return features * (weight / size) if size > 0 else features
+
+
+def view_weight(features: Floats, labels: Ints) -> float:
+    """Return how well a view's nearest centroids agree with labels: Cohen's kappa, at least 0.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, d)
+        Of one view.
+    labels : ndarray of shape (n,), int64
+        The last ones, of all views together.
+    """
+    own, codes = np.unique(labels, return_inverse=True)
+    if len(own) < 2:
+        return 1.0
+    nearest = nearest_centre(features, _centroids(features, codes, len(own)))
+    return max(float(cohen_kappa_score(nearest, codes)), 0.0)
+
+
+def concatenated(blocks: Sequence[Block], rows: Ints, n_samples: int) -> Floats:
+    """Return the features of some samples that every block has, beside each other (Eq. 8).
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        One of each view.
+    rows : ndarray of shape (q,), int64
+        Places of the samples.
+    n_samples : int
+        N.
+
+    Returns
+    -------
+    ndarray of shape (q, Σ d_m), float64
+        In the order of `rows`.
+    """
+    parts = []
+    for block in blocks:
+        at = np.full(n_samples, -1, dtype=np.int64)
+        at[block.places] = np.arange(len(block.places))
+        assert (at[rows] >= 0).all()
+        parts.append(block.features[at[rows]])
+    return np.concatenate(parts, axis=1).astype(np.float64)
+
+
+def _centroids(features: Floats, labels: Ints, k: int) -> Floats:
+    """Return the mean of each cluster; an empty one gets the row that is farthest from its own."""
+    counts = np.bincount(labels, minlength=k)
+    sums = np.zeros((k, features.shape[1]))
+    np.add.at(sums, labels, features)
+    centres: Floats = sums / np.maximum(counts, 1)[:, None]
+    if (counts == 0).any():
+        apart = np.sum((features - centres[labels]) ** 2, axis=1)
+        farthest = np.argsort(-apart, kind="stable")
+        for number, empty in enumerate(np.flatnonzero(counts == 0)):
+            centres[empty] = features[farthest[number % len(farthest)]]
+    return centres
+
+
+def numbering(labels: Ints, wanted: Ints, k: int) -> Ints:
+    """Return for each cluster the number with which most samples agree with other labels.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,), int64
+        In [0, k).
+    wanted : ndarray of shape (n,), int64
+        In [0, k), or below 0 for a sample that has none.
+    k : int
+        Number of clusters.
+
+    Returns
+    -------
+    ndarray of shape (k,), int64
+        A permutation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.esfmc.maths.grouping import numbering
+    >>> numbering(np.array([0, 0, 1, 1]), np.array([1, 1, 0, -1]), 2).tolist()
+    [1, 0]
+    """
+    known = wanted >= 0
+    table = np.zeros((k, k))
+    np.add.at(table, (labels[known], wanted[known]), 1.0)
+    numbers: Ints = linear_sum_assignment(-table)[1].astype(np.int64)
+    return numbers
+
+
+def matched(labels: Ints, previous: Ints | None, k: int) -> Ints:
+    """Return labels under the numbers with which most samples keep their previous label."""
+    return labels if previous is None else numbering(labels, previous, k)[labels]
+
+
+def by_kmeans(features: Floats, k: int, seed: int) -> Ints:
+    """Return labels by k-means from several starts, Eqs. (9) and (10)."""
+    return best_partition(
+        features, k, seed, n_init=N_INIT, max_iter=MAX_ITER, owner="ESFMC", threads=1
+    ).labels
+
+
+def kmeans_from(features: Floats, k: int, previous: Ints) -> Ints:
+    """Return labels by k-means that starts from the means of the previous clusters.
+
+    They keep the numbers of these.
+    """
+    lloyd = KMeans(k, init=_centroids(features, previous, k), n_init=1, max_iter=MAX_ITER)
+    with threadpool_limits(limits=1, user_api="openmp"):
+        labels: Ints = lloyd.fit(features).labels_.astype(np.int64)
+    return labels
+
+
+def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> Ints:
+    """Return spectral labels, or those of k-means where they differ much.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, d)
+        Of all views, weighted.
+    k : int
+        Number of clusters.
+    previous : ndarray of shape (n,), int64, or None
+        Labels of the last round, in [0, k), that k-means starts from; from several starts of its
+        own in the first round.
+    seed : int
+        Of k-means.
+    """
+    clusterer = Spectral(n_neighbors=min(NEIGHBOURS, len(features)))
+    labels = clusterer.pooled(features, k, seed=seed).labels
+    other = by_kmeans(features, k, seed) if previous is None else kmeans_from(features, k, previous)
+    labels = matched(labels, other, k)
+    return labels if np.mean(labels == other) >= AGREEMENT else other
+
+
+def by_graphs(
+    blocks: Sequence[Block], weights: Sequence[float], n_samples: int, k: int, seed: int
+) -> Ints:
+    """Return spectral labels of all samples from the sum of the clients' neighbour graphs.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        Of all clients; samples may be in some of them only.
+    weights : sequence of float
+        What each client's graph counts.
+    n_samples : int
+        N.
+    k : int
+        Number of clusters.
+    seed : int
+        Of k-means on the embedding.
+
+    Returns
+    -------
+    ndarray of shape (N,), int64
+        In [0, k).
+    """
+    total = sparse.csr_array((n_samples, n_samples))
+    for block, weight in zip(blocks, weights, strict=True):
+        n = len(block.places)
+        if n < 2 or weight <= 0:
+            continue
+        n_neighbors = min(NEIGHBOURS, n)
+        graph = nearest_of_points(block.features.astype(np.float64), n_neighbors - 1)
+        own = neighbour_affinity(graph, n_neighbors).tocoo()
+        places = (block.places[own.row], block.places[own.col])
+        total = total + sparse.csr_array((weight * own.data, places), shape=total.shape)
+    embedding = laplacian_embedding(NormalisedAdjacency.of(total), k, seed)
+    return best_partition(
+        embedding, k, seed, n_init=N_INIT, max_iter=MAX_ITER, owner="ESFMC", threads=1
+    ).labels
+
+
+def averaged_assignments(blocks: Sequence[Block], n_samples: int) -> Floats:
+    """Return Q: assignments of each sample, averaged over the clients that have it (Eq. 14).
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        With Q^m as features, ``(n_m, K)``.
+    n_samples : int
+        N; every sample is in a block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.esfmc.maths.grouping import Block, averaged_assignments
+    >>> first = Block(np.array([0, 1]), np.array([[1.0, 0.0], [0.5, 0.5]]))
+    >>> second = Block(np.array([1]), np.array([[0.0, 1.0]]))
+    >>> averaged_assignments([first, second], 2).tolist()
+    [[1.0, 0.0], [0.25, 0.75]]
+    """
+    total = np.zeros((n_samples, blocks[0].features.shape[1]))
+    owners = np.zeros((n_samples, 1))
+    for block in blocks:
+        total[block.places] += block.features
+        owners[block.places] += 1.0
+    mean: Floats = total / owners  # Eq. (14)
+    return mean
+
+
+def seed_of(random_state: int, number: int) -> int:
+    """Return the seed of the server's clustering in a round."""
+    return integer_seed(random_state, "ESFMC", "server", number)

@@ -1,0 +1,119 @@
+"""Gaussian noise on shared features: (ε, δ) of what a client sends of one sample.
+
+Rows are divided by their norms, so that to replace a sample moves its row by at most 2. The claim
+is for a sample's own row under the client's network as it is: the network was trained on the
+samples, and what it tells of them is not in it. The paper's Lemma C.11 claims as much for Langevin
+dynamics without clipping, which does not hold.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.checks import Constraint, check_params, real
+from daskfc.coding import SecretKey
+from daskfc.errors import InvalidInput
+from daskfc.privacy import (
+    Accountant,
+    GaussianEvent,
+    Noised,
+    add_gaussian_noise,
+    input_digest,
+    noise_label,
+    noise_multiplier,
+)
+
+__all__ = ["SENSITIVITY", "FeatureNoise", "noise_of"]
+
+SENSITIVITY = 2.0
+
+_SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, above=0).holds(v)
+                    and float(v) < 1.0)  # fmt: skip
+_KEYS: dict[str, Constraint] = {
+    "epsilon": real(above=0),
+    "multiplier": real(above=0),
+    "delta": _SHARE,
+}
+
+
+@dataclass(frozen=True)
+class FeatureNoise:
+    """Noise on every entry of the shared rows, in every round.
+
+    Parameters
+    ----------
+    multiplier : float
+        Standard deviation over `SENSITIVITY`.
+    delta : float
+        In (0, 1).
+    """
+
+    multiplier: float
+    delta: float
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise on every entry; rows have norm 1."""
+        return self.multiplier * SENSITIVITY
+
+    def epsilon(self, rounds: int) -> float:
+        """Return what so many rounds cost a sample together."""
+        return Accountant((GaussianEvent(self.multiplier, rounds),)).epsilon(self.delta)
+
+    def applied(self, features: NDArray[np.float64], secret: SecretKey, number: int) -> Noised:
+        """Return rows of norm 1 with noise, the same when the party repeats the step of a round."""
+        norms = np.linalg.norm(features, axis=1, keepdims=True)
+        rows = features / np.where(norms > 0, norms, 1.0)
+        label = noise_label(
+            "ESFMC features",
+            sigma=self.sigma,
+            clip=1.0,
+            inputs=input_digest(features),
+            round=number,
+        )
+        noisy = add_gaussian_noise(rows, self.sigma, stream=secret.derive(*label).stream())
+        return Noised(noisy, self.multiplier)
+
+
+def noise_of(asked: Mapping[str, Any] | None, *, rounds: int) -> FeatureNoise | None:
+    """Return the noise that a caller asks for.
+
+    Parameters
+    ----------
+    asked : mapping or None
+        As the `noise` of `ESFMC`.
+    rounds : int
+        R, releases of a row.
+
+    Raises
+    ------
+    InvalidInput
+        For keys or values that do not go together.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.esfmc.noise import noise_of
+    >>> found = noise_of({"epsilon": 8.0, "delta": 1e-5}, rounds=3)
+    >>> round(found.multiplier, 2), round(found.epsilon(3), 6)
+    (1.04, 8.0)
+    """
+    if asked is None:
+        return None
+    if not isinstance(asked, Mapping):
+        raise InvalidInput(
+            f"the noise of ESFMC must be a mapping, or None; got {type(asked).__name__}."
+        )
+    given = {key: value for key, value in asked.items() if value is not None}
+    check_params("the noise of ESFMC", given, _KEYS)
+    if ("epsilon" in given) == ("multiplier" in given) or "delta" not in given:
+        raise InvalidInput(
+            "the noise of ESFMC must have 'delta' and one of 'epsilon' and 'multiplier'; "
+            f"got {', '.join(sorted(given)) or 'nothing'}."
+        )
+    multiplier = given.get("multiplier") or noise_multiplier(
+        given["epsilon"], given["delta"], rounds
+    )
+    return FeatureNoise(float(multiplier), float(given["delta"]))

@@ -1,0 +1,317 @@
+"""ESFMC: the steps of clients. JAX is imported by the steps that train, and there alone."""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.coding import SecretKey
+from daskfc.errors import StoreError
+from daskfc.federation import Checkpoints, ClientLabels, LabelledSamples, own_labels
+from daskfc.protocols.esfmc.local_labels import (
+    LocalLabels,
+    k_means_labels,
+    spectral_labels,
+)
+from daskfc.protocols.esfmc.maths.grouping import numbering, scaled
+from daskfc.protocols.esfmc.messages import (
+    Assignments,
+    LinkedSamples,
+    SharedAssignments,
+    SharedFeatures,
+    TrainingLosses,
+    Votes,
+)
+from daskfc.protocols.esfmc.noise import FeatureNoise
+from daskfc.protocols.esfmc.server import TO_VOTE
+from daskfc.protocols.esfmc.settings import Recipe, recipe
+from daskfc.seeds import integer_seed
+from daskfc.stores import ClientStore
+
+__all__ = [
+    "ClientSettings",
+    "Trained",
+    "confidence",
+    "first_labels",
+    "labelled",
+    "labelled_new",
+    "new_assignments",
+    "tell_assignments",
+    "tell_features",
+    "tell_losses",
+    "train",
+    "vote",
+]
+
+LOSSES = ("reconstruction", "cross_entropy", "dependence", "alignment", "total")
+
+_LEAST_SCORE = 1e-3  # ours: a view without any structure still counts something
+_ALIGNMENT = 0.1  # ours: at 1, as in Eq. (12), filled rows pull at those that are there
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How a client trains.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K.
+    recipe : str
+        A key of `RECIPES`; what is None below is the recipe's.
+    latent_dim, local_epochs, pretraining_epochs, alpha
+        As of `ESFMC`.
+    share : {"clustering", "sample", "complete"}
+        Which features leave the client.
+    device : {"auto", "cpu", "gpu"}
+        Where it trains.
+    random_state : int
+        Seed.
+    aligned : bool
+        Whether assignments are shared.
+    """
+
+    n_clusters: int
+    recipe: str
+    latent_dim: int | None
+    local_epochs: int | None
+    pretraining_epochs: int | None
+    alpha: float | None
+    share: str
+    device: str
+    random_state: int
+    aligned: bool
+
+    def of(self, n_samples: int) -> Recipe:
+        """Return the recipe for a client of so many samples."""
+        chosen = recipe(self.recipe, n_samples)
+        network, training = chosen.network, chosen.training
+        if self.latent_dim is not None:
+            network = replace(network, n_latent=self.latent_dim)
+        if self.local_epochs is not None:
+            training = replace(training, epochs=self.local_epochs)
+        if self.pretraining_epochs is not None:
+            training = replace(training, pretraining_epochs=self.pretraining_epochs)
+        if self.alpha is not None:
+            training = replace(training, temperature=self.alpha)
+        if self.aligned and self.recipe == "robust":
+            training = replace(training, alignment_weight=_ALIGNMENT)
+        return replace(chosen, network=network, training=training)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A client's model after a round, which stays with it.
+
+    Parameters
+    ----------
+    state : mapping of str to ndarray
+        Of the networks and the optimiser.
+    losses : ndarray of shape (epochs, 5)
+        Of the round, in the order of `LOSSES`.
+    n_samples : int
+        That it was trained on.
+    """
+
+    state: Mapping[str, NDArray[Any]]
+    losses: NDArray[np.float64]
+    n_samples: int
+
+
+def _rows(data: ClientStore) -> Floats:
+    return data.rows(0, data.n_samples).astype(np.float32)
+
+
+def first_labels(data: ClientStore, settings: ClientSettings) -> LocalLabels:
+    """Cluster a client's own samples, for nobody has labels before the first round."""
+    kind = settings.of(data.n_samples).local_labels
+    cluster = {"spectral": spectral_labels, "k-means": k_means_labels}[kind]
+    seed = integer_seed(settings.random_state, "ESFMC", "local")
+    return cluster(_rows(data), settings.n_clusters, seed=seed)
+
+
+def confidence(score: float) -> float:
+    """Return what a view counts in the first round, from the modularity of its own clusters."""
+    return -math.log(1.0 - min(max(score, _LEAST_SCORE), 1.0 - _LEAST_SCORE))
+
+
+def train(
+    data: ClientStore,
+    before: Trained | None,
+    labels: LocalLabels | ClientLabels,
+    shared: SharedAssignments | None,
+    links: LinkedSamples,
+    settings: ClientSettings,
+    number: int,
+    workspace: str,
+    party: str,
+) -> Trained:
+    """Train a client's networks for a round, Eqs. (4), (5), (7) and (12).
+
+    What a round ends with is kept in the client's own workspace: a worker that starts again, or
+    another start of the fit, takes it from there.
+    """
+    Q = None if shared is None else shared.probabilities[links.places]
+    tag = _tag(data.digest, settings, number, party, labels.labels, Q, before)
+    kept = Checkpoints(Path(workspace) / "esfmc", keep=None)
+    with suppress(StoreError):
+        state = kept.load(number)
+        if str(state.pop("tag", "")) == tag:
+            return Trained(state, state.pop("losses"), data.n_samples)
+    rows, training = _rows(data), settings.of(data.n_samples).training
+    seed = integer_seed(settings.random_state, "ESFMC", "client", party)
+    model = _model(before, rows.shape[1], len(rows), settings, seed)
+    if before is None:
+        model.pretrain(rows, settings=training)
+    losses = model.train(rows, labels.labels, assignments=Q, settings=training, round=number)
+    table = np.array([astuple(one) for one in losses]).reshape(-1, len(LOSSES))
+    kept.save(number, {**model.state(), "losses": table, "tag": np.array(tag)})
+    return Trained(model.state(), table, len(rows))
+
+
+def _tag(*inputs: object) -> str:
+    """Return what tells a round's training from another: a digest of all that goes into it."""
+    digest = hashlib.sha256()
+    for one in inputs:
+        if isinstance(one, Trained):
+            for name, value in sorted(one.state.items()):
+                digest.update(name.encode() + value.tobytes())
+        else:
+            digest.update(one.tobytes() if isinstance(one, np.ndarray) else repr(one).encode())
+        digest.update(b";")
+    return digest.hexdigest()
+
+
+def _model(
+    trained: Trained | None, n_columns: int, n_samples: int, settings: ClientSettings, seed: int = 0
+) -> Any:
+    from daskfc.protocols.esfmc.training import ViewModel  # an extra: not where nothing is trained
+
+    shape = (n_columns, settings.n_clusters, settings.of(n_samples).network)
+    if trained is None:
+        return ViewModel.begin(*shape, seed=seed, device=settings.device)
+    return ViewModel.from_state(trained.state, *shape, seed=seed, device=settings.device)
+
+
+def _features(data: ClientStore, trained: Trained, settings: ClientSettings) -> Any:
+    rows = _rows(data)
+    return _model(trained, rows.shape[1], trained.n_samples, settings).features(rows)
+
+
+def tell_features(
+    data: ClientStore,
+    trained: Trained,
+    own: LocalLabels,
+    links: LinkedSamples,
+    shared: SharedAssignments | None,
+    settings: ClientSettings,
+    noise: FeatureNoise | None,
+    number: int,
+    secret: SecretKey,
+) -> SharedFeatures:
+    """Share the clustering features, by default; with Q also for samples that the client lacks.
+
+    Parameters
+    ----------
+    data : ClientStore
+        The client's samples.
+    trained : Trained
+        Its networks.
+    own : LocalLabels
+        Of the first round; what they score is what the view counts.
+    links : LinkedSamples
+        Where its samples stand.
+    shared : SharedAssignments or None
+        Q, where rows of other clients' samples are filled in (Eq. 13).
+    settings, noise, number
+        How, and in which round.
+    secret : SecretKey
+        The client's own.
+    """
+    found = _features(data, trained, settings)
+    rows = {"clustering": found.z_c, "sample": found.z_x, "complete": found.z}[settings.share]
+    rows = rows.astype(np.float64)
+    if noise is not None:
+        noisy = noise.applied(rows, secret, number)
+        return SharedFeatures(noisy.values.astype(np.float32), noisy.noise_multiplier)
+    if shared is not None:
+        model = _model(trained, len(data.feature_names), trained.n_samples, settings)
+        every = model.from_assignments(shared.probabilities).astype(np.float64)
+        every[links.places] = rows
+        rows = every
+    if settings.recipe == "robust":
+        rows = scaled(rows, confidence(own.score))
+    return SharedFeatures(rows.astype(np.float32))
+
+
+def tell_assignments(data: ClientStore, trained: Trained, settings: ClientSettings) -> Assignments:
+    """Share Q^m, what the clustering head says of the client's samples."""
+    return Assignments(_features(data, trained, settings).assignments)
+
+
+def tell_losses(trained: Trained) -> TrainingLosses:
+    """Tell the caller how the training went."""
+    return TrainingLosses(trained.losses)
+
+
+def _renumbered(
+    data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
+) -> tuple[Floats, Ints]:
+    """Return what the head says of the own samples, and the told number of each of its clusters."""
+    found: Floats = _features(data, trained, settings).assignments
+    return found, numbering(found.argmax(axis=1), told.labels, settings.n_clusters)
+
+
+def _own_labels(
+    data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
+) -> Ints:
+    found, numbers = _renumbered(data, trained, told, settings)
+    labels: Ints = numbers[found.argmax(axis=1)]
+    return labels
+
+
+def vote(
+    data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
+) -> Votes:
+    """Tell the server the own labels of samples that it shall count."""
+    own = _own_labels(data, trained, told, settings)
+    return Votes(own[told.labels == TO_VOTE])
+
+
+def labelled(
+    data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
+) -> LabelledSamples:
+    """Publish the labels that the server told, and the client's own where it told none."""
+    labels = told.labels
+    if (labels < 0).any():
+        labels = np.where(labels < 0, _own_labels(data, trained, told, settings), labels)
+    return own_labels(data, labels)
+
+
+def new_assignments(
+    new: ClientStore,
+    data: ClientStore,
+    trained: Trained,
+    told: ClientLabels,
+    settings: ClientSettings,
+) -> Assignments:
+    """Share what the head says of new samples, with clusters numbered as in the labels of fit."""
+    _, numbers = _renumbered(data, trained, told, settings)
+    found = _features(new, trained, settings).assignments
+    renumbered = np.empty_like(found)
+    renumbered[:, numbers] = found
+    return Assignments(renumbered)
+
+
+def labelled_new(new: ClientStore, assignments: Assignments) -> LabelledSamples:
+    """Publish the labels of new samples that one client alone brings."""
+    return own_labels(new, assignments.probabilities.argmax(axis=1))

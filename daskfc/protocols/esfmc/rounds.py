@@ -1,0 +1,134 @@
+"""The rounds of ESFMC, Algorithm 1: clients train and share, the server clusters and tells."""
+
+from dataclasses import dataclass
+
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.linking import Linked
+from daskfc.protocols.esfmc import party, server
+from daskfc.protocols.esfmc.messages import (
+    LinkedSamples,
+    RoundReport,
+    SharedAssignments,
+    TrainingLosses,
+)
+from daskfc.protocols.esfmc.noise import FeatureNoise
+
+__all__ = ["RoundHistory", "Rounds"]
+
+
+@dataclass(frozen=True)
+class RoundHistory:
+    """What a round told the caller.
+
+    Parameters
+    ----------
+    report : RoundReport
+        How many samples have labels, and how many changed theirs.
+    losses : mapping of str to TrainingLosses
+        Of each client; none where noise protects what is told.
+    """
+
+    report: RoundReport
+    losses: PerClient[TrainingLosses]
+
+
+@dataclass
+class Rounds:
+    """Algorithm 1 up to the last labels.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run.
+    clients, at_server : ClientSettings, ServerSettings
+        How both sides go.
+    found : Local of Linked
+        The samples, at the server.
+    links : PerClient of Sent
+        What it told each client of them.
+    aligned : bool
+        Whether clients share assignments and fill in rows (Section 3.5).
+    noise : FeatureNoise or None
+        On what they share.
+    history : list of RoundHistory
+        Every round is added to it.
+    """
+
+    federation: Federation
+    clients: party.ClientSettings
+    at_server: server.ServerSettings
+    found: Local[Linked]
+    links: PerClient[Sent[LinkedSamples]]
+    aligned: bool
+    noise: FeatureNoise | None
+    history: list[RoundHistory]
+
+    def run(
+        self, rounds: int, tolerance: float
+    ) -> tuple[PerClient[Local[party.Trained]], Local[server.Grouping]]:
+        """Run the rounds; return the clients' models and what the server knows in the end."""
+        federation = self.federation
+        trained: PerClient[Local[party.Trained]] | None = None
+        grouping: Local[server.Grouping] | None = None
+        labels: PerClient = federation.on_clients(party.first_labels, self.clients)
+        confidences = labels
+        shared: Sent[SharedAssignments] | None = None
+        for number in range(1, rounds + 1):
+            federation.next_round()
+            trained = federation.on_clients(
+                party.train, trained, labels, shared, self.links, self.clients, number
+            )
+            self._watch(trained, number, rounds)
+            filled = self._filled(number)
+            features = federation.ask(
+                party.tell_features,
+                trained,
+                confidences,
+                self.links,
+                shared if filled else None,
+                self.clients,
+                self.noise,
+                number,
+            )
+            assignments = None
+            if self._shares_assignments(number):
+                assignments = federation.ask(party.tell_assignments, trained, self.clients)
+            grouping = federation.on_server(
+                server.cluster,
+                self.found,
+                features,
+                assignments,
+                grouping,
+                self.at_server,
+                filled=filled,
+            )
+            report = federation.publish(server.report, self.found, grouping)
+            self._note(report, trained)
+            if number > 1 and report.change < tolerance:
+                break
+            labels = federation.tell(server.labels_after, self.found, grouping, self.at_server)
+            if assignments is not None:
+                shared = federation.tell(server.shared_assignments, grouping)
+        assert trained is not None
+        assert grouping is not None
+        return trained, grouping
+
+    def _shares_assignments(self, number: int) -> bool:
+        # heads of the first round have each client's own numbers of clusters: no mean of them
+        return self.aligned and (number > 1 or self.at_server.recipe == "paper")
+
+    def _filled(self, number: int) -> bool:
+        return self.aligned and self._shares_assignments(number - 1) and number > 1
+
+    def _watch(self, trained: PerClient[Local[party.Trained]], number: int, rounds: int) -> None:
+        """Say how many clients have trained, of all rounds."""
+        M = len(trained)
+        for done in range(1, M + 1):
+            self.federation.wait(trained, count=done)
+            self.federation.report_progress("training", (number - 1) * M + done, rounds * M)
+
+    def _note(self, report: RoundReport, trained: PerClient[Local[party.Trained]]) -> None:
+        losses: PerClient[TrainingLosses] = PerClient({})
+        if self.noise is None:
+            losses = self.federation.publish(party.tell_losses, trained, party="clients")
+        self.history.append(RoundHistory(report, losses))

@@ -1,0 +1,341 @@
+"""ESFMC: the steps of the server."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.errors import InvalidInput
+from daskfc.federation.linking import Linked, link_views
+from daskfc.federation.samples import ClientLabels, SampleDigests
+from daskfc.protocols.esfmc.maths.grouping import (
+    Block,
+    averaged_assignments,
+    by_graphs,
+    by_kmeans,
+    by_spectral,
+    concatenated,
+    kmeans_from,
+    matched,
+    scaled,
+    seed_of,
+    view_weight,
+)
+from daskfc.protocols.esfmc.messages import (
+    Assignments,
+    LinkedSamples,
+    LinkReport,
+    RoundReport,
+    SharedAssignments,
+    SharedFeatures,
+    Votes,
+)
+
+__all__ = [
+    "Grouping",
+    "ServerSettings",
+    "cluster",
+    "labels_after",
+    "labels_at_last",
+    "labels_of_new",
+    "link",
+    "links",
+    "report",
+    "shared_assignments",
+    "tell_links",
+    "voted",
+]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NONE = -1  # a sample without a label: its own client finds one
+TO_VOTE = -2  # several clients label it, and the server counts
+_FEWEST = 10  # ours: samples a cluster that must be in all views to be clustered by themselves
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How the server clusters.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K.
+    recipe : {"robust", "paper"}
+        See `daskfc.protocols.esfmc.maths.grouping`.
+    random_state : int
+        Seed of k-means.
+    """
+
+    n_clusters: int
+    recipe: str
+    random_state: int
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What the server knows after a round.
+
+    Parameters
+    ----------
+    number : int
+        The round, from 1.
+    labels : ndarray of shape (N,), int64
+        In [0, K), or `NONE`.
+    assignments : ndarray of shape (N, K), or None
+        Q, where the clients sent theirs.
+    change : float
+        Share of the samples with a label before that have another now; 1 in the first round.
+    """
+
+    number: int
+    labels: Ints
+    assignments: Floats | None
+    change: float
+
+
+def link(digests: Mapping[str, SampleDigests], views: Mapping[str, int], n_clusters: int) -> Linked:
+    """Find which samples the clients share.
+
+    Raises
+    ------
+    InvalidInput
+        When there are fewer samples than clusters; see `daskfc.federation.linking` as well.
+    """
+    found = link_views(digests, views)
+    if found.n_samples < n_clusters:
+        raise InvalidInput(
+            "the 'n_clusters' parameter of ESFMC must be at most the number of samples, "
+            f"{found.n_samples}; got {n_clusters}. Lower it."
+        )
+    return found
+
+
+def tell_links(found: Linked) -> Mapping[str, LinkedSamples]:
+    """Tell every client where its samples stand."""
+    return {
+        client: LinkedSamples(places, found.in_all_views[places], found.n_samples)
+        for client, places in found.places.items()
+    }
+
+
+def cluster(
+    found: Linked,
+    features: Mapping[str, SharedFeatures],
+    assignments: Mapping[str, Assignments] | None,
+    previous: Grouping | None,
+    settings: ServerSettings,
+    *,
+    filled: bool = False,
+) -> Grouping:
+    """Cluster the samples by what the clients share (Section 3.4).
+
+    Parameters
+    ----------
+    found : Linked
+        The samples.
+    features, assignments : mapping of str to message
+        Of a round.
+    previous : Grouping, optional
+        Of the round before.
+    settings : ServerSettings
+        How.
+    filled : bool
+        Whether the clients filled in the rows of samples that they lack (Eq. 13).
+
+    Returns
+    -------
+    Grouping
+        Clusters keep the numbers that most of their samples had.
+    """
+    everywhere = np.arange(found.n_samples)
+    blocks = [
+        Block(everywhere if filled else found.places[client], sent.features)
+        for client, sent in features.items()
+    ]
+    Q = None
+    if assignments is not None:
+        own = [Block(found.places[c], sent.probabilities) for c, sent in assignments.items()]
+        Q = averaged_assignments(own, found.n_samples)
+    rows = everywhere if filled else np.flatnonzero(found.in_all_views)
+    before = None if previous is None else previous.labels
+    number = 1 if previous is None else previous.number + 1
+    if settings.recipe == "paper":
+        labels = _as_printed(found, features, blocks, rows, before, settings, number)
+    elif _joins_graphs(found, settings):
+        rows = everywhere
+        labels = _on_graphs(blocks, before, found.n_samples, settings)
+    else:
+        labels = _robust(blocks, rows, before, Q if filled else None, found.n_samples, settings)
+    every = np.full(found.n_samples, NONE, dtype=np.int64)
+    every[rows] = labels
+    if Q is not None and settings.recipe == "paper":
+        every = np.where(every == NONE, Q.argmax(axis=1), every)
+    change = 1.0
+    if before is not None:
+        both = (before != NONE) & (every != NONE)
+        change = float(np.mean(before[both] != every[both])) if both.any() else 1.0
+    return Grouping(number, every, Q, change)
+
+
+def _joins_graphs(found: Linked, settings: ServerSettings) -> bool:
+    """Whether samples are clustered on the clients' graphs, not on concatenated features."""
+    few = int(found.in_all_views.sum()) < _FEWEST * settings.n_clusters
+    return settings.recipe == "robust" and (few or not found.one_client_a_view)
+
+
+def _as_printed(
+    found: Linked,
+    features: Mapping[str, SharedFeatures],
+    blocks: Sequence[Block],
+    rows: Ints,
+    before: Ints | None,
+    settings: ServerSettings,
+    number: int,
+) -> Ints:
+    """Concatenate and run k-means, Eqs. (8) to (10)."""
+    k, seed = settings.n_clusters, settings.random_state
+    if not found.one_client_a_view:
+        blocks = _stacked(found, features)
+    labels = by_kmeans(concatenated(blocks, rows, found.n_samples), k, seed_of(seed, number))
+    return matched(labels, None if before is None else before[rows], k)
+
+
+def _stacked(found: Linked, features: Mapping[str, SharedFeatures]) -> list[Block]:
+    """Put the features of clients of one view under each other (cross-device, Appendix E.3)."""
+    stacked = []
+    for view in sorted(set(found.views.values())):
+        clients = [client for client in features if found.views[client] == view]
+        places = np.concatenate([found.places[client] for client in clients])
+        rows = np.concatenate([features[client].features for client in clients])
+        stacked.append(Block(places, rows))
+    return stacked
+
+
+def _weights(blocks: Sequence[Block], before: Ints | None) -> list[float]:
+    """Return what each client's features count; in the first round what the client made of them."""
+    if before is None:
+        sizes = [float(np.sqrt(np.mean(np.sum(b.features**2, axis=1)))) for b in blocks]
+        return sizes if any(sizes) else [1.0] * len(blocks)
+    weights = []
+    for block in blocks:
+        had = before[block.places] != NONE
+        of_those = block.features[had].astype(np.float64)
+        weights.append(view_weight(of_those, before[block.places][had]) if had.any() else 0.0)
+    return weights if any(weights) else [1.0] * len(blocks)
+
+
+def _on_graphs(
+    blocks: Sequence[Block], before: Ints | None, n_samples: int, settings: ServerSettings
+) -> Ints:
+    k, seed = settings.n_clusters, seed_of(settings.random_state, 0)
+    labels = by_graphs(blocks, _weights(blocks, before), n_samples, k, seed)
+    return matched(labels, before, k)
+
+
+def _robust(
+    blocks: Sequence[Block],
+    rows: Ints,
+    before: Ints | None,
+    Q: Floats | None,
+    n_samples: int,
+    settings: ServerSettings,
+) -> Ints:
+    """Weigh the views; cluster by `by_spectral`, or by k-means where rows were filled in."""
+    k = settings.n_clusters
+    weighed = [
+        Block(block.places, scaled(block.features.astype(np.float64), weight))
+        for block, weight in zip(blocks, _weights(blocks, before), strict=True)
+    ]
+    X = concatenated(weighed, rows, n_samples)
+    if Q is not None and before is not None:  # filled rows are means of clusters: a graph's clumps
+        start = np.where(before[rows] == NONE, Q[rows].argmax(axis=1), before[rows])
+        return kmeans_from(X, k, start)
+    previous = None if before is None or (before[rows] == NONE).any() else before[rows]
+    return by_spectral(X, k, previous, seed_of(settings.random_state, 0))
+
+
+def _shared_by_some(found: Linked, labels: Ints) -> NDArray[np.bool_]:
+    """Return which samples without a label are at more than one client."""
+    owners = np.zeros(found.n_samples, dtype=np.int64)
+    for places in found.places.values():
+        owners[places] += 1
+    several: NDArray[np.bool_] = (labels == NONE) & (owners > 1)
+    return several
+
+
+def links(found: Linked, settings: ServerSettings) -> LinkReport:
+    """Tell the caller how far the views have the same samples."""
+    joins = int(_joins_graphs(found, settings))
+    return LinkReport(found.n_samples, int(found.in_all_views.sum()), joins)
+
+
+def report(found: Linked, grouping: Grouping) -> RoundReport:
+    """Tell the caller what came of a round."""
+    labelled = int((grouping.labels != NONE).sum())
+    to_vote = 0
+    if grouping.assignments is None:
+        to_vote = int(_shared_by_some(found, grouping.labels).sum())
+    return RoundReport(found.n_samples, labelled, to_vote, grouping.change)
+
+
+def shared_assignments(grouping: Grouping) -> SharedAssignments:
+    """Tell the clients Q."""
+    assert grouping.assignments is not None
+    return SharedAssignments(grouping.assignments.astype(np.float32))
+
+
+def _to_each(found: Linked, labels: Ints) -> Mapping[str, ClientLabels]:
+    return {client: ClientLabels(labels[places]) for client, places in found.places.items()}
+
+
+def labels_after(
+    found: Linked, grouping: Grouping, settings: ServerSettings
+) -> Mapping[str, ClientLabels]:
+    """Tell every client the labels that it trains on, `NONE` where there is none.
+
+    Labels of rows that were filled in follow from the heads that they would train; with the robust
+    recipe only samples that all views have count, unless the clients' graphs gave the labels.
+    """
+    labels = grouping.labels
+    if settings.recipe == "robust" and not _joins_graphs(found, settings):
+        labels = np.where(found.in_all_views, labels, NONE)
+    return _to_each(found, labels)
+
+
+def labels_at_last(found: Linked, grouping: Grouping) -> Mapping[str, ClientLabels]:
+    """Tell every client the labels of its samples: `NONE`, or `TO_VOTE`, where it finds its own."""
+    labels = grouping.labels
+    if grouping.assignments is not None:
+        labels = np.where(labels == NONE, grouping.assignments.argmax(axis=1), labels)
+    return _to_each(found, np.where(_shared_by_some(found, labels), TO_VOTE, labels))
+
+
+def voted(
+    found: Linked, grouping: Grouping, votes: Mapping[str, Votes], n_clusters: int
+) -> Mapping[str, ClientLabels]:
+    """Count the clients' labels of samples that some views lack; equal counts: the lower number."""
+    open_ones = _shared_by_some(found, grouping.labels)
+    counts = np.zeros((found.n_samples, n_clusters), dtype=np.int64)
+    for client, sent in votes.items():
+        places = found.places[client]
+        np.add.at(counts, (places[open_ones[places]], sent.labels), 1)
+    return _to_each(found, np.where(open_ones, counts.argmax(axis=1), grouping.labels))
+
+
+def labels_of_new(
+    digests: Mapping[str, SampleDigests], assignments: Mapping[str, Assignments]
+) -> Mapping[str, ClientLabels]:
+    """Tell the labels of new samples, from the mean of what clients say of them (Eq. 14)."""
+    names = list(digests)
+    every = np.unique(np.concatenate([digests[name].digests for name in names]))
+    blocks = [
+        Block(np.searchsorted(every, digests[name].digests), assignments[name].probabilities)
+        for name in names
+    ]
+    labels = averaged_assignments(blocks, len(every)).argmax(axis=1)
+    return {
+        name: ClientLabels(labels[block.places]) for name, block in zip(names, blocks, strict=True)
+    }
