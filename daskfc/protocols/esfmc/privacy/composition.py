@@ -1,0 +1,131 @@
+"""Theorem 4.2: what clients that are each (ε, δ)-private for a sample reveal of it together.
+
+Paper       X. Chen et al., ICML 2025, Theorem 4.2, Lemmas C.11 to C.14; its composition is Theorem
+            3.4 of Kairouz, Oh and Viswanath, ICML 2015.
+Notation    paper  here
+            M      n_clients
+            ε̃, δ̃   the first of the result, slack
+            ρ_c    scale, of Z_c over Z
+            σ_c    sigma_c
+            k      n_uses
+Departures  None, but one half of the theorem is a guarantee and the other is not. `composed` holds
+            for any clients that are (ε, δ)-private. `printed_client_epsilon`, which the paper puts
+            into it, is no guarantee: Langevin noise is taken for a Gaussian mechanism of
+            sensitivity 1, though nothing is clipped, and noise on Z_c for DP-SGD with its constants
+            left out. What noise on shared features costs is in `ESFMC.privacy_`, exactly.
+"""
+
+import math
+
+from daskfc.checks import Constraint, check_params, integer, real
+
+__all__ = ["composed", "printed_client_epsilon"]
+
+_SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, above=0).holds(v)
+                    and float(v) < 1.0)  # fmt: skip
+_MAYBE = Constraint("a number in [0, 1)", lambda v: real(0, 1).holds(v) and float(v) < 1.0)
+
+
+def composed(epsilon: float, delta: float, *, n_clients: int, slack: float) -> tuple[float, float]:
+    """Return what M clients cost a sample that each of them has a view of.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε of every client, above 0.
+    delta : float
+        δ of every client, in [0, 1).
+    n_clients : int
+        M, at least 1.
+    slack : float
+        δ̃, in (0, 1): more of it gives a smaller ε̃.
+
+    Returns
+    -------
+    epsilon : float
+        ε̃.
+    delta : float
+        1 - (1 - δ)^M (1 - δ̃).
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Notes
+    -----
+    Privacy: it holds whatever the clients do, each knowing what the others sent, as long as every
+    one is (ε, δ)-private for a change of one sample. It bounds the optimum from above.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.esfmc.privacy import composed
+    >>> epsilon, delta = composed(0.1, 1e-6, n_clients=100, slack=1e-5)
+    >>> round(epsilon, 3), f"{delta:.1e}"
+    (5.298, '1.1e-04')
+    """
+    check_params(
+        "composed",
+        {"epsilon": epsilon, "delta": delta, "n_clients": n_clients, "slack": slack},
+        {"epsilon": real(above=0), "delta": _MAYBE, "n_clients": integer(1), "slack": _SHARE},
+    )
+    M = n_clients
+    drift = math.tanh(epsilon / 2) * epsilon * M  # (e^ε - 1) / (e^ε + 1) = tanh(ε / 2)
+    bounds = (  # Theorem 4.2
+        M * epsilon,
+        drift + epsilon * math.sqrt(2 * M * math.log(math.e + math.sqrt(M) * epsilon / slack)),
+        drift + epsilon * math.sqrt(2 * M * math.log(1 / slack)),
+    )
+    total = -math.expm1(M * math.log1p(-delta) + math.log1p(-slack))
+    return min(bounds), total
+
+
+def printed_client_epsilon(
+    delta: float, *, sigma: float, scale: float, sigma_c: float, n_uses: int
+) -> float:
+    """Return ε of one client as Theorem 4.2 prints it; no guarantee, see the top of the module.
+
+    Parameters
+    ----------
+    delta : float
+        δ, in (0, 1).
+    sigma : float
+        σ of Langevin's noise.
+    scale : float
+        ρ_c.
+    sigma_c : float
+        Of the noise on Z_c.
+    n_uses : int
+        k, times that private data are used.
+
+    Returns
+    -------
+    float
+        √(2 log(1.25 / δ)) / σ + ρ_c √(k log(1 / δ)) / σ_c.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.esfmc.privacy import printed_client_epsilon
+    >>> round(printed_client_epsilon(1e-5, sigma=5.0, scale=0.5, sigma_c=4.0, n_uses=3), 3)
+    1.704
+    """
+    positive = real(above=0)
+    check_params(
+        "printed_client_epsilon",
+        {"delta": delta, "sigma": sigma, "scale": scale, "sigma_c": sigma_c, "n_uses": n_uses},
+        {
+            "delta": _SHARE,
+            "sigma": positive,
+            "scale": positive,
+            "sigma_c": positive,
+            "n_uses": integer(1),
+        },
+    )
+    langevin = math.sqrt(2 * math.log(1.25 / delta)) / sigma  # Lemma C.11
+    features = scale * math.sqrt(n_uses * math.log(1 / delta)) / sigma_c  # Lemma C.12
+    return langevin + features
