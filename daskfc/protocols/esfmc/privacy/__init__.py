@@ -1,5 +1,6 @@
-"""What ESFMC claims: the composition bound of Theorem 4.2."""
+"""What ESFMC claims and what it leaks: the bound of Theorem 4.2, and model inversion."""
 
 from daskfc.protocols.esfmc.privacy.composition import composed, printed_client_epsilon
+from daskfc.protocols.esfmc.privacy.inversion import inversion_error
 
-__all__ = ["composed", "printed_client_epsilon"]
+__all__ = ["composed", "inversion_error", "printed_client_epsilon"]

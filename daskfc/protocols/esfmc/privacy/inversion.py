@@ -1,0 +1,103 @@
+"""Model inversion: rows rebuilt from what a client shared of them.
+
+Paper       He, Zhang and Lee, ACSAC 2019, Section 5 (an inverse network, trained on pairs of inputs
+            and features); X. Chen et al., ICML 2025, Section 5.3 and Fig. 3(c), which shows images
+            and no number.
+Notation    features  what the server saw: Z_c, Q, one column a cluster for labels, or to compare
+                      with Z_x or Z
+            known     share of the samples whose columns the attacker has, from elsewhere
+"""
+
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPRegressor
+from sklearn.preprocessing import StandardScaler
+
+from daskfc.checks import Constraint, check_params, integer, real
+from daskfc.errors import InvalidInput
+from daskfc.seeds import generator, integer_seed
+
+__all__ = ["inversion_error"]
+
+Floats = NDArray[np.float64]
+
+_HIDDEN = (256, 256)
+_EPOCHS = 200
+_SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, above=0).holds(v)
+                    and float(v) < 1.0)  # fmt: skip
+
+
+def inversion_error(
+    features: ArrayLike, rows: ArrayLike, *, known: float = 0.5, seed: int = 0
+) -> float:
+    """Return how far rows are that a network rebuilds from shared features.
+
+    Parameters
+    ----------
+    features : array_like of shape (n, p)
+        What a client shared of each sample.
+    rows : array_like of shape (n, d)
+        Its columns.
+    known : float
+        Share of the samples that the attacker learns from, in (0, 1).
+    seed : int
+        Which ones, and of the network.
+
+    Returns
+    -------
+    float
+        Squared error over all other samples, relative to that of the mean of the known rows: 0 is
+        everything, 1 is nothing more than the mean; a network that learned noise is above 1.
+
+    Raises
+    ------
+    InvalidInput
+        When the shapes do not go together, or fewer than two samples are on either side.
+
+    Notes
+    -----
+    Privacy: the attacker is the server, or whoever sees what it saw, with pairs of features and
+    columns of some samples of the same client. That is much; without any pair, shadow data of the
+    same kind would have to do. A network of another shape may rebuild more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.protocols.esfmc.privacy import inversion_error
+    >>> rows = np.random.default_rng(0).normal(size=(400, 2))
+    >>> bool(inversion_error(rows @ [[1.0, 2.0], [0.5, -1.0]], rows) < 0.05)
+    True
+    """
+    check_params(
+        "inversion_error",
+        {"known": known, "seed": seed},
+        {"known": _SHARE, "seed": integer(0)},
+    )
+    Z, X = np.asarray(features, dtype=np.float64), np.asarray(rows, dtype=np.float64)
+    n_known = round(known * len(X))
+    if Z.ndim != 2 or X.ndim != 2 or len(Z) != len(X) or min(n_known, len(X) - n_known) < 2:
+        raise InvalidInput(
+            "features and rows of an attack must be tables of as many samples, two at least on "
+            f"either side; got {Z.shape} and {X.shape}, {n_known} known. Give both of all samples."
+        )
+    order = generator(seed, "inversion").permutation(len(X))
+    ours, theirs = order[:n_known], order[n_known:]
+    inputs, outputs = StandardScaler().fit(Z[ours]), StandardScaler().fit(X[ours])
+    network = MLPRegressor(
+        hidden_layer_sizes=_HIDDEN,
+        learning_rate_init=1e-3,
+        max_iter=_EPOCHS,
+        early_stopping=n_known >= 50,  # on a tenth of what it knows
+        n_iter_no_change=20,
+        random_state=integer_seed(seed, "inversion"),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # so many epochs are what it gets
+        network.fit(inputs.transform(Z[ours]), outputs.transform(X[ours]))
+    found = network.predict(inputs.transform(Z[theirs])).reshape(len(theirs), -1)
+    rebuilt: Floats = outputs.inverse_transform(found)
+    wrong = float(np.sum((rebuilt - X[theirs]) ** 2))
+    return wrong / float(np.sum((X[ours].mean(axis=0) - X[theirs]) ** 2))
