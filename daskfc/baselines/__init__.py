@@ -9,7 +9,7 @@ from daskfc.baselines.graphs import AGC, GCC
 from daskfc.baselines.k_fed import KFED
 from daskfc.baselines.mufc import MUFC
 from daskfc.baselines.rfk_kmeans import RFKKMeans
-from daskfc.baselines.views import JoinedViews
+from daskfc.baselines.views import JoinedViews, OneView
 from daskfc.federation.estimator import FederatedClusterer
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Central",
     "FedMAvg",
     "JoinedViews",
+    "OneView",
     "RFKKMeans",
 ]
 
@@ -38,4 +39,5 @@ BASELINES: dict[str, type[FederatedClusterer]] = {
     "RFK-k-means": RFKKMeans,
     "CE-PCA": CEPCA,
     "joined-views": JoinedViews,
+    "one-view": OneView,
 }

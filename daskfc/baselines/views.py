@@ -1,12 +1,15 @@
-"""What multi-view clustering is compared with: the columns of all views, pooled at the server.
+"""What multi-view clustering is compared with: all views pooled, and one view alone.
 
 Notation    N samples of all views; X (N, Σ d_m), the pooled columns.
-Messages    TableShape     client → caller  once, two numbers
-            SampleDigests  client → server  once, 8 bytes per sample
-            RawRows        client → server  all rows, in blocks; protection "raw"
+Messages    SampleDigests  client → server  once, 8 bytes per sample
+            JoinedViews:   TableShape       client → caller  once, two numbers
+                           RawRows          client → server  all rows, in blocks; "raw"
+            OneView:       ViewScore        client → caller  once, one number
+                           OwnClusters      client → server  of the chosen client alone
             ClientLabels   server → client  once
-Departures  Columns are scaled to [0, 1] before they are joined. A sample that a view lacks has the
-            mean of its columns there.
+Departures  JoinedViews: columns are scaled to [0, 1] before they are joined. A sample that a view
+            lacks has the mean of its columns there. OneView: the view is chosen without labels, by
+            the modularity of its clusters; papers report the best by its labels.
 """
 
 from collections.abc import Mapping
@@ -19,8 +22,9 @@ from daskfc import seeds
 from daskfc.baselines.central import BLOCK_BYTES, RawRows, TableShape, raw_rows, table_shape
 from daskfc.checks import Constraint, integer
 from daskfc.clustering import Clusterer, make_clusterer
+from daskfc.clustering.local_labels import LocalLabels, spectral_labels
 from daskfc.errors import PrivacyError
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.linking import Linked, link_views, views_of
 from daskfc.federation.parameters import param
@@ -29,8 +33,9 @@ from daskfc.federation.samples import (
     labelled_samples,
     sample_digests,
 )
+from daskfc.stores import ClientStore
 
-__all__ = ["JoinedViews"]
+__all__ = ["JoinedViews", "OneView"]
 
 Floats = NDArray[np.float64]
 
@@ -146,3 +151,106 @@ class JoinedViews(FederatedClusterer):
             federation.wait([rows])
         assert rows is not None
         return rows
+
+
+class ViewScore(
+    Message,
+    route="client → caller",
+    reveals="to the caller how far apart the clusters of the client's own columns lie",
+):
+    """The modularity of a client's own clusters."""
+
+    modularity: float
+
+
+class OwnClusters(
+    Message, route="client → server", reveals="which samples are alike in the client's columns"
+):
+    """The clusters of a client's samples in its own columns."""
+
+    labels: np.ndarray = array("sample", dtype="int64")
+
+
+def own_clusters(data: ClientStore, n_clusters: int, seed: int) -> LocalLabels:
+    """Cluster a client's samples by its own columns; they stay there."""
+    return spectral_labels(data.rows(0, data.n_samples), n_clusters, seed=seed)
+
+
+def tell_score(found: LocalLabels) -> ViewScore:
+    """Tell the caller how separate the own clusters are."""
+    return ViewScore(found.score)
+
+
+def tell_clusters(found: LocalLabels) -> OwnClusters:
+    """Tell the server the own clusters."""
+    return OwnClusters(found.labels)
+
+
+def labels_of_view(
+    found: Linked, clusters: Mapping[str, OwnClusters]
+) -> Mapping[str, ClientLabels]:
+    """Tell every client what the chosen view says of its samples.
+
+    Parameters
+    ----------
+    found : Linked
+        The samples.
+    clusters : mapping of str to OwnClusters
+        Of the client of the chosen view.
+    """
+    every = np.full(found.n_samples, -1, dtype=np.int64)
+    for name, own in clusters.items():
+        every[found.places[name]] = own.labels
+    every[every < 0] = np.bincount(every[every >= 0]).argmax()
+    return {name: ClientLabels(every[places]) for name, places in found.places.items()}
+
+
+class OneView(FederatedClusterer):
+    """The clusters of one view alone: that whose own clusters lie farthest apart.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K, at least 2.
+    random_state : int
+        Seed of the algorithm.
+
+    Attributes
+    ----------
+    labels_ : xarray.DataArray
+        ``(sample,)`` int64, each sample once, with the first client that has it.
+    view_ : str
+        The client whose columns were chosen.
+    modularity_ : dict of str to float
+        Of each client's own clusters; the largest was chosen.
+
+    Notes
+    -----
+    Privacy: the server learns the clusters that the chosen client finds in its own columns, and the
+    caller a number of each client. There is no ``predict``.
+
+    Samples that the chosen client lacks get the commonest cluster: nothing is known of them.
+
+    Examples
+    --------
+    >>> from daskfc.baselines import OneView
+    >>> OneView(10).get_params()["n_clusters"]
+    10
+    """
+
+    split: ClassVar = "views"
+    n_clusters: int = param(integer(low=2), kw_only=False)
+
+    def _fit(self, federation: Federation) -> PerClient[Sent]:
+        with self._stage(federation, "linking"):
+            digests = federation.ask(sample_digests)
+            found = federation.on_server(link_views, digests, views_of(federation))
+        with self._stage(federation, "clustering"):
+            seed = seeds.integer_seed(self.random_state, "one view")
+            own = federation.on_clients(own_clusters, self.n_clusters, seed)
+            scores = federation.publish(tell_score, own, party="clients")
+            self.modularity_ = {name: told.modularity for name, told in scores.items()}
+            self.view_ = max(self.modularity_, key=lambda name: self.modularity_[name])
+            clusters = federation.ask(tell_clusters, own, clients=[self.view_])
+            labels = federation.tell(labels_of_view, found, clusters)
+        return federation.publish(labelled_samples, labels, party="clients", wait=False)

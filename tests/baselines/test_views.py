@@ -6,8 +6,9 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import MinMaxScaler
 
-from daskfc.baselines import JoinedViews
+from daskfc.baselines import JoinedViews, OneView
 from daskfc.baselines.views import joined_columns
+from daskfc.clustering.local_labels import spectral_labels
 from daskfc.errors import PrivacyError
 from daskfc.federation import Federation
 from daskfc.federation.linking import Linked
@@ -68,3 +69,31 @@ def test_labels_are_those_of_the_pooled_table(stores):
     assert adjusted_rand_score(wanted[at], model.labels_) == 1.0
     with Federation.local(stores) as federation, pytest.raises(PrivacyError, match="allow_raw"):
         JoinedViews(K).fit(federation)
+
+
+@pytest.mark.slow
+def test_one_view_is_the_most_separate_alone(tmp_path):
+    """The clear view is the second client's; it lacks ten samples."""
+    urls = {}
+    noise = np.random.default_rng(9).normal(size=(N, 4))
+    for name, rows, samples in (
+        ("a", noise, np.arange(N)),
+        ("b", VIEWS[0], np.arange(N)[::-1][:80]),
+    ):
+        urls[name] = str(tmp_path / f"{name}.zarr")
+        names = [f"{name}.{i}" for i in range(4)]
+        write_store(urls[name], name, rows[samples], samples.astype(str), feature_names=names)
+    with Federation.local(urls) as federation:
+        model = OneView(K).fit(federation)
+    assert model.view_ == "b"
+    assert model.modularity_["b"] == max(model.modularity_.values())
+    at = model.labels_["sample_id"].to_numpy().astype(int)
+    assert sorted(at) == list(range(N))
+    there = at >= N - 80
+    wanted = spectral_labels(VIEWS[0][at[there]], K, seed=0).labels
+    assert adjusted_rand_score(wanted, model.labels_[there]) > 0.95
+    rest = model.labels_[~there].to_numpy()
+    assert set(rest) == {np.bincount(model.labels_[there]).argmax()}
+    assert {row.message for row in model.ledger_} == {
+        "SampleDigests", "ViewScore", "OwnClusters", "ClientLabels", "LabelledSamples"
+    }  # fmt: skip

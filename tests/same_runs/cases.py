@@ -88,7 +88,7 @@ ON_COLUMNS = {
 
 def _views(**params):
     few = {"n_clusters": 10, "rounds": 3, "local_epochs": 10, "pretraining_epochs": 10}
-    return {"method": "ESFMC", "params": {**few, **params}, "compare": ["joined-views"]}
+    return {"method": "ESFMC", "params": {**few, **params}, "compare": ["joined-views", "one-view"]}
 
 
 ON_VIEWS = {

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.coding import SecretKey
-from daskfc.errors import StoreError
-from daskfc.federation import Checkpoints, ClientLabels, LabelledSamples, own_labels
-from daskfc.protocols.esfmc.local_labels import (
+from daskfc.clustering.local_labels import (
     LocalLabels,
     k_means_labels,
     spectral_labels,
 )
+from daskfc.coding import SecretKey
+from daskfc.errors import StoreError
+from daskfc.federation import Checkpoints, ClientLabels, LabelledSamples, own_labels
 from daskfc.protocols.esfmc.maths.grouping import numbering, scaled
 from daskfc.protocols.esfmc.messages import (
     Assignments,

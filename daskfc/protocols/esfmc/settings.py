@@ -172,7 +172,7 @@ class Recipe:
     training : TrainingSettings
         Their training.
     local_labels : {"spectral", "k-means"}
-        Which of `daskfc.protocols.esfmc.local_labels` gives the labels of the first round.
+        Which of `daskfc.clustering.local_labels` gives the labels of the first round.
     rounds : int
         Rounds of training and clustering.
     """

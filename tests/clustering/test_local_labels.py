@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from daskfc.errors import InvalidInput
-from daskfc.metrics import accuracy
-from daskfc.protocols.esfmc import local_labels
-from daskfc.protocols.esfmc.local_labels import (
+from daskfc.clustering import local_labels
+from daskfc.clustering.local_labels import (
     k_means_labels,
     modularity,
     spectral_labels,
     wants_cosine,
 )
+from daskfc.errors import InvalidInput
+from daskfc.metrics import accuracy
 from tests.conftest import DATA, needs_data
 
 RANDOM = np.random.default_rng(0)

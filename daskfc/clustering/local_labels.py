@@ -1,11 +1,7 @@
-"""A client's own labels, which stand in for the server's in the first round (Appendix D.2).
+"""Clusters that one party finds in its own samples, and a score that needs no labels.
 
-The paper says "local clustering results". Everything that follows learns from them: on HW, k-means
-at the clients ends at 96.9 %, spectral clustering of their nearest neighbours at 97.9 %.
+ESFMC's clients begin with them: its paper says "local clustering results" (Appendix D.2).
 
-Notation    paper   here
-            K       n_clusters
-            X^m     rows
 Departures  How many neighbours the graph has is found from the data: among a few numbers the one
             with the largest (H / log K)^4 s, where s is the modularity of the clusters in their
             graph and H the entropy of their sizes. This takes classes to be about equally large.
@@ -79,7 +75,7 @@ def wants_cosine(rows: ArrayLike) -> bool:
 
     Examples
     --------
-    >>> from daskfc.protocols.esfmc.local_labels import wants_cosine
+    >>> from daskfc.clustering.local_labels import wants_cosine
     >>> wants_cosine([[0, 2, 0], [1, 0, 0]]), wants_cosine([[0.5, 0, 0]])
     (True, False)
     """
@@ -111,7 +107,7 @@ def modularity(weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64])
     --------
     >>> import numpy as np
     >>> from scipy import sparse
-    >>> from daskfc.protocols.esfmc.local_labels import modularity
+    >>> from daskfc.clustering.local_labels import modularity
     >>> two_pairs = np.kron(np.eye(2), np.ones((2, 2)) - np.eye(2))
     >>> modularity(sparse.csr_array(two_pairs), np.array([0, 0, 1, 1]))
     0.5
@@ -185,7 +181,7 @@ def k_means_labels(
 
     Examples
     --------
-    >>> from daskfc.protocols.esfmc.local_labels import k_means_labels
+    >>> from daskfc.clustering.local_labels import k_means_labels
     >>> k_means_labels([[0.0], [0.1], [5.0], [5.1]], 2, seed=0).labels.tolist()
     [0, 0, 1, 1]
     """
@@ -229,7 +225,7 @@ def spectral_labels(
     Examples
     --------
     >>> import numpy as np
-    >>> from daskfc.protocols.esfmc.local_labels import spectral_labels
+    >>> from daskfc.clustering.local_labels import spectral_labels
     >>> rows = np.concatenate([np.arange(30.0), 99.0 + np.arange(30.0)])[:, None]
     >>> found = spectral_labels(rows, 2, seed=0)
     >>> found.labels.tolist() == [0] * 30 + [1] * 30, found.n_neighbors
