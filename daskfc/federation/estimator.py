@@ -167,6 +167,11 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return True
 
     @property
+    def histories(self) -> Mapping[str, Mapping[str, Sequence[float]]]:
+        """How the fit went, for the report: by title, named lines of one number a step."""
+        return {}
+
+    @property
     def released(self) -> tuple[float, ...]:
         """Noise multipliers of all that the starts of this fit released."""
         return ()

@@ -26,6 +26,7 @@ from daskfc.federation import Federation
 from daskfc.folders import PrivateLog
 from daskfc.runs.communication import ledger_frame
 from daskfc.runs.config import Pipeline, load_pipeline
+from daskfc.runs.curves import thinned
 from daskfc.runs.evaluate import Truth, true_labels
 from daskfc.runs.fits import Fit, FitShelf, folder_name, labels_cube
 from daskfc.runs.folder import RunFolder
@@ -172,6 +173,10 @@ class _Fits:
             "noise": getattr(model, "privacy_", None),
             "released_before": list(model.released_before),
             "reconstruction": getattr(model, "reconstruction_", None),
+            "histories": {
+                title: {name: thinned(line) for name, line in lines.items()}
+                for title, lines in getattr(model, "histories", {}).items()
+            },
         }
         return Fit(method, seed, model.labels_, ledger, model.timing_, facts)
 

@@ -1,5 +1,6 @@
 """``report.html``: one self-contained page about a run, without scripts or links elsewhere."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -9,6 +10,7 @@ import yaml
 from jinja2 import Environment, StrictUndefined, Template
 from rich.filesize import decimal
 
+from daskfc.runs.curves import drawing
 from daskfc.runs.folder import RunFolder
 from daskfc.runs.table import noise_in_words, seconds_in_words
 
@@ -72,6 +74,11 @@ def _messages(summary: Mapping[str, Any]) -> _Table | None:
     return _Table(head, rows, 4)
 
 
+def _numbers(line: Sequence[float | None]) -> list[float]:
+    """Return what was not finite when JSON was written as what it is."""
+    return [math.nan if value is None else value for value in line]
+
+
 def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     """Return the page about a run.
 
@@ -118,6 +125,10 @@ def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         statement=privacy.get("statement", ""),
         noise=noise_in_words(noise) if noise else "",
         messages=_messages(summary),
+        histories={
+            title: drawing({name: _numbers(line) for name, line in lines.items()})
+            for title, lines in summary.get("histories", {}).items()
+        },
         timing=_Table(["stage", ""], timing),
         memory=_Table(["party", ""], memory),
         settings=yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),

@@ -135,7 +135,7 @@ def summary_of(
     -------
     dict
         Its keys are fixed (architecture, "summary.json"); messages and bytes are those of one fit
-        of the run's own method, its first seed's.
+        of the run's own method, its first seed's, and so are histories.
     """
     own = [fit for fit in fits if fit.method == pipeline.method]
     communication = communication_of(own[0].ledger)
@@ -168,4 +168,5 @@ def summary_of(
         "privacy": _privacy(communication, own),
         "timing": _timing(own, fits, total_s),
         "peak_memory_bytes": peaks,
+        "histories": own[0].facts.get("histories", {}),
     }

@@ -1,7 +1,9 @@
 """ESFMC: the estimator that wires the steps of both sides."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
+
+import numpy as np
 
 from daskfc.checks import Constraint, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
@@ -163,6 +165,24 @@ class ESFMC(FederatedClusterer):
         return federation.publish(
             party.labelled, trained, last, clients, party="clients", wait=False
         )
+
+    @property
+    def histories(self) -> Mapping[str, Mapping[str, Sequence[float]]]:
+        """The losses of each client, epoch by epoch, over all rounds."""
+        clients = self.history_[0].losses if self.history_ else {}
+        told = {
+            client: np.concatenate([past.losses[client].losses for past in self.history_])
+            for client in clients
+        }
+        terms = [term for term in party.LOSSES if self.incomplete == "align" or term != "alignment"]
+        return {
+            f"Loss of the networks, {term.replace('_', ' ')}": {
+                client: losses[:, party.LOSSES.index(term)].tolist()
+                for client, losses in told.items()
+            }
+            for term in terms
+            if told
+        }
 
     def can_start_again(self) -> bool:
         """Whether a fit that broke off may begin again: not where it released noisy rows."""

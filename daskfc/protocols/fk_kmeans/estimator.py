@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -347,6 +347,16 @@ class FederatedKernelKMeans(FederatedClusterer):
         values = last.values[: self._n_eigenvectors()]
         raised = values + (1.0 - 1.0 / self.n_iterations_) * last.threshold
         return float(np.sqrt(2.0 * np.max(raised / values)))
+
+    @property
+    def histories(self) -> Mapping[str, Mapping[str, Sequence[float]]]:
+        """The relative change of the estimate of the kernel matrix, by iteration."""
+        change = [told.change for told in self.history_[1:]]
+        return {
+            "Relative change of the kernel matrix's estimate, from the second iteration on": {
+                "change": change
+            }
+        }
 
     def can_start_again(self) -> bool:
         """Whether a fit that broke off may begin again: not where it released noisy sums."""

@@ -246,4 +246,6 @@ def test_a_run_from_files_is_scored_with_every_sample_once(tmp_path):
     assert done.labels.sizes["sample"] == 200
     for method in ("ESFMC", "joined-views"):
         assert done.summary["metrics"][method]["nmi"]["mean"] > 0.35
-    assert done.summary["privacy"]
+    told = done.summary["histories"]["Loss of the networks, cross entropy"]
+    assert {name: len(line) for name, line in told.items()} == dict.fromkeys(told, 2 * 40)
+    assert "<svg" in (done.folder / "report.html").read_text()
