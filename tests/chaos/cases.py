@@ -30,8 +30,22 @@ COLUMNS = {
     },
     "partition": {"scheme": "vertical", "clients": 3},
 }
+VIEWS = {
+    "source": {"dataset": "digits-views", "scaling": "min-max", "subsample": {"n": 200, "seed": 0}},
+    "partition": {"scheme": "views", "overlap": 0.7, "seed": 0},
+}
 CASES = {  # a protocol that is not named here runs on rows with its defaults
     "kCAGC": (COLUMNS, {"n_clusters": 10}),
+    "ESFMC": (
+        VIEWS,
+        {
+            "n_clusters": 10,
+            "rounds": 4,
+            "tolerance": 0.0,
+            "local_epochs": 60,
+            "pretraining_epochs": 20,
+        },
+    ),
 }
 
 
