@@ -5,9 +5,12 @@ import sys
 import pytest
 
 from pipelines.papers.esfmc import reproduce, values
+from pipelines.papers.esfmc.fits import BASELINES
 from pipelines.papers.esfmc.tables import render
 from tests.conftest import DATA, needs_data
 from tests.pipelines.papers.pages import row_of
+
+ONE = {"all columns, k-means": BASELINES["all columns, k-means"]}
 
 
 def run(method, acc, seed=10, overlap=1.0, mode="local", data="HW"):
@@ -67,13 +70,14 @@ def test_a_first_look_through_real_federations(tmp_path, monkeypatch):
     words = ["reproduce", str(cell), "--data", str(DATA), "--out", str(page), "--samples", "120"]
     words += ["--records", str(records), "--only", "half,attack"]
     monkeypatch.setattr(sys, "argv", words)
-    monkeypatch.setattr(reproduce, "ATTACKED", ("BDGP",))
+    for name, few in {"ATTACKED": ("Synthetic3d",), "MODES": ("local",), "BASELINES": ONE}.items():
+        monkeypatch.setattr(reproduce, name, few)
     reproduce.main()
     text = page.read_text()
     assert "at most 120 samples" in text
-    for mode in ("local", "align"):
-        assert row_of(text, "BDGP", "ESFMC, robust", mode)[3] == "1"
-    errors = [float(cell) for cell in row_of(text, "BDGP", "client-1")[2:]]
+    assert row_of(text, "BDGP", "ESFMC, robust", "local")[3] == "1"
+    assert row_of(text, "BDGP", "all columns, k-means", "")[3] == "1"
+    errors = [float(cell) for cell in row_of(text, "Synthetic3d", "client-1")[2:]]
     assert all(0.0 < error < 2.0 for error in errors)
     length = len(records.read_text())
     reproduce.main()  # all of it is there
