@@ -74,7 +74,7 @@ class ESFMC(FederatedClusterer):
     history_ : list of RoundHistory
         Of each round what the server reports, and the losses of each client by epoch.
     privacy_ : dict
-        With noise: "multiplier", "releases", "delta" and "epsilon".
+        With noise: "kind", "multiplier", "releases", "delta" and "epsilon".
 
     Notes
     -----
@@ -157,6 +157,7 @@ class ESFMC(FederatedClusterer):
         self._model = (trained, last, clients)
         if noise is not None:
             self.privacy_ = {
+                "kind": "features",
                 "multiplier": noise.multiplier,
                 "releases": self.n_rounds_,
                 "delta": noise.delta,

@@ -123,7 +123,8 @@ class FederatedKernelKMeans(FederatedClusterer):
     feature_weights_ : ndarray of shape (T, D, s)
         With which `predict` gives a sample its coordinates: h(x) = Σ_t φ_t(x) G_t.
     privacy_ : dict
-        With noise: "multiplier", "releases", "delta" and "epsilon", what they cost a sample.
+        With noise: "kind", "multiplier", "releases", "delta" and "epsilon", what they cost a
+        sample.
 
     Notes
     -----
@@ -243,6 +244,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         if noise is not None:
             releases = self.n_iterations_ + noise.rounds
             self.privacy_ = {
+                "kind": "sums",
                 "multiplier": noise.multiplier,
                 "releases": releases,
                 "delta": noise.delta,

@@ -11,6 +11,7 @@ from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.protocols import ESFMC
 from daskfc.runs import run
+from daskfc.runs.table import noise_in_words
 from daskfc.stores import write_store
 
 jax = pytest.importorskip("jax", reason="JAX is not installed (daskfc[multiview])")
@@ -171,6 +172,8 @@ def test_noise_is_in_the_ledger_and_losses_are_not_told(complete):
         assert one.epsilon(1e-4) == pytest.approx(model.privacy_["epsilon"])
     assert model.privacy_["epsilon"] <= 30.0 * (1 + 1e-9)
     assert "TrainingLosses" not in kinds(model)
+    told = noise_in_words({**model.privacy_, "fits": 1, "epsilon_of_all_fits": 30.0})
+    assert told.startswith("on features, multiplier")
     assert not model.can_start_again()
 
 

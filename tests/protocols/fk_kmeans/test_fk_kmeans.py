@@ -15,6 +15,7 @@ from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.protocols import FederatedKernelKMeans
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
+from daskfc.runs.table import noise_in_words
 from daskfc.testing.federation import stores_of
 from tests.protocols.fk_kmeans.oracle import dspgd
 
@@ -219,6 +220,8 @@ def test_noise_is_in_the_ledger_and_nothing_else_is_told(federation):
     assert told == {"PublicKeys", "Magnitude", "MaskedPart", "LabelledSamples"}
     magnitudes = [row for row in model.ledger_ if row.message == "Magnitude"]
     assert len(magnitudes) == len(ROWS) + 1  # of the numbers of rows, which noise does not hide
+    told = noise_in_words({**model.privacy_, "fits": 1, "epsilon_of_all_fits": 1.0})
+    assert told.startswith("on sums, multiplier")
     assert not model.can_start_again()
 
 
