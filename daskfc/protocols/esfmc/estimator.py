@@ -18,6 +18,7 @@ from daskfc.federation import (
     sample_digests,
 )
 from daskfc.federation.linking import views_of
+from daskfc.federation.one_start import begin_releases
 from daskfc.federation.parameters import picked
 from daskfc.federation.samples import labelled_new, new_digests
 from daskfc.protocols.esfmc import party, server
@@ -129,6 +130,9 @@ class ESFMC(FederatedClusterer):
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         self.__dict__.pop("privacy_", None)
         self.history_: list[RoundHistory] = []
+        if self.noise is not None:
+            key = repr(sorted(self.get_params(deep=False).items()))
+            federation.wait(federation.on_server(begin_releases, "ESFMC", key, self.run_id_))
         with self._stage(federation, "linking"):
             digests = federation.ask(sample_digests)
             views = views_of(federation)

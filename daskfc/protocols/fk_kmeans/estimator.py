@@ -21,6 +21,7 @@ from daskfc.federation import (
     Sent,
     param,
 )
+from daskfc.federation.one_start import begin_releases
 from daskfc.federation.parameters import picked
 from daskfc.federation.samples import store_content
 from daskfc.protocols.fk_kmeans import party, server
@@ -261,7 +262,8 @@ class FederatedKernelKMeans(FederatedClusterer):
         folder, done = None, 0
         key = repr(sorted(self.get_params(deep=False).items()))
         if noise is not None:
-            federation.wait(federation.on_server(server.begin_releases, key, self.run_id_))
+            name = type(self).__name__
+            federation.wait(federation.on_server(begin_releases, name, key, self.run_id_))
         elif self.communication_efficient:
             contents = federation.ask(store_content)
             folder = federation.on_server(server.folder_of, key, contents)

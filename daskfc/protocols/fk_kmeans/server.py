@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.errors import InvalidInput, PrivacyError, StoreError
+from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import Checkpoints
 from daskfc.federation.samples import StoreContent
-from daskfc.folders import flush
 from daskfc.protocols.fk_kmeans.maths.dspgd import n_kept
 from daskfc.protocols.fk_kmeans.maths.lanczos import Krylov, begin
 from daskfc.protocols.fk_kmeans.maths.symmetric import matrix_of
@@ -28,7 +27,6 @@ from daskfc.secure.sums.interpoint import KernelWidth
 __all__ = [
     "advance",
     "begin_lanczos",
-    "begin_releases",
     "converged",
     "eigenpairs_of_gram",
     "eigenpairs_of_lanczos",
@@ -169,32 +167,6 @@ def folder_of(workspace: str, params: str, contents: Mapping[str, StoreContent])
     for name, content in sorted(contents.items()):
         digest.update(f"{name} {content.tag} ".encode())
     return str(Path(workspace) / f"fk-k-means-{digest.hexdigest()[:16]}")
-
-
-def begin_releases(workspace: str, params: str, start: str) -> str:
-    """Note that a start of a fit is about to release noisy sums; return the note's place.
-
-    Raises
-    ------
-    PrivacyError
-        When another start did before: both together cost more than the budget of the fit.
-    """
-    folder = Path(folder_of(workspace, params, {}))
-    folder.mkdir(parents=True, exist_ok=True)
-    note = folder / "releases-began"
-    try:
-        with note.open("x") as file:
-            file.write(start)
-    except FileExistsError:
-        if note.read_text() != start:  # else this step, performed again
-            raise PrivacyError(
-                "an earlier start of this fit of FederatedKernelKMeans released noisy sums, and "
-                "those of another would go beyond its budget; noise is never used twice. Start a "
-                "new run with a budget for both."
-            ) from None
-    flush(note)
-    flush(folder)
-    return str(note)
 
 
 def keep(found: Eigenpairs, folder: str | None) -> Eigenpairs:

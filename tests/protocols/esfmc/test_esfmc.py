@@ -233,6 +233,24 @@ def test_a_fit_that_broke_off_takes_its_rounds_from_the_clients(complete, monkey
     assert agreement(other.labels_) > 0.9
 
 
+def test_a_noisy_fit_that_broke_off_does_not_release_again(complete, monkeypatch, tmp_path):
+    """Also when another process starts it again, which knows nothing of the first."""
+    how = {"noise": {"multiplier": 2.0, "delta": 1e-4}, "rounds": 2, "tolerance": 0.0}
+
+    def stop(stage, done, total):
+        if stage == "training" and done == V + 1:
+            raise Stop
+
+    monkeypatch.setattr(complete, "workspace", str(tmp_path))
+    monkeypatch.setattr(complete, "on_progress", stop)
+    with pytest.raises(Stop):
+        fitted(complete, **how)
+    monkeypatch.setattr(complete, "on_progress", None)
+    with pytest.raises(PartyError, match="an earlier start of this fit of ESFMC"):
+        fitted(complete, **how)
+    assert not complete.ledger.releases()
+
+
 def test_a_run_from_files_is_scored_with_every_sample_once(tmp_path):
     storage = {
         "source": {"dataset": "digits-views", "scaling": "min-max", "subsample": {"n": 200}},

@@ -1,0 +1,50 @@
+"""One start alone of a fit releases what bears noise: another would go beyond its budget."""
+
+import hashlib
+from pathlib import Path
+
+from daskfc.errors import PrivacyError
+from daskfc.folders import flush
+
+__all__ = ["begin_releases"]
+
+
+def begin_releases(workspace: str, method: str, params: str, start: str) -> str:
+    """Note at the server that a start of a fit is about to release what bears noise.
+
+    Parameters
+    ----------
+    workspace : str
+        The server's folder.
+    method, params : str
+        What is fitted, and how: a fit with other parameters is another fit.
+    start : str
+        The identity of this start.
+
+    Returns
+    -------
+    str
+        The note's place.
+
+    Raises
+    ------
+    PrivacyError
+        When another start did before: both together cost more than the budget of the fit.
+    """
+    digest = hashlib.sha256(f"{method} {params}".encode()).hexdigest()[:16]
+    folder = Path(workspace)
+    folder.mkdir(parents=True, exist_ok=True)
+    note = folder / f"releases-began-{digest}"
+    try:
+        with note.open("x") as file:
+            file.write(start)
+    except FileExistsError:
+        if note.read_text() != start:  # else this step, performed again
+            raise PrivacyError(
+                f"an earlier start of this fit of {method} released what bears noise, and the "
+                "releases of another would go beyond its budget; noise is never used twice. Start "
+                "a new run with a budget for both."
+            ) from None
+    flush(note)
+    flush(folder)
+    return str(note)
