@@ -102,8 +102,9 @@ class LedgerOnFullDevice(_OfParty):
         (work,) = (self.run.folder / "work").iterdir()
         folder = work / "server" if self.party == "server" else work / "parties" / self.party
         self.ledger = folder / "ledger.jsonl"
-        self.ledger.unlink(missing_ok=True)
-        self.ledger.symlink_to("/dev/full")
+        full = folder / "full"
+        full.symlink_to("/dev/full")
+        full.replace(self.ledger)  # in one step: the party may be completing its rows
 
     def repair(self):
         self.ledger.unlink(missing_ok=True)

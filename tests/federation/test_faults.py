@@ -1,6 +1,8 @@
 """Faults of disks, processes and drivers: one sentence in time, and the same results after it."""
 
 import contextlib
+import errno
+import functools
 import os
 import shutil
 import signal
@@ -47,14 +49,36 @@ def at_most(seconds):
 # -- a ledger that cannot be written ----------------------------------------------------------
 
 
+def once_alone(damage):
+    """Damage again where the party came between: it completes its rows after they were sent."""
+
+    @functools.wraps(damage)
+    def repeat(folder):
+        while True:
+            try:
+                return damage(folder)
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
+
+    return repeat
+
+
+@once_alone
 def to_full_device(folder):
     (folder / "ledger.jsonl").unlink(missing_ok=True)
     (folder / "ledger.jsonl").symlink_to("/dev/full")
 
 
+@once_alone
 def to_folder(folder):
     (folder / "ledger.jsonl").unlink(missing_ok=True)
     (folder / "ledger.jsonl").mkdir()
+
+
+@once_alone
+def to_nothing(folder):
+    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("party", ["client-2", "server"])
@@ -63,7 +87,7 @@ def to_folder(folder):
     [
         (to_full_device, "no space left on device"),
         (to_folder, "is a directory"),
-        (shutil.rmtree, "no such file or directory"),
+        (to_nothing, "no such file or directory"),
     ],
 )
 def test_a_ledger_that_cannot_be_written_ends_the_run_at_once(
