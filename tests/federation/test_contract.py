@@ -8,7 +8,7 @@ import pytest
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation.contract import Contract, StoreSummary, store_summary, summary_of_new
 from daskfc.federation.texts import text_arrays, texts_in
-from daskfc.stores import ClientStore
+from daskfc.stores import ClientStore, write_store
 from daskfc.testing.federation import stores_of
 
 
@@ -54,6 +54,21 @@ def test_columns_go_together_as_the_method_needs():
         same.check_split("columns", "Means")
     with pytest.raises(InvalidInput, match=r"^Means needs clients with the same columns in the"):
         apart.check_split("samples", "Means")
+
+
+def test_samples_that_can_be_read_are_held_to_the_split(tmp_path):
+    stores = {}
+    for name, ids in {"a": ["p1", "p2"], "b": ["p2", "p3"]}.items():
+        url = str(tmp_path / f"{name}.zarr")
+        write_store(url, name, np.eye(2), ids, feature_names=[f"{name}.0", f"{name}.1"])
+        stores[name] = ClientStore.open(url)
+    told = {name: store_summary(store) for name, store in stores.items()}
+    contract = Contract.of(told, stores)
+    assert dict(contract.readable) == stores
+    contract.check_split("views", "Means")
+    with pytest.raises(StoreError, match="must have the samples of client 'a'; it lacks 1 of 2"):
+        contract.check_split("columns", "Means")
+    Contract.of(told).check_split("columns", "Means")  # from afar only names can be compared
 
 
 @pytest.mark.parametrize(

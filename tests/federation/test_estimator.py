@@ -434,3 +434,18 @@ def test_a_client_without_samples_has_no_labels():
     assert found.values.tolist() == [5]
     assert found["client"].values.tolist() == ["b"]
     assert found["sample_id"].dtype.kind == "U"
+
+
+def test_views_tell_every_sample_once_with_its_first_client():
+    told = {"b": labelled([3, 1], ["x", "y"]), "a": labelled([2, 0, 4], ["y", "z", "w"])}
+    sent = {name: SimpleNamespace(result=lambda own=own: own) for name, own in told.items()}
+
+    def told_by(split):
+        method = SimpleNamespace(split=split)
+        return FederatedClusterer._told_labels(method, sent)
+
+    found = told_by("views")
+    assert found["sample_id"].values.tolist() == ["x", "y", "z", "w"]
+    assert found["client"].values.tolist() == ["b", "b", "a", "a"]
+    assert found.values.tolist() == [3, 1, 0, 4]
+    assert len(told_by("samples")) == 5

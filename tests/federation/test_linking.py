@@ -1,12 +1,16 @@
 """Which samples the views share, against sets."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.linking import linked
+from daskfc.federation.contract import Contract
+from daskfc.federation.linking import link_views, linked, views_of
+from daskfc.federation.samples import SampleDigests
 
 
 def words(*values):
@@ -60,3 +64,21 @@ def test_views_without_a_common_sample_are_refused():
 def test_a_sample_twice_at_one_client_is_refused():
     with pytest.raises(InvalidInput, match="client 'b' repeats 1 of its 3"):
         linked({"a": words(1, 2), "b": words(3, 1, 3)}, {"a": 0, "b": 1})
+
+
+def test_one_view_alone_needs_nothing_in_common():
+    found = linked({"a": words(1, 2), "b": words(3)}, {"a": 0, "b": 0})
+    assert found.in_all_views.all()
+
+
+def test_the_server_links_what_clients_told():
+    told = {"a": SampleDigests(words(7, 1)), "b": SampleDigests(words(3, 7))}
+    found = link_views(told, {"a": 0, "b": 1})
+    assert found.places["a"].tolist() == [2, 0]
+    assert found.views == {"a": 0, "b": 1}
+
+
+def test_clients_with_the_same_columns_have_one_view():
+    columns = {"a": ("x", "y"), "b": ("z",), "c": ("x", "y"), "d": ("y", "x")}
+    federation = SimpleNamespace(contract=Contract(columns, {}))
+    assert views_of(federation) == {"a": 0, "b": 1, "c": 0, "d": 2}

@@ -395,6 +395,7 @@ def test_a_process_is_started_for_every_party(tmp_path, monkeypatch):
         assert opened.contract.columns == {"b": ("z", "x"), "a": ("x", "y")}
         builds = {name: ClientStore.open(url).build_id for name, url in urls.items()}
         assert opened.contract.builds == builds
+        assert {store.name for store in opened.contract.readable.values()} == set(urls)
         assert isinstance(opened.processes, Processes)
         assert closed == []
         scratch = Path(parties["a"].scratch).parent

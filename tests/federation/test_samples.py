@@ -17,9 +17,11 @@ from daskfc.federation.samples import (
     labelled_samples,
     labels_of_client,
     linked_samples,
+    new_digests,
     opened,
     own_labels,
     sample_digests,
+    store_content,
 )
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of
@@ -41,6 +43,10 @@ def test_a_pseudonym_is_the_hash_of_salt_and_id(store):
 
     assert sample_digests(store).digests.tolist() == expected("daskfc-sample-order")
     assert list(sample_digests(store, salt="of this run").digests) == expected("of this run")
+
+
+def test_new_samples_have_the_pseudonyms_of_others(store):
+    np.testing.assert_array_equal(new_digests(store).digests, sample_digests(store).digests)
 
 
 def test_ids_come_back_with_labels(store):
@@ -76,6 +82,7 @@ def test_a_tag_tells_the_same_samples_to_who_has_the_key_only(store, tmp_path):
     assert tag == content_tag(store, key) == key.derive("samples", store.digest).fingerprint()
     assert len({tag, content_tag(other, key), content_tag(store, another)}) == 3
     assert 0 <= tag < 2**63
+    assert store_content(store, key).tag == tag
 
 
 def test_places_do_not_depend_on_who_holds_a_sample():

@@ -1,0 +1,36 @@
+"""One start of a fit releases what bears noise, and its step may be performed again."""
+
+import pytest
+
+from daskfc.errors import PrivacyError
+from daskfc.federation import one_start
+from daskfc.federation.one_start import begin_releases
+
+
+def test_one_start_releases_and_no_other(tmp_path):
+    folder = tmp_path / "server" / "work"
+    note = begin_releases(str(folder), "Means", "{'k': 2}", "start-1")
+    (kept,) = folder.iterdir()
+    assert (str(kept), kept.read_text()) == (note, "start-1")
+    words = "an earlier start of this fit of Means released what bears noise"
+    with pytest.raises(PrivacyError, match=words):
+        begin_releases(str(folder), "Means", "{'k': 2}", "start-2")
+    assert kept.read_text() == "start-1"
+
+
+def test_the_same_start_may_perform_its_step_again(tmp_path):
+    first = begin_releases(str(tmp_path), "Means", "{'k': 2}", "start-1")
+    assert begin_releases(str(tmp_path), "Means", "{'k': 2}", "start-1") == first
+
+
+def test_other_methods_and_parameters_are_other_fits(tmp_path):
+    asked = [("Means", "{'k': 2}"), ("Means", "{'k': 3}"), ("Medians", "{'k': 2}")]
+    notes = {begin_releases(str(tmp_path), *of, "start") for of in asked}
+    assert len(notes) == 3
+
+
+def test_the_note_is_on_the_disk_before_anything_leaves(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(one_start, "flush", written.append)
+    note = begin_releases(str(tmp_path), "Means", "{}", "start")
+    assert [str(path) for path in written] == [note, str(tmp_path)]
