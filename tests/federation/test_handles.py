@@ -40,6 +40,33 @@ def test_clients_get_their_own_and_the_server_gets_all():
         packed(values, "client-3")
 
 
+@pytest.mark.parametrize(
+    "nest",
+    [
+        lambda one: one,
+        lambda one: {"a": one},
+        lambda one: [one],
+        lambda one: (one,),
+        lambda one: PerClient({"client-2": one}),
+    ],
+)
+def test_a_refusal_names_the_step_however_deep_the_handle_lies(nest):
+    local = Local("client-1", "raw_rows", {"client-1": "future"})
+    words = "step 'step' of party 'client-2' may not use the result of 'raw_rows'"
+    with pytest.raises(PrivacyError, match=words):
+        packed(nest(local), "client-2")
+    with pytest.raises(PrivacyError, match="step 'step' of party"):
+        packed(PerClient({"client-1": local}), "server", split=False)
+
+
+@pytest.mark.parametrize("nest", [lambda one: [one], lambda one: (one,), lambda one: {"a": one}])
+def test_the_server_gets_all_however_deep_they_lie(nest):
+    inner = PerClient({"client-1": PerClient({"client-2": 3})})
+    wanted = {"client-1": {"client-2": 3}}
+    assert packed(nest(inner), "server", split=False)[0] == nest(wanted)
+    assert packed(nest(PerClient({"client-1": inner})), "client-1")[0] == nest(wanted)
+
+
 def test_handles_are_found_in_nested_mappings():
     local = Local("a", "s", {})
     assert handles_in({"x": [local], "y": PerClient({"a": local})}) == [local, local]
@@ -115,6 +142,27 @@ def test_the_annotation_may_be_text_or_that_of_a_call():
     assert declared_message(step) == (Vector, True)
     assert declared_message(Step()) == (Vector, False)
     assert declared_message(functools.partial(Step())) == (Vector, False)
+
+
+def test_a_step_that_declares_no_message_is_told_what_it_declares():
+    class Step:
+        def __call__(self, data) -> int: ...
+
+    def steps_of(data) -> "list[int] | None": ...
+
+    with pytest.raises(InvalidInput, match=r"^step 'Step' sends .* got int\."):
+        declared_message(Step())
+    with pytest.raises(InvalidInput, match=r"got (list\[int\] \| None|Union|Optional)"):
+        declared_message(steps_of)
+    with pytest.raises(InvalidInput, match=r"^step 'int' sends .* got none"):
+        declared_message(functools.partial(int))  # a type has no annotations
+
+
+def test_a_step_with_any_keyword_may_get_none():
+    def step(data, **options):
+        return options
+
+    assert bind(step, (), {}) == {}
 
 
 def test_a_step_whose_code_is_missing_says_what_a_party_lacks():

@@ -1,6 +1,7 @@
 """A party without its process: folders, what may cross of an error, calls that are refused."""
 
 import errno
+import logging
 import os
 import pickle
 import resource
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from daskfc.coding import SecretKey
 from daskfc.errors import (
     ClusterError,
     EgressRefused,
@@ -280,6 +282,46 @@ def issued(party, message, **changes):
     envelope = Outgoing(message, step="s", round=0, **fields)
     party._issued.add(envelope)
     return envelope
+
+
+def test_a_partys_secret_is_its_own_in_every_run_and_start(made):
+    def secret_of(**run):
+        secret = SecretKey.from_bytes(bytes(32))
+        party = made(run=replace(RUN, **run), secret=secret)
+        return party._fill("secret", None, "step")
+
+    secrets = [secret_of(), secret_of(run_id="q"), secret_of(start="2")]
+    assert len({one.fingerprint() for one in secrets}) == 3
+    assert secret_of().fingerprint() == secrets[0].fingerprint()
+
+
+def test_a_message_has_the_sizes_that_the_caller_fixed(made):
+    party = made()
+
+    def three(data) -> steps.Vector:
+        return steps.Vector(np.zeros(3))
+
+    call = StepCall(three, {}, "client-1", "r", 0, "send", ("server",), {"n": 3})
+    sent = party._address(call, "three", three(None))
+    assert (sent.axes, sent.message.values.shape) == ({"n": 3}, (3,))
+    with pytest.raises(EgressRefused, match=r"declared float64 \(n=2,\)"):
+        party._address(replace(call, axes={"n": 2}), "three", three(None))
+
+
+def test_logs_of_a_party_go_to_its_folder_alone(tmp_path, monkeypatch):
+    captured = []
+    monkeypatch.setattr(module, "_LOGGERS", ("daskfc-test-party",))
+    monkeypatch.setattr(module.logging, "captureWarnings", captured.append)
+    own, other = logging.getLogger("daskfc-test-party"), logging.getLogger()
+    before = list(other.handlers)
+    party = Party(PartyOptions("client-1", "client", str(tmp_path), run=RUN))
+    assert captured == [True]
+    assert other.handlers == before
+    assert own.propagate is False
+    own.warning("here")
+    assert "here" in (party.folder / "party.log").read_text()
+    for handler in own.handlers:
+        handler.close()
 
 
 def test_a_message_is_checked_again_before_it_leaves(made):

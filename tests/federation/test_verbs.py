@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daskfc import seeds
-from daskfc.errors import ClusterError, DeadlineError, InvalidInput, PartyError
+from daskfc.errors import ClusterError, DeadlineError, EgressRefused, InvalidInput, PartyError
 from daskfc.federation import PerClient
 from daskfc.federation.guard import run_step
 from daskfc.federation.party import PartyOptions, RunSettings
@@ -19,6 +19,13 @@ from tests.federation import steps
 from tests.federation.conftest import ROWS
 
 SUMS = {name: rows.sum(axis=0) for name, rows in ROWS.items()}
+
+
+def test_the_server_publishes_what_goes_from_a_server_only(federation):
+    with pytest.raises(
+        EgressRefused, match=r"would send Talkative server → caller; its routes are"
+    ):
+        federation.publish(steps.with_own_pickling)
 
 
 def test_ask_tell_exchange_publish(federation):

@@ -55,6 +55,62 @@ def test_attacks_and_sharing_are_means_over_seeds():
     assert row_of(page, "HW", "complete")[3:5] == ["87.3", "90.0 ± 0.0"]
 
 
+def test_a_term_left_out_stands_beside_the_papers_value():
+    runs = [
+        {
+            "kind": "ablation",
+            "data": "BDGP",
+            "overlap": 0.5,
+            "without": term,
+            "seed": 10,
+            "acc": acc,
+            "nmi": 0.8,
+            "ari": 0.8,
+        }
+        for term, acc in (("", 0.93), ("alignment", 0.9))
+    ]
+    page = render(runs)
+    assert row_of(page, "BDGP", "0.5", "all terms")[4:7] == ["94.9", "93.0 ± 0.0", "-1.9"]
+    row = row_of(page, "BDGP", "0.5", "without L_a, alignment")
+    assert row[4:7] == ["86.2", "90.0 ± 0.0", "+3.8"]
+
+
+STUDIES = [
+    *({"kind": "alpha", "data": "BDGP", "alpha": alpha, "seed": seed, "acc": 0.9, "nmi": 0.8,
+       "ari": 0.8, "acc_in_all": 0.95, "acc_others": 0.85}
+      for alpha in (0.0, 1e-4) for seed in (10, 11)),
+    *({"kind": "clients", "data": "HW", "each": each, "seed": 10, "acc": 0.9, "nmi": 0.8,
+       "ari": 0.8, "seconds": 20.0} for each in (1, 4)),
+    *({"kind": "variant", "data": "HW", "variant": words, "seed": seed, "acc": 0.9, "nmi": 0.8,
+       "ari": 0.8, "error": error * seed, "labels_error": 6.0}
+      for words, error in (("Z_c", 0.2), ("Q", 0.5)) for seed in (10, 11)),
+    *({"kind": "losses", "data": "BDGP", "client": client, "term": "Loss of the networks, total",
+       "losses": [2.0, 1.0]} for client in ("client-1", "client-2")),
+    *(run("ESFMC, robust", 0.9, overlap=rate, data="BDGP") for rate in (0.5, 0.9, 1.0)),
+]  # fmt: skip
+
+
+def test_studies_are_means_over_seeds():
+    page = render(STUDIES)
+    assert row_of(page, "0.0001")[1:] == ["2", "95.0 ± 0.0", "85.0 ± 0.0", "90.0 ± 0.0"]
+    assert row_of(page, "HW", "4")[2:4] == ["1", "90.0 ± 0.0"]
+    assert row_of(page, "HW", "Q")[6:] == ["5.250", "6.000"]
+    assert "2 epochs over all rounds" in " ".join(page.split())
+
+
+def test_every_study_has_its_figure(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (daskfc[figures])")
+    from pipelines.papers.esfmc.figures import draw
+
+    drawn = draw(STUDIES, tmp_path)
+    page = render(STUDIES)
+    assert len(drawn) == 5
+    for file in drawn:
+        assert f"figures/{file.name}" in page
+        assert "<svg" in file.read_text()
+    assert draw([], tmp_path) == []
+
+
 def test_a_first_look_says_so():
     assert "first look" not in render([run("ESFMC, robust", 0.9)])
     assert "at most 80 samples" in render([{**run("ESFMC, robust", 0.9), "samples": 80}])

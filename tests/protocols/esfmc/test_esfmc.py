@@ -130,6 +130,24 @@ def test_samples_that_some_views_lack_get_labels(incomplete, mode, recipe):
     assert ("Votes" in kinds(model)) == (mode == "local")
 
 
+def test_rounds_do_not_end_before_rows_were_filled_in(incomplete):
+    model = fitted(incomplete, incomplete="align", rounds=4, tolerance=1.1, local_epochs=2)
+    assert model.n_rounds_ == 3  # which is the first that fills in
+    assert fitted(incomplete, rounds=4, tolerance=1.1, local_epochs=2).n_rounds_ == 2
+
+
+@pytest.mark.parametrize(
+    ("params", "columns"),
+    [({"share": "assignments"}, K), ({"shared_dim": 3, "separate_encoders": True}, 3),
+     ({"share": "complete"}, 5)],
+)  # fmt: skip
+def test_what_is_shared_has_the_columns_that_were_asked_for(complete, params, columns):
+    model = fitted(complete, **params)
+    assert agreement(model.labels_) > 0.9
+    shared = [row for row in model.ledger_ if row.message == "SharedFeatures"]
+    assert {tuple(row.shapes["features"]) for row in shared} == {(N, columns)}
+
+
 def test_several_clients_of_a_view(tmp_path):
     held = {}
     random = np.random.default_rng(3)

@@ -89,21 +89,37 @@ def test_kmeans_goes_on_from_the_last_labels():
     assert adjusted_rand_score(kmeans_from(X, K, lost), TRUE) == 1.0
 
 
-def test_spectral_labels_that_merge_clusters_are_not_taken(monkeypatch):
-    X = view(2)
-    wrong = np.where(TRUE == 2, 1, TRUE)
+class Merges:
+    """Spectral clustering that takes two clusters for one, by some numbers of neighbours."""
 
-    class Merges:
-        def __init__(self, **_):
-            pass
+    merging = (10, 15, 20, 25)
 
-        def pooled(self, X, k, *, seed):
-            return type("Found", (), {"labels": wrong})
+    def __init__(self, *, n_neighbors):
+        self.merges = n_neighbors in self.merging
 
-    sure = by_spectral(X, K, TRUE, 0)
-    np.testing.assert_array_equal(sure, TRUE)
+    def fit(self, graph, k, seed):
+        labels = np.where(TRUE == 2, 1, TRUE) if self.merges else TRUE
+        return type("Found", (), {"labels": labels})
+
+
+@pytest.mark.parametrize("merging", [(10, 15, 20, 25), (10, 15, 20)])
+def test_spectral_labels_that_merge_clusters_do_not_count_after_others(monkeypatch, merging):
+    X, last = view(2), np.array([2, 0, 1])[TRUE]
+    np.testing.assert_array_equal(by_spectral(X, K, last, 0), last)
+    monkeypatch.setattr(Merges, "merging", merging)
     monkeypatch.setattr(grouping, "Spectral", Merges)
-    np.testing.assert_array_equal(by_spectral(X, K, TRUE, 0), kmeans_from(X, K, TRUE))
+    np.testing.assert_array_equal(by_spectral(X, K, last, 0), last)
+    other = last.copy()
+    other[:3] = (other[:3] + 1) % K  # k-means would mend these, and says that labels changed
+    np.testing.assert_array_equal(by_spectral(X, K, other, 0), other)
+
+
+def test_first_spectral_labels_are_those_of_most_numbers_of_neighbours(monkeypatch):
+    X = view(2)
+    monkeypatch.setattr(grouping, "Spectral", Merges)
+    monkeypatch.setattr(Merges, "merging", (10,))
+    np.testing.assert_array_equal(by_spectral(X, K, None, 0), TRUE)
+    monkeypatch.setattr(Merges, "merging", (15, 25))  # no number has most others with it
     np.testing.assert_array_equal(by_spectral(X, K, None, 0), by_kmeans(X, K, 0))
 
 

@@ -102,6 +102,24 @@ def test_dropout_drops_its_share_and_keeps_the_mean():
     assert z.std() == pytest.approx(np.sqrt(0.25 / 0.75 / 400), rel=0.35)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [False, True])
+def test_dropout_leaves_columns_out_and_keeps_the_mean(apart):
+    network = NetworkSettings(hidden=(), n_latent=1, separate_encoders=apart)
+    layout = shapes(400, 2, network)
+    params = unflatten(np.zeros(sum(np.prod(shape) for shape in layout.values())), layout)
+    params |= {f"{name}0.W": np.full((400, 1), 1 / 400) for name in ("encoder", "encoder_of_z_c")}
+    run = jax.jit(apply, static_argnames=("network", "dropout"))
+    rows, key = np.ones((50, 400)), jax.random.key(0)
+    z = np.asarray(run(params, rows, network, dropout=0.25, key=key).z)
+    assert z.shape == (50, 1 + apart)
+    assert z.mean() == pytest.approx(1.0, abs=0.02)
+    assert z.std() == pytest.approx(np.sqrt(0.25 / 0.75 / 400), rel=0.35)
+    if apart:  # each encoder lacks columns of its own
+        assert abs(np.corrcoef(z.T)[0, 1]) < 0.5
+    np.testing.assert_allclose(run(params, rows, network).z, 1.0, rtol=1e-5)
+
+
 def test_first_weights_are_those_of_linear_layers_in_pytorch():
     layout = shapes(216, 10, NetworkSettings())
     params = unflatten(initial(layout, 0), layout)

@@ -3,6 +3,9 @@
 import pytest
 
 from daskfc.errors import InvalidInput
+from daskfc.federation.parameters import picked
+from daskfc.protocols import ESFMC
+from daskfc.protocols.esfmc.party import ClientSettings
 from daskfc.protocols.esfmc.settings import RECIPES, NetworkSettings, TrainingSettings, recipe
 
 
@@ -32,6 +35,44 @@ def test_recipes_take_their_number_of_steps():
     paper = recipe("paper", 2000)
     assert (paper.training.optimiser, paper.training.epochs, paper.rounds) == ("sgld", 300, 5)
     assert recipe("paper", 600).rounds == 15
+
+
+def test_heads_that_label_what_they_were_not_trained_on_are_trained_with_dropout():
+    assert recipe("robust", 2000).training.dropout == 0.0
+    assert recipe("robust", 2000, complete=False).training.dropout == 0.5
+    assert recipe("paper", 2000, complete=False).training.dropout == 0.0  # the paper has none
+
+
+def settings(**params):
+    model = ESFMC(10, **params)
+    return picked(ClientSettings, model, aligned=model.incomplete == "align", complete=False)
+
+
+def test_parameters_come_before_the_recipe():
+    plain, own = settings().of(2000), settings(
+        latent_dim=7, shared_dim=3, separate_encoders=True, local_epochs=5, pretraining_epochs=6,
+        alpha=0.0, dropout=0.1, loss_weights={"dependence": 2.0, "label": 0.5},
+    ).of(2000)  # fmt: skip
+    assert (plain.network.n_latent, plain.network.n_shared) == (10, None)
+    network, training = own.network, own.training
+    assert (network.n_latent, network.n_shared, network.separate_encoders) == (7, 3, True)
+    assert (training.epochs, training.pretraining_epochs) == (5, 6)
+    assert (training.temperature, training.dropout) == (0.0, 0.1)
+    assert (training.dependence_weight, training.label_weight) == (2.0, 0.5)
+    assert training.reconstruction_weight == plain.training.reconstruction_weight == 1.0
+
+
+def test_the_alignment_loss_counts_a_tenth_unless_it_is_given():
+    assert settings(incomplete="align").of(100).training.alignment_weight == 0.1
+    assert settings(incomplete="align", recipe="paper").of(100).training.alignment_weight == 1.0
+    own = settings(incomplete="align", loss_weights={"alignment": 0.0}).of(100)
+    assert own.training.alignment_weight == 0.0
+
+
+@pytest.mark.parametrize("weights", [{"labels": 1.0}, {"label": -1.0}, {"label": None}, [1.0]])
+def test_weights_of_unknown_terms_and_below_0_are_refused(weights):
+    with pytest.raises(InvalidInput, match=r"'loss_weights' .* reconstruction, label, dependence"):
+        ESFMC(10, loss_weights=weights).check()
 
 
 def test_an_unknown_recipe_is_refused():

@@ -52,7 +52,7 @@ def test_learns_rows_labels_and_assignments():
     past = train(model, settings=settings)
     assert past[-1].cross_entropy < 0.1 < past[0].cross_entropy
     found = model.features(ROWS)
-    assert past[-1].alignment < 0.1 * found.z_c.var(axis=0).sum()
+    assert past[-1].alignment < 0.2 * found.z_c.var(axis=0).sum()  # with columns left out
     assert (found.assignments.argmax(axis=1) == TRUE)[60:].mean() > 0.95  # rows without a label
     assert found.assignments.sum(axis=1) == pytest.approx(np.ones(90), abs=1e-5)
     shapes = [one.shape for one in (found.z, found.z_c, found.z_x, found.assignments)]
