@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from daskfc.checks import Constraint, integer, one_of, optional, real
+from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import (
     FederatedClusterer,
@@ -29,6 +29,18 @@ from daskfc.stores import ClientStore
 
 __all__ = ["ESFMC"]
 
+LOSS_TERMS = ("reconstruction", "label", "dependence", "alignment")
+LOSS_WEIGHTS = Constraint(
+    f"a mapping of any of {', '.join(LOSS_TERMS)} to numbers of at least 0, or None",
+    lambda value: (
+        value is None
+        or (
+            isinstance(value, Mapping)
+            and all(term in LOSS_TERMS and real(0).holds(one) for term, one in value.items())
+        )
+    ),
+)
+
 
 class ESFMC(FederatedClusterer):
     """Multi-view clustering by networks at the clients that share clustering features only.
@@ -39,6 +51,10 @@ class ESFMC(FederatedClusterer):
         K, at least 2.
     latent_dim : int, optional
         Columns of Z; by default the recipe's, as all that follow.
+    shared_dim : int, optional
+        Columns of Z_c, at least 1; by default as many as Z has.
+    separate_encoders : bool
+        True gives Z_c an encoder of its own, which no row is reconstructed from.
     rounds : int, optional
         R, of training and clustering, at most.
     local_epochs : int, optional
@@ -48,11 +64,17 @@ class ESFMC(FederatedClusterer):
     alpha : float, optional
         α, weight of the model-data constraint I(w; X), as the temperature of Langevin dynamics;
         0 for none. No protection.
+    dropout : float, optional
+        Share of columns and hidden units that are left out in training, in [0, 0.95].
+    loss_weights : mapping of str to float, optional
+        What the terms of Eqs. (4) and (12) count: "reconstruction", "label", "dependence" and
+        "alignment"; at least 0.
     incomplete : {"local", "align"}
         What becomes of samples that some view lacks: their own clients label them, or clients
         share assignments Q and fill in each other's rows (Section 3.5).
-    share : {"clustering", "sample", "complete"}
-        Which features leave a client: Z_c, or, to compare with, Z_x or all of Z.
+    share : {"clustering", "assignments", "sample", "complete"}
+        What leaves a client of each sample: Z_c, or Q^m, from which rows can be rebuilt least; to
+        compare with, Z_x or all of Z.
     recipe : {"robust", "paper"}
         "paper" is the paper's text; "robust" departs from it where that does not reproduce: see
         `daskfc.protocols.esfmc`.
@@ -105,12 +127,16 @@ class ESFMC(FederatedClusterer):
 
     n_clusters: int = param(integer(low=2), kw_only=False)
     latent_dim: int | None = param(optional(integer(low=1)), default=None)
+    shared_dim: int | None = param(optional(integer(low=1)), default=None)
+    separate_encoders: bool = param(boolean(), default=False)
     rounds: int | None = param(optional(integer(low=1)), default=None)
     local_epochs: int | None = param(optional(integer(low=1)), default=None)
     pretraining_epochs: int | None = param(optional(integer(low=0)), default=None)
     alpha: float | None = param(optional(real(low=0)), default=None)
+    dropout: float | None = param(optional(real(0, 0.95)), default=None)
+    loss_weights: Mapping[str, float] | None = param(LOSS_WEIGHTS, default=None)
     incomplete: str = param(one_of("local", "align"), default="local")
-    share: str = param(one_of("clustering", "sample", "complete"), default="clustering")
+    share: str = param(one_of(*party.SHARED), default="clustering")
     recipe: str = param(one_of(*RECIPES), default="robust")
     tolerance: float = param(real(low=0), default=0.005)
     noise: Mapping[str, Any] | None = param(
@@ -140,7 +166,8 @@ class ESFMC(FederatedClusterer):
             links = federation.tell(server.tell_links, found)
             at_server = picked(server.ServerSettings, self)
             told = federation.publish(server.links, found, at_server)
-        aligned = self.incomplete == "align" and told.n_in_all_views < told.n_samples
+        complete = told.n_in_all_views == told.n_samples
+        aligned = self.incomplete == "align" and not complete
         if aligned and self.recipe == "paper" and len(set(views.values())) < len(views):
             raise InvalidInput(
                 "incomplete='align' of recipe 'paper' needs one client a view; got several. "
@@ -149,8 +176,10 @@ class ESFMC(FederatedClusterer):
         rounds = self.rounds or recipe(self.recipe, told.n_samples).rounds
         noise = noise_of(self.noise, rounds=rounds)
         aligned = aligned and not told.joins_graphs
-        clients = picked(party.ClientSettings, self, aligned=aligned)
-        loop = Rounds(federation, clients, at_server, found, links, aligned, noise, self.history_)
+        clients = picked(party.ClientSettings, self, aligned=aligned, complete=complete)
+        loop = Rounds(
+            federation, clients, at_server, found, links, complete, aligned, noise, self.history_
+        )
         with self._stage(federation, "training"):
             trained, grouping = loop.run(rounds, self.tolerance)
         self.n_rounds_ = len(self.history_)

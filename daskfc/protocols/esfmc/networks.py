@@ -168,6 +168,7 @@ def _layer(params: Params, name: str, X: Array) -> Array:
 
 def _layers(params: Params, name: str, X: Array, depth: int, drop: Drop | None) -> Array:
     """ReLU after every layer but the last (Appendix D.2)."""
+    X = X if drop is None else drop(X, depth)
     for number in range(depth):
         X = _layer(params, f"{name}{number}", X)
         if number < depth - 1:
@@ -203,9 +204,9 @@ def apply(
     network : NetworkSettings
         Widths.
     dropout : float, default 0.0
-        Share of the encoders' hidden units that are left out.
+        Share of columns, and of the encoders' hidden units, that are left out.
     key : array, optional
-        Of JAX's generator, where units are left out.
+        Of JAX's generator, where something is left out.
 
     Returns
     -------
@@ -217,7 +218,7 @@ def apply(
     z = _layers(params, "encoder", rows, depth, drop)
     z_of_c = z
     if network.separate_encoders:
-        drop = _dropping(jax.random.fold_in(key, depth), dropout) if dropout else None
+        drop = _dropping(jax.random.fold_in(key, depth + 1), dropout) if dropout else None
         z_of_c = _layers(params, "encoder_of_z_c", rows, depth, drop)
     z_c, z_x = _layer(params, "to_z_c", z_of_c), _layer(params, "to_z_x", z)  # Eq. (3)
     z = jnp.concatenate([z, z_of_c], axis=1) if network.separate_encoders else z

@@ -49,6 +49,9 @@ __all__ = [
     "vote",
 ]
 
+SHARED = {"clustering": "z_c", "sample": "z_x", "complete": "z", "assignments": "assignments"}
+"""What leaves a client, by the `share` of `ESFMC`: fields of `training.Features`."""
+
 LOSSES = ("reconstruction", "cross_entropy", "dependence", "alignment", "total")
 
 _LEAST_SCORE = 1e-3  # ours: a view without any structure still counts something
@@ -68,44 +71,62 @@ class ClientSettings:
         K.
     recipe : str
         A key of `RECIPES`; what is None below is the recipe's.
-    latent_dim, local_epochs, pretraining_epochs, alpha
+    latent_dim, shared_dim, separate_encoders, local_epochs, pretraining_epochs, alpha, dropout, \
+loss_weights
         As of `ESFMC`.
-    share : {"clustering", "sample", "complete"}
-        Which features leave the client.
+    share : {"clustering", "sample", "complete", "assignments"}
+        What leaves the client.
     device : {"auto", "cpu", "gpu"}
         Where it trains.
     random_state : int
         Seed.
     aligned : bool
         Whether assignments are shared.
+    complete : bool
+        Whether all views have all samples.
     """
 
     n_clusters: int
     recipe: str
     latent_dim: int | None
+    shared_dim: int | None
+    separate_encoders: bool
     local_epochs: int | None
     pretraining_epochs: int | None
     alpha: float | None
+    dropout: float | None
+    loss_weights: Mapping[str, float] | None
     share: str
     device: str
     random_state: int
     aligned: bool
+    complete: bool
 
-    def of(self, n_samples: int) -> Recipe:
-        """Return the recipe for a client of so many samples."""
-        chosen = recipe(self.recipe, n_samples)
-        network, training = chosen.network, chosen.training
-        if self.latent_dim is not None:
-            network = replace(network, n_latent=self.latent_dim)
-        if self.local_epochs is not None:
-            training = replace(training, epochs=self.local_epochs)
-        if self.pretraining_epochs is not None:
-            training = replace(training, pretraining_epochs=self.pretraining_epochs)
-        if self.alpha is not None:
-            training = replace(training, temperature=self.alpha)
-        if self.aligned and self.recipe == "robust":
-            training = replace(training, alignment_weight=_ALIGNMENT)
+    def of(self, n_samples: int, n_columns: int) -> Recipe:
+        """Return the recipe for a client of so many samples and columns."""
+        chosen = recipe(self.recipe, n_samples, n_columns=n_columns, complete=self.complete)
+        training = replace(
+            chosen.training,
+            **_given(
+                epochs=self.local_epochs,
+                pretraining_epochs=self.pretraining_epochs,
+                temperature=self.alpha,
+                dropout=self.dropout,
+                alignment_weight=_ALIGNMENT if self.aligned and self.recipe == "robust" else None,
+            ),
+        )
+        weights = {f"{term}_weight": one for term, one in (self.loss_weights or {}).items()}
+        training = replace(training, **_given(**weights))
+        network = replace(
+            chosen.network,
+            separate_encoders=self.separate_encoders,
+            **_given(n_latent=self.latent_dim, n_shared=self.shared_dim),
+        )
         return replace(chosen, network=network, training=training)
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -133,7 +154,7 @@ def _rows(data: ClientStore) -> Floats:
 
 def first_labels(data: ClientStore, settings: ClientSettings) -> LocalLabels:
     """Cluster a client's own samples, for nobody has labels before the first round."""
-    kind = settings.of(data.n_samples).local_labels
+    kind = settings.of(data.n_samples, data.n_features).local_labels
     cluster = {"spectral": spectral_labels, "k-means": k_means_labels}[kind]
     seed = integer_seed(settings.random_state, "ESFMC", "local")
     return cluster(_rows(data), settings.n_clusters, seed=seed)
@@ -167,7 +188,7 @@ def train(
         state = kept.load(number)
         if str(state.pop("tag", "")) == tag:
             return Trained(state, state.pop("losses"), data.n_samples)
-    rows, training = _rows(data), settings.of(data.n_samples).training
+    rows, training = _rows(data), settings.of(data.n_samples, data.n_features).training
     seed = integer_seed(settings.random_state, "ESFMC", "client", party)
     model = _model(before, rows.shape[1], len(rows), settings, seed)
     if before is None:
@@ -196,7 +217,7 @@ def _model(
 ) -> Any:
     from daskfc.protocols.esfmc.training import ViewModel  # an extra: not where nothing is trained
 
-    shape = (n_columns, settings.n_clusters, settings.of(n_samples).network)
+    shape = (n_columns, settings.n_clusters, settings.of(n_samples, n_columns).network)
     if trained is None:
         return ViewModel.begin(*shape, seed=seed, device=settings.device)
     return ViewModel.from_state(trained.state, *shape, seed=seed, device=settings.device)
@@ -238,8 +259,7 @@ def tell_features(
         The client's own.
     """
     found = _features(data, trained, settings)
-    rows = {"clustering": found.z_c, "sample": found.z_x, "complete": found.z}[settings.share]
-    rows = rows.astype(np.float64)
+    rows = getattr(found, SHARED[settings.share]).astype(np.float64)
     if noise is not None:
         noisy = noise.applied(rows, secret, number)
         return SharedFeatures(noisy.values.astype(np.float32), noisy.noise_multiplier)

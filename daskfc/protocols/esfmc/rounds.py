@@ -46,6 +46,8 @@ class Rounds:
         The samples, at the server.
     links : PerClient of Sent
         What it told each client of them.
+    complete : bool
+        Whether all views have all samples.
     aligned : bool
         Whether clients share assignments and fill in rows (Section 3.5).
     noise : FeatureNoise or None
@@ -59,6 +61,7 @@ class Rounds:
     at_server: server.ServerSettings
     found: Local[Linked]
     links: PerClient[Sent[LinkedSamples]]
+    complete: bool
     aligned: bool
     noise: FeatureNoise | None
     history: list[RoundHistory]
@@ -104,7 +107,7 @@ class Rounds:
             )
             report = federation.publish(server.report, self.found, grouping)
             self._note(report, trained)
-            if number > 1 and report.change < tolerance:
+            if self._may_end(number) and report.change < tolerance:
                 break
             labels = federation.tell(server.labels_after, self.found, grouping, self.at_server)
             if assignments is not None:
@@ -116,6 +119,14 @@ class Rounds:
     def _shares_assignments(self, number: int) -> bool:
         # heads of the first round have each client's own numbers of clusters: no mean of them
         return self.aligned and (number > 1 or self.at_server.recipe == "paper")
+
+    def _may_end(self, number: int) -> bool:
+        """Whether labels that stay say anything.
+
+        Heads of the first round learn their clients' own labels. Where heads label samples, or
+        fill in rows, a round on the server's labels must follow.
+        """
+        return number > (1 if self.complete else 2)
 
     def _filled(self, number: int) -> bool:
         return self.aligned and self._shares_assignments(number - 1) and number > 1

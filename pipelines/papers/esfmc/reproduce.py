@@ -7,8 +7,11 @@ It writes the paper's section of docs/results.md, through real federations.
 FOLDER holds hw_mfeat.npz, synthetic3d.npz and bdgp.npz. `cell.yaml` beside this program, or the
 pipeline that is named first, gives the seeds. With `--records FILE` every finished piece is kept
 there, and a second start goes on with what is missing. `--samples N` is for a first look: a page
-that is made with it says so. Parts: complete (Table 1), half (Table 2), sharing (Table 5), attack
-(Fig. 3(c)), overlap (Fig. 2), printed (the paper's text as it stands; hours).
+that is made with it says so. Figures need matplotlib: `pip install 'daskfc[figures]'`.
+
+Parts: complete (Table 1), half (Table 2), ablation (Table 3), sharing (Table 5), overlap (Fig. 2),
+convergence, alpha and attack (Fig. 3(a), (b) and (c)), clients (Fig. 4), variants (what may be
+shared in place of Z_c), printed (Tables 1 and 2 by the paper's text as it stands).
 """
 
 from collections.abc import Callable, Iterator
@@ -17,17 +20,38 @@ from pathlib import Path
 from typing import Any
 
 from daskfc.runs import load_pipeline
-from pipelines.papers.esfmc.fits import BASELINES, attacked, made, opened, scored
+from pipelines.papers.esfmc.figures import draw
+from pipelines.papers.esfmc.fits import (
+    BASELINES,
+    attacked,
+    losses_of,
+    made,
+    opened,
+    scored,
+    variant,
+)
 from pipelines.papers.esfmc.tables import render
-from pipelines.papers.esfmc.values import DATASETS, SHARES
+from pipelines.papers.esfmc.values import ABLATED, ALPHAS, CLIENTS, DATASETS, SHARES, VARIANTS
 from pipelines.papers.journal import Journal, Record, carry_out, command_line
 from pipelines.papers.results import write_section
 
-PARTS = ("complete", "half", "sharing", "attack", "overlap", "printed")
+PARTS = (
+    "complete",
+    "half",
+    "variants",
+    "ablation",
+    "sharing",
+    "overlap",
+    "convergence",
+    "alpha",
+    "attack",
+    "clients",
+    "printed",
+)
 LIMITS = {"samples": "at most so many of every data set"}
 MODES = ("local", "align")
 OVERLAPS = (0.1, 0.3, 0.7, 0.9)  # of Fig. 2, beside 0.5 and 1
-FEW = 2  # seeds of Fig. 2, and of the attack
+FEW = 2  # seeds of figures, and of Tables 3 and 5
 ATTACKED = ("HW", "BDGP")
 
 
@@ -58,6 +82,11 @@ class Study:
             "attack": self._attack,
             "overlap": self._overlap,
             "printed": self._printed,
+            "ablation": self._ablation,
+            "convergence": self._convergence,
+            "alpha": self._alpha,
+            "clients": self._clients,
+            "variants": self._variants,
         }
         limit = "" if self.samples is None else f", samples {self.samples}"
         for name, records in over[part]():
@@ -88,7 +117,27 @@ class Study:
                 yield f"{name}, overlap {overlap:g}", records
 
     def _sharing(self) -> Iterator[tuple[str, Iterator[Record]]]:
-        return self._over(("HW", "BDGP"), self.sharing)
+        return self._over(("HW", "BDGP"), self.sharing, FEW)
+
+    def _ablation(self) -> Iterator[tuple[str, Iterator[Record]]]:
+        return self._over(tuple(ABLATED), self.ablation, FEW)
+
+    def _convergence(self) -> Iterator[tuple[str, Iterator[Record]]]:
+        return self._over(("BDGP",), self.convergence, 1)
+
+    def _alpha(self) -> Iterator[tuple[str, Iterator[Record]]]:
+        return self._over(("BDGP",), self.alpha, FEW)
+
+    def _clients(self) -> Iterator[tuple[str, Iterator[Record]]]:
+        for name, several in CLIENTS.items():
+            for each in several:
+                for piece, records in self._over(
+                    (name,), lambda name, seed, each=each: self.clients(name, seed, each), 1
+                ):
+                    yield f"{piece}, {each} clients a view", records
+
+    def _variants(self) -> Iterator[tuple[str, Iterator[Record]]]:
+        return self._over(("HW", "BDGP"), self.variants, FEW)
 
     def _attack(self) -> Iterator[tuple[str, Iterator[Record]]]:
         return self._over(ATTACKED, self.attack, FEW)
@@ -134,10 +183,54 @@ class Study:
         """Errors of rows that are rebuilt."""
         data = DATASETS[name]
         with opened(data, self.data, seed, samples=self.samples) as held:
-            yield from attacked(data, held, seed, kind="attack", data=name)
+            model = made(data, seed).fit(held.federation)
+            yield from attacked(held, model, kind="attack", data=name)
+
+    def ablation(self, name: str, seed: int) -> Iterator[Record]:
+        """Accuracy without a term of the loss."""
+        data, how = DATASETS[name], ABLATED[name]
+        about = {"kind": "ablation", "data": name, "overlap": how.overlap, "seed": seed}
+        with opened(data, self.data, seed, how.overlap, self.samples) as held:
+            for term in ("", *how.terms):
+                weights = {term: 0.0} if term else None
+                model = made(data, seed, incomplete=how.mode, loss_weights=weights)
+                yield scored(held, model, **about, without=term)
+
+    def convergence(self, name: str, seed: int) -> Iterator[Record]:
+        """Losses of every client by epoch."""
+        data, overlap = DATASETS[name], 0.5
+        with opened(data, self.data, seed, overlap, self.samples) as held:
+            model = made(data, seed, incomplete="align").fit(held.federation)
+            yield from losses_of(model, data=name, overlap=overlap, seed=seed)
+
+    def alpha(self, name: str, seed: int) -> Iterator[Record]:
+        """Accuracy by α."""
+        data, overlap = DATASETS[name], 0.9
+        with opened(data, self.data, seed, overlap, self.samples) as held:
+            for alpha in ALPHAS:
+                about = {"kind": "alpha", "data": name, "alpha": alpha, "seed": seed}
+                yield scored(held, made(data, seed, alpha=alpha), **about)
+
+    def clients(self, name: str, seed: int, each: int) -> Iterator[Record]:
+        """Accuracy by the number of clients a view."""
+        data = DATASETS[name]
+        with opened(data, self.data, seed, 1.0, self.samples, each) as held:
+            about = {"kind": "clients", "data": name, "each": each, "seed": seed}
+            yield scored(held, made(data, seed), **about)
+
+    def variants(self, name: str, seed: int) -> Iterator[Record]:
+        """Accuracy, and errors of rows that are rebuilt, by what is shared."""
+        data = DATASETS[name]
+        with opened(data, self.data, seed, samples=self.samples) as held:
+            for words, params in VARIANTS.items():
+                about = {"kind": "variant", "data": name, "variant": words, "seed": seed}
+                yield variant(held, made(data, seed, **params), **about)
 
 
-SHOWN = "data overlap method mode share view shared seed acc nmi error rounds seconds".split()
+SHOWN = (
+    "data overlap method mode share without alpha each variant view shared seed "
+    "acc nmi error rounds seconds"
+).split()
 
 
 def main() -> None:
@@ -153,6 +246,7 @@ def main() -> None:
         write=lambda: write_section(args.out, "ESFMC", render(journal.records)),
         shown=SHOWN,
     )
+    draw(journal.records, args.out.parent / "figures")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from pipelines.papers.esfmc.values import METRICS, TABLE_1, TABLE_2, TABLE_5, Goal
+from pipelines.papers.esfmc.studies import ablation, alpha, clients, losses, variants
+from pipelines.papers.esfmc.text import MEANS, OVERLAP_FIGURE, command, names
+from pipelines.papers.esfmc.values import METRICS, TABLE_1, TABLE_2, TABLE_4, TABLE_5, Goal
 from pipelines.papers.journal import Record
-from pipelines.papers.means import Means, of_kind
-from pipelines.papers.results import difference, markdown_table, number
+from pipelines.papers.means import of_kind
+from pipelines.papers.results import difference, figure_link, markdown_table, number
 
 __all__ = ["render"]
 
@@ -30,20 +32,6 @@ Clustering Method with Information-Theoretic Perspective*, ICML 2025.
   Section 3.5.
 """
 
-MEANS = Means(1, 100.0)
-
-
-def command(parts: str) -> str:
-    """Return the sentence that names the command of a subsection.
-
-    Examples
-    --------
-    >>> command("half")
-    'Made by `python -m pipelines.papers.esfmc.reproduce --data FOLDER --only half`.'
-    """
-    program = "python -m pipelines.papers.esfmc.reproduce"
-    return f"Made by `{program} --data FOLDER --only {parts}`."
-
 
 def first_look(records: Sequence[Record]) -> Iterator[str]:
     """Say so where records are no reproduction."""
@@ -51,17 +39,13 @@ def first_look(records: Sequence[Record]) -> Iterator[str]:
         yield f"**A first look only:** parts of this page were made with at most {most} samples.\n"
 
 
-def _names(records: Sequence[Record], key: str) -> list[str]:
-    return list(dict.fromkeys(r[key] for r in records))
-
-
 def _accuracies(found: Sequence[Record], goals: dict[str, Goal], parts: str) -> Iterator[str]:
     rows = []
-    for data in _names(found, "data"):
+    for data in names(found, "data"):
         goal = goals.get(data)
-        for method in _names(of_kind(found, "accuracy", data=data), "method"):
+        for method in names(of_kind(found, "accuracy", data=data), "method"):
             own = of_kind(found, "accuracy", data=data, method=method)
-            for mode in _names(own, "mode"):
+            for mode in names(own, "mode"):
                 runs = [r for r in own if r["mode"] == mode]
                 acc = MEANS.of(runs, "acc")
                 compared = goal if method.startswith("ESFMC") else None
@@ -72,7 +56,8 @@ def _accuracies(found: Sequence[Record], goals: dict[str, Goal], parts: str) -> 
                 rows.append([*cells, number(fmean(r["seconds"] for r in runs), 0)])
     head = ["data", "method", "incomplete", "seeds", "paper, ACC", "ACC", "difference"]
     yield markdown_table([*head, "NMI", "ARI", "fit, s"], rows, left=3) + "\n"
-    yield f"{command(parts)}\n"
+    paper = ", ".join(f"{data} {TABLE_4[data]:.0f}" for data in names(found, "data"))
+    yield f"Seconds of the paper's (RTX 3090, Table 4): {paper}. {command(parts)}\n"
 
 
 def complete(records: Sequence[Record]) -> Iterator[str]:
@@ -103,6 +88,7 @@ def overlap(records: Sequence[Record]) -> Iterator[str]:
             cells += [str(len(runs)), MEANS.text(MEANS.of(runs, "acc"))]
         rows.append(cells)
     yield "### BDGP by the share of samples in all views (Fig. 2)\n"
+    yield figure_link(OVERLAP_FIGURE, "Accuracy by the share of samples in all views")
     yield markdown_table(["φ", "seeds", "local, ACC", "seeds", "align, ACC"], rows) + "\n"
     yield f"The paper prints no numbers. {command('overlap')}\n"
 
@@ -113,8 +99,8 @@ def sharing(records: Sequence[Record]) -> Iterator[str]:
     if not found:
         return
     rows = []
-    for data in _names(found, "data"):
-        for share in _names(found, "share"):
+    for data in names(found, "data"):
+        for share in names(found, "share"):
             runs = of_kind(found, "sharing", data=data, share=share)
             scores = [MEANS.text(MEANS.of(runs, name)) for name in METRICS]
             rows.append([data, share, str(len(runs)), number(TABLE_5[share].acc, 1), *scores])
@@ -133,8 +119,8 @@ def attack(records: Sequence[Record]) -> Iterator[str]:
     if not found:
         return
     rows = []
-    for data in _names(found, "data"):
-        for view in _names(of_kind(found, "attack", data=data), "view"):
+    for data in names(found, "data"):
+        for view in names(of_kind(found, "attack", data=data), "view"):
             cells = [data, view]
             for shared in _SHARED:
                 runs = of_kind(found, "attack", data=data, view=view, shared=shared)
@@ -154,6 +140,18 @@ def attack(records: Sequence[Record]) -> Iterator[str]:
 def render(records: Sequence[Record]) -> str:
     """Return the section."""
     parts = [INTRO]
-    for part in (first_look, complete, half, overlap, sharing, attack):
+    for part in (
+        first_look,
+        complete,
+        half,
+        overlap,
+        ablation,
+        sharing,
+        losses,
+        alpha,
+        attack,
+        variants,
+        clients,
+    ):
         parts += part(records)
     return "\n".join(parts)

@@ -130,10 +130,12 @@ def test_samples_that_some_views_lack_get_labels(incomplete, mode, recipe):
     assert ("Votes" in kinds(model)) == (mode == "local")
 
 
-def test_rounds_do_not_end_before_rows_were_filled_in(incomplete):
-    model = fitted(incomplete, incomplete="align", rounds=4, tolerance=1.1, local_epochs=2)
-    assert model.n_rounds_ == 3  # which is the first that fills in
-    assert fitted(incomplete, rounds=4, tolerance=1.1, local_epochs=2).n_rounds_ == 2
+def test_rounds_do_not_end_before_heads_learned_the_servers_labels(complete, incomplete):
+    """Nor, with "align", before rows were filled in, in the third."""
+    how = {"rounds": 4, "tolerance": 1.1, "local_epochs": 2}
+    assert fitted(complete, **how).n_rounds_ == 2
+    for mode in ("local", "align"):
+        assert fitted(incomplete, incomplete=mode, **how).n_rounds_ == 3
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,15 @@ def test_recipes_take_their_number_of_steps():
     assert recipe("paper", 600).rounds == 15
 
 
-def test_heads_that_label_what_they_were_not_trained_on_are_trained_with_dropout():
-    assert recipe("robust", 2000).training.dropout == 0.0
-    assert recipe("robust", 2000, complete=False).training.dropout == 0.5
-    assert recipe("paper", 2000, complete=False).training.dropout == 0.0  # the paper has none
+def test_heads_that_label_others_than_they_learn_from_few_rows_a_column_have_dropout():
+    def dropout(name, n, n_columns, **options):
+        return recipe(name, n, n_columns=n_columns, **options).training.dropout
+
+    assert dropout("robust", 2000, 1001, complete=False) == 0.5
+    assert dropout("robust", 2000, 1000, complete=False) == 0.0
+    assert dropout("robust", 2000, 1001) == 0.0
+    assert dropout("paper", 2000, 1001, complete=False) == 0.0  # the paper has none
+    assert recipe("robust", 2000, n_columns=1001, complete=False).training.epochs == 100
 
 
 def settings(**params):
@@ -49,10 +54,10 @@ def settings(**params):
 
 
 def test_parameters_come_before_the_recipe():
-    plain, own = settings().of(2000), settings(
+    plain, own = settings().of(2000, 9), settings(
         latent_dim=7, shared_dim=3, separate_encoders=True, local_epochs=5, pretraining_epochs=6,
         alpha=0.0, dropout=0.1, loss_weights={"dependence": 2.0, "label": 0.5},
-    ).of(2000)  # fmt: skip
+    ).of(2000, 9)  # fmt: skip
     assert (plain.network.n_latent, plain.network.n_shared) == (10, None)
     network, training = own.network, own.training
     assert (network.n_latent, network.n_shared, network.separate_encoders) == (7, 3, True)
@@ -63,9 +68,9 @@ def test_parameters_come_before_the_recipe():
 
 
 def test_the_alignment_loss_counts_a_tenth_unless_it_is_given():
-    assert settings(incomplete="align").of(100).training.alignment_weight == 0.1
-    assert settings(incomplete="align", recipe="paper").of(100).training.alignment_weight == 1.0
-    own = settings(incomplete="align", loss_weights={"alignment": 0.0}).of(100)
+    assert settings(incomplete="align").of(100, 9).training.alignment_weight == 0.1
+    assert settings(incomplete="align", recipe="paper").of(100, 9).training.alignment_weight == 1.0
+    own = settings(incomplete="align", loss_weights={"alignment": 0.0}).of(100, 9)
     assert own.training.alignment_weight == 0.0
 
 

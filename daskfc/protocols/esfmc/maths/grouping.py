@@ -2,12 +2,12 @@
 
 Paper       Chen et al., ICML 2025, Section 3.4: Eq. (8) concatenation, Eqs. (9) and (10) k-means.
 Departures  of recipe "robust" (see `settings`): (1) Spectral clustering on nearest neighbours, for
-            k-means on features of unlike scale falls apart over the rounds. Its labels count only
-            where k-means that starts from the last labels finds nearly the same, since near ties
-            among eigenvalues can merge two clusters. (2) A view counts as
-            much as its own nearest centroids agree with the last labels. (3) Where too few samples
-            are in all views, or several clients share one, the clients' graphs of neighbours are
-            added up.
+            k-means on features of unlike scale falls apart over the rounds. The number of
+            neighbours is found as in `daskfc.clustering.local_labels`: near ties among eigenvalues
+            can merge two clusters. After the first round, spectral labels count only where k-means
+            from the last labels finds nearly the same. (2) A view counts as much as its own nearest
+            centroids agree with the last labels. (3) Where too few samples are in all views, or
+            several clients share one, the clients' graphs of neighbours are added up.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import cohen_kappa_score
 from threadpoolctl import threadpool_limits
 
-from daskfc.clustering import Spectral
 from daskfc.clustering.kmeans import best_partition, nearest_centre
+from daskfc.clustering.local_labels import spectral_labels
 from daskfc.clustering.nearest import nearest_of_points
 from daskfc.clustering.spectral import neighbour_affinity
 from daskfc.linalg.laplacian import NormalisedAdjacency
@@ -47,8 +47,8 @@ __all__ = [
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-NEIGHBOURS = 10  # of the spectral clustering, the sample itself among them
-AGREEMENT = 0.9  # of spectral labels with those of k-means that starts from the last labels
+NEIGHBOURS = 10  # in a client's graph, the sample itself among them
+AGREEMENT = 0.97  # of spectral labels with those of k-means that starts from the last labels
 N_INIT = 10
 MAX_ITER = 300
 
@@ -195,7 +195,7 @@ def kmeans_from(features: Floats, k: int, previous: Ints) -> Ints:
 
 
 def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> Ints:
-    """Return spectral labels, or those of k-means where they differ much.
+    """Return spectral labels, by the number of neighbours that separates clusters best.
 
     Parameters
     ----------
@@ -204,16 +204,17 @@ def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> I
     k : int
         Number of clusters.
     previous : ndarray of shape (n,), int64, or None
-        Labels of the last round, in [0, k), that k-means starts from; from several starts of its
-        own in the first round.
+        Labels of the last round, in [0, k). They stay where k-means that starts from them finds
+        other clusters than the spectral ones.
     seed : int
-        Of k-means.
+        Of the eigensolver and of k-means.
     """
-    clusterer = Spectral(n_neighbors=min(NEIGHBOURS, len(features)))
-    labels = clusterer.pooled(features, k, seed=seed).labels
-    other = by_kmeans(features, k, seed) if previous is None else kmeans_from(features, k, previous)
+    labels = spectral_labels(features, k, seed=seed, metric="euclid").labels
+    if previous is None:
+        return labels
+    other = kmeans_from(features, k, previous)
     labels = matched(labels, other, k)
-    return labels if np.mean(labels == other) >= AGREEMENT else other
+    return labels if np.mean(labels == other) >= AGREEMENT else previous
 
 
 def by_graphs(
