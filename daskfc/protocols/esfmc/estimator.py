@@ -73,8 +73,8 @@ class ESFMC(FederatedClusterer):
         What becomes of samples that some view lacks: their own clients label them, or clients
         share assignments Q and fill in each other's rows (Section 3.5).
     share : {"clustering", "assignments", "sample", "complete"}
-        What leaves a client of each sample: Z_c, or Q^m, from which rows can be rebuilt least; to
-        compare with, Z_x or all of Z.
+        What leaves a client of each sample: Z_c, or Q^m, from which rows can be rebuilt less well;
+        to compare with, Z_x or all of Z.
     recipe : {"robust", "paper"}
         "paper" is the paper's text; "robust" departs from it where that does not reproduce: see
         `daskfc.protocols.esfmc`.
