@@ -11,6 +11,7 @@ from daskfc.errors import InvalidInput
 
 __all__ = [
     "Constraint",
+    "between_0_and_1",
     "boolean",
     "check_params",
     "integer",
@@ -91,6 +92,22 @@ def real(
 
     text = f"a finite number{_interval(low, high)}"
     return Constraint(text if above is None else f"{text} above {above}", holds)
+
+
+def between_0_and_1() -> Constraint:
+    """Return the constraint "a number strictly between 0 and 1".
+
+    Examples
+    --------
+    >>> from daskfc.checks import between_0_and_1
+    >>> [between_0_and_1().holds(value) for value in (0.0, 1e-9, 1.0)]
+    [False, True, False]
+    """
+    inside = real(0, 1, above=0)
+    return Constraint(
+        "a number strictly between 0 and 1",
+        lambda value: inside.holds(value) and float(value) < 1.0,
+    )
 
 
 def boolean() -> Constraint:

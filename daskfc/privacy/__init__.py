@@ -1,6 +1,7 @@
 """Privacy: Gaussian mechanisms and what they cost, FedSC's noise, measures of leakage, attacks."""
 
 from daskfc.privacy.accounting import Accountant, GaussianEvent, noise_multiplier
+from daskfc.privacy.asked import asked_noise, multiplier_of_each
 from daskfc.privacy.gaussian import (
     classical_sigma,
     gaussian_delta,
@@ -28,6 +29,7 @@ __all__ = [
     "Part",
     "RandomWords",
     "add_gaussian_noise",
+    "asked_noise",
     "classical_sigma",
     "clip_matrix",
     "clip_rows",
@@ -36,6 +38,7 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_sigma",
     "input_digest",
+    "multiplier_of_each",
     "mutual_information",
     "noise_label",
     "noise_multiplier",

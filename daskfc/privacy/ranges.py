@@ -1,19 +1,15 @@
 """The ranges in which the parameters of mechanisms, bounds and accountants mean something."""
 
-from daskfc.checks import Constraint, check_params, integer, real
+from daskfc.checks import Constraint, between_0_and_1, check_params, integer, real
 
 __all__ = ["check"]
 
-_OPEN_UNIT = Constraint(
-    "a number strictly between 0 and 1",
-    lambda value: real(0, 1, above=0).holds(value) and float(value) < 1.0,
-)
 _POSITIVE = real(above=0)
 _NOT_NEGATIVE = real(0)
 
 _RANGES: dict[str, Constraint] = {
-    "delta": _OPEN_UNIT,
-    "failure": _OPEN_UNIT,
+    "delta": between_0_and_1(),
+    "failure": between_0_and_1(),
     "epsilon": _POSITIVE,
     "sigma": _POSITIVE,
     "sensitivity": _POSITIVE,

@@ -13,30 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.checks import Constraint, check_params, real
 from daskfc.coding import SecretKey
-from daskfc.errors import InvalidInput
 from daskfc.privacy import (
     Accountant,
     GaussianEvent,
     Noised,
     add_gaussian_noise,
+    asked_noise,
     input_digest,
+    multiplier_of_each,
     noise_label,
-    noise_multiplier,
 )
 
 __all__ = ["SENSITIVITY", "FeatureNoise", "noise_of"]
 
 SENSITIVITY = 2.0
-
-_SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, above=0).holds(v)
-                    and float(v) < 1.0)  # fmt: skip
-_KEYS: dict[str, Constraint] = {
-    "epsilon": real(above=0),
-    "multiplier": real(above=0),
-    "delta": _SHARE,
-}
 
 
 @dataclass(frozen=True)
@@ -100,20 +91,7 @@ def noise_of(asked: Mapping[str, Any] | None, *, rounds: int) -> FeatureNoise | 
     >>> round(found.multiplier, 2), round(found.epsilon(3), 6)
     (1.04, 8.0)
     """
-    if asked is None:
+    given = asked_noise(asked, "ESFMC")
+    if given is None:
         return None
-    if not isinstance(asked, Mapping):
-        raise InvalidInput(
-            f"the noise of ESFMC must be a mapping, or None; got {type(asked).__name__}."
-        )
-    given = {key: value for key, value in asked.items() if value is not None}
-    check_params("the noise of ESFMC", given, _KEYS)
-    if ("epsilon" in given) == ("multiplier" in given) or "delta" not in given:
-        raise InvalidInput(
-            "the noise of ESFMC must have 'delta' and one of 'epsilon' and 'multiplier'; "
-            f"got {', '.join(sorted(given)) or 'nothing'}."
-        )
-    multiplier = given.get("multiplier") or noise_multiplier(
-        given["epsilon"], given["delta"], rounds
-    )
-    return FeatureNoise(float(multiplier), float(given["delta"]))
+    return FeatureNoise(multiplier_of_each(given, rounds), float(given["delta"]))

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.checks import Constraint, check_params, integer, one_of, real
+from daskfc.checks import Constraint, between_0_and_1, check_params, integer, one_of, real
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.privacy import (
@@ -52,14 +52,12 @@ _NOTHING_LEFT = 1e-6  # ours: a smaller rest of a budget is none
 _ROUNDING = 1.0 + 1e-12  # ours: what a product and a quotient may take off a multiplier
 
 _POSITIVE = real(above=0)
-_SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, above=0).holds(v)
-                    and float(v) < 1.0)  # fmt: skip
 _FORMULA = one_of("exact", "published")
 _DATA: dict[str, Constraint] = {
     "kind": one_of("data"),
     "sigma": _POSITIVE,
     "epsilon": _POSITIVE,
-    "delta": _SHARE,
+    "delta": between_0_and_1(),
     "clip": _POSITIVE,
     "predictions": integer(low=0),
     "formula": _FORMULA,
@@ -71,7 +69,7 @@ _FACTORS: dict[str, Constraint] = {
     "relative_dictionary": real(low=0),
     "relative_coefficients": real(low=0),
     "epsilon": _POSITIVE,
-    "delta": _SHARE,
+    "delta": between_0_and_1(),
     "clip": _POSITIVE,
     "predictions": integer(low=0),
     "formula": _FORMULA,

@@ -14,31 +14,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.checks import Constraint, check_params, integer, real
+from daskfc.checks import integer
 from daskfc.coding import SecretKey
-from daskfc.errors import InvalidInput
 from daskfc.privacy import (
     REACH_OF_NOISE,
     Accountant,
     GaussianEvent,
     Noised,
+    asked_noise,
+    multiplier_of_each,
     noise_label,
-    noise_multiplier,
     with_noise_share,
 )
 
 __all__ = ["SENSITIVITY", "GramNoise", "Noise", "noise_of"]
 
 SENSITIVITY = 2.0 * math.sqrt(2.0)
-
-_SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, above=0).holds(v)
-                    and float(v) < 1.0)  # fmt: skip
-_KEYS: dict[str, Constraint] = {
-    "epsilon": real(above=0),
-    "multiplier": real(above=0),
-    "delta": _SHARE,
-    "rounds": integer(low=1),
-}
 
 
 @dataclass(frozen=True)
@@ -133,20 +124,9 @@ def noise_of(asked: Mapping[str, Any] | None, *, iterations: int) -> Noise | Non
     >>> round(found.multiplier, 2), round(found.epsilon(9), 6)
     (5.98, 2.0)
     """
-    if asked is None:
+    given = asked_noise(asked, "FederatedKernelKMeans", {"rounds": integer(low=1)})
+    if given is None:
         return None
-    name = "the noise of FederatedKernelKMeans"
-    if not isinstance(asked, Mapping):
-        raise InvalidInput(f"{name} must be a mapping, or None; got {type(asked).__name__}.")
-    given = {key: value for key, value in asked.items() if value is not None}
-    check_params(name, given, _KEYS)
-    if ("epsilon" in given) == ("multiplier" in given) or "delta" not in given:
-        raise InvalidInput(
-            f"{name} must have 'delta' and one of 'epsilon' and 'multiplier'; "
-            f"got {', '.join(sorted(given)) or 'nothing'}."
-        )
     rounds = int(given.get("rounds", 5))
-    multiplier = given.get("multiplier") or noise_multiplier(
-        given["epsilon"], given["delta"], iterations + rounds
-    )
-    return Noise(float(multiplier), float(given["delta"]), rounds)
+    multiplier = multiplier_of_each(given, iterations + rounds)
+    return Noise(multiplier, float(given["delta"]), rounds)

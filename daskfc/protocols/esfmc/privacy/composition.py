@@ -17,12 +17,10 @@ Departures  None, but one half of the theorem is a guarantee and the other is no
 
 import math
 
-from daskfc.checks import Constraint, check_params, integer, real
+from daskfc.checks import Constraint, between_0_and_1, check_params, integer, real
 
 __all__ = ["composed", "printed_client_epsilon"]
 
-_SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, above=0).holds(v)
-                    and float(v) < 1.0)  # fmt: skip
 _MAYBE = Constraint("a number in [0, 1)", lambda v: real(0, 1).holds(v) and float(v) < 1.0)
 
 
@@ -67,7 +65,12 @@ def composed(epsilon: float, delta: float, *, n_clients: int, slack: float) -> t
     check_params(
         "composed",
         {"epsilon": epsilon, "delta": delta, "n_clients": n_clients, "slack": slack},
-        {"epsilon": real(above=0), "delta": _MAYBE, "n_clients": integer(1), "slack": _SHARE},
+        {
+            "epsilon": real(above=0),
+            "delta": _MAYBE,
+            "n_clients": integer(1),
+            "slack": between_0_and_1(),
+        },
     )
     M = n_clients
     drift = math.tanh(epsilon / 2) * epsilon * M  # (e^ε - 1) / (e^ε + 1) = tanh(ε / 2)
@@ -119,7 +122,7 @@ def printed_client_epsilon(
         "printed_client_epsilon",
         {"delta": delta, "sigma": sigma, "scale": scale, "sigma_c": sigma_c, "n_uses": n_uses},
         {
-            "delta": _SHARE,
+            "delta": between_0_and_1(),
             "sigma": positive,
             "scale": positive,
             "sigma_c": positive,

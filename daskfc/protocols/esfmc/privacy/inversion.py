@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
 
-from daskfc.checks import Constraint, check_params, integer, real
+from daskfc.checks import between_0_and_1, check_params, integer
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator, integer_seed
 
@@ -26,8 +26,6 @@ Floats = NDArray[np.float64]
 
 _HIDDEN = (256, 256)
 _EPOCHS = 200
-_SHARE = Constraint("a number strictly between 0 and 1", lambda v: real(0, 1, above=0).holds(v)
-                    and float(v) < 1.0)  # fmt: skip
 
 
 def inversion_error(
@@ -74,7 +72,7 @@ def inversion_error(
     check_params(
         "inversion_error",
         {"known": known, "seed": seed},
-        {"known": _SHARE, "seed": integer(0)},
+        {"known": between_0_and_1(), "seed": integer(0)},
     )
     Z, X = np.asarray(features, dtype=np.float64), np.asarray(rows, dtype=np.float64)
     n_known = round(known * len(X))

@@ -1,0 +1,78 @@
+"""What a caller asks for as noise: a mapping of (ε, δ), or of a noise multiplier and δ."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from daskfc.checks import Constraint, between_0_and_1, check_params, real
+from daskfc.errors import InvalidInput
+from daskfc.privacy.accounting import noise_multiplier
+
+__all__ = ["asked_noise", "multiplier_of_each"]
+
+_KEYS: dict[str, Constraint] = {
+    "epsilon": real(above=0),
+    "multiplier": real(above=0),
+    "delta": between_0_and_1(),
+}
+
+
+def asked_noise(
+    asked: Mapping[str, Any] | None, method: str, more: Mapping[str, Constraint] | None = None
+) -> dict[str, Any] | None:
+    """Return the entries of a method's ``noise`` that are given, checked.
+
+    Parameters
+    ----------
+    asked : mapping or None
+        "delta", and one of "epsilon" and "multiplier"; entries of None count as not given.
+    method : str
+        Whose noise it is.
+    more : mapping of str to Constraint, optional
+        Other entries that there may be.
+
+    Returns
+    -------
+    dict or None
+        None where no noise is asked for.
+
+    Raises
+    ------
+    InvalidInput
+        For what is no mapping, and for keys or values that do not go together.
+
+    Examples
+    --------
+    >>> from daskfc.privacy.asked import asked_noise
+    >>> asked_noise({"epsilon": 8.0, "delta": 1e-5, "multiplier": None}, "ESFMC")
+    {'epsilon': 8.0, 'delta': 1e-05}
+    """
+    if asked is None:
+        return None
+    owner = f"the noise of {method}"
+    if not isinstance(asked, Mapping):
+        raise InvalidInput(
+            f"{owner} must be a mapping, or None; got {type(asked).__name__}. Give 'delta' and "
+            "one of 'epsilon' and 'multiplier'."
+        )
+    given = {key: value for key, value in asked.items() if value is not None}
+    check_params(owner, given, {**_KEYS, **(more or {})})
+    if ("epsilon" in given) == ("multiplier" in given) or "delta" not in given:
+        raise InvalidInput(
+            f"{owner} must have 'delta' and one of 'epsilon' and 'multiplier'; "
+            f"got {', '.join(sorted(given)) or 'nothing'}. Correct its keys."
+        )
+    return given
+
+
+def multiplier_of_each(given: Mapping[str, Any], releases: int) -> float:
+    """Return the noise multiplier of each of so many releases, as asked for by `asked_noise`.
+
+    Examples
+    --------
+    >>> from daskfc.privacy.asked import multiplier_of_each
+    >>> round(multiplier_of_each({"epsilon": 8.0, "delta": 1e-5}, 3), 2)
+    1.04
+    """
+    if "multiplier" in given:
+        return float(given["multiplier"])
+    return float(noise_multiplier(given["epsilon"], given["delta"], releases))
