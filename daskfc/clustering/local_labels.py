@@ -23,7 +23,14 @@ from daskfc.clustering.spectral import Spectral, neighbour_affinity
 from daskfc.errors import InvalidInput
 from daskfc.linalg.local_basis import divide_rows, squared_row_norms
 
-__all__ = ["LocalLabels", "k_means_labels", "modularity", "spectral_labels", "wants_cosine"]
+__all__ = [
+    "LocalLabels",
+    "k_means_labels",
+    "modularity",
+    "separation",
+    "spectral_labels",
+    "wants_cosine",
+]
 
 Floats = NDArray[np.float64]
 
@@ -120,6 +127,39 @@ def modularity(weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64])
     degrees = np.asarray(weights.sum(axis=1)).ravel()
     shares = np.bincount(labels, weights=degrees) / whole
     return inside / whole - float(shares @ shares)
+
+
+def separation(
+    weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64], n_clusters: int
+) -> float:
+    """Return the modularity of clusters, times how even their sizes are to the fourth power.
+
+    Parameters
+    ----------
+    weights : csr_array of shape (n, n)
+        Graph of neighbours, symmetric, without loops.
+    labels : ndarray of shape (n,), int
+        Clusters, in [0, n_clusters).
+    n_clusters : int
+        K.
+
+    Returns
+    -------
+    float
+        At most 1. Evenness is H / log K, where H is the entropy of the sizes: clusters that were
+        merged make it smaller.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from daskfc.clustering.local_labels import separation
+    >>> pairs = sparse.csr_array(np.kron(np.eye(2), np.ones((2, 2)) - np.eye(2)))
+    >>> separation(pairs, np.array([0, 0, 1, 1]), 2), separation(pairs, np.array([0, 0, 0, 0]), 2)
+    (0.5, 0.0)
+    """
+    even = _entropy(labels) / np.log(n_clusters)
+    return float(even**_BALANCE) * modularity(weights, labels)
 
 
 def _entropy(labels: NDArray[np.int64]) -> float:
@@ -236,9 +276,10 @@ def spectral_labels(
     best, highest = None, -np.inf
     for n_neighbors in sorted({min(one, len(X)) for one in NEIGHBOURS}):
         found = Spectral(n_neighbors=n_neighbors).fit(graph, n_clusters, seed)
-        score = modularity(neighbour_affinity(graph, n_neighbors), found.labels)
-        fitness = (_entropy(found.labels) / np.log(n_clusters)) ** _BALANCE * score
+        weights = neighbour_affinity(graph, n_neighbors)
+        fitness = separation(weights, found.labels, n_clusters)
         if best is None or fitness > highest:
+            score = modularity(weights, found.labels)
             best, highest = LocalLabels(found.labels, score, n_neighbors), fitness
     assert best is not None
     return best

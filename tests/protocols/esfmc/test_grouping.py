@@ -119,6 +119,12 @@ def test_first_spectral_labels_are_those_that_separate_clusters_best(monkeypatch
     np.testing.assert_array_equal(by_spectral(view(2), K, None, 0), TRUE)
 
 
+def test_kmeans_counts_where_no_number_of_neighbours_keeps_clusters_apart(monkeypatch):
+    X = view(2)
+    monkeypatch.setattr(local_labels, "Spectral", Merges)
+    np.testing.assert_array_equal(by_spectral(X, K, None, 0), by_kmeans(X, K, 0))
+
+
 def test_spectral_labels_have_the_last_numbers():
     X = view(2)
     last = np.array([2, 0, 1])[TRUE]

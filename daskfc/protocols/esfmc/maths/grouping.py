@@ -4,10 +4,11 @@ Paper       Chen et al., ICML 2025, Section 3.4: Eq. (8) concatenation, Eqs. (9)
 Departures  of recipe "robust" (see `settings`): (1) Spectral clustering on nearest neighbours, for
             k-means on features of unlike scale falls apart over the rounds. The number of
             neighbours is found as in `daskfc.clustering.local_labels`: near ties among eigenvalues
-            can merge two clusters. After the first round, spectral labels count only where k-means
-            from the last labels finds nearly the same. (2) A view counts as much as its own nearest
-            centroids agree with the last labels. (3) Where too few samples are in all views, or
-            several clients share one, the clients' graphs of neighbours are added up.
+            can merge two clusters; where they do with every number, k-means counts. After the first
+            round, spectral labels count only where k-means from the last labels finds nearly the
+            same. (2) A view counts as much as its own nearest centroids agree with the last labels.
+            (3) Where too few samples are in all views, or several clients share one, the clients'
+            graphs of neighbours are added up.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from sklearn.metrics import cohen_kappa_score
 from threadpoolctl import threadpool_limits
 
 from daskfc.clustering.kmeans import best_partition, nearest_centre
-from daskfc.clustering.local_labels import spectral_labels
+from daskfc.clustering.local_labels import LocalLabels, separation, spectral_labels
 from daskfc.clustering.nearest import nearest_of_points
 from daskfc.clustering.spectral import neighbour_affinity
 from daskfc.linalg.laplacian import NormalisedAdjacency
@@ -195,7 +196,7 @@ def kmeans_from(features: Floats, k: int, previous: Ints) -> Ints:
 
 
 def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> Ints:
-    """Return spectral labels, by the number of neighbours that separates clusters best.
+    """Return spectral labels, or others where these are not to be trusted.
 
     Parameters
     ----------
@@ -205,16 +206,25 @@ def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> I
         Number of clusters.
     previous : ndarray of shape (n,), int64, or None
         Labels of the last round, in [0, k). They stay where k-means that starts from them finds
-        other clusters than the spectral ones.
+        other clusters than the spectral ones. In the first round there are none: k-means of several
+        starts counts where it separates clusters better.
     seed : int
         Of the eigensolver and of k-means.
     """
-    labels = spectral_labels(features, k, seed=seed, metric="euclid").labels
+    found = spectral_labels(features, k, seed=seed, metric="euclid")
     if previous is None:
-        return labels
+        return _better(found, by_kmeans(features, k, seed), features, k)
     other = kmeans_from(features, k, previous)
-    labels = matched(labels, other, k)
+    labels = matched(found.labels, other, k)
     return labels if np.mean(labels == other) >= AGREEMENT else previous
+
+
+def _better(found: LocalLabels, other: Ints, features: Floats, k: int) -> Ints:
+    """Return those of two labels whose clusters are apart in the graph of neighbours of one."""
+    graph = nearest_of_points(features, found.n_neighbors - 1)
+    weights = neighbour_affinity(graph, found.n_neighbors)
+    spectral = separation(weights, found.labels, k)
+    return found.labels if spectral >= separation(weights, other, k) else other
 
 
 def by_graphs(
