@@ -62,32 +62,37 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         """Begin a run at this party, in the worker process under way and in later ones."""
         settings = RunSettings(**run)
         try:
-            async with self._beginning:
-                if (other := await self._other_run(settings)) is not None:
-                    return declined(other)
-                if self._party.run is None or settings.start != self._party.run.start:
-                    self._began = time.time()
-                self._party = replace(self._party, run=settings)
+            if (other := await self._begin(settings)) is not None:
+                return declined(other)
             if self.worker_address is not None and self.status == Status.running:
                 return await self._tell_worker()
         except OSError as error:
             return {"status": "error", "kind": type(error).__name__}
         return {"status": "OK"}
 
-    async def _other_run(self, settings: RunSettings) -> ClusterError | None:
-        """Return what to answer a second driver; the hold of one that has gone is no more."""
-        held = self._party.run
-        if held is None or held.driver == settings.driver:
-            return None
+    async def _begin(self, settings: RunSettings) -> ClusterError | None:
+        """Take up a run, or return what to answer a second driver.
+
+        The hold of a driver that has gone is no more.
+        """
         for _ in range(10):  # the scheduler notices a moment later that a client has closed
-            if not _connected(await self.scheduler.events(topic=held.driver)):
-                return None
+            # Between the looks others may ask: several that wait here must not wait for each other.
+            async with self._beginning:
+                held = self._party.run
+                if held is None or held.driver == settings.driver or await self._gone(held.driver):
+                    if held is None or settings.start != held.start:
+                        self._began = time.time()
+                    self._party = replace(self._party, run=settings)
+                    return None
             await asyncio.sleep(_AGAIN_S)
         since = datetime.datetime.fromtimestamp(self._began).astimezone()
         return ClusterError(
             f"party {self._party.name!r} has been in run {held.run_id!r} of another driver since "
             f"{since:%Y-%m-%d %H:%M:%S %Z}. Wait until that has ended or closed its federation."
         )
+
+    async def _gone(self, driver: str) -> bool:
+        return not _connected(await self.scheduler.events(topic=driver))
 
     async def _tell_worker(self) -> dict[str, str]:
         assert self._party.run is not None
