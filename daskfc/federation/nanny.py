@@ -22,7 +22,8 @@ _NANNY_OPEN = frozenset(
     "close close_gracefully connection_stream echo identity instantiate kill ping restart "
     "terminate daskfc_processor_seconds daskfc_start_run".split()
 )
-_AGAIN_S = 0.1
+# The scheduler notices a moment later that a client has closed, so a nanny looks several times.
+_LOOKS, _AGAIN_S = 10, 0.1
 
 
 class PartyNanny(Nanny):  # type: ignore[misc]
@@ -75,7 +76,8 @@ class PartyNanny(Nanny):  # type: ignore[misc]
 
         The hold of a driver that has gone is no more.
         """
-        for _ in range(10):  # the scheduler notices a moment later that a client has closed
+        looks = 0
+        while True:
             # Between the looks others may ask: several that wait here must not wait for each other.
             async with self._beginning:
                 held = self._party.run
@@ -84,10 +86,15 @@ class PartyNanny(Nanny):  # type: ignore[misc]
                         self._began = time.time()
                     self._party = replace(self._party, run=settings)
                     return None
+            looks += 1
+            if looks == _LOOKS:
+                return self._held(held)
             await asyncio.sleep(_AGAIN_S)
+
+    def _held(self, run: RunSettings) -> ClusterError:
         since = datetime.datetime.fromtimestamp(self._began).astimezone()
         return ClusterError(
-            f"party {self._party.name!r} has been in run {held.run_id!r} of another driver since "
+            f"party {self._party.name!r} has been in run {run.run_id!r} of another driver since "
             f"{since:%Y-%m-%d %H:%M:%S %Z}. Wait until that has ended or closed its federation."
         )
 

@@ -191,6 +191,7 @@ def clock(monkeypatch):
     async def sleep(seconds):
         clock.pauses.append(seconds)
         assert len(clock.pauses) < 100, "it waits without end"
+        await asyncio.sleep(0)  # others go on
 
     fake = SimpleNamespace(Lock=asyncio.Lock, sleep=sleep)
     monkeypatch.setattr(module, "asyncio", fake)
@@ -213,13 +214,31 @@ def test_a_second_driver_is_declined_while_the_first_is_connected(at_nanny, cloc
         }
         assert nanny._party.run.run_id == "first"
         assert nanny.scheduler.topics == ["one"] * 10
-        assert clock.pauses == [0.1] * 10
+        assert clock.pauses == [0.1] * 9  # between the looks
         await nanny.start_run(asdict(run_of("first", start="2", driver="one")))
         answer = await nanny.start_run(asdict(run_of("second", driver="two")))
         assert (
             f"since {since + datetime.timedelta(seconds=100):%Y-%m-%d %H:%M:%S %Z}"
             in answer["sentence"]
         )
+
+    at_nanny(look)
+
+
+def test_drivers_that_are_declined_do_not_wait_for_each_other(at_nanny, clock):
+    async def look(nanny):
+        nanny.scheduler = Events(True)
+        await nanny.start_run(asdict(run_of("first", driver="one")))
+        looking = []
+
+        async def declined_after(driver):
+            answer = await nanny.start_run(asdict(run_of("second", driver=driver)))
+            looking.append(len(nanny.scheduler.topics))
+            return answer["status"]
+
+        answers = await asyncio.gather(declined_after("two"), declined_after("three"))
+        assert answers == ["declined"] * 2
+        assert looking == [19, 20]  # they looked in turn, not one after the other's last look
 
     at_nanny(look)
 
