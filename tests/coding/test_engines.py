@@ -1,5 +1,7 @@
 """Engines at their limits: how many columns a product may have, which primes, which tiles."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from daskfc.coding import (
     ResidueSystem,
     coded_distances,
     engines,
+    int8_torch,
     int8_vnni,
     prepare,
     select_engine,
@@ -32,21 +35,45 @@ def engine_of(kind, system):
 # -- primes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["_F32", "_Int8Onnx", "_Int8Vnni"])
+KERNELS = {"_Int8Onnx": "int8", "_Int8Torch": "int8_torch", "_Int8Vnni": "int8_vnni"}
+
+
+@pytest.mark.parametrize("kind", ["_F32", *KERNELS])
 @pytest.mark.parametrize("p", [2, 251, *LARGE])
 def test_engines_of_bytes_refuse_larger_primes(monkeypatch, kind, p):
-    for kernel in ("int8", "int8_vnni"):
+    for kernel in KERNELS.values():
         monkeypatch.setattr(f"daskfc.coding.{kernel}.available", lambda: None)
     why = getattr(engines, kind)().refusal(ResidueSystem((p,), 1.0, 1))
     assert why == (None if p < 256 else "its primes must be below 2**8")
 
 
-@pytest.mark.parametrize(("kind", "kernel"), [("_Int8Onnx", "int8"), ("_Int8Vnni", "int8_vnni")])
+@pytest.mark.parametrize(("kind", "kernel"), KERNELS.items())
 def test_engines_of_bytes_say_why_their_kernel_is_missing(monkeypatch, kind, kernel):
     monkeypatch.setattr(f"daskfc.coding.{kernel}.available", lambda: "it is not there")
     engine = getattr(engines, kind)()
     assert engine.refusal(ResidueSystem((251, 241), 1.0, 1)) == "it is not there"
     assert engine.refusal(ResidueSystem((257,), 1.0, 1)) == "its primes must be below 2**8"
+
+
+def test_the_kernel_of_torch_is_there_where_torch_has_its_product(monkeypatch):
+    monkeypatch.setattr(int8_torch, "_torch", lambda: SimpleNamespace(_int_mm=None))
+    assert int8_torch.available() is None
+    monkeypatch.setattr(int8_torch, "_torch", lambda: SimpleNamespace(mm=None))
+    assert int8_torch.available() == "this torch has no product of bytes"
+
+    def missing():
+        raise ImportError("torch")
+
+    monkeypatch.setattr(int8_torch, "_torch", missing)
+    assert int8_torch.available().endswith("nor torch is installed")
+
+
+@pytest.mark.parametrize(("columns", "width"), [(6, 8), (7, 16), (22, 24)])
+def test_torch_gets_rows_of_eights_with_zeros_at_their_end(columns, width):
+    rows = np.ones((3, columns), np.uint8)
+    for operand in (engines._Int8Torch().left(rows, 251), engines._Int8Torch().right(rows, 251)):
+        assert [part.shape for part in operand] == [(3, width)]
+        assert not operand[0][:, columns + 2 :].any()
 
 
 def test_the_largest_prime_of_a_byte_is_one_of_bytes():
@@ -73,12 +100,14 @@ def test_the_library_that_is_installed_multiplies_bytes(monkeypatch, installed):
         ("_F32", lambda p: (p // 2) ** 2, lambda p: 2**24),
         ("_F64", lambda p: (p // 2) ** 2, lambda p: 2**20 * p),
         ("_Int8Onnx", lambda p: (p - 1) * (p // 2), lambda p: 2**20 * p),
+        ("_Int8Torch", lambda p: (p // 2) ** 2, lambda p: 2**20 * p),
         ("_Int8Vnni", lambda p: (p - 1) * (p // 2), lambda p: 2**20 * p),
     ],
 )
 def test_a_product_has_as_many_columns_as_fit(kind, largest, limit, p):
     """Of the largest products of an engine's operands; `limit` is what is exact or reducible."""
     columns = getattr(engines, kind)().chunk(p)
+    assert type(columns) is int
     assert columns * largest(p) <= limit(p) < (columns + 1) * largest(p)
 
 
