@@ -46,9 +46,10 @@ Departures  (1) The second term of Eq. (4) is printed with the sign of the logar
                 it is no sampler of Eq. (6); local labels by spectral clustering; a view counts in
                 the first round as its own clusters are separate (modularity); the server clusters
                 as in `maths.grouping`. Recipe "paper" is the text.
-            (5) With "align" and "robust", rows are filled in from the third round on, heads learn
-                from samples that all views have, and the alignment loss counts a tenth: as printed,
-                heads learn from labels that follow from themselves.
+            (5) With "align" and "robust", heads learn from samples that all views have, and the
+                alignment loss counts a tenth: as printed, heads learn from labels that follow from
+                themselves. A sample that a view lacks gets the label that Q has: rows that are
+                filled in (Eq. 13) say no more than Q, and k-means on them less.
             (6) A sample that only some views have gets the label that most of their heads say.
             (7) The noise of Eq. (7) comes from the algorithm's seed. It hides nothing from anybody,
                 and no promise of privacy rests on it: noise on shared features is apart.

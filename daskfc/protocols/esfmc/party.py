@@ -55,7 +55,7 @@ SHARED = {"clustering": "z_c", "sample": "z_x", "complete": "z", "assignments": 
 LOSSES = ("reconstruction", "cross_entropy", "dependence", "alignment", "total")
 
 _LEAST_SCORE = 1e-3  # ours: a view without any structure still counts something
-_ALIGNMENT = 0.1  # ours: at 1, as in Eq. (12), filled rows pull at those that are there
+_ALIGNMENT = 0.1  # ours: at 1, as in Eq. (12), means of clusters pull at rows
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]

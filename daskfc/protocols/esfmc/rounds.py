@@ -123,13 +123,13 @@ class Rounds:
     def _may_end(self, number: int) -> bool:
         """Whether labels that stay say anything.
 
-        Heads of the first round learn their clients' own labels. Where heads label samples, or
-        fill in rows, a round on the server's labels must follow.
+        Heads of the first round learn their clients' own labels. Where heads label samples, a round
+        on the server's labels must follow, and one more before any is aligned.
         """
         return number > (1 if self.complete else 2)
 
     def _filled(self, number: int) -> bool:
-        return self.aligned and self._shares_assignments(number - 1) and number > 1
+        return self.aligned and self.at_server.recipe == "paper" and number > 1
 
     def _watch(self, trained: PerClient[Local[party.Trained]], number: int, rounds: int) -> None:
         """Say how many clients have trained, of all rounds."""

@@ -16,7 +16,6 @@ from daskfc.protocols.esfmc.maths.grouping import (
     by_kmeans,
     by_spectral,
     concatenated,
-    kmeans_from,
     matched,
     scaled,
     seed_of,
@@ -168,7 +167,7 @@ def cluster(
         rows = everywhere
         labels = _on_graphs(blocks, before, found.n_samples, settings)
     else:
-        labels = _robust(blocks, rows, before, Q if filled else None, found.n_samples, settings)
+        labels = _robust(blocks, rows, before, found.n_samples, settings)
     every = np.full(found.n_samples, NONE, dtype=np.int64)
     every[rows] = labels
     if Q is not None and settings.recipe == "paper":
@@ -239,21 +238,17 @@ def _robust(
     blocks: Sequence[Block],
     rows: Ints,
     before: Ints | None,
-    Q: Floats | None,
     n_samples: int,
     settings: ServerSettings,
 ) -> Ints:
-    """Weigh the views; cluster by `by_spectral`, or by k-means where rows were filled in."""
+    """Weigh the views, and cluster by `by_spectral`."""
     k = settings.n_clusters
     weighed = [
         Block(block.places, scaled(block.features.astype(np.float64), weight))
         for block, weight in zip(blocks, _weights(blocks, before), strict=True)
     ]
     X = concatenated(weighed, rows, n_samples)
-    if Q is not None and before is not None:  # filled rows are means of clusters: a graph's clumps
-        start = np.where(before[rows] == NONE, Q[rows].argmax(axis=1), before[rows])
-        return kmeans_from(X, k, start)
-    previous = None if before is None or (before[rows] == NONE).any() else before[rows]
+    previous = None if before is None else before[rows]
     return by_spectral(X, k, previous, seed_of(settings.random_state, 0))
 
 
@@ -296,8 +291,9 @@ def labels_after(
 ) -> Mapping[str, ClientLabels]:
     """Tell every client the labels that it trains on, `NONE` where there is none.
 
-    Labels of rows that were filled in follow from the heads that they would train; with the robust
-    recipe only samples that all views have count, unless the clients' graphs gave the labels.
+    Labels of samples that some view lacks follow from the heads that they would train; with the
+    robust recipe only samples that all views have count, unless the clients' graphs gave the
+    labels.
     """
     labels = grouping.labels
     if settings.recipe == "robust" and not _joins_graphs(found, settings):

@@ -131,7 +131,7 @@ def test_samples_that_some_views_lack_get_labels(incomplete, mode, recipe):
 
 
 def test_rounds_do_not_end_before_heads_learned_the_servers_labels(complete, incomplete):
-    """Nor, with "align", before rows were filled in, in the third."""
+    """Nor, with "align", before any was aligned, in the third."""
     how = {"rounds": 4, "tolerance": 1.1, "local_epochs": 2}
     assert fitted(complete, **how).n_rounds_ == 2
     for mode in ("local", "align"):
