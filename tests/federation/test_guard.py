@@ -360,7 +360,10 @@ def test_sentences_of_daskfc_cross_with_their_class(federation):
 
 def test_handles_are_checked_while_the_graph_is_built(federation):
     local = federation.on_client("client-1", steps.raw_rows)
-    with pytest.raises(PrivacyError, match="'raw_rows', which stays at party 'client-1'"):
+    words = (
+        "step 'as_message' of party 'client-2' may not use the result of 'raw_rows', which stays"
+    )
+    with pytest.raises(PrivacyError, match=f"{words} at party 'client-1'"):
         federation.on_client("client-2", steps.as_message, local)
     with pytest.raises(PrivacyError, match="stays at party 'client-1'"):
         federation.on_server(steps.total, PerClient({"client-1": [local]}))

@@ -150,8 +150,12 @@ def test_a_kind_is_opened_by_its_name_with_its_options(kind, cls):
     assert type(found) is cls
     few = NAMES[:2]
     if kind == "plain":
-        assert type(open_sum(Answering(), kind, clients=few, n_colluding=1)) is cls
+        federation = Answering()
+        found = open_sum(federation, kind, clients=few, n_colluding=1)
+        assert (type(found), found._federation) == (cls, federation)
         return
+    with pytest.raises(PrivacyError, match="2 clients, 1 of which may collude"):
+        cls(Answering(), clients=few, n_colluding=1)
     assert found.clients == NAMES
     assert open_sum(Answering(), kind, clients=few).clients == few
     with pytest.raises(PrivacyError, match="2 clients, 1 of which may collude"):

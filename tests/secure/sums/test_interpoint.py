@@ -124,6 +124,43 @@ def test_what_rounding_hides_is_refused_and_never_wrong(kind):
     assert 5 <= refused <= 10  # 1e4 passes
 
 
+def test_a_client_adds_counts_squares_and_sums():
+    X = np.array([[1.0, -2.0], [3.0, 0.5], [0.0, 4.0], [-1.0, 1.0]])
+    assert interpoint_moments(Rows(X), "gaussian").tolist() == [4.0, 32.25, 3.0, 3.5]
+    assert interpoint_moments(Rows(X), "laplacian").tolist() == [4.0, 11.0, 21.25, 3.0, 3.5]
+    assert interpoint_moments(Rows(X), "polynomial").tolist() == [4.0, 32.25]
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "square", "mean", "error", "found"),
+    [
+        # A mean square may be in doubt by 1e-4 of itself. n is whole: of the squares, error / n.
+        ("polynomial", 1000, 4.1, (), 0.4, True),
+        ("polynomial", 1000, 3.9, (), 0.4, False),
+        # Of a variance, with |mean| = 1: 3 error / n.
+        ("gaussian", 1000, 13.1, (1.0,), 0.4, True),
+        ("gaussian", 1000, 12.9, (1.0,), 0.4, False),
+        # n is not known to be whole: by error / n of the squares, and twice that of the mean's.
+        ("polynomial", 1000, 1e6, (), 0.49, True),
+        ("polynomial", 1000, 1e6, (), 0.5, False),
+        ("gaussian", 100_000, 1.40, (1.0,), 0.6, True),
+        ("gaussian", 100_000, 1.37, (1.0,), 0.6, False),
+    ],
+)
+def test_a_width_counts_where_rounding_leaves_a_ten_thousandth_at_most(
+    kind, n, square, mean, error, found
+):
+    total = Total(np.array([1.0, square, *mean])[:, None] * n, error, ())
+    if found:
+        variance = square - sum(m * m for m in mean)
+        assert width_of_total(total, kind).width == pytest.approx(
+            np.sqrt(variance * (1 if kind == "polynomial" else 2))
+        )
+    else:
+        with pytest.raises(InvalidInput, match="rounding hides"):
+            width_of_total(total, kind)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_rows_of_a_store_are_read_in_blocks(kind, tmp_path):
     X = np.random.default_rng(4).standard_normal((50, 3))
