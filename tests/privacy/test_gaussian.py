@@ -97,6 +97,7 @@ def test_sigma_agrees_with_another_library(epsilon, delta, sigma):
 @given(st.floats(1e-4, 0.999), st.floats(1e-12, 0.999))
 def test_the_classical_formula_is_private_and_wasteful(epsilon, delta):
     sigma = classical_sigma(epsilon, delta, 2.0)
+    assert sigma == pytest.approx(2.0 * np.sqrt(2.0 * np.log(1.25 / delta)) / epsilon, rel=1e-12)
     assert gaussian_delta(epsilon, sigma, 2.0) <= delta
     assert gaussian_sigma(epsilon, delta, 2.0) <= sigma
 
