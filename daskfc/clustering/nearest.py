@@ -14,11 +14,18 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
+from daskfc.clustering.screening import (
+    PairScreen,
+    first_of_each_row,
+    is_worthwhile,
+    rounded_products,
+    rows_at,
+    score_buffer,
+)
 from daskfc.coding.scale import GRIDS, detect_grids
 
 __all__ = [
     "exact_squared_distances",
-    "first_of_each_row",
     "nearest_columns",
     "nearest_of_matrix",
     "nearest_of_points",
@@ -30,6 +37,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _BLOCK_ENTRIES = 1 << 23  # distances held at a time: 64 MiB
+_ROWS = 4096  # rows that are scaled at a time
 
 
 def _on_grid(X: Floats) -> tuple[Floats, float]:
@@ -66,42 +74,6 @@ def nearest_columns(distances: Floats, k: int) -> Ints:
     kth = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
     rows, cols = np.nonzero(distances <= kth)
     return first_of_each_row(rows, cols, distances[rows, cols], len(distances), k)[0]
-
-
-def first_of_each_row(
-    rows: Ints, cols: Ints, values: Floats, n_rows: int, k: int
-) -> tuple[Ints, Floats]:
-    """Select the k smallest of each row from a list of at least k candidates a row.
-
-    Parameters
-    ----------
-    rows, cols : ndarray of shape (c,), int64
-        Where the candidates are.
-    values : ndarray of shape (c,)
-        The candidates.
-    n_rows : int
-        Number of rows.
-    k : int
-        At least 0.
-
-    Returns
-    -------
-    cols, values : ndarray of shape (n_rows, k)
-        Smallest first; equal values in order of the column.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.nearest import first_of_each_row
-    >>> rows, cols = np.array([0, 1, 0]), np.array([2, 0, 1])
-    >>> first_of_each_row(rows, cols, np.array([0.5, 0.1, 0.5]), 2, 1)[0].tolist()
-    [[1], [0]]
-    """
-    order = np.lexsort((cols, values, rows))
-    ends = np.cumsum(np.bincount(rows, minlength=n_rows))
-    starts = ends - np.bincount(rows, minlength=n_rows)
-    picked = order[starts[:, None] + np.arange(k)]
-    return cols[picked], values[picked]
 
 
 def nearest_of_matrix(matrix: Floats, k: int) -> NeighbourGraph:
@@ -161,6 +133,68 @@ def _screened(X: Floats) -> Iterator[tuple[int, Floats, float]]:
         yield start, block, error
 
 
+class _HalfDistances:
+    """Minus half the squared distances of all pairs in float32, block by block.
+
+    They are x·y - |x|²/2 - |y|²/2 for samples that are shifted to their mean and scaled to entries
+    of at most 1, as products of rows with two columns more. With u = 2⁻²⁴ one is off by at most
+    (d + 5) u (|x| + |y|)² / 2 but for u² and for what float32 flushes to 0: `error` has room.
+    """
+
+    def __init__(self, X: Floats) -> None:
+        n, d = X.shape
+        self.X, self.shift = X, np.rint(X.mean(axis=0))
+        above, below = X.max(axis=0) - self.shift, self.shift - X.min(axis=0)
+        self.largest = max(float(above.max()), float(below.max()))
+        self.tells = 1e-100 < self.largest < 1e100  # else squares are lost
+        if not self.tells:
+            return
+        self.half = np.empty(n)
+        for start in range(0, n, _ROWS):
+            block = (X[start : start + _ROWS] - self.shift) / self.largest
+            self.half[start : start + _ROWS] = np.einsum("ij,ij->i", block, block) / 2
+        norms = np.sqrt(2 * self.half)
+        error = (norms + norms.max()) ** 2 * (2.0**-25 * (d + 8)) + d * 1e-37
+        self.error = error.astype(np.float32)
+
+    def blocks(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield the number of a first row, and scores of some rows with themselves and later ones.
+
+        They are written over when the next are made.
+        """
+        n, d = self.X.shape
+        buffer = score_buffer(n)
+        start = 0
+        while start < n:
+            stop = start + rows_at(start, n)
+            left = self._rounded(start, stop)
+            left[:, d], left[:, d + 1] = -1.0, -left[:, d]
+            yield start, rounded_products(left, self._rounded, start, n, buffer)
+            start = stop
+
+    def _rounded(self, first: int, last: int) -> NDArray[np.float32]:
+        d = self.X.shape[1]
+        rows = np.empty((last - first, d + 2), np.float32)
+        centred = self.X[first:last] - self.shift
+        np.multiply(centred, 1.0 / self.largest, out=rows[:, :d], casting="same_kind")
+        rows[:, d], rows[:, d + 1] = self.half[first:last], 1.0
+        return rows
+
+
+def _nearby(X: Floats, k: int) -> tuple[Ints, Ints] | None:
+    """Return pairs with those of each row and its k nearest others; None if float32 tells few."""
+    scores = _HalfDistances(X)
+    if not scores.tells:
+        return None
+    screen = PairScreen(k, scores.error)
+    for start, S in scores.blocks():
+        own = np.arange(len(S))
+        S[own, own] = -np.inf
+        if not screen.note(S, start):
+            return None
+    return screen.kept()
+
+
 def _pair_distances(X: Floats, rows: Ints, cols: Ints) -> Floats:
     """Squared distances of listed pairs, from differences; symmetric to the last bit."""
     result = np.empty(rows.size)
@@ -196,6 +230,10 @@ def nearest_of_points(X: Floats, k: int) -> NeighbourGraph:
     """
     X, unit = _on_grid(X)
     n = len(X)
+    pairs = _nearby(X, k) if is_worthwhile(n, k) else None
+    if pairs is not None:
+        found = first_of_each_row(*pairs, _pair_distances(X, *pairs), n, k)
+        return NeighbourGraph(found[0].astype(np.int32), found[1] / unit)
     indices, distances = np.empty((n, k), np.int32), np.empty((n, k))
     for start, block, error in _screened(X):
         local = np.arange(len(block))
@@ -225,13 +263,35 @@ def within_radius_of_points(X: Floats, radius2: float) -> RadiusGraph:
         Exact; computed anew on every pass.
     """
     X, unit = _on_grid(X)
+    scores = _HalfDistances(X)
 
-    def edges() -> Iterator[tuple[Ints, Ints]]:
+    def told_apart() -> Iterator[tuple[Ints, Ints, NDArray[np.bool_]]]:
+        """Yield pairs that may be near enough, and which of them are not sure to be."""
+        assert scores.tells
+        limit = -radius2 * unit / scores.largest**2 / 2
+        for start, S in scores.blocks():
+            error = scores.error[start : start + len(S)]
+            least = np.nextafter((limit - error).astype(np.float32), np.float32(-np.inf))
+            rows, cols = np.divmod(np.flatnonzero(S >= least[:, None]), S.shape[1])
+            upper = rows < cols
+            rows, cols = rows[upper], cols[upper]
+            yield rows + start, cols + start, S[rows, cols] <= limit + error[rows]
+
+    def in_float64() -> Iterator[tuple[Ints, Ints, NDArray[np.bool_]]]:
         for start, block, error in _screened(X):
             rows, cols = np.nonzero(block <= radius2 * unit + error)
             upper = rows + start < cols
-            rows, cols = rows[upper] + start, cols[upper]
-            doubtful = np.flatnonzero(block[rows - start, cols] > radius2 * unit - error)
+            rows, cols = rows[upper], cols[upper]
+            yield rows + start, cols, block[rows, cols] > radius2 * unit - error
+
+    # Where more than a hundredth of the radius is in doubt, pairs may be that float32 leaves open.
+    screens = scores.tells and (
+        200.0 * float(scores.error.max()) * scores.largest**2 < radius2 * unit
+    )
+
+    def edges() -> Iterator[tuple[Ints, Ints]]:
+        for rows, cols, unsure in told_apart() if screens else in_float64():
+            doubtful = np.flatnonzero(unsure)
             exact = _pair_distances(X, rows[doubtful], cols[doubtful]) / unit
             kept = np.ones(rows.size, dtype=bool)
             kept[doubtful] = exact <= radius2

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daskfc.clustering import largest_products as module
+from daskfc.clustering import screening
 from daskfc.clustering.largest_products import largest_products
 
 
@@ -29,7 +29,7 @@ def points(kind: str, n: int) -> np.ndarray:
 def test_the_result_is_that_of_float64(monkeypatch, kind, k, rows):
     n = 600
     B = points(kind, n)
-    monkeypatch.setattr(module, "_BLOCK", rows * n)
+    monkeypatch.setattr(screening, "_BLOCK", rows * n)
     found = largest_products(B, k)
     assert found is not None
     K = np.einsum("id,jd->ij", B, B)
@@ -47,16 +47,16 @@ def test_the_result_is_that_of_float64(monkeypatch, kind, k, rows):
 def test_pairs_are_dropped_on_the_way(monkeypatch):
     n, k, sizes = 600, 3, []
     B = points("growing", n)
-    monkeypatch.setattr(module, "_BLOCK", 60 * n)
+    monkeypatch.setattr(screening, "_BLOCK", 60 * n)
     want = largest_products(B, k)
-    drop = module._Screen._drop
+    drop = screening.PairScreen._drop
 
     def counted(self):
         before = sum(rows.size for rows, _, _ in self.pairs)
         drop(self)
         sizes.append((before, self.pairs[0][0].size))
 
-    monkeypatch.setattr(module._Screen, "_drop", counted)
+    monkeypatch.setattr(screening.PairScreen, "_drop", counted)
     got = largest_products(B, k)
     assert len(sizes) > 1
     assert all(after < before for before, after in sizes[:-1])

@@ -83,7 +83,7 @@ def test_screening_in_float32_changes_nothing(monkeypatch, kind, blocks):
         B *= 10.0 ** random.uniform(-30, 0, size=(n, 1))
     elif kind == "zero":
         B[:] = 0.0
-    monkeypatch.setattr("daskfc.clustering.largest_products._BLOCK", n * n // blocks)
+    monkeypatch.setattr("daskfc.clustering.screening._BLOCK", n * n // blocks)
     if kind in ("spread", "some rows far smaller"):  # no block needs float64 as a whole
         monkeypatch.delattr("daskfc.clustering.low_rank_similarity.most_similar")
     got = similarity_graph(B, k)

@@ -1,0 +1,144 @@
+"""Neighbours screened in float32 are those that float64 finds, whatever the points."""
+
+import numpy as np
+import pytest
+
+from daskfc.clustering import nearest as module
+from daskfc.clustering import screening
+from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
+from tests.oracles import clustering as oracle
+
+N = 420
+
+
+def points(kind: str) -> np.ndarray:
+    """Points with ties, with distances that float32 cannot tell apart, or with late neighbours."""
+    random = np.random.default_rng(5)
+    cloud = random.normal(size=(N, 6))
+    match kind:
+        case "cloud":
+            return cloud
+        case "far from the origin":
+            return cloud + 1e6
+        case "one outlier":  # all others lie in a 1000th of the range
+            return np.vstack([cloud[1:] * 1e-3, np.full((1, 6), 3.0)])
+        case "in pairs":
+            return np.repeat(cloud[: N // 2], 2, axis=0)
+        case "integers":  # many ties
+            return random.integers(0, 4, (N, 6)).astype(float)
+        case "nearer and nearer":
+            return np.cumsum(1.0 / np.arange(1, N + 1) ** 2)[:, None] * np.ones(3)
+        case "large integers":  # squares that float32 rounds
+            return random.integers(0, 3, (N, 5)) + 5000.0 * random.integers(0, 2, (N, 1))
+    raise AssertionError(kind)
+
+
+KINDS = ["cloud", "far from the origin", "in pairs", "integers"]
+HARD = [
+    "one outlier",
+    "nearer and nearer",
+    "large integers",
+]  # may be too near to each other for float32
+
+
+def counted(monkeypatch):
+    """Note whether pairs were screened."""
+    outcomes, nearby = [], module._nearby
+
+    def noted(X, k):
+        found = nearby(X, k)
+        outcomes.append(found is not None)
+        return found
+
+    monkeypatch.setattr(module, "_nearby", noted)
+    return outcomes
+
+
+@pytest.mark.parametrize("rows", [61, 200, N], ids="blocks from {} rows".format)
+@pytest.mark.parametrize("k", [1, 7])
+@pytest.mark.parametrize("kind", KINDS + HARD)
+def test_neighbours_are_those_of_all_distances(monkeypatch, kind, k, rows):
+    X = points(kind)
+    monkeypatch.setattr(screening, "_BLOCK", rows * N)
+    outcomes = counted(monkeypatch)
+    found = nearest_of_points(X, k)
+    assert outcomes in ([[True]] if kind in KINDS and rows > 100 else [[True], [False], []])
+    monkeypatch.setattr(module, "is_worthwhile", lambda n, k: False)
+    plain = nearest_of_points(X, k)
+    np.testing.assert_array_equal(found.indices, plain.indices)
+    np.testing.assert_array_equal(found.distances, plain.distances)
+    assert found.indices.dtype == plain.indices.dtype
+    D = ((X[:, None] - X) ** 2).sum(axis=2)
+    assert found.indices.tolist() == oracle.neighbours(D, k)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [np.ones((N, 2)), np.zeros((N, 2)), 1e-200 * points("cloud"), 1e120 * points("cloud")],
+    ids=["all alike", "all 0", "tiny", "huge"],
+)
+def test_where_float32_tells_nothing_float64_does(monkeypatch, X):
+    outcomes = counted(monkeypatch)
+    found = nearest_of_points(X, 3)
+    assert outcomes == [False]
+    assert not (found.indices == np.arange(N)[:, None]).any()
+
+
+def test_many_neighbours_are_not_screened(monkeypatch):
+    outcomes = counted(monkeypatch)
+    nearest_of_points(points("cloud"), N // 2)
+    assert outcomes == []
+
+
+def test_scores_are_as_near_to_the_true_ones_as_is_said(monkeypatch):
+    X = points("cloud") * 255.0 + 3.0
+    seen = []
+
+    class Noted(screening.PairScreen):
+        def note(self, S, start):
+            seen.append((S.copy(), start, self.error))
+            return super().note(S, start)
+
+    monkeypatch.setattr(module, "PairScreen", Noted)
+    monkeypatch.setattr(screening, "_BLOCK", 150 * N)
+    nearest_of_points(X, 3)
+    Y = X - np.rint(X.mean(axis=0))
+    true = -((Y[:, None] - Y) ** 2).sum(axis=2) / 2 / np.abs(Y).max() ** 2
+    assert len(seen) > 1
+    for S, start, error in seen:
+        S[np.isneginf(S)] = 0.0  # of a row with itself
+        off = np.abs(S.astype(float) - true[start : start + len(S), start:])
+        assert 0.0 < off.max()
+        assert (off <= error[start : start + len(S), None]).all()
+        assert (off <= error[start:]).all()
+
+
+@pytest.mark.parametrize("rows", [61, N], ids="blocks from {} rows".format)
+@pytest.mark.parametrize("share", [0.002, 0.3, 1.0])
+@pytest.mark.parametrize("kind", KINDS + HARD)
+def test_pairs_within_a_radius_are_those_of_all_distances(monkeypatch, kind, share, rows):
+    X = points(kind)
+    D = module._pair_distances(X, *np.divmod(np.arange(N * N), N)).reshape(N, N)
+    upper = np.triu_indices(N, 1)
+    radius2 = float(np.quantile(D[upper], share, method="lower"))  # a distance that occurs
+    monkeypatch.setattr(screening, "_BLOCK", rows * N)
+    found = [np.column_stack(pairs) for pairs in within_radius_of_points(X, radius2).edges()]
+    wanted = np.argwhere(np.triu(D <= radius2, 1))
+    assert sorted(np.concatenate(found).tolist()) == wanted.tolist()
+
+
+def test_few_pairs_near_the_radius_are_computed_twice(monkeypatch):
+    X, asked = points("integers"), []
+    exactly = module._pair_distances
+
+    def counted(X, rows, cols):
+        asked.append(rows.size)
+        return exactly(X, rows, cols)
+
+    monkeypatch.setattr(module, "_pair_distances", counted)
+    monkeypatch.setattr(module, "_screened", None)  # which is for radii that float32 cannot tell
+    pairs = sum(rows.size for rows, _ in within_radius_of_points(X, 6.5).edges())
+    assert pairs > 1000
+    assert sum(asked) == 0  # no distance of integers is near 6.5
+    list(within_radius_of_points(X, 6.0).edges())
+    assert sum(asked) == np.triu(((X[:, None] - X) ** 2).sum(axis=2) == 6.0, 1).sum()
