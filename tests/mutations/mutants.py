@@ -1,12 +1,12 @@
 """Change the source in every small way that mutmut knows, and list what no test notices.
 
 ``make mutants`` works on the folders of `FOLDERS`, or on those of ``MUTANTS="coding privacy"``; it
-takes hours, may be stopped at any time, and goes on where it was. ``make mutants-report`` prints
-what is known so far, and ``MUTANTS="again privacy"`` tries those again that survived: there may be
-new tests. ``MUTANTS="some 37 federation"`` tries those whose number ends in 3 or 7, one in five.
-Results lie in ``.mutants/``. A mutant runs the tests of its own folder that call the changed
-function, in whatever process (see `processes`), with a timeout; functions with a decorator are left
-as they are.
+takes an hour or two, may be stopped at any time, and goes on where it was. ``make mutants-report``
+prints what is known so far. ``MUTANTS="again privacy"`` tries those again that survived without a
+reason: there may be new tests. ``MUTANTS="some 37 federation"`` tries those whose number ends in 3
+or 7, one in five. Results lie in ``.mutants/``. A mutant runs the tests of its own folder that call
+the changed function, in whatever process (see `processes`), with a timeout; functions with a
+decorator are left as they are.
 
 Survivors that no test can tell from the source, or that cannot be reached, are listed in
 ``accepted.toml``: ``[[accepted]]`` with ``file``, the ``old`` and the ``new`` line, a ``reason``. A
@@ -112,6 +112,16 @@ def accepted() -> Callable[[str, str, str], bool]:
     return is_accepted
 
 
+def survivors(tree: Path) -> list[str]:
+    """Return the names of a copy's mutants that survived without a reason."""
+    is_accepted = accepted()
+    return [
+        name
+        for file, name, kind in results_of(tree)
+        if kind in SURVIVED and not is_accepted(file, *changed(tree, file, name))
+    ]
+
+
 def report() -> None:
     """Print a table by file, and the survivors that are not accepted."""
     is_accepted = accepted()
@@ -147,7 +157,7 @@ def main(arguments: list[str]) -> int:
         tree = prepare(folder)
         names: list[str] = []
         if how == "again":
-            names = [name for _, name, kind in results_of(tree) if kind in SURVIVED]
+            names = survivors(tree)
         elif how == "some":
             names = [f"*[{arguments[1]}]"]  # the last digit of its number
         if (names or how == "all") and (code := explore(tree, *names)):
