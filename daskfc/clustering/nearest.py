@@ -268,7 +268,7 @@ def within_radius_of_points(X: Floats, radius2: float) -> RadiusGraph:
     def told_apart() -> Iterator[tuple[Ints, Ints, NDArray[np.bool_]]]:
         """Yield pairs that may be near enough, and which of them are not sure to be."""
         assert scores.tells
-        limit = -radius2 * unit / scores.largest**2 / 2
+        limit = np.float64(-radius2 * unit / scores.largest**2 / 2)  # or it would be rounded
         for start, S in scores.blocks():
             error = scores.error[start : start + len(S)]
             least = np.nextafter((limit - error).astype(np.float32), np.float32(-np.inf))
