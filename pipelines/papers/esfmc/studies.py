@@ -50,7 +50,8 @@ def ablation(records: Sequence[Record]) -> Iterator[str]:
         "Robust recipe; at φ = 0.5 with `align`. The paper's complete views are Caltech's, which "
         "is not at hand; HW stands in. The robust server clusters whatever the heads learn, and "
         "only the labels of samples that lack a view come from heads: without L_2 it loses less "
-        f"than the paper's. {command('ablation')}\n"
+        "than the paper's. Without L_1 nothing is trained before the first round either. "
+        f"{command('ablation')}\n"
     )
 
 
