@@ -8,6 +8,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
 
 from daskfc.clustering import local_labels
+from daskfc.protocols.esfmc.maths import grouping
 from daskfc.protocols.esfmc.maths.grouping import (
     Block,
     averaged_assignments,
@@ -146,6 +147,22 @@ def test_graphs_join_what_no_view_has_whole():
     noise = Block(np.arange(N), random.normal(size=(N, 3)))
     ignored = by_graphs([*blocks, noise], [1.0, 1.0, 1.0, 0.0], N, K, 0)
     assert adjusted_rand_score(ignored, TRUE) == 1.0
+
+
+def test_the_number_of_neighbours_in_clients_graphs_is_the_one_that_keeps_clusters_apart(
+    monkeypatch,
+):
+    """Each cluster has two parts of 15 samples: with ten neighbours they fall apart."""
+    random = np.random.default_rng(2)
+    parts = np.repeat(np.arange(2 * K), N // (2 * K))
+    centres = 20.0 * np.repeat(np.eye(K), 2, axis=0)
+    centres[1::2] += 2.0
+    blocks = [
+        Block(np.arange(N), centres[parts] + 0.1 * random.normal(size=(N, K))) for _ in range(2)
+    ]
+    assert adjusted_rand_score(by_graphs(blocks, [1.0, 0.5], N, K, 0), parts // 2) == 1.0
+    monkeypatch.setattr(grouping, "NEIGHBOURS", (10,))
+    assert adjusted_rand_score(by_graphs(blocks, [1.0, 0.5], N, K, 0), parts // 2) < 1.0
 
 
 def test_assignments_are_means_over_those_who_have_the_sample():

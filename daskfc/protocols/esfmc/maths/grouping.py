@@ -8,7 +8,7 @@ Departures  of recipe "robust" (see `settings`): (1) Spectral clustering on near
             round, spectral labels count only where k-means from the last labels finds nearly the
             same. (2) A view counts as much as its own nearest centroids agree with the last labels.
             (3) Where too few samples are in all views, or several clients share one, the clients'
-            graphs of neighbours are added up.
+            graphs of neighbours are added up; the number of neighbours is found as in (1).
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from sklearn.metrics import cohen_kappa_score
 from threadpoolctl import threadpool_limits
 
 from daskfc.clustering.kmeans import best_partition, nearest_centre
-from daskfc.clustering.local_labels import LocalLabels, separation, spectral_labels
+from daskfc.clustering.local_labels import NEIGHBOURS, LocalLabels, separation, spectral_labels
 from daskfc.clustering.nearest import nearest_of_points
 from daskfc.clustering.spectral import neighbour_affinity
 from daskfc.linalg.laplacian import NormalisedAdjacency
@@ -48,7 +48,6 @@ __all__ = [
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-NEIGHBOURS = 10  # in a client's graph, the sample itself among them
 AGREEMENT = 0.97  # of spectral labels with those of k-means that starts from the last labels
 N_INIT = 10
 MAX_ITER = 300
@@ -248,22 +247,31 @@ def by_graphs(
     Returns
     -------
     ndarray of shape (N,), int64
-        In [0, k).
+        In [0, k): the labels of that number of neighbours with which they are most apart
+        (`daskfc.clustering.local_labels.separation`).
     """
-    total = sparse.csr_array((n_samples, n_samples))
+    graphs = []
     for block, weight in zip(blocks, weights, strict=True):
         n = len(block.places)
-        if n < 2 or weight <= 0:
-            continue
-        n_neighbors = min(NEIGHBOURS, n)
-        graph = nearest_of_points(block.features.astype(np.float64), n_neighbors - 1)
-        own = neighbour_affinity(graph, n_neighbors).tocoo()
-        places = (block.places[own.row], block.places[own.col])
-        total = total + sparse.csr_array((weight * own.data, places), shape=total.shape)
-    embedding = laplacian_embedding(NormalisedAdjacency.of(total), k, seed)
-    return best_partition(
-        embedding, k, seed, n_init=N_INIT, max_iter=MAX_ITER, owner="ESFMC", threads=1
-    ).labels
+        if n > 1 and weight > 0:
+            points = block.features.astype(np.float64)
+            nearest = nearest_of_points(points, min(NEIGHBOURS[-1], n) - 1)
+            graphs.append((block.places, weight, nearest))
+    best, highest = np.zeros(n_samples, dtype=np.int64), -np.inf
+    for n_neighbors in NEIGHBOURS:
+        total = sparse.csr_array((n_samples, n_samples))
+        for places, weight, nearest in graphs:
+            own = neighbour_affinity(nearest, min(n_neighbors, len(places))).tocoo()
+            at = (places[own.row], places[own.col])
+            total = total + sparse.csr_array((weight * own.data, at), shape=total.shape)
+        embedding = laplacian_embedding(NormalisedAdjacency.of(total), k, seed)
+        labels = best_partition(
+            embedding, k, seed, n_init=N_INIT, max_iter=MAX_ITER, owner="ESFMC", threads=1
+        ).labels
+        fitness = separation(total, labels, k)
+        if fitness > highest:
+            best, highest = labels, fitness
+    return best
 
 
 def averaged_assignments(blocks: Sequence[Block], n_samples: int) -> Floats:
