@@ -257,7 +257,7 @@ def by_graphs(
             points = block.features.astype(np.float64)
             nearest = nearest_of_points(points, min(NEIGHBOURS[-1], n) - 1)
             graphs.append((block.places, weight, nearest))
-    best, highest = np.zeros(n_samples, dtype=np.int64), -np.inf
+    best, highest = None, -np.inf
     for n_neighbors in NEIGHBOURS:
         total = sparse.csr_array((n_samples, n_samples))
         for places, weight, nearest in graphs:
@@ -269,8 +269,9 @@ def by_graphs(
             embedding, k, seed, n_init=N_INIT, max_iter=MAX_ITER, owner="ESFMC", threads=1
         ).labels
         fitness = separation(total, labels, k)
-        if fitness > highest:
+        if best is None or fitness > highest:
             best, highest = labels, fitness
+    assert best is not None
     return best
 
 
