@@ -34,9 +34,13 @@ def outcome(case, folder, rng):
         refused = "of another driver" in said[0]
         resumed = "-"
         if refused:
-            second.resume()
+            begun = (second.folder / "run.json").exists()  # else it was refused at the door
+            if begun:
+                second.resume()
+            else:
+                second = Run(case, folder / "3", cluster=cluster)
             again = second.wait()
-            resumed = "yes" if again == 0 else "refused"
+            resumed = ("yes" if begun else "anew") if again == 0 else "refused"
             same = same and again == 0 and np.array_equal(labels_of(second.folder), case.labels)
         elif codes[1]:
             same = False
