@@ -1,10 +1,10 @@
 """Exact nearest neighbours and pairs within a radius, from samples or from their distances.
 
-A product of matrices screens the pairs; those that can matter are then computed from differences
-of coordinates, in which a distance does not depend on the order of the samples nor on the block
-it was computed in. Samples on a grid (integers, pixels / 255, binary fractions) become integers
-first, as the coded computation makes them: then distances are exact, ties are real ties, and the
-smaller sample number wins.
+A product of matrices screens the pairs, in float32 where that tells enough of them apart; those
+that can matter are then computed in float64 from differences of coordinates, in which a distance
+does not depend on the order of the samples nor on the block it was computed in. Samples on a grid
+(integers, pixels / 255, binary fractions) become integers first, as the coded computation makes
+them: then distances are exact, ties are real ties, and the smaller sample number wins.
 """
 
 from collections.abc import Iterator

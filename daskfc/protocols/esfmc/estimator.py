@@ -71,7 +71,8 @@ class ESFMC(FederatedClusterer):
         "alignment"; at least 0.
     incomplete : {"local", "align"}
         What becomes of samples that some view lacks: their own clients label them, or clients
-        share assignments Q and fill in each other's rows (Section 3.5).
+        share assignments Q, by which networks are aligned and they are labelled (Section 3.5);
+        with recipe "paper" clients also fill in rows by Q.
     share : {"clustering", "assignments", "sample", "complete"}
         What leaves a client of each sample: Z_c, or Q^m, from which rows can be rebuilt less well;
         to compare with, Z_x or all of Z.

@@ -128,6 +128,8 @@ def test_samples_that_some_views_lack_get_labels(incomplete, mode, recipe):
         assert agreement(model.labels_[~in_all]) > 0.2  # a view alone cannot tell two clusters
     assert ("Assignments" in kinds(model)) == (mode == "align")
     assert ("Votes" in kinds(model)) == (mode == "local")
+    told = [row.shapes["features"][0] for row in model.ledger_ if row.message == "SharedFeatures"]
+    assert (N in told) == (mode == "align" and recipe == "paper")  # rows of others' samples too
 
 
 def test_rounds_do_not_end_before_heads_learned_the_servers_labels(complete, incomplete):
