@@ -109,7 +109,7 @@ class Rounds:
             self._note(report, trained)
             if self._may_end(number) and report.change < tolerance:
                 break
-            labels = federation.tell(server.labels_after, self.found, grouping, self.at_server)
+            labels = federation.tell(server.labels_after, self.found, grouping)
             if assignments is not None:
                 shared = federation.tell(server.shared_assignments, grouping)
         assert trained is not None

@@ -286,19 +286,13 @@ def _to_each(found: Linked, labels: Ints) -> Mapping[str, ClientLabels]:
     return {client: ClientLabels(labels[places]) for client, places in found.places.items()}
 
 
-def labels_after(
-    found: Linked, grouping: Grouping, settings: ServerSettings
-) -> Mapping[str, ClientLabels]:
+def labels_after(found: Linked, grouping: Grouping) -> Mapping[str, ClientLabels]:
     """Tell every client the labels that it trains on, `NONE` where there is none.
 
-    Labels of samples that some view lacks follow from the heads that they would train; with the
-    robust recipe only samples that all views have count, unless the clients' graphs gave the
-    labels.
+    With the robust recipe samples that some view lacks have none, unless the clients' graphs gave
+    the labels: they would follow from the heads that they train.
     """
-    labels = grouping.labels
-    if settings.recipe == "robust" and not _joins_graphs(found, settings):
-        labels = np.where(found.in_all_views, labels, NONE)
-    return _to_each(found, labels)
+    return _to_each(found, grouping.labels)
 
 
 def labels_at_last(found: Linked, grouping: Grouping) -> Mapping[str, ClientLabels]:

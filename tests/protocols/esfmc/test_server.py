@@ -38,13 +38,13 @@ def grouped(request):
     for number in (1, 2):
         said = assignments() if request.param and number > 1 else None
         grouping = server.cluster(FOUND, features(number), said, grouping, settings)
-    return settings, grouping, request.param
+    return grouping, request.param
 
 
 def test_samples_of_all_views_are_clustered_and_heads_train_on_these(grouped):
-    settings, grouping, _ = grouped
+    grouping, _ = grouped
     assert len(set(zip(TRUE[IN_ALL], grouping.labels[IN_ALL], strict=True))) == K
-    for client, told in server.labels_after(FOUND, grouping, settings).items():
+    for client, told in server.labels_after(FOUND, grouping).items():
         places = PLACES[client]
         np.testing.assert_array_equal(
             told.labels, np.where(IN_ALL[places], grouping.labels[places], server.NONE)
@@ -52,7 +52,7 @@ def test_samples_of_all_views_are_clustered_and_heads_train_on_these(grouped):
 
 
 def test_a_sample_that_a_view_lacks_gets_the_label_of_q_or_of_its_client(grouped):
-    _, grouping, aligned = grouped
+    grouping, aligned = grouped
     for client, told in server.labels_at_last(FOUND, grouping).items():
         places = PLACES[client]
         lacking = HEADS[places] if aligned else np.full(len(places), server.NONE)
@@ -62,7 +62,7 @@ def test_a_sample_that_a_view_lacks_gets_the_label_of_q_or_of_its_client(grouped
 
 
 def test_q_is_told_only_where_it_is_known(grouped):
-    _, grouping, aligned = grouped
+    grouping, aligned = grouped
     assert (grouping.assignments is not None) == aligned
     assert server.report(FOUND, grouping).change == 0.0
     if aligned:
