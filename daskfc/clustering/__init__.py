@@ -5,6 +5,7 @@ from typing import Any
 
 from daskfc.clustering.clusterer import Clusterer, Clustering
 from daskfc.clustering.dbscan import DBSCAN
+from daskfc.clustering.exact_points import ExactPoints, exact_points
 from daskfc.clustering.fuzzy import FuzzyCMeans
 from daskfc.clustering.graph_filter import (
     FilterKind,
@@ -30,6 +31,7 @@ __all__ = [
     "NMF",
     "Clusterer",
     "Clustering",
+    "ExactPoints",
     "FilterKind",
     "FullDistances",
     "FuzzyCMeans",
@@ -45,6 +47,7 @@ __all__ = [
     "RowFactors",
     "Spectral",
     "View",
+    "exact_points",
     "filter_features",
     "known_clusterers",
     "make_clusterer",

@@ -4,15 +4,18 @@ A product of matrices screens the pairs, in float32 where that tells enough of t
 that can matter are then computed in float64 from differences of coordinates, in which a distance
 does not depend on the order of the samples nor on the block it was computed in. Samples on a grid
 (integers, pixels / 255, binary fractions) become integers first, as the coded computation makes
-them: then distances are exact, ties are real ties, and the smaller sample number wins.
+them: then distances are exact, ties are real ties, and the smaller sample number wins. So they are
+for `ExactPoints`, which tell the whole numbers that distances of their coordinates stand for.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from daskfc.clustering.exact_points import ExactPoints
 from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
 from daskfc.clustering.screening import (
     PairScreen,
@@ -38,15 +41,52 @@ Ints = NDArray[np.int64]
 
 _BLOCK_ENTRIES = 1 << 23  # distances held at a time: 64 MiB
 _ROWS = 4096  # rows that are scaled at a time
+_PIECE = 1 << 21  # pairs that may all be listed at a time, in a few copies
 
 
-def _on_grid(X: Floats) -> tuple[Floats, float]:
-    """Return integers and S² for samples on a grid of step 1 / S; otherwise the samples and 1."""
-    grids = detect_grids(X)
-    for number, scale in enumerate(GRIDS):
-        if grids >> number & 1:
-            return np.rint(X * scale), float(scale) ** 2
-    return X, 1.0
+@dataclass(frozen=True)
+class _Samples:
+    """Samples whose distances are wanted.
+
+    Squared distances of the rows of X are `unit` times real ones, or off by at most `error` from
+    whole numbers that are, and that `exact` tells.
+    """
+
+    X: Floats
+    unit: float = 1.0
+    error: float = 0.0
+    exact: ExactPoints | None = None
+
+    @classmethod
+    def of(cls, given: Floats | ExactPoints) -> "_Samples":
+        """Return integers for samples on a grid of step 1 / S; otherwise the samples."""
+        if isinstance(given, ExactPoints):
+            assert given.certified, given.points.error
+            return cls(given.points.coordinates, given.scale2, given.points.error, given)
+        grids = detect_grids(given)
+        for number, scale in enumerate(GRIDS):
+            if grids >> number & 1:
+                return cls(np.rint(given * scale), float(scale) ** 2)
+        return cls(given)
+
+    def distances(self, rows: Ints, cols: Ints) -> Floats:
+        """Squared distances of listed pairs, from differences; symmetric to the last bit."""
+        result = np.empty(rows.size)
+        step = max(1, _BLOCK_ENTRIES // max(1, self.X.shape[1]))
+        for start in range(0, rows.size, step):
+            part = slice(start, start + step)
+            difference = self.X[rows[part]] - self.X[cols[part]]
+            result[part] = np.square(difference, out=difference).sum(axis=1)
+        if self.exact is None:
+            return result
+        return self.exact.whole(result, lambda known: known.pairs(rows, cols))
+
+
+def _pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
+    """Yield first and last rows of parts of a block whose pairs may all be listed."""
+    step = max(1, _PIECE // width)
+    for first in range(0, n_rows, step):
+        yield first, min(first + step, n_rows)
 
 
 def nearest_columns(distances: Floats, k: int) -> Ints:
@@ -117,13 +157,14 @@ def within_radius_of_matrix(matrix: Floats, radius2: float) -> RadiusGraph:
     return RadiusGraph(edges, n, radius2)
 
 
-def _screened(X: Floats) -> Iterator[tuple[int, Floats, float]]:
+def _screened(samples: _Samples) -> Iterator[tuple[int, Floats, float]]:
     """Yield (start, approximate squared distances of a block of rows to all, their error bound)."""
+    X = samples.X
     n, d = X.shape
     Y = X - np.rint(X.mean(axis=0))  # a shift by integers keeps integers
     g = np.einsum("ij,ij->i", Y, Y)
     # |error| <= (d + 4) ε (|x| + |y|)² <= 4 (d + 4) ε max g for g_i + g_j - 2 x·y.
-    error = 4.0 * (d + 4) * np.finfo(np.float64).eps * float(g.max())
+    error = 4.0 * (d + 4) * np.finfo(np.float64).eps * float(g.max()) + samples.error
     step = max(1, _BLOCK_ENTRIES // n)
     for start in range(0, n, step):
         block = Y[start : start + step] @ Y.T
@@ -141,11 +182,12 @@ class _HalfDistances:
     (d + 5) u (|x| + |y|)² / 2 but for u² and for what float32 flushes to 0: `error` has room.
     """
 
-    def __init__(self, X: Floats) -> None:
+    def __init__(self, samples: _Samples) -> None:
+        X = samples.X
         n, d = X.shape
         self.X, self.shift = X, np.rint(X.mean(axis=0))
         above, below = X.max(axis=0) - self.shift, self.shift - X.min(axis=0)
-        self.largest = max(float(above.max()), float(below.max()))
+        self.largest = max(float(above.max(initial=0.0)), float(below.max(initial=0.0)))
         self.tells = 1e-100 < self.largest < 1e100  # else squares are lost
         if not self.tells:
             return
@@ -155,6 +197,7 @@ class _HalfDistances:
             self.half[start : start + _ROWS] = np.einsum("ij,ij->i", block, block) / 2
         norms = np.sqrt(2 * self.half)
         error = (norms + norms.max()) ** 2 * (2.0**-25 * (d + 8)) + d * 1e-37
+        error += samples.error / self.largest**2
         self.error = error.astype(np.float32)
 
     def blocks(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
@@ -181,9 +224,9 @@ class _HalfDistances:
         return rows
 
 
-def _nearby(X: Floats, k: int) -> tuple[Ints, Ints] | None:
+def _nearby(samples: _Samples, k: int) -> tuple[Ints, Ints] | None:
     """Return pairs with those of each row and its k nearest others; None if float32 tells few."""
-    scores = _HalfDistances(X)
+    scores = _HalfDistances(samples)
     if not scores.tells:
         return None
     screen = PairScreen(k, scores.error)
@@ -195,23 +238,12 @@ def _nearby(X: Floats, k: int) -> tuple[Ints, Ints] | None:
     return screen.kept()
 
 
-def _pair_distances(X: Floats, rows: Ints, cols: Ints) -> Floats:
-    """Squared distances of listed pairs, from differences; symmetric to the last bit."""
-    result = np.empty(rows.size)
-    step = max(1, _BLOCK_ENTRIES // X.shape[1])
-    for start in range(0, rows.size, step):
-        part = slice(start, start + step)
-        difference = X[rows[part]] - X[cols[part]]
-        result[part] = np.square(difference, out=difference).sum(axis=1)
-    return result
-
-
-def nearest_of_points(X: Floats, k: int) -> NeighbourGraph:
+def nearest_of_points(X: Floats | ExactPoints, k: int) -> NeighbourGraph:
     """Return the k nearest others of each sample.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d), float64
+    X : ndarray of shape (n, d), float64, or ExactPoints
         Samples.
     k : int
         At most n - 1.
@@ -228,31 +260,31 @@ def nearest_of_points(X: Floats, k: int) -> NeighbourGraph:
     >>> nearest_of_points(np.array([[0.0], [1.0], [2.0]]), 1).indices.tolist()
     [[1], [0], [1]]
     """
-    X, unit = _on_grid(X)
-    n = len(X)
-    pairs = _nearby(X, k) if is_worthwhile(n, k) else None
+    samples = _Samples.of(X)
+    n = len(samples.X)
+    pairs = _nearby(samples, k) if is_worthwhile(n, k) else None
     if pairs is not None:
-        found = first_of_each_row(*pairs, _pair_distances(X, *pairs), n, k)
-        return NeighbourGraph(found[0].astype(np.int32), found[1] / unit)
+        found = first_of_each_row(*pairs, samples.distances(*pairs), n, k)
+        return NeighbourGraph(found[0].astype(np.int32), found[1] / samples.unit)
     indices, distances = np.empty((n, k), np.int32), np.empty((n, k))
-    for start, block, error in _screened(X):
+    for start, block, error in _screened(samples):
         local = np.arange(len(block))
         block[local, start + local] = np.inf
         # The k-th smallest approximation is at most `error` above the true k-th distance.
         limit = np.partition(block, k - 1, axis=1)[:, k - 1 : k] + 2 * error
         rows, cols = np.nonzero(block <= limit)
-        exact = _pair_distances(X, rows + start, cols)
+        exact = samples.distances(rows + start, cols)
         part = slice(start, start + len(block))
         indices[part], distances[part] = first_of_each_row(rows, cols, exact, len(block), k)
-    return NeighbourGraph(indices, distances / unit)
+    return NeighbourGraph(indices, distances / samples.unit)
 
 
-def within_radius_of_points(X: Floats, radius2: float) -> RadiusGraph:
+def within_radius_of_points(X: Floats | ExactPoints, radius2: float) -> RadiusGraph:
     """Return the graph of pairs of samples within a squared radius.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d), float64
+    X : ndarray of shape (n, d), float64, or ExactPoints
         Samples.
     radius2 : float
         Squared radius, in squared units of the data.
@@ -262,8 +294,9 @@ def within_radius_of_points(X: Floats, radius2: float) -> RadiusGraph:
     RadiusGraph
         Exact; computed anew on every pass.
     """
-    X, unit = _on_grid(X)
-    scores = _HalfDistances(X)
+    samples = _Samples.of(X)
+    unit = samples.unit
+    scores = _HalfDistances(samples)
 
     def told_apart() -> Iterator[tuple[Ints, Ints, NDArray[np.bool_]]]:
         """Yield pairs that may be near enough, and which of them are not sure to be."""
@@ -272,17 +305,21 @@ def within_radius_of_points(X: Floats, radius2: float) -> RadiusGraph:
         for start, S in scores.blocks():
             error = scores.error[start : start + len(S)]
             least = np.nextafter((limit - error).astype(np.float32), np.float32(-np.inf))
-            rows, cols = np.divmod(np.flatnonzero(S >= least[:, None]), S.shape[1])
-            upper = rows < cols
-            rows, cols = rows[upper], cols[upper]
-            yield rows + start, cols + start, S[rows, cols] <= limit + error[rows]
+            for first, last in _pieces(*S.shape):
+                rows, cols = np.nonzero(S[first:last] >= least[first:last, None])
+                rows += first
+                upper = rows < cols
+                rows, cols = rows[upper], cols[upper]
+                yield rows + start, cols + start, S[rows, cols] <= limit + error[rows]
 
     def in_float64() -> Iterator[tuple[Ints, Ints, NDArray[np.bool_]]]:
-        for start, block, error in _screened(X):
-            rows, cols = np.nonzero(block <= radius2 * unit + error)
-            upper = rows + start < cols
-            rows, cols = rows[upper], cols[upper]
-            yield rows + start, cols, block[rows, cols] > radius2 * unit - error
+        for start, block, error in _screened(samples):
+            for first, last in _pieces(*block.shape):
+                rows, cols = np.nonzero(block[first:last] <= radius2 * unit + error)
+                rows += first
+                upper = rows + start < cols
+                rows, cols = rows[upper], cols[upper]
+                yield rows + start, cols, block[rows, cols] > radius2 * unit - error
 
     # Where more than a hundredth of the radius is in doubt, pairs may be that float32 leaves open.
     screens = scores.tells and (
@@ -292,12 +329,12 @@ def within_radius_of_points(X: Floats, radius2: float) -> RadiusGraph:
     def edges() -> Iterator[tuple[Ints, Ints]]:
         for rows, cols, unsure in told_apart() if screens else in_float64():
             doubtful = np.flatnonzero(unsure)
-            exact = _pair_distances(X, rows[doubtful], cols[doubtful]) / unit
+            exact = samples.distances(rows[doubtful], cols[doubtful]) / unit
             kept = np.ones(rows.size, dtype=bool)
             kept[doubtful] = exact <= radius2
             yield rows[kept], cols[kept]
 
-    return RadiusGraph(edges, len(X), radius2)
+    return RadiusGraph(edges, len(samples.X), radius2)
 
 
 def exact_squared_distances(X: Floats) -> Floats:
@@ -320,8 +357,8 @@ def exact_squared_distances(X: Floats) -> Floats:
     >>> exact_squared_distances(np.array([[0.0], [3.0]])).tolist()
     [[0.0, 9.0], [9.0, 0.0]]
     """
-    X, unit = _on_grid(X)
-    n = len(X)
+    samples = _Samples.of(X)
+    X, n, unit = samples.X, len(samples.X), samples.unit
     spread = X - np.rint(X.mean(axis=0))
     largest = float(np.einsum("ij,ij->i", spread, spread).max())
     if not np.array_equal(X, np.rint(X)) or largest > 2.0**51:
@@ -329,7 +366,7 @@ def exact_squared_distances(X: Floats) -> Floats:
         return real
     # Integers: all terms of the product stay below 4 * 2**51 = 2**53, so that it is exact.
     whole = np.empty((n, n))
-    for start, block, _ in _screened(X):
+    for start, block, _ in _screened(samples):
         whole[start : start + len(block)] = block
     whole /= unit
     return whole

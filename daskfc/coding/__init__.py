@@ -8,6 +8,7 @@ from daskfc.coding.hiding import HidingPolynomial
 from daskfc.coding.lagrange import LagrangeCode
 from daskfc.coding.masks import add_mask, add_pair_masks
 from daskfc.coding.modular import BYTE_PRIMES
+from daskfc.coding.residue_columns import ResidueColumns
 from daskfc.coding.ring import FixedPoint
 from daskfc.coding.scale import GRIDS, ResidueSystem, choose_residues, detect_grids, quantise
 from daskfc.coding.shamir import SHARE_BYTES, combine_shares, share_secret
@@ -27,6 +28,7 @@ __all__ = [
     "KeyStream",
     "LagrangeCode",
     "Operand",
+    "ResidueColumns",
     "ResidueSystem",
     "SecretKey",
     "add_mask",

@@ -172,6 +172,11 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return {}
 
     @property
+    def choices(self) -> Mapping[str, str]:
+        """What the last fit chose by itself and why, for the report: by what was to be chosen."""
+        return {}
+
+    @property
     def released(self) -> tuple[float, ...]:
         """Noise multipliers of all that the starts of this fit released."""
         return ()

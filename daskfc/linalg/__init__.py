@@ -1,6 +1,7 @@
 """Linear algebra: coordinates of a distance matrix, Laplacians, leading eigenvectors."""
 
 from daskfc.linalg.distances import squared_distances, symmetric_squared_distances
+from daskfc.linalg.integer_points import SPAN, IntegerPoints, points_from_columns
 from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
 from daskfc.linalg.local_basis import (
@@ -13,13 +14,16 @@ from daskfc.linalg.local_basis import (
 from daskfc.linalg.spectrum import laplacian_embedding, largest_eigenpairs
 
 __all__ = [
+    "SPAN",
     "Basis",
+    "IntegerPoints",
     "LandmarkEmbedding",
     "NormalisedAdjacency",
     "components_of",
     "divide_rows",
     "laplacian_embedding",
     "largest_eigenpairs",
+    "points_from_columns",
     "projected_coordinates",
     "row_factors",
     "singular_coordinates",

@@ -41,6 +41,8 @@ class LandmarkEmbedding:
         The search ends when no sample is farther from the landmarks' span than this, as a squared
         distance relative to the mean squared distance. Squared distances from the coordinates
         are then off by at most 4 times as much.
+    nearest : float, default 0.0
+        The same as a squared distance, in squared units of the data; the larger one counts.
 
     Notes
     -----
@@ -60,14 +62,27 @@ class LandmarkEmbedding:
     True
     """
 
-    def __init__(self, n: int, n_features: int | None = None, *, tolerance: float = 1e-8) -> None:
+    def __init__(
+        self,
+        n: int,
+        n_features: int | None = None,
+        *,
+        tolerance: float = 1e-8,
+        nearest: float = 0.0,
+    ) -> None:
         check_params(
             "LandmarkEmbedding",
-            {"n": n, "n_features": n_features, "tolerance": tolerance},
-            {"n": integer(1), "n_features": optional(integer(1)), "tolerance": real(0)},
+            {"n": n, "n_features": n_features, "tolerance": tolerance, "nearest": nearest},
+            {
+                "n": integer(1),
+                "n_features": optional(integer(1)),
+                "tolerance": real(0),
+                "nearest": real(0),
+            },
         )
         self.n = n
         self.tolerance = tolerance
+        self.nearest = nearest
         self.max_rank = n - 1 if n_features is None else min(n - 1, n_features)
         reserved = min(self.max_rank, 256) if n_features is None else self.max_rank
         # Columns are contiguous, so that the reserved part costs no memory until it is written.
@@ -105,12 +120,17 @@ class LandmarkEmbedding:
         return 2.0 * float(self._offsets.mean()) if self._rounds else 0.0
 
     @property
+    def _limit(self) -> float:
+        """Squared distance to the span that ends the search."""
+        return max(self.tolerance * self.scale, self.nearest)
+
+    @property
     def converged(self) -> bool:
         """Whether every sample lies in the landmarks' span, up to the tolerance."""
         if not self._rounds:
             return False
         largest = float(self._residual.max())
-        return self._rank >= self.max_rank or largest <= self.tolerance * self.scale
+        return self._rank >= self.max_rank or largest <= self._limit
 
     def certificate(self) -> Floats:
         """Return the squared distance of each sample to the span of the landmarks.
@@ -148,7 +168,7 @@ class LandmarkEmbedding:
             return np.unique(np.linspace(0, self.n - 1, min(count, self.n)).astype(np.int64))
         if self.converged:
             return np.empty(0, dtype=np.int64)
-        open_ = (self._residual > self.tolerance * self.scale) & ~self._used
+        open_ = (self._residual > self._limit) & ~self._used
         candidates = np.flatnonzero(open_)
         order = np.argsort(-self._residual[candidates], kind="stable")
         return candidates[order[:count]]
@@ -181,7 +201,7 @@ class LandmarkEmbedding:
         rest -= Y @ Y[new].T  # (n, c), what the coordinates so far do not explain
         # Y_new = rest V Λ^(-1/2), for the eigenpairs of the symmetric block rest[new] = V Λ Vᵀ.
         lam, V = scipy.linalg.eigh((rest[new] + rest[new].T) / 2)
-        floor = max(1e-12 * max(2 * self._offsets.max(), 0.0), self.tolerance * self.scale / 8)
+        floor = max(1e-12 * max(2 * self._offsets.max(), 0.0), self._limit / 8)
         kept = np.flatnonzero(lam > floor)[::-1][: self.max_rank - self._rank]
         transform = V[:, kept] / np.sqrt(lam[kept])  # (c, q_new)
         self._rounds.append((Y[new].copy(), self._offsets[new], transform))

@@ -173,6 +173,7 @@ class _Fits:
             "noise": getattr(model, "privacy_", None),
             "released_before": list(model.released_before),
             "reconstruction": getattr(model, "reconstruction_", None),
+            "choices": dict(getattr(model, "choices", {})),
             "histories": {
                 title: {name: thinned(line) for name, line in lines.items()}
                 for title, lines in getattr(model, "histories", {}).items()

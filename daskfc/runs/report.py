@@ -129,6 +129,7 @@ def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
             title: drawing({name: _numbers(line) for name, line in lines.items()})
             for title, lines in summary.get("histories", {}).items()
         },
+        choices=_Table(["of", "what"], list(summary.get("choices", {}).items()), 2),
         timing=_Table(["stage", ""], timing),
         memory=_Table(["party", ""], memory),
         settings=yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),

@@ -169,4 +169,5 @@ def summary_of(
         "timing": _timing(own, fits, total_s),
         "peak_memory_bytes": peaks,
         "histories": own[0].facts.get("histories", {}),
+        "choices": own[0].facts.get("choices", {}),
     }

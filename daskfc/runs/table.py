@@ -121,6 +121,8 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
     else:
         parts.append(f"No scores: {summary.get('unscored') or 'the run did not end.'}\n")
     parts += [_messages(summary), side]
+    for what, chosen in summary.get("choices", {}).items():
+        parts.append(Text(f"Chosen {what}: {chosen}\n"))
     note = summary["privacy"].get("statement")
     if note:
         parts.append(Text(f"Privacy: {note}\n"))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from daskfc.clustering import ExactPoints
 from daskfc.federation import Federation, Local, Message, PerClient, array
 from daskfc.federation.samples import canonical_positions, opened, sample_digests
 from daskfc.linalg import LandmarkEmbedding
@@ -13,7 +14,7 @@ from daskfc.pairwise import DistanceTiles
 from daskfc.secure.distances import Columns, RowPlan, SecureDistances
 from daskfc.stores import ClientStore
 
-__all__ = ["SecureDistancesTests", "positions_of", "rows_at_client"]
+__all__ = ["SecureDistancesTests", "all_distances", "positions_of", "rows_at_client"]
 
 
 class ToldMatrix(Message, route="server → caller", reveals="to the caller a matrix of the server"):
@@ -27,9 +28,11 @@ def rows_at_client(data: ClientStore) -> np.ndarray:
     return data.rows(0, data.n_samples)
 
 
-def all_distances(tiles: DistanceTiles) -> ToldMatrix:
+def all_distances(found: DistanceTiles | ExactPoints) -> ToldMatrix:
     """Tell the caller all distances."""
-    return ToldMatrix(np.asarray(tiles.full()))
+    if isinstance(found, ExactPoints):
+        return ToldMatrix(found.full())
+    return ToldMatrix(np.asarray(found.full()))
 
 
 def coordinates(embedding: LandmarkEmbedding) -> ToldMatrix:
@@ -93,6 +96,18 @@ class SecureDistancesTests:
         self._close(found, cdist(X, X, "sqeuclidean"))
         assert distances.n_samples == len(X)
         assert distances.dropped == {}
+
+    def test_columns_give_every_distance_to_the_last_bit(
+        self, federation: Federation, rows: dict[str, np.ndarray]
+    ) -> None:
+        """Columns give every distance to the last bit, or blocks do."""
+        distances, n = self.open(federation), sum(map(len, rows.values()))
+        found = federation.publish(all_distances, distances.all_pairs("full")).values
+        blocks = federation.publish(all_distances, self.open(federation).blocks("full")).values
+        np.testing.assert_array_equal(found, blocks)
+        if n <= 2 * (distances.n_features + 2):
+            assert distances.route == "blocks"
+        assert distances.reason
 
     def test_columns_of_landmarks_span_the_rows(
         self, federation: Federation, rows: dict[str, np.ndarray]

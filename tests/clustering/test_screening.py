@@ -118,7 +118,7 @@ def test_scores_are_as_near_to_the_true_ones_as_is_said(monkeypatch):
 @pytest.mark.parametrize("kind", KINDS + HARD)
 def test_pairs_within_a_radius_are_those_of_all_distances(monkeypatch, kind, share, rows):
     X = points(kind)
-    D = module._pair_distances(X, *np.divmod(np.arange(N * N), N)).reshape(N, N)
+    D = module._Samples(X).distances(*np.divmod(np.arange(N * N), N)).reshape(N, N)
     upper = np.triu_indices(N, 1)
     radius2 = float(np.quantile(D[upper], share, method="lower"))  # a distance that occurs
     monkeypatch.setattr(screening, "_BLOCK", rows * N)
@@ -129,13 +129,13 @@ def test_pairs_within_a_radius_are_those_of_all_distances(monkeypatch, kind, sha
 
 def test_few_pairs_near_the_radius_are_computed_twice(monkeypatch):
     X, asked = points("integers"), []
-    exactly = module._pair_distances
+    exactly = module._Samples.distances
 
-    def counted(X, rows, cols):
+    def counted(samples, rows, cols):
         asked.append(rows.size)
-        return exactly(X, rows, cols)
+        return exactly(samples, rows, cols)
 
-    monkeypatch.setattr(module, "_pair_distances", counted)
+    monkeypatch.setattr(module._Samples, "distances", counted)
     monkeypatch.setattr(module, "_screened", None)  # which is for radii that float32 cannot tell
     pairs = sum(rows.size for rows, _ in within_radius_of_points(X, 6.5).edges())
     assert pairs > 1000

@@ -153,10 +153,9 @@ def coded_similarity(
         tile=tile,
     )
     norms = federation.ask(squared_norms, distances.own)
-    tiles = distances.blocks("full", in_memory=False)
     graph = federation.on_server(
         graph_of_distances,
-        tiles,
+        distances.all_pairs("full", in_memory=False),
         norms,
         distances.plan,
         system=distances.system,

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.clustering import ExactPoints
 from daskfc.clustering.low_rank_similarity import (
     Graph,
     MostSimilar,
@@ -93,23 +94,23 @@ def _similarities(D: Floats, left: Floats, right: Floats, system: ResidueSystem)
 
 
 def graph_of_distances(
-    tiles: DistanceTiles,
+    found: DistanceTiles | ExactPoints,
     norms: Mapping[str, SquaredNorms],
     plan: RowPlan,
     *,
     system: ResidueSystem,
     n_neighbors: int | None,
 ) -> Graph:
-    """Return the sparse graph of Eq. (25) from the distances on the server's disk.
+    """Return the sparse graph of Eq. (25) from all distances, panel by panel.
 
     It is that of `similarity_graph` for the quantised rows, (n, n) in canonical order.
     """
-    n, ordered = tiles.n, _in_order(norms, plan)
+    n, ordered = found.n, _in_order(norms, plan)
     k = default_neighbors(n) if n_neighbors is None else n_neighbors
     step = max(1, _BLOCK_ENTRIES // n)
 
     def parts() -> Iterator[MostSimilar]:
-        for first, D in tiles.panels():
+        for first, D in found.panels():
             for start in range(0, len(D), step):
                 begin = first + start
                 rows = D[start : start + step]

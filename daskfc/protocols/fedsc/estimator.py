@@ -245,6 +245,15 @@ class FedSC(FederatedClusterer):
         labels_sent = federation.tell(server.tell_labels, labels, positions)
         return federation.publish(labelled_samples, labels_sent, party="clients", wait=False)
 
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """How coded similarities were computed in the last fit, and why so."""
+        fitted: Fitted | None = getattr(self, "_fitted", None)
+        if fitted is None or not isinstance(fitted.reference, CodedSimilarity):
+            return {}
+        distances = fitted.reference.distances
+        return {"distances": f"{distances.route}: {distances.reason}"}
+
     def _forget(self) -> None:
         """Drop what an earlier fit with other parameters left."""
         for name in ("privacy_", "reconstruction_"):

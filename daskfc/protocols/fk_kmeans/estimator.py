@@ -319,6 +319,17 @@ class FederatedKernelKMeans(FederatedClusterer):
         )
         return picked(IterationSettings, self, solver=solver)
 
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The solver of the last fit, and what an iteration takes with it."""
+        if not hasattr(self, "plan_"):
+            return {}
+        cost = self.plan_["chosen"]
+        return {
+            "solver": f"{cost.solver}: an iteration takes about {cost.rounds} round trips and "
+            f"{cost.floats} numbers of each client"
+        }
+
     def _note(self, report: IterationReport) -> None:
         self.history_.append(report)
         self.n_iterations_ = len(self.history_)

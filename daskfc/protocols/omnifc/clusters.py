@@ -1,12 +1,14 @@
 """OmniFC at the server, last step: what the clusterer reads, its labels, and new samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from daskfc.clustering import (
     Clusterer,
     Clustering,
+    ExactPoints,
     FullDistances,
     RowFactors,
     View,
@@ -24,35 +26,51 @@ __all__ = [
     "labels_for",
     "new_labels",
     "predict_panel",
+    "view_of_all",
     "view_of_landmarks",
-    "view_of_tiles",
 ]
 
+Points = TypeVar("Points", np.ndarray, ExactPoints)
 
-def view_of_tiles(tiles: Tiles) -> View:
-    """Return what the clusterer reads of the stored blocks, in memory where it must be."""
-    if isinstance(tiles, DistanceTiles):
-        return FullDistances(tiles.full())
-    return tiles.graph()
+
+def view_of_all(
+    found: ExactPoints | Tiles, *, needs: str, n_neighbors: int | None, radius2: float | None
+) -> View:
+    """Return what the clusterer reads of all distances, in memory where it must be.
+
+    It needs "full", "neighbours" or "radius"; blocks were kept for that.
+    """
+    if isinstance(found, DistanceTiles):
+        return FullDistances(found.full())
+    if not isinstance(found, ExactPoints):
+        return found.graph()
+    return _view(found, ExactPoints.full, needs, n_neighbors, radius2)
 
 
 def view_of_landmarks(
     embedding: LandmarkEmbedding, *, needs: str, n_neighbors: int | None, radius2: float | None
 ) -> View:
-    """Return what the clusterer reads, from the coordinates that the landmarks gave.
-
-    It needs "full", "neighbours", "radius" or "rows".
-    """
+    """Return what the clusterer reads, from the coordinates that the landmarks gave."""
     if needs == "rows":
         return RowFactors(embedding.coordinates)
     points = np.ascontiguousarray(embedding.coordinates)
+    return _view(points, symmetric_squared_distances, needs, n_neighbors, radius2)
+
+
+def _view(
+    points: Points,
+    distances: Callable[[Points], np.ndarray],
+    needs: str,
+    n_neighbors: int | None,
+    radius2: float | None,
+) -> View:
     if needs == "neighbours":
         assert n_neighbors is not None
         return nearest_of_points(points, n_neighbors)
     if needs == "radius":
         assert radius2 is not None
         return within_radius_of_points(points, radius2)
-    return FullDistances(symmetric_squared_distances(points))
+    return FullDistances(distances(points))
 
 
 def cluster(view: View, *, clusterer: Clusterer, n_clusters: int | None, seed: int) -> Clustering:

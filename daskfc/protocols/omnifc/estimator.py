@@ -1,5 +1,6 @@
 """The estimator: OmniFC's three steps as wiring, in the order of the paper's Algorithm 1."""
 
+import logging
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,17 +10,27 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
-from daskfc.clustering import DBSCAN, Clusterer, Clustering, Spectral, View, make_clusterer
+from daskfc.clustering import (
+    DBSCAN,
+    Clusterer,
+    Clustering,
+    ExactPoints,
+    Spectral,
+    View,
+    make_clusterer,
+)
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
 from daskfc.federation.samples import LabelledSamples, labelled_new, labelled_samples
 from daskfc.protocols.omnifc import clusters
-from daskfc.secure.distances import SecureDistances, choose_code
+from daskfc.secure.distances import SecureDistances, Tiles, choose_code
 from daskfc.stores import ClientStore
 
 __all__ = ["OmniFC"]
+
+log = logging.getLogger("daskfc.protocols")
 
 ROWS_TOLERANCE = 1e-9  # of the mean squared distance: the coordinates are exact up to rounding
 
@@ -44,11 +55,12 @@ class OmniFC(FederatedClusterer):
         ``"spectral"``, ``"dbscan"``, ``"hierarchical"``, ``"k-medoids"``, ``"k-means"``,
         ``"fuzzy-c-means"``, ``"nmf"``, ``"kernel-k-means"`` or ``"nystroem-k-means"``; with
         parameters as ``{"dbscan": {"eps": 0.5}}``.
-    distances : {"exact", "landmark"}
+    distances : {"exact", "blocks", "landmark"}
         Every pair's distance, or coordinates from the columns of adaptively chosen landmarks, exact
-        up to `landmark_tolerance`. k-means, fuzzy c-means and NMF read the rows of the distance
-        matrix, which has rank d + 2 at most: when n > 3 (d + 2), "exact" takes the columns that
-        determine all rows up to rounding.
+        up to `landmark_tolerance`. Distances have rank d + 2 at most: when n > 2 (d + 2), "exact"
+        takes the columns that determine all of them, to the last bit, and tells the evaluators
+        which samples these are of. "blocks" has every pair computed, n² / 2, and tells them
+        nothing.
     n_segments, n_colluding : int, optional
         The paper's l and t: any `n_colluding` clients that pool what they see learn nothing. By
         default the most privacy that the number of clients allows, l = t = 2 from 7 clients on.
@@ -80,6 +92,8 @@ class OmniFC(FederatedClusterer):
         Number of clusters.
     dropped_evaluators_ : dict of str to str
         Evaluators that were left out in the course of the run, and why.
+    route_ : str
+        How distances were made: from "columns", in "blocks", or "landmark" as asked for.
     ledger_ : Ledger
         Every message of the run.
     timing_ : dict of str to float
@@ -108,7 +122,7 @@ class OmniFC(FederatedClusterer):
     clusterer: str | Mapping[str, Any] | Clusterer = param(
         Constraint("a clusterer", lambda value: True), default="spectral"
     )
-    distances: str = param(one_of("exact", "landmark"), default="exact")
+    distances: str = param(one_of("exact", "blocks", "landmark"), default="exact")
     n_segments: int | None = param(optional(integer(low=1)), default=None)
     n_colluding: int | None = param(optional(integer(low=1)), default=None)
     n_spares: int | None = param(optional(integer(low=0)), default=None)
@@ -189,18 +203,27 @@ class OmniFC(FederatedClusterer):
         n_neighbors = clusterer.graph_neighbors if isinstance(clusterer, Spectral) else None
         n_neighbors = n_neighbors if need == "neighbours" else None
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
-        if self.distances == "exact" and need != "rows":
-            tiles = distances.blocks(need, n_neighbors=n_neighbors, radius2=radius2)
-            return federation.on_server(clusters.view_of_tiles, tiles)
-        exact = self.distances == "exact"
-        embedding = distances.columns(ROWS_TOLERANCE if exact else self.landmark_tolerance)
-        return federation.on_server(
-            clusters.view_of_landmarks,
-            embedding,
-            needs=need,
-            n_neighbors=n_neighbors,
-            radius2=radius2,
-        )
+        asked: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
+        found: Local[ExactPoints] | Local[Tiles]
+        if self.distances == "blocks":
+            found = distances.blocks("full" if need == "rows" else need, **asked)
+            self.route_, self._reason = "blocks", "as asked for"
+        elif self.distances == "exact" and need != "rows":
+            found = distances.all_pairs(need, **asked)
+            self.route_, self._reason = distances.route, distances.reason
+        else:
+            exact = self.distances == "exact"
+            embedding = distances.columns(ROWS_TOLERANCE if exact else self.landmark_tolerance)
+            self.route_ = "columns" if exact else "landmark"
+            self._reason = "they determine all rows of distances" if exact else "as asked for"
+            return federation.on_server(clusters.view_of_landmarks, embedding, needs=need, **asked)
+        log.info("distances from %s: %s", self.route_, self._reason)
+        return federation.on_server(clusters.view_of_all, found, needs=need, **asked)
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What was chosen in the last fit, and why."""
+        return {"distances": f"{self.route_}: {self._reason}"} if hasattr(self, "route_") else {}
 
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]

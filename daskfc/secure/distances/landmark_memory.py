@@ -1,11 +1,39 @@
-"""What landmark mode will need of each party; refused by `plan.check` like everything else.
+"""What columns of landmarks will need of each party; refused by `check` like everything else.
 
 Letters as in `plan`: n samples, d features, l segments, r primes, K answers, k' = ceil(d / l).
 """
 
 from daskfc.secure.distances.memory import PROCESS_BYTES, Needs
 
-__all__ = ["landmark_needs"]
+__all__ = ["landmark_needs", "view_bytes"]
+
+_SCREEN = 400_000_000  # ours: a block of scores in float32, rows for it, pairs of a part of it
+
+
+def view_bytes(keep: str, n_samples: int, n_neighbors: int | None) -> int | None:
+    """Return what the server makes of coordinates; None for as much as these.
+
+    Parameters
+    ----------
+    keep : {"full", "panels", "neighbours", "radius", "rows"}
+        What the clusterer reads; "panels" are those of all distances, one after the other.
+    n_samples : int
+        Number of samples.
+    n_neighbors : int or None
+        Neighbours of each, with "neighbours".
+
+    Examples
+    --------
+    >>> from daskfc.secure.distances.landmark_memory import view_bytes
+    >>> view_bytes("full", 10_000, None) // 10**6
+    1000
+    """
+    if keep == "rows":
+        return None
+    if keep == "full":
+        return n_samples**2 * 8 + min(n_samples**2 * 8, 200_000_000)
+    # listed pairs of a row are four times its neighbours at most, in a few copies
+    return _SCREEN + n_samples * ((n_neighbors or 0) + 1) * 288
 
 
 def landmark_needs(
@@ -19,7 +47,8 @@ def landmark_needs(
     panel: int,
     batch: int,
     window: int,
-    copies: int,
+    kept_bytes: int = 0,
+    view_bytes: int | None = None,
 ) -> Needs:
     """Return what the landmark columns need.
 
@@ -33,8 +62,10 @@ def landmark_needs(
         Landmarks of one round.
     window : int
         Panels whose answers are at the server at the same time.
-    copies : int
-        Arrays as large as the coordinates that the clusterer holds beside them.
+    kept_bytes : int, default 0
+        Bytes of a distance that is kept until all columns are there.
+    view_bytes : int, optional
+        What the clusterer holds beside the coordinates; by default as much again.
 
     Returns
     -------
@@ -45,8 +76,7 @@ def landmark_needs(
     --------
     >>> from daskfc.secure.distances.landmark_memory import landmark_needs
     >>> mnist = landmark_needs(n_samples=70_000, n_features=784, n_segments=2, n_primes=4,
-    ...                        n_answers=8, residue_bytes=1, panel=8192, batch=128, window=3,
-    ...                        copies=1)
+    ...                        n_answers=8, residue_bytes=1, panel=8192, batch=128, window=3)
     >>> round(mnist.server_bytes / 1e9, 1), round(mnist.wire_bytes / 1e9, 1)
     (1.2, 3.5)
     """
@@ -63,11 +93,13 @@ def landmark_needs(
     columns = n * landmarks * 8
     decoding = window * n_answers * answer + 3 * columns
     rounds = -(-(rank + 1) // landmarks) + 2  # two more than the rank asks for, as on MNIST
+    kept = n * min(rounds * landmarks, n) * kept_bytes
+    after = points if view_bytes is None else view_bytes
     return Needs(
         operation=f"the landmark columns of {n} samples with {d} features",
         tile=panel,
         evaluator_bytes=PROCESS_BYTES + share + max(share, evaluating),
-        server_bytes=PROCESS_BYTES + points + max(decoding, copies * points),
+        server_bytes=PROCESS_BYTES + points + max(decoding + kept, after),
         server_disk_bytes=0,
         wire_bytes=n_answers * (share + rounds * r * n * landmarks * residue_bytes),
         way_out="or lower the number of samples or of features",

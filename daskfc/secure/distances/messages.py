@@ -13,6 +13,7 @@ __all__ = [
     "Landmarks",
     "MissingBlocks",
     "NewSamples",
+    "PointsStatus",
     "PublicPlan",
     "RowPositions",
     "SampleSummary",
@@ -143,6 +144,19 @@ class LandmarkStatus(
     rank: int
     residual: float  # largest squared distance to the span over the mean squared distance
     converged: int
+
+
+class PointsStatus(
+    Message,
+    route="server → caller",
+    reveals="to the caller the rank of the data and how surely its distances follow from columns",
+):
+    """How far distances of coordinates may be from whole numbers, in units of 1 / S²."""
+
+    rank: int
+    error: float
+    certified: int
+    primes: np.ndarray = array("prime", dtype="int64")  # of residues that tell what rounding cannot
 
 
 class DecodedBlock(

@@ -10,26 +10,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-
+from daskfc.clustering import ExactPoints
 from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
-from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
+from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import SymmetricGrid
+from daskfc.secure.distances import columns as exact
 from daskfc.secure.distances import party, rows, server
-from daskfc.secure.distances.evaluation import WINDOW, Evaluation
-from daskfc.secure.distances.landmark_memory import landmark_needs
-from daskfc.secure.distances.memory import Workload, check, choose_tile, needs
+from daskfc.secure.distances.evaluation import Evaluation
 from daskfc.secure.distances.messages import CodedDistances, DecodedBlock, PublicPlan
 from daskfc.secure.distances.server import Columns, RowPlan, Tiles
+from daskfc.secure.distances.sizing import COLUMN_ROWS, Sizing
 from daskfc.stores import ClientStore
 
 __all__ = ["NewPanel", "SecureDistances"]
 
 ENCODED_ROWS = 4096  # ours: rows encoded at once; K r k 4096 bytes, 51 MB for MNIST
-LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST
-COLUMN_ROWS = 8192  # ours: samples of one panel of landmark columns
-COPIES_OF_COORDINATES = 1  # the rows of D, in as many coordinates; k-means centres them in place
 NEW_ROWS = 8192  # ours: rows of one block of distances to new ones
 PANEL_ENTRIES = 1 << 23  # ours: distances of a panel of new rows in memory, 64 MiB
 
@@ -84,6 +80,8 @@ class SecureDistances:
     ----------
     n_samples, n_features : int
         Number of rows of all clients, and their length.
+    route, reason : str
+        How `all_pairs` made its distances, "columns" or "blocks", and why; empty before.
 
     Notes
     -----
@@ -127,9 +125,13 @@ class SecureDistances:
         self.n_samples = int(public.samples.sum())
         self.n_features = public.n_features
         self.own = own
-        self._public, self._tile = public, tile
+        self.route, self.reason = "", ""
+        self._public = public
         self._evaluation = Evaluation(
             federation, code, system, engine=engine, hide_segments=hide_segments
+        )
+        self._sizing = Sizing(
+            federation, code, system, self.n_samples, self.n_features, self._evaluation.names, tile
         )
 
     @classmethod
@@ -264,7 +266,7 @@ class SecureDistances:
             When a party's memory or the server's disk cannot hold it; before anything is encoded.
         """
         federation, evaluation = self.federation, self._evaluation
-        tile = self._tile_for(keep, n_neighbors, in_memory)
+        tile = self._sizing.tile(keep, n_neighbors, in_memory)
         grid = SymmetricGrid(self.n_samples, tile)
         kept = f"{keep}-{n_neighbors}-{radius2}-{tile}-{self.system.primes}-{self.system.scale!r}"
         name = f"{self._public.problem:016x}-{hashlib.sha256(kept.encode()).hexdigest()[:12]}"
@@ -299,6 +301,60 @@ class SecureDistances:
             federation.report_progress("distances", done, total)
         return tiles
 
+    def all_pairs(
+        self,
+        keep: str,
+        *,
+        n_neighbors: int | None = None,
+        radius2: float | None = None,
+        in_memory: bool = True,
+    ) -> Local[ExactPoints] | Local[Tiles]:
+        """Compute what gives all distances exactly, the cheaper way: from columns or in blocks.
+
+        Distances are whole numbers over S² and have rank d + 2 at most: a few columns of them give
+        coordinates, and rounding leads back to every distance, or residues do where the bound on
+        the coordinates' error leaves a doubt. Blocks are computed where n <= 2 (d + 2), where
+        columns need more memory than there is, or where neither is sure: distances too large to
+        round, of samples that span less than d dimensions. `route` and `reason` tell.
+
+        Parameters
+        ----------
+        keep, n_neighbors, radius2, in_memory
+            As for `blocks`.
+
+        Returns
+        -------
+        Local
+            At the server: `ExactPoints`, certified, or what `blocks` gives. Distances, and graphs
+            of them, are the same to the last bit.
+
+        Raises
+        ------
+        ResourceRefused
+            When a party's memory or the server's disk can hold neither; before anything is encoded.
+
+        Notes
+        -----
+        Privacy: the server learns the same either way. Columns also tell the evaluators which
+        samples were chosen as landmarks: those far from the others.
+        """
+        self.route, self.reason = self._sizing.cheaper(keep, n_neighbors, in_memory)
+        if self.route == "columns":
+            kept = None
+            for _, chosen, columns in self._search(
+                self.federation.on_server(exact.start_search, self.plan, system=self.system)
+            ):
+                kept = self.federation.on_server(
+                    exact.keep_columns, kept, chosen, columns, system=self.system
+                )
+            points = self.federation.on_server(exact.points, kept, self.plan)
+            status = self.federation.publish(exact.points_status, points)
+            self.reason = exact.in_words(status, asked=self._asked, n=self.n_samples)
+            if status.certified:
+                return points
+            self.route = "blocks"
+        return self.blocks(keep, n_neighbors=n_neighbors, radius2=radius2, in_memory=in_memory)
+
     def columns(self, tolerance: float) -> Local[LandmarkEmbedding]:
         """Compute the columns of landmarks, round by round, until they span all rows.
 
@@ -317,25 +373,34 @@ class SecureDistances:
         ResourceRefused
             When a party's memory cannot hold it; before anything is encoded.
         """
+        self._sizing.check_columns()
+        embedding = self.federation.on_server(
+            server.start_landmarks, self.plan, tolerance=tolerance
+        )
+        for found, _, _ in self._search(embedding):
+            embedding = found
+        return embedding
+
+    def _search(
+        self, embedding: Local[LandmarkEmbedding]
+    ) -> Iterator[tuple[Local[LandmarkEmbedding], Local, list[Local[Columns]]]]:
+        """Yield the search, its landmarks and their columns after each round, until it is over."""
         federation = self.federation
-        self._check_columns()
         self._encode()
-        embedding = federation.on_server(server.start_landmarks, self.plan, tolerance=tolerance)
-        turn, converged = 0, False
+        turn, rank, converged = 0, 0, False
         while not converged:
-            chosen = federation.tell(
-                server.next_landmarks,
-                embedding,
-                count=LANDMARKS_A_ROUND,
-                clients=self._evaluation.names,
-            )
-            columns = self._columns_to(chosen, turn)
+            # what the server goes on with stays there: a copy at a client is for that client alone
+            count = self._sizing.landmarks(rank)
+            chosen = federation.on_server(server.next_landmarks, embedding, count=count)
+            told = federation.tell(server.told_landmarks, chosen, clients=self._evaluation.names)
+            columns = self._columns_to(told, turn)
             embedding = federation.on_server(server.add_columns, embedding, chosen, columns)
             status = federation.publish(server.landmark_status, embedding)
             federation.report_progress("landmarks", status.n_landmarks, self.n_features + 2)
-            converged = bool(status.converged)
+            yield embedding, chosen, columns
+            rank, converged = status.rank, bool(status.converged)
+            self._asked = status.n_landmarks
             turn += 1
-        return embedding
 
     def _columns_to(self, chosen: Sent, turn: int) -> list[Local[Columns]]:
         """Return the distances of all rows to the landmarks of one turn, in panels of rows."""
@@ -430,50 +495,3 @@ class SecureDistances:
             self._evaluation.encode(places, self.plan, party.encode_rows)
         else:
             self._evaluation.encode(places, self.plan, rows.encode_quantised, self.own)
-
-    # -- memory -------------------------------------------------------------------------------
-
-    def _limits(self) -> dict[str, int | None]:
-        limits = self.federation.limits()
-        return {name: limits.get(name) for name in (*self._evaluation.names, SERVER)}
-
-    def _tile_for(self, keep: str, n_neighbors: int | None, in_memory: bool) -> int:
-        """Return the rows of a block; raise where some party cannot hold what it needs."""
-        workload = Workload(
-            n_samples=self.n_samples,
-            n_features=self.n_features,
-            n_segments=self.code.n_segments,
-            n_primes=len(self.system.primes),
-            n_answers=self.code.n_evaluators,
-            mode=keep,
-            n_neighbors=n_neighbors,
-            window=WINDOW,
-            residue_bytes=np.dtype(self.system.dtype).itemsize,
-            distance_bytes=8,
-            in_memory="full" if keep == "full" and in_memory else "nothing",
-        )
-        limits = self._limits()
-        known = [limits[name] for name in self._evaluation.names]
-        tile = self._tile or choose_tile(
-            workload,
-            evaluator_limit=min((limit for limit in known if limit is not None), default=None),
-            server_limit=limits[SERVER],
-        )
-        disk = self.federation.publish(server.server_disk)
-        check(needs(workload, tile), limits, free_disk=disk.free)
-        return tile
-
-    def _check_columns(self) -> None:
-        need = landmark_needs(
-            n_samples=self.n_samples,
-            n_features=self.n_features,
-            n_segments=self.code.n_segments,
-            n_primes=len(self.system.primes),
-            n_answers=self.code.n_evaluators,
-            residue_bytes=np.dtype(self.system.dtype).itemsize,
-            panel=COLUMN_ROWS,
-            batch=LANDMARKS_A_ROUND,
-            window=WINDOW,
-            copies=COPIES_OF_COORDINATES,
-        )
-        check(need, self._limits())

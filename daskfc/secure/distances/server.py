@@ -42,6 +42,7 @@ __all__ = [
     "row_positions",
     "server_disk",
     "start_landmarks",
+    "told_landmarks",
 ]
 
 Tiles = DistanceTiles | NeighbourTiles | RadiusTiles
@@ -207,9 +208,14 @@ def start_landmarks(plan: RowPlan, *, tolerance: float) -> LandmarkEmbedding:
     return LandmarkEmbedding(plan.n_samples, plan.n_features, tolerance=tolerance)
 
 
-def next_landmarks(embedding: LandmarkEmbedding, *, count: int) -> Landmarks:
-    """Tell the evaluators the samples farthest from the landmarks' span; none when it is done."""
-    return Landmarks(embedding.next_landmarks(count))
+def next_landmarks(embedding: LandmarkEmbedding, *, count: int) -> np.ndarray:
+    """Return the samples farthest from the landmarks' span; none when it is done."""
+    return embedding.next_landmarks(count)
+
+
+def told_landmarks(chosen: np.ndarray) -> Landmarks:
+    """Tell the evaluators which samples are landmarks."""
+    return Landmarks(chosen)
 
 
 @dataclass(frozen=True)
@@ -239,16 +245,16 @@ def decoded_columns(columns: Columns) -> DecodedBlock:
 
 
 def add_columns(
-    embedding: LandmarkEmbedding, landmarks: Landmarks, columns: Sequence[Columns]
+    embedding: LandmarkEmbedding, landmarks: np.ndarray, columns: Sequence[Columns]
 ) -> LandmarkEmbedding:
     """Add a round of landmark columns, one panel of samples after the other.
 
     The embedding itself grows; a second call adds nothing.
     """
     known = set(embedding.landmarks.tolist())
-    if not known.issuperset(landmarks.positions.tolist()):
+    if not known.issuperset(landmarks.tolist()):
         block = np.concatenate([part.distances for part in columns])
-        embedding.add_columns(landmarks.positions, block)
+        embedding.add_columns(landmarks, block)
     return embedding
 
 

@@ -383,7 +383,12 @@ def test_what_leaves_a_client(federation, tmp_path):
     assert norms["payload_bytes"].sum() == 8 * n
     assert norms["noise_multiplier"].isna().all()
     answers = sent[sent["message"] == "CodedDistances"]["payload_bytes"].sum()
-    assert answers == 5 * (r * n * n + 8)  # one block; all five are needed
+    told_of = frame[(frame["message"] == "Landmarks") & (frame["receiver"] == "client-1")]
+    asked = told_of["payload_bytes"].sum() // 8
+    assert 0 < asked < n / 5
+    assert answers == 5 * (r * n * asked + 8 * len(told_of))  # all five are needed
+    assert similarity.distances.route == "columns"
+    assert "residues modulo" in similarity.distances.reason
     columns = -(-len(factors()[0]) // 2)
     shares = sent[sent["message"] == "CodedRows"]
     assert len(shares) == 5 * 4  # own shares stay
@@ -428,7 +433,7 @@ def test_a_killed_client_sends_the_same_again(federation, tmp_path):
     killed = []
 
     def kill_once(stage, done, total):
-        if stage == "distances" and done and not killed:
+        if stage == "landmarks" and done and not killed:
             killed.append(federation.processes.pid("client-1"))
             os.kill(killed[0], signal.SIGKILL)
 

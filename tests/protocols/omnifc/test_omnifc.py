@@ -117,8 +117,9 @@ def test_labels_do_not_depend_on_code_engine_or_tiles(federation, params):
     np.testing.assert_array_equal(OmniFC(3, **params).fit(federation).labels_, reference.labels_)
 
 
-def test_ledger_holds_declared_messages_only(federation, iris):
-    model = OmniFC(3, n_spares=0).fit(federation)
+@pytest.mark.parametrize("distances", ["exact", "blocks"])
+def test_ledger_holds_declared_messages_only(federation, iris, distances):
+    model = OmniFC(3, n_spares=0, distances=distances).fit(federation)
     frame = model.ledger_.to_frame()
     assert set(frame["message"]) <= DECLARED
     assert set(frame.loc[frame["receiver"] == "server", "message"]) == {
@@ -131,7 +132,33 @@ def test_ledger_holds_declared_messages_only(federation, iris):
     travelled = sum(n - own[f"client-{j}"] for j in range(1, 8))
     assert coded["payload_bytes"].sum() == travelled * r * k + 16 * len(coded)
     answers = frame[frame["message"] == "CodedDistances"]["payload_bytes"].sum()
-    assert answers == 7 * (r * n * n + 8)
+    chosen = frame[(frame["message"] == "Landmarks") & (frame["receiver"] == "client-1")]
+    columns = n if distances == "blocks" else chosen["payload_bytes"].sum() // 8
+    assert columns <= n
+    assert answers == 7 * (r * n * columns + 8 * max(1, len(chosen)))
+    assert model.route_ == ("blocks" if distances == "blocks" else "columns")
+
+
+CLUSTERERS_OF_ALL = ["spectral", "gaussian", "dbscan", "single", "average", "ward", "k-medoids"]
+
+
+@pytest.mark.parametrize("name", CLUSTERERS_OF_ALL)
+def test_columns_give_the_labels_of_all_blocks(federation, name):
+    n_clusters = None if name == "dbscan" else 3
+    params = {"n_clusters": n_clusters, "clusterer": CLUSTERERS[name]}
+    blocks = OmniFC(**params, distances="blocks").fit(federation)
+    columns = OmniFC(**params).fit(federation)
+    np.testing.assert_array_equal(columns.labels_, blocks.labels_)
+    assert columns.choices["distances"].startswith("columns: ")
+    assert columns.ledger_.payload_bytes < blocks.ledger_.payload_bytes / 2
+
+
+def test_rows_of_blocks_are_all_of_them(federation):
+    exact = OmniFC(3, clusterer="k-means").fit(federation)
+    blocks = OmniFC(3, clusterer="k-means", distances="blocks").fit(federation)
+    assert same_partition(exact.labels_.values, blocks.labels_.values)
+    assert "MissingBlocks" not in set(exact.ledger_.to_frame()["message"])
+    assert "Landmarks" not in set(blocks.ledger_.to_frame()["message"])
 
 
 def test_estimator_contract(federation):
@@ -182,8 +209,16 @@ def lying_answer_block(coded, hiding, party, **public):
     return answer
 
 
-_answer_block = party.answer_block
+def lying_answer_columns(coded, hiding, chosen, party, **public):
+    answer = _answer_columns(coded, hiding, chosen, party, **public)
+    if party == "client-3":
+        answer.residues[0, 0, 0] ^= 1
+    return answer
+
+
+_answer_block, _answer_columns = party.answer_block, party.answer_columns
 lying_answer_block.__annotations__ = _answer_block.__annotations__
+lying_answer_columns.__annotations__ = _answer_columns.__annotations__
 
 
 def late_answer_block(coded, hiding, party, *, gate, **public):
@@ -196,12 +231,17 @@ def late_answer_block(coded, hiding, party, *, gate, **public):
 late_answer_block.__annotations__ = _answer_block.__annotations__
 
 
-def test_a_liar_is_named_and_left_out(federation, monkeypatch):
-    honest = OmniFC(3, n_spares=2, tile=64).fit(federation)
+@pytest.mark.parametrize(
+    ("distances", "lie"),
+    [("blocks", lying_answer_block), ("exact", lying_answer_columns)],
+)
+def test_a_liar_is_named_and_left_out(federation, monkeypatch, distances, lie):
+    params = {"n_clusters": 3, "n_spares": 2, "tile": 64, "distances": distances}
+    honest = OmniFC(**params).fit(federation)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    monkeypatch.setattr(party, "answer_block", lying_answer_block)
+    monkeypatch.setattr(party, lie.__name__.removeprefix("lying_"), lie)
     try:
-        model = OmniFC(3, n_spares=2, tile=64).fit(federation)
+        model = OmniFC(**params).fit(federation)
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     assert list(model.dropped_evaluators_) == ["client-3"]
@@ -209,7 +249,8 @@ def test_a_liar_is_named_and_left_out(federation, monkeypatch):
 
 
 def test_a_straggler_is_cut_off(federation, monkeypatch, tmp_path):
-    prompt = OmniFC(3, n_spares=1, tile=64).fit(federation)
+    blocks = {"tile": 64, "distances": "blocks"}
+    prompt = OmniFC(3, n_spares=1, **blocks).fit(federation)
     gate = str(tmp_path / "gate")
     os.mkfifo(gate)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -222,7 +263,7 @@ def test_a_straggler_is_cut_off(federation, monkeypatch, tmp_path):
 
     federation.on_progress = let_go
     try:
-        model = OmniFC(3, n_spares=1, tile=64).fit(federation)
+        model = OmniFC(3, n_spares=1, **blocks).fit(federation)
     finally:
         federation.on_progress = None
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
@@ -231,18 +272,20 @@ def test_a_straggler_is_cut_off(federation, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("victim", ["client-1", "server"])
-def test_a_killed_worker_changes_nothing(federation, victim):
-    reference = OmniFC(3, tile=64).fit(federation)
+@pytest.mark.parametrize(("distances", "during"), [("blocks", "distances"), ("exact", "landmarks")])
+def test_a_killed_worker_changes_nothing(federation, victim, distances, during):
+    params = {"n_clusters": 3, "tile": 64, "distances": distances}
+    reference = OmniFC(**params).fit(federation)
     killed = []
 
     def kill_once(stage, done, total):
-        if stage == "distances" and done and not killed:
+        if stage == during and done and not killed:
             killed.append(federation.processes.pid(victim))
             os.kill(killed[0], signal.SIGKILL)
 
     federation.on_progress = kill_once
     try:
-        model = OmniFC(3, tile=64).fit(federation)
+        model = OmniFC(**params).fit(federation)
     finally:
         federation.on_progress = None
     assert killed
@@ -251,7 +294,8 @@ def test_a_killed_worker_changes_nothing(federation, victim):
 
 
 def test_an_interrupted_fit_goes_on_with_the_missing_blocks(federation, monkeypatch, tmp_path):
-    whole = OmniFC(3, tile=64, n_spares=0).fit(federation)
+    blocks = {"tile": 64, "n_spares": 0, "distances": "blocks"}
+    whole = OmniFC(3, **blocks).fit(federation)
     monkeypatch.setattr(federation, "workspace", str(tmp_path))
     seen = []
 
@@ -263,9 +307,9 @@ def test_an_interrupted_fit_goes_on_with_the_missing_blocks(federation, monkeypa
 
     monkeypatch.setattr(federation, "on_progress", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        OmniFC(3, tile=64, n_spares=0).fit(federation)
+        OmniFC(3, **blocks).fit(federation)
     monkeypatch.setattr(federation, "on_progress", None)
-    resumed = OmniFC(3, tile=64, n_spares=0).fit(federation)
+    resumed = OmniFC(3, **blocks).fit(federation)
     np.testing.assert_array_equal(resumed.labels_, whole.labels_)
 
     def answers(model):
@@ -273,7 +317,7 @@ def test_an_interrupted_fit_goes_on_with_the_missing_blocks(federation, monkeypa
 
     assert answers(whole) == 6 * 7
     assert 0 < answers(resumed) <= 4 * 7
-    again = OmniFC(3, tile=64, n_spares=0).fit(federation)
+    again = OmniFC(3, **blocks).fit(federation)
     assert answers(again) == 0
     np.testing.assert_array_equal(again.labels_, whole.labels_)
 

@@ -1,0 +1,252 @@
+"""All whole squared distances modulo primes, from a few of their columns, without any rounding.
+
+With one sample as origin 0, G the inner products of the others as seen from it and P a basis of
+them, all inner products are G_:P (G_PP)⁻¹ G_P: in any field in which 2 and G_PP can be inverted,
+and D_ij = D_0i + D_0j - 2 V_i · K_j for K = G_:P and V = K (G_PP)⁻¹. The product is what engines
+compute fastest: V_i · K_j is all that |V_i - K_j|² has beside squares that are known.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.coding.engines import Engine, Operand, prepare, select_engine
+from daskfc.coding.evaluate import coded_distances
+from daskfc.coding.modular import inverse
+from daskfc.coding.scale import ResidueSystem
+
+__all__ = ["ResidueColumns"]
+
+Ints = NDArray[np.int64]
+
+_ROWS = 4096  # samples at a time
+_PAIRS = 1 << 22  # residues of listed pairs at a time
+
+
+@dataclass(frozen=True)
+class ResidueColumns:
+    """Whole squared distances of all samples, each modulo the product of some primes.
+
+    Parameters
+    ----------
+    system : ResidueSystem
+        The primes.
+    left, right : ndarray of the system's dtype, shape (k, n, r)
+        V and K modulo each of them.
+    row_terms, column_terms : ndarray of shape (k, n), int64
+        D_0i - |V_i|² and D_0j - |K_j|² modulo each of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.coding import ResidueColumns
+    >>> X = np.array([[0, 0], [3, 0], [0, 4], [3, 4]])
+    >>> D = ((X[:, None] - X) ** 2).sum(2)
+    >>> found = ResidueColumns.among((251, 241), lambda rows: D[rows, :3], range(3), n=4, rank=2,
+    ...                              above=50)
+    >>> found.rows(slice(0, 4)).tolist() == D.tolist()
+    True
+    """
+
+    system: ResidueSystem
+    left: NDArray[np.unsignedinteger]
+    right: NDArray[np.unsignedinteger]
+    row_terms: Ints
+    column_terms: Ints
+
+    @classmethod
+    def among(
+        cls,
+        primes: Sequence[int],
+        columns: Callable[[slice], NDArray[np.number]],
+        landmarks: Sequence[int] | Ints,
+        *,
+        n: int,
+        rank: int,
+        above: int,
+    ) -> "ResidueColumns | None":
+        """Return the distances modulo so many of the primes as are needed.
+
+        Parameters
+        ----------
+        primes : sequence of int
+            All below 2**8, or all below 2**24.
+        columns : callable
+            From a slice of samples to their whole squared distances to the landmarks, (b, c).
+        landmarks : sequence of int
+            c numbers of samples.
+        n, rank : int
+            Number of samples, and the most dimensions that they can span: those that the landmarks
+            must span, so that no sample lies off.
+        above : int
+            What the product of the primes that are taken must exceed.
+
+        Returns
+        -------
+        ResidueColumns or None
+            None where the landmarks have not that rank modulo so many of the primes.
+        """
+        chosen = np.asarray(landmarks, dtype=np.int64)
+        known = np.concatenate([columns(slice(p, p + 1)) for p in chosen.tolist()])
+        D = np.asarray(known, dtype=np.int64)
+        bases: dict[int, tuple[Ints, Ints]] = {}
+        modulus = 1
+        for p in primes:
+            basis = _basis(D, p, rank)
+            if basis is not None:
+                bases[p] = basis
+                modulus *= p
+            if modulus > above:
+                break
+        if modulus <= above:
+            return None
+        system = ResidueSystem(tuple(bases), scale=1.0, bound=modulus - 1)
+        left, right = (np.empty((len(bases), n, rank), system.dtype) for _ in range(2))
+        row_terms, column_terms = (np.empty((len(bases), n), np.int64) for _ in range(2))
+        for start in range(0, n, _ROWS):
+            rows = slice(start, start + _ROWS)
+            to_landmarks = np.asarray(columns(rows), dtype=np.int64)
+            for a, (p, (picked, inverted)) in enumerate(bases.items()):
+                own = to_landmarks[:, 0] % p
+                K = _inner(own, D[0, picked], to_landmarks[:, picked], p)
+                V = _product(K, inverted, p)
+                left[a, rows], right[a, rows] = V, K
+                row_terms[a, rows] = (own - (V * V).sum(axis=1)) % p
+                column_terms[a, rows] = (own - (K * K).sum(axis=1)) % p
+        return cls(system, left, right, row_terms, column_terms)
+
+    @property
+    def modulus(self) -> int:
+        """The product of the primes."""
+        return self.system.modulus
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return select_engine(self.system, self.left.shape[2])
+
+    @cached_property
+    def _right(self) -> Operand:
+        return prepare(self.right, self.system, self._engine, "right")
+
+    def rows(self, rows: slice) -> Ints:
+        """Return the distances of some samples to all, modulo the modulus.
+
+        Parameters
+        ----------
+        rows : slice
+            The samples.
+
+        Returns
+        -------
+        ndarray of shape (b, n), int64
+            In [0, modulus).
+        """
+        answers = coded_distances(
+            np.ascontiguousarray(self.left[:, rows]), self._right, self.system, self._engine
+        )
+        return self._combined(
+            answer + self.row_terms[a, rows, None] + self.column_terms[a]
+            for a, answer in enumerate(answers)
+        )
+
+    def pairs(self, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> Ints:
+        """Return the distances of listed pairs, modulo the modulus.
+
+        Parameters
+        ----------
+        rows, columns : ndarray of shape (m,), int
+            The samples of each pair.
+
+        Returns
+        -------
+        ndarray of shape (m,), int64
+            In [0, modulus).
+        """
+        found = np.empty(rows.size, dtype=np.int64)
+        step = max(1, _PAIRS // max(1, self.left.shape[2]))
+        for start in range(0, rows.size, step):
+            i, j = rows[start : start + step], columns[start : start + step]
+            found[start : start + step] = self._combined(
+                ((self.left[a, i].astype(np.int64) - self.right[a, j]) ** 2).sum(axis=1)
+                + self.row_terms[a, i]
+                + self.column_terms[a, j]
+                for a in range(len(self.left))
+            )
+        return found
+
+    def _combined(self, residues: Iterable[Ints]) -> Ints:
+        """Return the numbers that have these residues, by the Chinese remainder theorem."""
+        M, total = self.modulus, np.zeros(1, dtype=np.int64)
+        for p, residue in zip(self.system.primes, residues, strict=True):
+            step = M // p
+            total = total + residue % p * inverse(step, p) % p * step
+        total %= M
+        return total
+
+
+def _inner(own: Ints, others: Ints, D: Ints, p: int) -> Ints:
+    """Return (D_0i + D_0j - D_ij) / 2 modulo p."""
+    inner: Ints = (own[:, None] + others - D) % p * inverse(2, p) % p
+    return inner
+
+
+def _product(left: Ints, right: Ints, p: int) -> Ints:
+    """Return left @ right modulo p; float64 holds so many products of residues exactly."""
+    depth = max(1, 2**53 // (p - 1) ** 2)
+    total = np.zeros((len(left), right.shape[1]), dtype=np.int64)
+    for start in range(0, len(right), depth):
+        part = slice(start, start + depth)
+        block = left[:, part].astype(np.float64) @ right[part].astype(np.float64)
+        total += block.astype(np.int64) % p
+    total %= p
+    return total
+
+
+def _basis(D: Ints, p: int, rank: int) -> tuple[Ints, Ints] | None:
+    """Return landmarks that are a basis modulo p, seen from the first one, and (G_PP)⁻¹.
+
+    A principal minor of a symmetric matrix on a basis of its rows is not singular.
+    """
+    if rank == 0:
+        return np.empty(0, np.int64), np.empty((0, 0), np.int64)
+    if p == 2:
+        return None
+    G = _inner(D[0] % p, D[0], D, p)
+    picked = _independent_rows(G, p, rank)
+    if len(picked) < rank:
+        return None
+    return picked, _inverted(G[np.ix_(picked, picked)], p)
+
+
+def _independent_rows(G: Ints, p: int, rank: int) -> Ints:
+    """Return the first rows modulo p of which none is a combination of those before."""
+    work, picked = G.copy(), list[int]()
+    for row in range(len(work)):
+        pivot = np.flatnonzero(work[row])
+        if pivot.size == 0:
+            continue
+        picked.append(row)
+        if len(picked) == rank:
+            break
+        column = int(pivot[0])
+        factors = work[row + 1 :, column] * inverse(int(work[row, column]), p) % p
+        work[row + 1 :] = (work[row + 1 :] - factors[:, None] * work[row]) % p
+    return np.array(picked, dtype=np.int64)
+
+
+def _inverted(G: Ints, p: int) -> Ints:
+    """Return the inverse of a matrix modulo p, by Gauss and Jordan."""
+    r = len(G)
+    work = np.hstack([G, np.eye(r, dtype=np.int64)])
+    for k in range(r):
+        swap = k + int(np.flatnonzero(work[k:, k])[0])
+        work[[k, swap]] = work[[swap, k]]
+        work[k] = work[k] * inverse(int(work[k, k]), p) % p
+        factors = work[:, k].copy()
+        factors[k] = 0
+        work = (work - factors[:, None] * work[k]) % p
+    inverted: Ints = work[:, r:]
+    return inverted

@@ -1,0 +1,234 @@
+"""All squared distances, as the whole numbers that they are, from a few of their columns.
+
+Samples on a grid of step 1 have whole squared distances D. With one sample as origin 0, G their
+inner products, and P pivots among the samples whose columns of D are known, pivoted Cholesky
+G_PP ≈ L Lᵀ gives coordinates y_i of every sample from its own distances, and rounding |y_i - y_j|²
+to whole numbers gives D_ij, where these are off by less than one half. How far they may be off
+follows from what is known, whatever the factorisation did: let
+
+    b_i = y_i L⁻¹    so that y_i = Σ_p b_ip y_p      β = max |b_i|
+    F = L Lᵀ - G_PP                                  φ = ‖F‖₂
+    H_ip = y_i · y_p - G_ip                          η = max |H_i|
+    h_i = |y_i|² - D_0i                              χ = max |h_i|
+
+and x_i = x_0 + Σ_p b_ip (x_p - x_0) + n_i. Then (b_i - b_j) F (b_i - b_j) is what the pivots'
+inner products add, 2 Σ_p (b_ip - b_jp) (n_i - n_j) · (x_p - x_0) with
+n_i · (x_p - x_0) = (b_i F)_p - H_ip, and |n_i - n_j|² with |n_i|² = 2 b_i · H_i - h_i - b_i F b_i,
+what lies off their span, so that
+
+    | |y_i - y_j|² - D_ij |  <=  16 β² φ + 16 β η + 4 χ     for all i, j.
+
+F cancels nearly to nothing and is computed from L in two parts, of which one squares exactly.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from daskfc.errors import InvalidInput
+
+__all__ = ["SPAN", "IntegerPoints", "points_from_columns"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SPAN = 0.01
+"""Ours: a sample this near to the pivots' span, as squared distance, is no pivot: it adds 4 times
+as much to the bound. One that is nearer than rounding can tell would spoil it."""
+
+_ROWS = 4096  # samples at a time
+_UNIT = 2.0**-53  # relative rounding of float64
+_LARGEST = 2.0**50  # squared distance, with room for sums of them in 53 bits
+
+
+@dataclass(frozen=True)
+class IntegerPoints:
+    """Coordinates from which rounding to whole numbers gives squared distances.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n, r), float64
+        Seen from near the mean of the samples.
+    error : float
+        How far a squared distance of these coordinates, computed in float64 from differences or as
+        a product, may be from the whole number; infinite where nothing is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.linalg import points_from_columns
+    >>> X = np.array([[0, 0], [3, 0], [0, 4], [3, 4]])
+    >>> D = ((X[:, None] - X) ** 2).sum(2)
+    >>> points = points_from_columns(lambda rows: D[rows, :3], [0, 1, 2], n=4)
+    >>> points.certified, points.rank
+    (True, 2)
+    >>> difference = points.coordinates[1] - points.coordinates[2]
+    >>> int(np.rint(difference @ difference))
+    25
+    """
+
+    coordinates: Floats
+    error: float
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return int(self.coordinates.shape[0])
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates."""
+        return int(self.coordinates.shape[1])
+
+    @property
+    def certified(self) -> bool:
+        """Whether rounding gives every squared distance, to the last bit."""
+        return self.error < 0.5
+
+
+def points_from_columns(
+    columns: Callable[[slice], NDArray[np.number]],
+    landmarks: Sequence[int] | Ints,
+    *,
+    n: int,
+) -> IntegerPoints:
+    """Return coordinates of samples from some columns of their whole squared distances.
+
+    Parameters
+    ----------
+    columns : callable
+        From a slice of samples to their squared distances to the landmarks, whole numbers of shape
+        (b, c); called twice at most for a sample.
+    landmarks : sequence of int
+        c numbers of samples; those that span the others are taken as pivots.
+    n : int
+        Number of samples.
+
+    Returns
+    -------
+    IntegerPoints
+        With the proven bound on their error.
+
+    Raises
+    ------
+    InvalidInput
+        For no landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.linalg import points_from_columns
+    >>> D = np.array([[0, 1, 9], [1, 0, 4], [9, 4, 0]])
+    >>> points_from_columns(lambda rows: D[rows, :2], [0, 1], n=3).error < 1e-9
+    True
+    """
+    chosen = np.asarray(landmarks, dtype=np.int64)
+    if chosen.size == 0:
+        raise InvalidInput(
+            "points_from_columns needs at least one landmark; got none. Choose some."
+        )
+    known = np.concatenate([columns(slice(p, p + 1)) for p in chosen.tolist()]).astype(np.float64)
+    pivots = _Pivots.among(known)
+    beta = eta = chi = 0.0
+    Y = np.empty((n, pivots.rank))
+    for start in range(0, n, _ROWS):
+        rows = slice(start, start + _ROWS)
+        D = np.asarray(columns(rows), dtype=np.float64)
+        Y[rows], *found = pivots.place(D)
+        beta, eta, chi = map(max, (beta, eta, chi), found)
+    span = 16 * beta * (beta * pivots.phi + eta) + 4 * chi
+    Y -= Y.mean(axis=0)
+    squares = float(np.einsum("ij,ij->i", Y, Y).max(initial=0.0))
+    # |error| <= 2 (r + 4) u (|x| + |y|)² of a product, and 4 u (|x| + |y|)² of the shift
+    arithmetic = 8 * (pivots.rank + 8) * _UNIT * squares
+    known_range = known.max() < _LARGEST and squares < _LARGEST
+    error = (span + arithmetic) * (1 + 1e-6) if known_range else np.inf
+    return IntegerPoints(Y, error if np.isfinite(error) else np.inf)
+
+
+@dataclass(frozen=True)
+class _Pivots:
+    """The origin and the pivots among the landmarks, and what is known of their factor."""
+
+    origin: int  # number of a landmark
+    order: NDArray[np.intp]  # numbers of the pivots among the landmarks
+    to_origin: Floats  # D_0p
+    L: Floats
+    phi: float
+    least: float  # singular value of L
+    frobenius: float  # norm of L
+
+    @classmethod
+    def among(cls, D: Floats) -> "_Pivots":
+        origin = int(np.argmin(D.mean(axis=1)))  # near the mean, so that numbers are small
+        G = (D[:, [origin]] + D[origin] - D) / 2  # exact
+        factor, order, rank, _ = lapack.dpstrf(G, tol=SPAN, lower=1)
+        if G.max() <= SPAN:  # then LAPACK takes a first pivot all the same, or none
+            rank = 0
+        order = order[:rank].astype(np.intp) - 1
+        L = np.tril(factor[:rank, :rank])
+        return cls(
+            origin,
+            order,
+            D[origin, order],
+            L,
+            _norm_of_residual(L, G[np.ix_(order, order)]),
+            _least_singular_value(L),
+            float(np.linalg.norm(L)),
+        )
+
+    @property
+    def rank(self) -> int:
+        return len(self.L)
+
+    def place(self, D: Floats) -> tuple[Floats, float, float, float]:
+        """Return coordinates of some samples, and their β, η and χ with all rounding."""
+        L, r = self.L, self.rank
+        K = D[:, [self.origin]] + self.to_origin  # G_iP, exact
+        K -= D[:, self.order]
+        K /= 2
+        if r == 0:
+            return K, 0.0, 0.0, float(D[:, self.origin].max())
+        Y = scipy.linalg.solve_triangular(L, K.T, lower=True).T
+        B = scipy.linalg.solve_triangular(L, Y.T, lower=True, trans=1).T
+        y, b = _row_norms(Y), _row_norms(B)
+        rounding = (r + 8) * _UNIT
+        # b is off by ρ L⁻¹ for ρ = Y - B L
+        missed = _row_norms(Y - B @ L) + rounding * (b * self.frobenius + y)
+        beta = b + missed / self.least
+        eta = _row_norms(Y @ L.T - K) + rounding * y * self.frobenius
+        chi = np.abs(y**2 - D[:, self.origin]) + rounding * y**2
+        return Y, float(beta.max()), float(eta.max()), float(chi.max())
+
+
+def _row_norms(rows: Floats) -> Floats:
+    norms: Floats = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return norms
+
+
+def _norm_of_residual(L: Floats, G: Floats) -> float:
+    """Return a bound on the norm of L Lᵀ - G, which is tiny beside both."""
+    r = len(L)
+    if r == 0:
+        return 0.0
+    largest = float(_row_norms(L).max())
+    step = 2.0 ** (np.ceil(np.log2(largest)) - 26)  # products of whole steps and their sums: exact
+    coarse = np.rint(L / step) * step
+    fine = L - coarse
+    cross = coarse @ fine.T
+    F = (coarse @ coarse.T - G) + (cross + cross.T + fine @ fine.T)
+    rounding = 3 * (r + 6) * _UNIT * largest * np.sqrt(r) * step  # of an entry
+    norm = float(np.abs(scipy.linalg.eigvalsh((F + F.T) / 2)).max())
+    return norm * (1 + 1e-6) + float(r * rounding)
+
+
+def _least_singular_value(L: Floats) -> float:
+    """Return a lower bound on it, at least the smallest positive number."""
+    if len(L) == 0:
+        return np.inf
+    found = scipy.linalg.svdvals(L)
+    return max(float(found[-1] - 8 * len(L) * _UNIT * found[0]), np.finfo(np.float64).tiny)

@@ -1,0 +1,144 @@
+"""What distances may take of each party: the tile that fits, and columns or blocks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from daskfc.coding import LagrangeCode, ResidueSystem
+from daskfc.errors import ResourceRefused
+from daskfc.federation import SERVER, Federation
+from daskfc.secure.distances import server
+from daskfc.secure.distances.columns import entry_bytes
+from daskfc.secure.distances.evaluation import WINDOW
+from daskfc.secure.distances.landmark_memory import landmark_needs, view_bytes
+from daskfc.secure.distances.memory import Needs, Workload, check, choose_tile, needs
+
+__all__ = ["COLUMN_ROWS", "Sizing"]
+
+LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST
+COLUMN_ROWS = 8192  # ours: samples of one panel of landmark columns
+
+_ROUNDED = 2**36  # ours: larger whole distances may need residues, which need ...
+_SPARES = 8  # ... landmarks of full rank modulo primes: one more fails 1 time in p, 8 never
+
+
+class Sizing:
+    """What the distances of some rows take, against the limits of the parties.
+
+    Parameters
+    ----------
+    federation : Federation
+        The parties.
+    code : LagrangeCode
+        Its evaluators are `names`.
+    system : ResidueSystem
+        Primes and scale.
+    n_samples, n_features : int
+        Number of rows of all clients, and their length.
+    names : sequence of str
+        The evaluators.
+    tile : int or None
+        Rows of a block; with None the largest that every party's memory holds with ease.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        code: LagrangeCode,
+        system: ResidueSystem,
+        n_samples: int,
+        n_features: int,
+        names: Sequence[str],
+        tile: int | None,
+    ) -> None:
+        self._federation, self._names, self._tile = federation, names, tile
+        self._system, self._n_samples, self._n_features = system, n_samples, n_features
+        self._sizes = {
+            "n_samples": n_samples,
+            "n_features": n_features,
+            "n_segments": code.n_segments,
+            "n_primes": len(system.primes),
+            "n_answers": code.n_evaluators,
+            "residue_bytes": np.dtype(system.dtype).itemsize,
+            "window": WINDOW,
+        }
+
+    def tile(self, keep: str, n_neighbors: int | None, in_memory: bool) -> int:
+        """Return the rows of a block.
+
+        Parameters
+        ----------
+        keep : {"full", "neighbours", "radius"}
+            What the server keeps.
+        n_neighbors : int or None
+            Neighbours of each row, with "neighbours".
+        in_memory : bool
+            Whether the server will read all distances at once.
+
+        Raises
+        ------
+        ResourceRefused
+            Where some party cannot hold what it needs.
+        """
+        workload = Workload(
+            **self._sizes,
+            mode=keep,
+            n_neighbors=n_neighbors,
+            distance_bytes=8,
+            in_memory="full" if keep == "full" and in_memory else "nothing",
+        )
+        limits = self._limits()
+        known = [limits[name] for name in self._names]
+        tile = self._tile or choose_tile(
+            workload,
+            evaluator_limit=min((limit for limit in known if limit is not None), default=None),
+            server_limit=limits[SERVER],
+        )
+        disk = self._federation.publish(server.server_disk)
+        check(needs(workload, tile), limits, free_disk=disk.free)
+        return tile
+
+    def landmarks(self, rank: int) -> int:
+        """Return how many landmarks a round asks for, where `rank` dimensions are known."""
+        spares = _SPARES if self._system.bound > _ROUNDED else 0
+        return max(1, min(LANDMARKS_A_ROUND, self._n_features + 1 + spares - rank))
+
+    def check_columns(self) -> None:
+        """Refuse columns of landmarks, and coordinates of them, that some party cannot hold."""
+        check(self._columns("rows", None), self._limits())
+
+    def cheaper(self, keep: str, n_neighbors: int | None, in_memory: bool) -> tuple[str, str]:
+        """Return "columns" or "blocks" for all distances, and why blocks.
+
+        Parameters
+        ----------
+        keep, n_neighbors, in_memory
+            As for `tile`.
+        """
+        if self._n_samples <= 2 * (self._n_features + 2):
+            return "blocks", f"{self._n_samples} samples are no more than 2 (d + 2)"
+        try:
+            read = keep if in_memory else "panels"
+            check(self._columns(read, n_neighbors, entry_bytes(self._system)), self._limits())
+        except ResourceRefused as refused:
+            return "blocks", str(refused)
+        return "columns", ""
+
+    def _columns(self, keep: str, n_neighbors: int | None, kept_bytes: int = 0) -> Needs:
+        view = view_bytes(keep, self._n_samples, n_neighbors)
+        if view is not None and self._system.bound > _ROUNDED:  # residues of both factors
+            rank = min(self._n_samples, self._n_features)
+            view += (
+                2 * self._n_samples * rank * self._sizes["residue_bytes"] * self._sizes["n_primes"]
+            )
+        return landmark_needs(
+            **self._sizes,
+            panel=COLUMN_ROWS,
+            batch=self.landmarks(0),
+            kept_bytes=kept_bytes,
+            view_bytes=view,
+        )
+
+    def _limits(self) -> dict[str, int | None]:
+        limits = self._federation.limits()
+        return {name: limits.get(name) for name in (*self._names, SERVER)}

@@ -1,0 +1,150 @@
+"""Whole squared distances from columns: against integers, and the bound against the true error."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from daskfc.errors import InvalidInput
+from daskfc.linalg import integer_points as module
+from daskfc.linalg import points_from_columns
+
+N = 300
+
+
+def samples(kind):
+    rng = np.random.default_rng(7)
+    if kind == "pixels":
+        return np.rint(255 * rng.random((N, 20)) ** 4).astype(np.int64)
+    if kind == "one-hot":  # of rank 9: three groups of four columns
+        return np.hstack([np.eye(4, dtype=np.int64)[rng.integers(0, 4, N)] for _ in range(3)])
+    if kind == "sums":  # columns that are sums of others, rounded: nearly in their span
+        X = rng.integers(-40, 40, (N, 5))
+        return np.hstack([X, (X @ rng.normal(size=(5, 3))).round().astype(np.int64)])
+    if kind == "few":
+        return rng.integers(0, 2, (N, 3))
+    if kind == "equal":
+        return np.full((N, 4), 9)
+    if kind == "heavy tails":
+        return np.rint(np.exp(2 * rng.normal(size=(N, 12)))).astype(np.int64)
+    if kind == "four bytes":
+        return np.rint(9000 * rng.normal(size=(N, 12))).astype(np.int64)
+    assert kind == "seven bytes"
+    return np.rint(3e6 * rng.normal(size=(N, 12))).astype(np.int64)
+
+
+CERTIFIED = ("pixels", "one-hot", "sums", "few", "equal", "heavy tails", "four bytes")
+
+
+def distances_of(X):
+    return ((X[:, None] - X) ** 2).sum(axis=2)
+
+
+def points_of(X, landmarks):
+    D = distances_of(X)
+    return D, points_from_columns(lambda rows: D[rows][:, landmarks], landmarks, n=len(X))
+
+
+def of_coordinates(points):
+    Y = points.coordinates.astype(np.longdouble)
+    return ((Y[:, None] - Y) ** 2).sum(axis=2)
+
+
+def true_error(D, points):
+    return float(np.abs(of_coordinates(points) - D).max())
+
+
+@pytest.mark.parametrize("kind", CERTIFIED)
+def test_rounding_gives_every_distance(kind):
+    X = samples(kind)
+    D, points = points_of(X, np.arange(0, N, 4))
+    assert points.certified
+    assert points.rank == np.linalg.matrix_rank((X - X[0]).astype(float))
+    np.testing.assert_array_equal(np.rint(of_coordinates(points)), D)
+    assert true_error(D, points) <= points.error
+
+
+@pytest.mark.parametrize("kind", [*CERTIFIED, "seven bytes"])
+@pytest.mark.parametrize("n_landmarks", [1, 2, 5, 40])
+def test_the_error_is_never_above_its_bound(kind, n_landmarks):
+    """Landmarks that do not span the samples are what few of them are."""
+    D, points = points_of(samples(kind), np.arange(n_landmarks))
+    assert true_error(D, points) <= points.error
+
+
+@pytest.mark.parametrize("kind", ["pixels", "four bytes", "one-hot", "sums"])
+@pytest.mark.parametrize("spoilt", [1e-9, 1e-6, 1e-3, 1e-1])
+def test_a_bad_factor_shows_in_the_bound(monkeypatch, kind, spoilt):
+    """The bound holds whatever the factor is, and tells when it is bad."""
+    among = module.lapack.dpstrf
+
+    def dpstrf(G, **options):
+        factor, *rest = among(G, **options)
+        noise = np.random.default_rng(1).normal(size=factor.shape)
+        return factor * (1 + spoilt * noise), *rest
+
+    X = samples(kind)
+    _, good = points_of(X, np.arange(0, N, 4))
+    monkeypatch.setattr(module.lapack, "dpstrf", dpstrf)
+    D, bad = points_of(X, np.arange(0, N, 4))
+    assert good.error < bad.error
+    assert 0 < true_error(D, bad) <= bad.error
+
+
+def test_what_float64_cannot_tell_is_not_certified():
+    _, points = points_of(samples("seven bytes"), np.arange(0, N, 4))
+    assert not points.certified
+    huge = np.array([[0, 2**26], [2**26, 0]]) ** 2
+    assert points_from_columns(lambda rows: huge[rows], [0, 1], n=2).error == np.inf
+
+
+def test_a_sample_off_the_span_is_not_certified():
+    X = samples("few") * 2
+    X[-1] += [1, 0, 0]  # 1 off a grid of step 2, which landmarks of two columns cannot reach
+    Z = np.column_stack([X, np.zeros(N, dtype=np.int64)])
+    Z[-1, 3] = 1
+    D, points = points_of(Z, np.arange(0, N - 1, 4))
+    assert points.rank == 3
+    assert not points.certified
+    assert points.error >= 4
+    assert true_error(D, points) == pytest.approx(1)
+
+
+def test_the_residual_of_a_factor_is_told_to_its_last_bits():
+    """L Lᵀ - G of size 1e-9 beside entries of 1e7, which a product in float64 would not show."""
+    rng = np.random.default_rng(3)
+    X = np.rint(2000 * rng.normal(size=(40, 12)))
+    G = X @ X.T
+    G = G[:12, :12]
+    L = np.linalg.cholesky(G)
+    exact = [[Fraction(float(v)) for v in row] for row in L]
+    F = np.array(
+        [
+            [
+                float(sum(a * b for a, b in zip(p, q, strict=True)) - Fraction(float(G[i, j])))
+                for j, q in enumerate(exact)
+            ]
+            for i, p in enumerate(exact)
+        ]
+    )
+    norm = np.abs(np.linalg.eigvalsh(F)).max()
+    told = module._norm_of_residual(L, G)
+    assert norm <= told <= 1.5 * norm
+
+
+def test_pivots_span_what_the_landmarks_span():
+    D = distances_of(samples("one-hot")).astype(float)
+    pivots = module._Pivots.among(D[:80, :80])
+    assert pivots.rank == 9
+    assert pivots.origin not in pivots.order
+    assert len(set(pivots.order.tolist())) == 9
+
+
+def test_one_sample_alone():
+    points = points_from_columns(lambda rows: np.zeros((1, 1)), [0], n=1)
+    assert (points.n, points.rank, points.certified) == (1, 0, True)
+
+
+def test_no_landmarks_are_refused():
+    with pytest.raises(InvalidInput, match="at least one landmark"):
+        points_from_columns(lambda rows: np.zeros((3, 0)), [], n=3)
