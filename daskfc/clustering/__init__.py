@@ -1,4 +1,4 @@
-"""Central algorithms: nine on squared distances with twins on pooled data, and those of graphs."""
+"""Central algorithms on squared distances, with twins on pooled data, and those of graphs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +18,13 @@ from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
 from daskfc.clustering.hierarchical import Hierarchical
 from daskfc.clustering.kernel_kmeans import KernelKMeans, NystroemKMeans
 from daskfc.clustering.kmeans import KMeans
+from daskfc.clustering.library import (
+    HDBSCAN,
+    OPTICS,
+    AffinityPropagation,
+    GaussianMixture,
+    ScikitLearn,
+)
 from daskfc.clustering.medoids import KMedoids
 from daskfc.clustering.nmf import NMF
 from daskfc.clustering.spectral import Spectral
@@ -28,13 +35,17 @@ from daskfc.plugins import with_plugins
 __all__ = [
     "CLUSTERERS",
     "DBSCAN",
+    "HDBSCAN",
     "NMF",
+    "OPTICS",
+    "AffinityPropagation",
     "Clusterer",
     "Clustering",
     "ExactPoints",
     "FilterKind",
     "FullDistances",
     "FuzzyCMeans",
+    "GaussianMixture",
     "GraphOperator",
     "Hierarchical",
     "KMeans",
@@ -45,6 +56,7 @@ __all__ = [
     "RadiusGraph",
     "RowBlocks",
     "RowFactors",
+    "ScikitLearn",
     "Spectral",
     "View",
     "exact_points",
@@ -64,6 +76,11 @@ CLUSTERERS: dict[str, type[Clusterer]] = {
     "nmf": NMF,
     "kernel-k-means": KernelKMeans,
     "nystroem-k-means": NystroemKMeans,
+    "gaussian-mixture": GaussianMixture,
+    "hdbscan": HDBSCAN,
+    "optics": OPTICS,
+    "affinity-propagation": AffinityPropagation,
+    "scikit-learn": ScikitLearn,
 }
 
 

@@ -17,7 +17,7 @@ from daskfc.errors import InvalidInput
 
 __all__ = ["Clusterer", "Clustering", "Needs", "in_order_of_appearance", "noting_convergence"]
 
-Needs = Literal["full", "neighbours", "radius", "rows"]
+Needs = Literal["full", "neighbours", "radius", "rows", "coordinates"]
 
 
 @dataclasses.dataclass
@@ -90,8 +90,9 @@ class Clusterer(ABC):
 
         Returns
         -------
-        {"full", "neighbours", "radius", "rows"}
-            For `FullDistances`, `NeighbourGraph`, `RadiusGraph` and `RowFactors`.
+        {"full", "neighbours", "radius", "rows", "coordinates"}
+            For `FullDistances`, `NeighbourGraph`, `RadiusGraph`, and `RowFactors` for the rows of
+            D or for coordinates of the samples.
         """
 
     def fit(self, view: View, n_clusters: int | None, seed: int) -> Clustering:

@@ -10,9 +10,15 @@ from numpy.typing import NDArray
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.checks import Constraint, integer, real
+from daskfc.checks import Constraint, integer, one_of, real
 from daskfc.clustering.clusterer import Clusterer, Clustering, Needs, in_order_of_appearance
-from daskfc.clustering.kmeans import nearest_centre, needs_rows
+from daskfc.clustering.kmeans import (
+    ROWS,
+    mean_offsets,
+    nearest_centre,
+    nearest_mean,
+    needs_rows,
+)
 from daskfc.clustering.views import FullDistances, RowFactors
 from daskfc.seeds import integer_seed
 
@@ -107,7 +113,7 @@ def fuzzy_partition(
 
 @dataclass(frozen=True)
 class FuzzyCMeans(Clusterer):
-    """Fuzzy c-means with the rows of the squared-distance matrix as features.
+    """Fuzzy c-means of the samples, by coordinates that their distances give.
 
     Parameters
     ----------
@@ -119,6 +125,9 @@ class FuzzyCMeans(Clusterer):
         Iterations of one run.
     tol : float, default 1e-5
         A run ends when no membership changes by more.
+    rows : {"coordinates", "distances"}, default "coordinates"
+        What is clustered, as for `KMeans`: the paper of OmniFC takes the rows of the
+        squared-distance matrix.
 
     Notes
     -----
@@ -143,6 +152,7 @@ class FuzzyCMeans(Clusterer):
     n_init: int = 3
     max_iter: int = 300
     tol: float = 1e-5
+    rows: str = "coordinates"
 
     name: ClassVar[str] = "fuzzy-c-means"
     constraints: ClassVar[Mapping[str, Constraint]] = {
@@ -150,14 +160,24 @@ class FuzzyCMeans(Clusterer):
         "n_init": integer(1),
         "max_iter": integer(1),
         "tol": real(above=0),
+        "rows": one_of(*ROWS),
     }
     accepts = (FullDistances, RowFactors)
 
     def needs(self, n: int, d: int) -> Needs:
-        """Return "full" for few samples, "rows" for many; see `Clusterer.needs`."""
-        return needs_rows(n, d)
+        """Return "coordinates", or for rows of D "full" or "rows"; see `Clusterer.needs`."""
+        return "coordinates" if self.rows == "coordinates" else needs_rows(n, d)
 
     def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
+        if self.rows == "coordinates":
+            points = view.coordinates()
+            clustering, share = self._best(points - points.mean(axis=0), k, seed)
+            weights = share**self.fuzziness
+            weights /= weights.sum(axis=0)
+            clustering.model["weights"] = weights
+            clustering.model["offsets"] = mean_offsets(points, weights)
+            clustering.model["memberships"] = share
+            return clustering
         rows = view.isometric()
         if isinstance(view, FullDistances):  # the rows of factors come centred
             rows = rows - rows.mean(axis=0)
@@ -207,4 +227,7 @@ class FuzzyCMeans(Clusterer):
         return ()
 
     def _predict(self, clustering: Clustering, D: Floats) -> NDArray[np.int64]:
-        return nearest_centre(D, clustering.model["centres"])
+        model = clustering.model
+        if "weights" in model:
+            return nearest_mean(D, model["weights"], model["offsets"])
+        return nearest_centre(D, model["centres"])

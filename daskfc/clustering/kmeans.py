@@ -1,4 +1,4 @@
-"""k-means on the rows of the distance matrix, or on the samples themselves."""
+"""k-means on coordinates of the samples, or as the paper of OmniFC does on rows of distances."""
 
 import warnings
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans as LibraryKMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from daskfc.checks import Constraint, integer
+from daskfc.checks import Constraint, integer, one_of
 from daskfc.clustering.clusterer import (
     Clusterer,
     Clustering,
@@ -22,9 +22,21 @@ from daskfc.clustering.clusterer import (
 from daskfc.clustering.views import FullDistances, RowFactors
 from daskfc.seeds import integer_seed
 
-__all__ = ["KMeans", "Partition", "best_partition", "nearest_centre", "needs_rows"]
+__all__ = [
+    "ROWS",
+    "KMeans",
+    "Partition",
+    "best_partition",
+    "mean_offsets",
+    "nearest_centre",
+    "nearest_mean",
+    "needs_rows",
+]
 
 Floats = NDArray[np.float64]
+
+ROWS = ("coordinates", "distances")
+_TOL = 1e-4  # scikit-learn's: a run ends when centres move by less, beside the mean variance
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,7 @@ def best_partition(
     owner: str,
     copy: bool = True,
     threads: Literal[1, 2] = 2,
+    n_features: int | None = None,
 ) -> Partition:
     """Return the best of several runs of Lloyd's algorithm from k-means++ starts.
 
@@ -67,6 +80,9 @@ def best_partition(
     threads : {1, 2}, default 2
         1 where all clients work at the same time: threads that wait for a core cost more than
         they bring. Two partial sums add up the same in either order; three do not.
+    n_features : int, optional
+        Columns of the data that these rows stand for, if not q: a run ends when centres move by
+        little beside the mean variance of a column.
 
     Returns
     -------
@@ -90,6 +106,7 @@ def best_partition(
         random_state=integer_seed(seed, owner),
         copy_x=copy,
         algorithm="elkan" if wide else "lloyd",
+        tol=_TOL * rows.shape[1] / (n_features or rows.shape[1]),
     )
     with threadpool_limits(limits=threads, user_api="openmp"), noting_convergence() as texts:
         lloyd.fit(rows)
@@ -115,9 +132,62 @@ def nearest_centre(rows: Floats, centres: Floats) -> NDArray[np.int64]:
     return nearest
 
 
+def mean_offsets(points: Floats, weights: Floats) -> Floats:
+    """Return what `nearest_mean` takes off: how far a weighted mean's own points lie from it.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, q)
+        Coordinates.
+    weights : ndarray of shape (n, k)
+        Non-negative; each column sums to 1, or to 0 where a cluster is empty.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Σ_i w_i |y_i - c|² for c = Σ_i w_i y_i; -inf for an empty cluster, which nobody joins.
+    """
+    centred = points - points.mean(axis=0)
+    centres = weights.T @ centred
+    offsets = weights.T @ np.einsum("ij,ij->i", centred, centred)
+    offsets -= np.einsum("ij,ij->i", centres, centres)
+    offsets[~weights.any(axis=0)] = -np.inf
+    result: Floats = offsets
+    return result
+
+
+def nearest_mean(distances: Floats, weights: Floats, offsets: Floats) -> NDArray[np.int64]:
+    """Return for each new sample the nearest of some weighted means, by its distances alone.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (b, n)
+        Squared distances to the samples that the means are of.
+    weights : ndarray of shape (n, k)
+        As for `mean_offsets`.
+    offsets : ndarray of shape (k,)
+        Its result.
+
+    Notes
+    -----
+    |x - c|² = Σ_i w_i |x - y_i|² - Σ_i w_i |y_i - c|².
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.kmeans import mean_offsets, nearest_mean
+    >>> points, weights = np.array([[0.0], [2.0], [9.0]]), np.array([[0.5, 0], [0.5, 0], [0, 1]])
+    >>> offsets = mean_offsets(points, weights)
+    >>> nearest_mean(np.array([[9.0, 1.0, 36.0]]), weights, offsets).tolist()  # x = 3
+    [0]
+    """
+    nearest: NDArray[np.int64] = (distances @ weights - offsets).argmin(axis=1)
+    return nearest
+
+
 @dataclass(frozen=True)
 class KMeans(Clusterer):
-    """k-means with the rows of the squared-distance matrix as features.
+    """k-means of the samples, by coordinates that their distances give.
 
     Parameters
     ----------
@@ -125,10 +195,14 @@ class KMeans(Clusterer):
         Runs from different k-means++ starts; the one with the smallest inertia counts.
     max_iter : int, default 300
         Iterations of one run.
+    rows : {"coordinates", "distances"}, default "coordinates"
+        What is clustered. Coordinates have the samples' distances, so that labels and inertia are
+        those of k-means on the pooled samples. The paper of OmniFC clusters the rows of the
+        squared-distance matrix: another objective, with other labels.
 
     Notes
     -----
-    `pooled` is k-means on the samples: another objective, which the paper calls "central".
+    `pooled` is k-means on the samples, which the paper calls "central", whatever `rows` is.
 
     Examples
     --------
@@ -142,16 +216,23 @@ class KMeans(Clusterer):
 
     n_init: int = 10
     max_iter: int = 300
+    rows: str = "coordinates"
 
     name: ClassVar[str] = "k-means"
-    constraints: ClassVar[Mapping[str, Constraint]] = {"n_init": integer(1), "max_iter": integer(1)}
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "n_init": integer(1),
+        "max_iter": integer(1),
+        "rows": one_of(*ROWS),
+    }
     accepts = (FullDistances, RowFactors)
 
     def needs(self, n: int, d: int) -> Needs:
-        """Return "full" for few samples, "rows" for many; see `Clusterer.needs`."""
-        return needs_rows(n, d)
+        """Return "coordinates", or for rows of D "full" or "rows"; see `Clusterer.needs`."""
+        return "coordinates" if self.rows == "coordinates" else needs_rows(n, d)
 
     def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
+        if self.rows == "coordinates":
+            return self._fit_coordinates(view.coordinates(), view.n_features, k, seed)
         found = self._partition(view.isometric(), k, seed, isinstance(view, FullDistances))
         members = np.eye(k)[found.labels]  # (n, k)
         counts = members.sum(axis=0)
@@ -161,16 +242,41 @@ class KMeans(Clusterer):
             found.labels, k, {"centres": centres}, found.converged, found.inertia, found.notes
         )
 
+    def _fit_coordinates(
+        self, points: Floats, n_features: int | None, k: int, seed: int
+    ) -> Clustering:
+        if points.shape[1] == 0:  # all samples are equal
+            points = np.zeros((len(points), 1))
+        # scikit-learn copies columns that lie one after the other anyway
+        copy = bool(points.flags.c_contiguous)
+        found = self._partition(points, k, seed, copy, n_features)
+        members = np.eye(k)[found.labels]
+        members /= np.maximum(members.sum(axis=0), 1.0)
+        model = {"weights": members, "offsets": mean_offsets(points, members)}
+        return Clustering(found.labels, k, model, found.converged, found.inertia, found.notes)
+
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         found = self._partition(X, k, seed, True)
         return Clustering(found.labels, k, {}, found.converged, found.inertia, found.notes)
 
-    def _partition(self, rows: Floats, k: int, seed: int, copy: bool) -> Partition:
+    def _partition(
+        self, rows: Floats, k: int, seed: int, copy: bool, n_features: int | None = None
+    ) -> Partition:
         return best_partition(
-            rows, k, seed, n_init=self.n_init, max_iter=self.max_iter, owner=self.name, copy=copy
+            rows,
+            k,
+            seed,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            owner=self.name,
+            copy=copy,
+            n_features=n_features,
         )
 
     def _predict(self, clustering: Clustering, D: Floats) -> NDArray[np.int64]:
-        centres = clustering.model["centres"]
+        model = clustering.model
+        if "weights" in model:
+            return nearest_mean(D, model["weights"], model["offsets"])
+        centres = model["centres"]
         live = np.flatnonzero(np.isfinite(centres[:, 0]))  # empty clusters have no centre
         return live[nearest_centre(D, centres[live])]

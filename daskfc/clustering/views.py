@@ -10,13 +10,14 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
-from daskfc.linalg.landmarks import row_factors
+from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 
 __all__ = ["FullDistances", "RowFactors", "View"]
 
 Floats = NDArray[np.float64]
 
 _ROWS = 4096  # rows centred at a time
+_EXACT = 1e-12  # of the mean squared distance: what coordinates of all distances leave
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,18 @@ class FullDistances:
         """Return the rows of D themselves, shape (n, n); not to be written to."""
         return self.matrix
 
+    @property
+    def n_features(self) -> int | None:
+        """Not known."""
+        return None
+
+    def coordinates(self) -> Floats:
+        """Return points (n, q) with these squared distances, up to rounding."""
+        embedding = LandmarkEmbedding(self.n, tolerance=_EXACT)
+        while (chosen := embedding.next_landmarks()).size:
+            embedding.add_columns(chosen, self.matrix[:, chosen])
+        return embedding.coordinates
+
 
 @dataclass(frozen=True)
 class RowFactors:
@@ -65,6 +78,8 @@ class RowFactors:
     ----------
     points : ndarray of shape (n, q), float64
         Coordinates with ``|y_i - y_j|² = D_ij``, in units of the data.
+    n_features : int, optional
+        Features of the data that they stand for, where they are known to be more than q.
 
     Notes
     -----
@@ -82,6 +97,7 @@ class RowFactors:
     """
 
     points: Floats
+    n_features: int | None = None
 
     def __post_init__(self) -> None:
         assert self.points.ndim == 2, self.points.shape
@@ -113,6 +129,10 @@ class RowFactors:
         for number, block in enumerate(self._centred_blocks()):
             g[number * _ROWS : (number + 1) * _ROWS] = np.einsum("ij,ij->i", block, block)
         return g
+
+    def coordinates(self) -> Floats:
+        """Return the coordinates; not to be written to."""
+        return self.points
 
     def dot(self, weights: Floats) -> Floats:
         """Return D @ weights for weights of shape (n, k), without forming D."""

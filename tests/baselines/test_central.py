@@ -85,7 +85,8 @@ def test_a_message_of_raw_rows_says_what_it_is(store):
 @pytest.mark.parametrize("name", sorted(CLUSTERERS))
 def test_every_clusterer_has_a_central_version(name):
     found = CLUSTERERS[name].finds_n_clusters
-    spec = {name: {"eps": 0.5}} if name == "dbscan" else name
+    needed = {"dbscan": {"eps": 0.5}, "scikit-learn": {"estimator": "Birch"}}
+    spec = {name: needed[name]} if name in needed else name
     Central(None if found else 3, clusterer=spec).check()
     with pytest.raises(InvalidInput, match="'n_clusters' parameter of Central must be"):
         Central(3 if found else None, clusterer=spec).check()

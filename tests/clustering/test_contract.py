@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import sklearn.cluster
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.clustering import (
     CLUSTERERS,
@@ -33,13 +35,25 @@ SPECS = [
     *({"hierarchical": {"linkage": name}} for name in ("single", "complete", "average", "ward")),
     "k-medoids",
     "k-means",
+    {"k-means": {"rows": "distances"}},
     "fuzzy-c-means",
+    {"fuzzy-c-means": {"rows": "distances"}},
     "nmf",
     {"nmf": {"assignment": "argmax", "init": "nndsvda"}},
     "kernel-k-means",
     {"kernel-k-means": {"n_eigenvectors": 1, "kernel_width": 3.0}},
     {"nystroem-k-means": {"n_landmarks": 20}},
-]
+    "gaussian-mixture",
+    {"gaussian-mixture": {"covariance": "tied", "n_init": 5}},
+    {"gaussian-mixture": {"covariance": "spherical"}},
+    {"hdbscan": {"min_cluster_size": 12}},
+    {"optics": {"min_samples": 20, "xi": 0.2}},
+    {"affinity-propagation": {"preference": -200.0}},
+    {"scikit-learn": {"estimator": "Birch"}},
+    {"scikit-learn": {"estimator": "AgglomerativeClustering", "on": "distances",
+                      "options": {"linkage": "average"}}},
+    {"scikit-learn": {"estimator": "MeanShift"}},
+]  # fmt: skip
 
 
 def blobs(n=120, d=4, seed=0):
@@ -54,7 +68,7 @@ def view_for(clusterer, X):
         return nearest_of_matrix(D, clusterer.graph_neighbors)
     if kind == "radius":
         return within_radius_of_matrix(D, clusterer.radius2)
-    return RowFactors(X) if kind == "rows" else FullDistances(D)
+    return RowFactors(X) if kind in ("rows", "coordinates") else FullDistances(D)
 
 
 def count_for(clusterer, k=3):
@@ -116,7 +130,8 @@ def test_one_cluster_and_one_sample(spec):
         assert not found.labels.any()
     if spec != "spectral":  # a graph of 2 neighbours needs 2 samples
         single = clusterer.pooled(X[:1], count_for(clusterer, 1), 0)
-        assert single.labels.tolist() == ([-1] if clusterer.finds_n_clusters else [0])
+        noise = clusterer.name in ("dbscan", "hdbscan", "optics")
+        assert single.labels.tolist() == [-1 if noise else 0]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
@@ -195,9 +210,11 @@ def test_what_is_needed():
     assert DBSCAN(eps=1).needs(70_000, 784) == "radius"
     assert Hierarchical("complete").needs(70_000, 784) == "full"
     assert Hierarchical("ward").needs(70_000, 784) == "rows"
-    assert KMeans().needs(1000, 784) == "full"
-    assert KMeans().needs(70_000, 784) == "rows"
-    assert KMeans().needs(20_000, 10_000) == "full"
+    assert KMeans().needs(70_000, 784) == FuzzyCMeans().needs(9, 4) == "coordinates"
+    paper = KMeans(rows="distances")
+    assert paper.needs(1000, 784) == "full"
+    assert paper.needs(70_000, 784) == "rows"
+    assert paper.needs(20_000, 10_000) == "full"
 
 
 def test_renumbering_keeps_empty_clusters_last():
@@ -208,3 +225,69 @@ def test_renumbering_keeps_empty_clusters_last():
 
 def test_a_clustering_needs_no_model():
     assert Clustering(np.zeros(1, np.int64), 1).model == {}
+
+
+def test_a_mixture_does_not_depend_on_how_samples_are_turned():
+    X = make_blobs(200, n_features=5, centers=4, cluster_std=2.0, random_state=1)[0]
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
+    for covariance in ("full", "tied", "spherical"):
+        clusterer = make_clusterer({"gaussian-mixture": {"covariance": covariance}})
+        pooled = clusterer.pooled(X, 4, 0)
+        found = clusterer.fit(RowFactors(X @ turn + 7.0), 4, 0)
+        np.testing.assert_array_equal(found.labels, pooled.labels)
+        assert found.score == pytest.approx(pooled.score, rel=1e-6)
+        library = clusterer._mixture(4, 0).fit(X)
+        assert oracle.same_partition(found.labels, library.predict(X))
+        new = X[:50] + 0.3
+        distances = ((new[:, None] - X) ** 2).sum(2)
+        both = np.concatenate([found.labels, clusterer.predict(found, distances)])
+        assert oracle.same_partition(both, library.predict(np.concatenate([X, new])))
+
+
+@pytest.mark.parametrize("spec", ["hdbscan", "optics", "affinity-propagation"])
+def test_those_that_find_clusters_are_the_library_on_the_samples(spec):
+    X = make_blobs(150, n_features=3, centers=4, cluster_std=0.9, random_state=3)[0]
+    clusterer = make_clusterer(spec)
+    kinds = {
+        "hdbscan": lambda: sklearn.cluster.HDBSCAN(copy=True),
+        "optics": lambda: sklearn.cluster.OPTICS(min_samples=5),
+        "affinity-propagation": lambda: sklearn.cluster.AffinityPropagation(random_state=0),
+    }
+    expected = kinds[spec]().fit_predict(X)
+    found = clusterer.fit(view_for(clusterer, X - 5.0), None, 0)
+    assert oracle.same_partition(found.labels, expected)
+    np.testing.assert_array_equal(found.labels == -1, expected == -1)
+    assert found.n_clusters == expected.max() + 1 > 1
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({}, "'estimator' parameter of scikit-learn must be the name of a clusterer"),
+        ({"estimator": "PCA"}, "must be the name of a clusterer of sklearn.cluster; got 'PCA'"),
+        ({"estimator": "FeatureAgglomeration"}, "must be the name of a clusterer"),
+        ({"estimator": "Birch", "options": {"radius": 1}}, "Birch .* has no parameter 'radius'"),
+        ({"estimator": "Birch", "on": "distances"}, "takes no precomputed distances"),
+        ({"estimator": "Birch", "options": 3}, "'options' parameter of scikit-learn must be a map"),
+    ],
+)
+def test_clusterers_of_the_library_are_checked(params, text):
+    with pytest.raises(InvalidInput, match=text):
+        make_clusterer({"scikit-learn": params})
+
+
+def test_distances_of_the_library_need_all_of_them():
+    params = {"estimator": "DBSCAN", "on": "distances", "options": {"eps": 1.0}}
+    clusterer = make_clusterer({"scikit-learn": params})
+    assert clusterer.needs(10, 2) == "full"
+    assert clusterer.finds_n_clusters
+    with pytest.raises(InvalidInput, match="must be FullDistances with on='distances'"):
+        clusterer.fit(RowFactors(np.zeros((4, 1))), None, 0)
+
+
+def test_messages_that_do_not_settle_are_told():
+    X = blobs(40)[0]
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        found = make_clusterer({"affinity-propagation": {"max_iter": 1}}).pooled(X, None, 0)
+    assert found.notes
+    assert not found.converged

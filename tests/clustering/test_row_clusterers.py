@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import cdist, pdist
 from sklearn.cluster import KMeans as LibraryKMeans
-from sklearn.datasets import load_iris, make_blobs
+from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.decomposition import non_negative_factorization
 from sklearn.exceptions import ConvergenceWarning
 
@@ -28,7 +28,9 @@ from daskfc.clustering.hierarchical import cut
 from daskfc.clustering.nearest import exact_squared_distances
 from daskfc.clustering.nmf import factorise, spectral_start
 from daskfc.errors import InvalidInput
+from daskfc.linalg import LandmarkEmbedding
 from daskfc.metrics import ari
+from daskfc.seeds import integer_seed
 from tests.oracles import clustering as oracle
 
 LINKAGES = ["single", "complete", "average", "ward"]
@@ -144,7 +146,8 @@ def test_medoids_among_duplicates_keep_their_clusters():
 def test_kmeans_on_rows_is_the_same_from_d_and_from_factors():
     X = samples()
     full, thin = both_views(X)
-    one, two = KMeans().fit(full, 4, 3), KMeans().fit(thin, 4, 3)
+    clusterer = KMeans(rows="distances")
+    one, two = clusterer.fit(full, 4, 3), clusterer.fit(thin, 4, 3)
     assert np.array_equal(one.labels, two.labels)
     assert one.score == pytest.approx(two.score, rel=1e-10)
     np.testing.assert_allclose(one.model["centres"], two.model["centres"], rtol=1e-9)
@@ -159,6 +162,54 @@ def test_pooled_kmeans_is_kmeans_on_the_samples():
     found = KMeans().pooled(X, 3, 0)
     assert found.score == pytest.approx(library.inertia_, rel=1e-6)
     assert ari(library.labels_, found.labels) > 0.97
+
+
+@pytest.mark.parametrize("clusterer", [KMeans(), FuzzyCMeans()], ids=lambda c: c.name)
+@pytest.mark.parametrize("name", ["iris", "digits", "wide", "flat"])
+def test_coordinates_give_the_clusters_of_the_pooled_samples(clusterer, name):
+    """Seed for seed: the same labels, objective and labels of new samples."""
+    X = {
+        "iris": lambda: load_iris().data,
+        "digits": lambda: load_digits().data[:600],
+        "wide": lambda: samples(60, 200),  # fewer samples than features
+        "flat": lambda: np.column_stack([samples(), 5 * samples()[:, :2], np.ones((150, 70))]),
+    }[name]()
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(X.shape[1], X.shape[1])))[0]
+    X, new = X[: -len(X) // 5], X[-len(X) // 5 :]
+    D = exact_squared_distances(X)
+    embedding = LandmarkEmbedding(len(X), X.shape[1], tolerance=1e-12)
+    while (chosen := embedding.next_landmarks()).size:
+        embedding.add_columns(chosen, D[:, chosen])
+    views = (
+        FullDistances(D),
+        RowFactors(embedding.coordinates, X.shape[1]),
+        RowFactors(X @ turn + 3.0),
+    )
+    for seed in (0, 1):
+        pooled = clusterer.pooled(X, 5, seed)
+        for view in views:
+            found = clusterer.fit(view, 5, seed)
+            np.testing.assert_array_equal(found.labels, pooled.labels)
+            assert found.score == pytest.approx(pooled.score, rel=1e-9)
+        centres = np.array([X[pooled.labels == c].mean(axis=0) for c in range(5)])
+        if clusterer.name == "k-means":
+            nearest = cdist(new, centres).argmin(axis=1)
+            distances = cdist(new, X, "sqeuclidean")
+            np.testing.assert_array_equal(clusterer.predict(found, distances), nearest)
+
+
+def test_kmeans_of_samples_is_that_of_scikit_learn():
+    X = load_digits().data
+    seed = integer_seed(4, "k-means")
+    library = LibraryKMeans(10, n_init=10, random_state=seed, algorithm="elkan").fit(X)
+    found = KMeans().fit(RowFactors(X - X.mean(axis=0)), 10, 4)
+    assert oracle.same_partition(found.labels, library.labels_)
+    assert found.score == pytest.approx(library.inertia_, rel=1e-12)
+
+
+def test_equal_samples_are_one_cluster():
+    for view in (FullDistances(np.zeros((4, 4))), RowFactors(np.zeros((4, 0)))):
+        assert not KMeans().fit(view, 1, 0).labels.any()
 
 
 def test_fewer_distinct_rows_than_clusters_is_told():
@@ -196,7 +247,8 @@ def test_fuzzy_memberships_at_a_centre_and_far_away():
 
 def test_fuzzy_on_rows_is_the_same_from_d_and_from_factors():
     full, thin = both_views(samples())
-    one, two = FuzzyCMeans().fit(full, 4, 0), FuzzyCMeans().fit(thin, 4, 0)
+    clusterer = FuzzyCMeans(rows="distances")
+    one, two = clusterer.fit(full, 4, 0), clusterer.fit(thin, 4, 0)
     assert np.array_equal(one.labels, two.labels)
     np.testing.assert_allclose(one.model["memberships"], two.model["memberships"], atol=1e-8)
     np.testing.assert_allclose(one.model["centres"], two.model["centres"], rtol=1e-7)
@@ -206,7 +258,8 @@ def test_fuzzy_on_rows_is_the_same_from_d_and_from_factors():
 def test_fuzzy_centres_of_the_model_follow_the_definition(m):
     """Means of the rows of D by u^m (Bezdek 1984), like those of the last step."""
     full, _ = both_views(samples(60))
-    found = FuzzyCMeans(fuzziness=m, tol=1e-9, max_iter=1000).fit(full, 3, 0)
+    clusterer = FuzzyCMeans(fuzziness=m, tol=1e-9, max_iter=1000, rows="distances")
+    found = clusterer.fit(full, 3, 0)
     _, centres = oracle.fuzzy_step(full.matrix, found.model["centres"], m)
     np.testing.assert_allclose(found.model["centres"], centres, rtol=1e-6)
 

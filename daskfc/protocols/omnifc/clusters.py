@@ -48,11 +48,16 @@ def view_of_all(
 
 
 def view_of_landmarks(
-    embedding: LandmarkEmbedding, *, needs: str, n_neighbors: int | None, radius2: float | None
+    embedding: LandmarkEmbedding,
+    *,
+    n_features: int,
+    needs: str,
+    n_neighbors: int | None,
+    radius2: float | None,
 ) -> View:
     """Return what the clusterer reads, from the coordinates that the landmarks gave."""
-    if needs == "rows":
-        return RowFactors(embedding.coordinates)
+    if needs in ("rows", "coordinates"):
+        return RowFactors(embedding.coordinates, n_features)
     points = np.ascontiguousarray(embedding.coordinates)
     return _view(points, symmetric_squared_distances, needs, n_neighbors, radius2)
 

@@ -50,11 +50,14 @@ class OmniFC(FederatedClusterer):
     Parameters
     ----------
     n_clusters : int, optional
-        Number of clusters; leave it out for ``clusterer="dbscan"``, which finds it.
+        Number of clusters; leave it out for clusterers that find it, as ``"dbscan"`` does.
     clusterer : str, mapping or Clusterer
         ``"spectral"``, ``"dbscan"``, ``"hierarchical"``, ``"k-medoids"``, ``"k-means"``,
-        ``"fuzzy-c-means"``, ``"nmf"``, ``"kernel-k-means"`` or ``"nystroem-k-means"``; with
-        parameters as ``{"dbscan": {"eps": 0.5}}``.
+        ``"fuzzy-c-means"``, ``"gaussian-mixture"``, ``"nmf"``, ``"kernel-k-means"``,
+        ``"nystroem-k-means"``, ``"hdbscan"``, ``"optics"``, ``"affinity-propagation"``; with
+        parameters as ``{"dbscan": {"eps": 0.5}}``; or another one of scikit-learn's, as
+        ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give the labels of the pooled
+        samples: NMF factorises rows of distances, because samples may have negative coordinates.
     distances : {"exact", "blocks", "landmark"}
         Every pair's distance, or coordinates from the columns of adaptively chosen landmarks, exact
         up to `landmark_tolerance`. Distances have rank d + 2 at most: when n > 2 (d + 2), "exact"
@@ -204,19 +207,26 @@ class OmniFC(FederatedClusterer):
         n_neighbors = n_neighbors if need == "neighbours" else None
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
         asked: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
+        on_points = need in ("rows", "coordinates")
         found: Local[ExactPoints] | Local[Tiles]
         if self.distances == "blocks":
-            found = distances.blocks("full" if need == "rows" else need, **asked)
+            found = distances.blocks("full" if on_points else need, **asked)
             self.route_, self._reason = "blocks", "as asked for"
-        elif self.distances == "exact" and need != "rows":
+        elif self.distances == "exact" and not on_points:
             found = distances.all_pairs(need, **asked)
             self.route_, self._reason = distances.route, distances.reason
         else:
             exact = self.distances == "exact"
             embedding = distances.columns(ROWS_TOLERANCE if exact else self.landmark_tolerance)
             self.route_ = "columns" if exact else "landmark"
-            self._reason = "they determine all rows of distances" if exact else "as asked for"
-            return federation.on_server(clusters.view_of_landmarks, embedding, needs=need, **asked)
+            self._reason = "they give coordinates of all samples" if exact else "as asked for"
+            return federation.on_server(
+                clusters.view_of_landmarks,
+                embedding,
+                n_features=distances.n_features,
+                needs=need,
+                **asked,
+            )
         log.info("distances from %s: %s", self.route_, self._reason)
         return federation.on_server(clusters.view_of_all, found, needs=need, **asked)
 

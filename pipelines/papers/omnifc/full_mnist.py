@@ -23,8 +23,14 @@ from pipelines.papers.results import markdown_table, number, write_section
 ROOT = Path(__file__).parents[3]
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "spectral": ("exact graph of 9 neighbours, streamed", {"clusterer": "spectral"}),
-    "k-means": ("landmarks", {"clusterer": "k-means", "distances": "landmark"}),
-    "fuzzy-c-means": ("landmarks", {"clusterer": "fuzzy-c-means", "distances": "landmark"}),
+    "k-means": (
+        "landmarks",
+        {"clusterer": {"k-means": {"rows": "distances"}}, "distances": "landmark"},
+    ),
+    "fuzzy-c-means": (
+        "landmarks",
+        {"clusterer": {"fuzzy-c-means": {"rows": "distances"}}, "distances": "landmark"},
+    ),
     "nmf": (
         "landmarks, 60 passes",
         {"clusterer": {"nmf": {"max_iter": 60}}, "distances": "landmark"},

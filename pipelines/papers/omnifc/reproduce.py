@@ -51,8 +51,8 @@ CLUSTERERS: dict[str, Any] = {
     "DBSCAN": {"dbscan": {"eps": 1.0}},  # eps: chosen below
     "HC": {"hierarchical": {"linkage": "ward"}},
     "KMed": "k-medoids",
-    "KM": "k-means",
-    "FCM": "fuzzy-c-means",
+    "KM": {"k-means": {"rows": "distances"}},
+    "FCM": {"fuzzy-c-means": {"rows": "distances"}},
     "NMF": "nmf",
 }
 

@@ -35,7 +35,15 @@ CLUSTERERS = {
     "k-medoids": {"k-medoids": {}},
     "kernel-k-means": {"kernel-k-means": {}},
     "nystroem-k-means": {"nystroem-k-means": {"n_landmarks": 40}},
+    "k-means": {"k-means": {}},
+    "fuzzy-c-means": {"fuzzy-c-means": {}},
+    "gaussian-mixture": {"gaussian-mixture": {}},
+    "hdbscan": {"hdbscan": {}},
+    "optics": {"optics": {}},
+    "affinity-propagation": {"affinity-propagation": {}},
+    "mean-shift": {"scikit-learn": {"estimator": "MeanShift"}},
 }
+FIND_CLUSTERS = ("dbscan", "hdbscan", "optics", "affinity-propagation", "mean-shift")
 DECLARED = {*messages.__all__, "ClusterReport"} | {"ClientLabels", "LabelledSamples"}
 
 
@@ -63,17 +71,27 @@ def canonical(iris, skewed):
 @pytest.mark.parametrize("name", CLUSTERERS)
 def test_labels_equal_the_pooled_clusterer(federation, iris, canonical, name):
     spec = CLUSTERERS[name]
-    n_clusters = None if name == "dbscan" else 3
+    n_clusters = None if name in FIND_CLUSTERS else 3
     model = OmniFC(n_clusters, clusterer=spec, tolerance=1e-6).fit(federation)
     found = by_id(model.labels_)[canonical]
     central = pooled(iris[0][canonical], found, spec, n_clusters)
     assert same_partition(found, central)
 
 
-@pytest.mark.parametrize("name", ["k-means", "fuzzy-c-means", "nmf"])
-def test_row_clusterers_agree_between_exact_and_landmark(federation, name):
-    exact = OmniFC(3, clusterer=name, tolerance=1e-6).fit(federation)
-    landmark = OmniFC(3, clusterer=name, tolerance=1e-6, distances="landmark").fit(federation)
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"k-means": {"rows": "distances"}},
+        {"fuzzy-c-means": {"rows": "distances"}},
+        "nmf",
+        "k-means",
+        "gaussian-mixture",
+    ],
+    ids=str,
+)
+def test_row_clusterers_agree_between_exact_and_landmark(federation, spec):
+    exact = OmniFC(3, clusterer=spec, tolerance=1e-6).fit(federation)
+    landmark = OmniFC(3, clusterer=spec, tolerance=1e-6, distances="landmark").fit(federation)
     assert same_partition(exact.labels_.values, landmark.labels_.values)
 
 
@@ -153,11 +171,12 @@ def test_columns_give_the_labels_of_all_blocks(federation, name):
     assert columns.ledger_.payload_bytes < blocks.ledger_.payload_bytes / 2
 
 
-def test_rows_of_blocks_are_all_of_them(federation):
-    exact = OmniFC(3, clusterer="k-means").fit(federation)
-    blocks = OmniFC(3, clusterer="k-means", distances="blocks").fit(federation)
+@pytest.mark.parametrize("rows", ["coordinates", "distances"])
+def test_blocks_serve_clusterers_on_rows(federation, rows):
+    spec = {"k-means": {"rows": rows}}
+    exact = OmniFC(3, clusterer=spec).fit(federation)
+    blocks = OmniFC(3, clusterer=spec, distances="blocks").fit(federation)
     assert same_partition(exact.labels_.values, blocks.labels_.values)
-    assert "MissingBlocks" not in set(exact.ledger_.to_frame()["message"])
     assert "Landmarks" not in set(blocks.ledger_.to_frame()["message"])
 
 
