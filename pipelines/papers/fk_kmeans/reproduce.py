@@ -12,7 +12,7 @@ that is made with them says so. Parts: convergence (Fig. 1), communication (2), 
 (3), noise, attack, scale, speed, rounds.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from pipelines.papers.fk_kmeans.quality import METHODS, OURS, central, others, o
 from pipelines.papers.fk_kmeans.recovery import exact_coordinates
 from pipelines.papers.fk_kmeans.scale import SCALE_ITERATIONS, TIMED_ITERATIONS, scale, speed
 from pipelines.papers.fk_kmeans.tables import render
-from pipelines.papers.fk_kmeans.values import ITERATIONS
+from pipelines.papers.fk_kmeans.values import FEW_ITERATIONS, ITERATIONS
 from pipelines.papers.journal import Journal, Record, carry_out, command_line
 from pipelines.papers.results import write_section
 
@@ -156,13 +156,19 @@ class Study:
         for method in METHODS:
             for seed in self.seeds[: FEW.get(f"{method}, {name}")]:
                 yield f"{method}, seed {seed}", self.quality(name, method, seed)
+                few = FEW_ITERATIONS.get(name)
+                if few and method in OURS:
+                    piece = f"{method}, few iterations, seed {seed}"
+                    yield piece, self.quality(name, method, seed, few)
 
-    def quality(self, name: str, method: str, seed: int) -> Iterator[Record]:
+    def quality(
+        self, name: str, method: str, seed: int, iterations: Sequence[int] = ITERATIONS
+    ) -> Iterator[Record]:
         """NMI beside uploads."""
         pool, data = self._pool(name), DATASETS[name]
         with opened(pool, seed, server_memory="8GB") as federation:
             if method in OURS:
-                ends = sorted({self._upto(T) for T in ITERATIONS})
+                ends = sorted({self._upto(T) for T in iterations})
                 yield from ours(federation, pool, data, method, seed, ends)
             elif method.startswith(("CK", "SK")):
                 yield from central(federation, pool, data, method, seed)

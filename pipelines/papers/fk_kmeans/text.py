@@ -88,7 +88,7 @@ def error_curve(found: Sequence[Record]) -> list[tuple[float, float, float]]:
 
 
 def quality_points(records: Sequence[Record], data: str, method: str) -> list[Record]:
-    """Return the points of a method in Fig. 3: means over the seeds, in the order of settings."""
+    """Return the points of a method in Fig. 3: means over the seeds, by T, or as they were run."""
     own = of_kind(records, "quality", data=data, method=method)
     points = []
     for setting in names_of(own, "setting"):
@@ -102,4 +102,4 @@ def quality_points(records: Sequence[Record], data: str, method: str) -> list[Re
             "off": interval(scores),
             "runs": len(found),
         })  # fmt: skip
-    return points
+    return sorted(points, key=lambda point: point["T"] or 0)

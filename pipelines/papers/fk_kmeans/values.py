@@ -11,6 +11,7 @@ __all__ = [
     "CLIENTS",
     "CORESET",
     "COST_REDUCTION",
+    "FEW_ITERATIONS",
     "ITERATIONS",
     "RFK_CORESETS",
     "RFK_FEATURES",
@@ -52,6 +53,7 @@ COST_REDUCTION = 0.6
 
 # Appendix G.
 ITERATIONS = (10, 20, 30, 40, 50)  # T of federated kernel k-means
+FEW_ITERATIONS = {"MNIST": (1, 2, 5)}  # ours: where NMI is what it will be before the tenth
 CORESET = 1000  # C of mushrooms and MNIST
 RFK_FEATURES = {"mushrooms": 200, "MNIST": 800}  # D of RFK k-means
 RFK_CORESETS = {"mushrooms": (100, 300, 500, 700), "MNIST": (100, 300, 500, 700, 900)}
