@@ -1,9 +1,10 @@
 """Coded distances against plain float64 ones, measured in the same interleaved run.
 
-Coded: encoding, the answers of all R = 7 evaluators (l = t = 2) on the upper triangle of blocks,
-reconstruction, and real distances. Plain: scikit-learn's `euclidean_distances(squared=True)` in
-float64 with the BLAS's own threads, and our own tiled, symmetric, two-thread dgemm version. The
-coded and the tiled version run on two Python threads with one BLAS or onnxruntime thread each.
+Coded: encoding, the answers of all R = 2l + 3 evaluators (t = 2; l = 1 by default, which has no
+segments to hide, or l = 2) on the upper triangle of blocks, reconstruction, and real distances.
+Plain: scikit-learn's `euclidean_distances(squared=True)` in float64 with the BLAS's own threads,
+and our own tiled, symmetric, two-thread dgemm version. The coded and the tiled version run on two
+Python threads with one BLAS or onnxruntime thread each.
 
 Each round runs every variant once; printed are medians of the ratios within a round, of wall
 time and of processor time. On a busy machine wall times mean little and processor times more.
@@ -40,7 +41,7 @@ from daskfc.coding import (
     select_engine,
 )
 
-CODE = LagrangeCode(n_segments=2, n_colluding=2, n_evaluators=7)
+CODES = {1: LagrangeCode(1, 2, 5), 2: LagrangeCode(2, 2, 7)}  # by l
 
 
 def pixels(n: int, d: int) -> np.ndarray:
@@ -115,6 +116,7 @@ def coded(
     X: np.ndarray,
     system: ResidueSystem,
     engine_name: str,
+    code: LagrangeCode,
     *,
     hidden: bool,
     panel: int = 512,
@@ -123,19 +125,20 @@ def coded(
 ) -> np.ndarray:
     """The whole protocol, all parties on this machine; returns real squared distances."""
     n, d = X.shape
+    m = code.n_evaluators
     spent = {} if times is None else times
     parts = panels(n, panel)
     shares: list[np.ndarray] = [np.empty(0)] * len(parts)
     operands: dict = {}
     key = SecretKey.from_os()
-    engine = select_engine(system, CODE.n_columns(d), engine_name)
+    engine = select_engine(system, code.n_columns(d), engine_name)
     assert engine.name == engine_name
     D = np.empty((n, n), dtype=dtype)
     buffers = threading.local()  # answers and distances of one block for each thread
 
     def encode(i: int) -> None:
         rows = quantise(X[parts[i]], system)
-        shares[i] = CODE.encode(rows, system, key.derive("noise", i).stream())
+        shares[i] = code.encode(rows, system, key.derive("noise", i).stream())
 
     def ready(j: int, i: int) -> None:
         for side in ("left", "right"):
@@ -147,18 +150,18 @@ def coded(
         return now
 
     def block(i: int, i2: int) -> None:
-        """Answers of the seven evaluators for one block, then the server's part."""
+        """Answers of the evaluators for one block, then the server's part."""
         start = time.perf_counter()
         shape = (parts[i].stop - parts[i].start, parts[i2].stop - parts[i2].start)
         if not hasattr(buffers, "answers"):
-            buffers.answers = np.empty(7 * len(system.primes) * panel**2, dtype=system.dtype)
+            buffers.answers = np.empty(m * len(system.primes) * panel**2, dtype=system.dtype)
             buffers.integers = np.empty(panel**2, dtype=np.int64)
         size = shape[0] * shape[1]
-        answers = buffers.answers[: 7 * len(system.primes) * size]
-        answers = answers.reshape(7, len(system.primes), *shape)
-        for j in range(7):
+        answers = buffers.answers[: m * len(system.primes) * size]
+        answers = answers.reshape(m, len(system.primes), *shape)
+        for j in range(m):
             hiding = (
-                HidingPolynomial(CODE, system, j, key.derive("hide"), (i, i2)) if hidden else None
+                HidingPolynomial(code, system, j, key.derive("hide"), (i, i2)) if hidden else None
             )
             coded_distances(
                 operands[j, i, "left"], operands[j, i2, "right"], system, engine,
@@ -166,7 +169,7 @@ def coded(
             )  # fmt: skip
         start = timed("evaluate", start)
         integers = buffers.integers[:size].reshape(shape)
-        reconstruct(answers, range(7), CODE, system, out=integers)
+        reconstruct(answers, range(m), code, system, out=integers)
         real = system.to_real(integers)
         D[parts[i], parts[i2]] = real
         if i != i2:
@@ -178,7 +181,7 @@ def coded(
         on_two_threads(lambda i=i: encode(i) for i in range(len(parts)))
         now = time.perf_counter()
         spent["encode"] = spent.get("encode", 0.0) + now - start
-        on_two_threads(lambda j=j, i=i: ready(j, i) for j in range(7) for i in range(len(parts)))
+        on_two_threads(lambda j=j, i=i: ready(j, i) for j in range(m) for i in range(len(parts)))
         spent["prepare"] = spent.get("prepare", 0.0) + time.perf_counter() - now
         blocks = [(i, i2) for i in range(len(parts)) for i2 in range(i, len(parts))]
         blocks.sort(key=lambda ij: ij[0] == ij[1])  # the cheaper diagonal ones last
@@ -196,9 +199,9 @@ def blas_in_use() -> str:
     return f"{', '.join(sorted(set(libraries)))}; OPENBLAS_CORETYPE {forced}"
 
 
-def compare(n: int, d: int, rounds: int, variants: list[tuple[str, int, bool]]) -> dict:
+def compare(n: int, d: int, rounds: int, variants: list[tuple[str, int, bool, int]]) -> dict:
     X = pixels(n, d)
-    systems = {r: residue_system(X, r) for _, r, _ in variants}
+    systems = {r: residue_system(X, r) for _, r, _, _ in variants}
     exact = X[:200] @ X.T * -2 + (X[:200] ** 2).sum(1)[:, None] + (X**2).sum(1)
     phases: dict = {v: {} for v in variants}
     names = ["sklearn", "tiled", *variants]
@@ -213,20 +216,26 @@ def compare(n: int, d: int, rounds: int, variants: list[tuple[str, int, bool]]) 
         return result
 
     for v in variants:  # compile, test engines, touch pages
-        coded(X[: min(n, 600)], systems[v[1]], v[0], hidden=v[2])
+        coded(X[: min(n, 600)], systems[v[1]], v[0], CODES[v[3]], hidden=v[2])
     for _ in range(rounds):
         measure("sklearn", lambda: euclidean_distances(X, squared=True))
         measure("tiled", lambda: tiled_plain(X))
         for v in variants:
-            D = measure(v, lambda v=v: coded(X, systems[v[1]], v[0], hidden=v[2], times=phases[v]))
+            D = measure(
+                v,
+                lambda v=v: coded(
+                    X, systems[v[1]], v[0], CODES[v[3]], hidden=v[2], times=phases[v]
+                ),
+            )
             assert np.abs(D[:200] - exact).max() <= 6e-8 * exact.max()
             del D
     print(f"\nBLAS: {blas_in_use()}")
-    print(f"n={n}, d={d}, l=t=2, 7 evaluators, {rounds} interleaved rounds, medians")
+    print(f"n={n}, d={d}, t=2, 2l + 3 evaluators, {rounds} interleaved rounds, medians")
     for base in ("sklearn", "tiled"):
         print(f"{base} {statistics.median(wall[base]):.2f} s, "
               f"{statistics.median(processor[base]):.2f} s of processor")  # fmt: skip
-    print(f"{'engine':8}{'r':>3} {'hiding':7} x sklearn (processor)  x tiled (processor)   phases")
+    bases = "x sklearn (processor)  x tiled (processor)"
+    print(f"{'engine':8}{'r':>3} {'l':>2} {'hiding':7} {bases}   phases")
     result = {}
     for v in variants:
         ratios = [
@@ -236,28 +245,35 @@ def compare(n: int, d: int, rounds: int, variants: list[tuple[str, int, bool]]) 
         whole = sum(wall[v])
         split = ", ".join(f"{name} {value / whole:.0%}" for name, value in phases[v].items())
         numbers = "{:11.2f} {:11.2f} {:8.2f} {:11.2f}".format(*ratios)
-        print(f"{v[0]:8}{v[1]:3d} {'on' if v[2] else 'off':7}{numbers}   {split}")
+        print(f"{v[0]:8}{v[1]:3d} {v[3]:2d} {'on' if v[2] else 'off':7}{numbers}   {split}")
         result[v] = ratios
     for r in sorted(systems):
-        print(f"wire, r={r}: {r} bytes per pair and evaluator, {7 * r} bytes per pair for 7")
+        for segments in sorted({v[3] for v in variants}):
+            print(f"wire, r={r}, l={segments}: {r * CODES[segments].n_evaluators} bytes per pair")
     return result
 
 
-@pytest.mark.parametrize("hidden", [False, True], ids=["plain", "hidden"])
+@pytest.mark.parametrize(
+    ("segments", "hidden"), [(1, False), (2, False), (2, True)], ids=["default", "plain", "hidden"]
+)
 @pytest.mark.parametrize("engine_name", ["int8", "f32", "f64"])
-def test_coded_distances(benchmark, engine_name, hidden):
+def test_coded_distances(benchmark, engine_name, segments, hidden):
     if why := ENGINES[engine_name].refusal(ResidueSystem((251,), 1.0, 1)):
         pytest.skip(why)
     n = int(os.environ.get("DASKFC_BENCHMARK_N", "300"))
     X = pixels(n, 784)
     system = residue_system(X, 4)
-    D = benchmark(lambda: coded(X, system, engine_name, hidden=hidden, panel=256, dtype=np.float64))
+    D = benchmark(
+        lambda: coded(
+            X, system, engine_name, CODES[segments], hidden=hidden, panel=256, dtype=np.float64
+        )
+    )
     np.testing.assert_array_equal(D, tiled_plain(X, tile=128))  # whole numbers: exact in float64
 
 
 def test_report():
     n = int(os.environ.get("DASKFC_BENCHMARK_N", "300"))
-    compare(n, 784, rounds=1, variants=[("f32", 4, True)])
+    compare(n, 784, rounds=1, variants=[("f32", 4, True, 2), ("f32", 4, False, 1)])
 
 
 if __name__ == "__main__":
@@ -270,6 +286,7 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     compare(
         arguments.n, arguments.d, arguments.rounds,
-        [(name, int(r), hidden) for name in arguments.engines.split(",")
-         for r in arguments.primes.split(",") for hidden in (False, True)],
+        [(name, int(r), hidden, segments) for name in arguments.engines.split(",")
+         for r in arguments.primes.split(",")
+         for segments, hidden in ((1, False), (2, False), (2, True))],
     )  # fmt: skip

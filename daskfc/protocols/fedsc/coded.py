@@ -33,7 +33,7 @@ def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> La
     n_clients : int
         Number of clients.
     n_segments : int, optional
-        l; by default 2, or 1 with few clients.
+        l; by default 1.
     n_colluding : int
         Clients that may pool what they see; 0 counts as 1, for a single client sees shares too.
 
@@ -46,7 +46,7 @@ def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> La
     --------
     >>> from daskfc.protocols.fedsc.coded import choose_coded
     >>> choose_coded(5, None, 0)
-    LagrangeCode(n_segments=2, n_colluding=1, n_evaluators=5)
+    LagrangeCode(n_segments=1, n_colluding=1, n_evaluators=4)
     """
     t = max(1, n_colluding)
     least = n_segments or 1

@@ -66,7 +66,8 @@ class OmniFC(FederatedClusterer):
         nothing.
     n_segments, n_colluding : int, optional
         The paper's l and t: any `n_colluding` clients that pool what they see learn nothing. By
-        default the most privacy that the number of clients allows, l = t = 2 from 7 clients on.
+        default the cheapest, l = 1, and t = 2 from 5 clients on. More segments make shares smaller,
+        d / l numbers a row, and need more answers.
     n_spares : int, optional
         Evaluators beyond the 2l + 2t - 1 that are needed: they cover for stragglers and check the
         answers. By default one, if there is a client for it.
@@ -76,7 +77,8 @@ class OmniFC(FederatedClusterer):
     max_abs : float, optional
         Declared bound on every ``|x|``; without it each client tells its largest norm, rounded up.
     hide_segments : bool
-        Add a shared random polynomial that keeps the distances of single segments from the server.
+        With l > 1, add a shared random polynomial that keeps the distances of single segments from
+        the server.
     landmark_tolerance : float
         The search for landmarks ends when no sample is farther from their span than this, as
         squared distance relative to the mean squared distance.

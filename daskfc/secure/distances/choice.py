@@ -9,7 +9,7 @@ __all__ = ["choose_code"]
 def choose_code(
     n_clients: int, n_segments: int | None, n_colluding: int | None, n_spares: int | None
 ) -> LagrangeCode:
-    """Return the code for a number of clients, with the most privacy where nothing is given.
+    """Return the code for a number of clients, the cheapest one where nothing is given.
 
     Parameters
     ----------
@@ -17,7 +17,8 @@ def choose_code(
         The paper's m.
     n_segments, n_colluding, n_spares : int, optional
         l, t and evaluators beyond the 2l + 2t - 1 that are needed: they cover for stragglers and
-        check the answers; by default one, if there is a client for it.
+        check the answers. By default l = 1, t = 2 from 5 clients on, and one evaluator more, if
+        there is a client for it.
 
     Returns
     -------
@@ -29,17 +30,23 @@ def choose_code(
     InvalidInput
         When there are too few clients.
 
+    Notes
+    -----
+    More segments need more answers of each pair, and hide from the server what distances of single
+    segments would tell it; one segment has nothing to hide. What they are good for is the size of a
+    share, d / l numbers a row: little memory at the evaluators, or fewer bytes where d > n.
+
     Examples
     --------
     >>> from daskfc.secure.distances import choose_code
     >>> choose_code(10, None, None, None)
-    LagrangeCode(n_segments=2, n_colluding=2, n_evaluators=8)
+    LagrangeCode(n_segments=1, n_colluding=2, n_evaluators=6)
     >>> choose_code(5, None, None, None)
     LagrangeCode(n_segments=1, n_colluding=2, n_evaluators=5)
     """
     most = (n_clients + 1) // 2  # l + t with 2l + 2t - 1 <= m
     t = n_colluding if n_colluding is not None else max(1, min(2, most - (n_segments or 1)))
-    l = n_segments if n_segments is not None else max(1, min(2, most - t))  # noqa: E741
+    l = n_segments or 1  # noqa: E741
     needed = 2 * l + 2 * t - 1
     if n_clients < needed:
         raise InvalidInput(

@@ -128,8 +128,9 @@ class SecureDistances:
         self.route, self.reason = "", ""
         self._public = public
         self._evaluation = Evaluation(
-            federation, code, system, engine=engine, hide_segments=hide_segments
-        )
+            federation, code, system, engine=engine,
+            hide_segments=hide_segments and code.n_segments > 1,  # one has nothing to hide
+        )  # fmt: skip
         self._sizing = Sizing(
             federation, code, system, self.n_samples, self.n_features, self._evaluation.names, tile
         )

@@ -143,17 +143,17 @@ def test_ledger_holds_declared_messages_only(federation, iris, distances):
     assert set(frame.loc[frame["receiver"] == "server", "message"]) == {
         "SampleSummary", "CodedDistances",
     }  # fmt: skip
-    n, r, k = len(iris[0]), 2, 2  # tenths: two primes hold the distances exactly
+    n, r, k = len(iris[0]), 2, 4  # tenths: two primes hold the distances exactly
     coded = frame[frame["message"] == "CodedRows"]
-    # shares of own rows stay where they are; every other row goes to all seven evaluators
+    # shares of own rows stay where they are; every other row goes to all five evaluators
     own = model.labels_.client.to_series().value_counts()
-    travelled = sum(n - own[f"client-{j}"] for j in range(1, 8))
+    travelled = sum(n - own[f"client-{j}"] for j in range(1, 6))
     assert coded["payload_bytes"].sum() == travelled * r * k + 16 * len(coded)
     answers = frame[frame["message"] == "CodedDistances"]["payload_bytes"].sum()
     chosen = frame[(frame["message"] == "Landmarks") & (frame["receiver"] == "client-1")]
     columns = n if distances == "blocks" else chosen["payload_bytes"].sum() // 8
     assert columns <= n
-    assert answers == 7 * (r * n * columns + 8 * max(1, len(chosen)))
+    assert answers == 5 * (r * n * columns + 8 * max(1, len(chosen)))
     assert model.route_ == ("blocks" if distances == "blocks" else "columns")
 
 
@@ -334,8 +334,8 @@ def test_an_interrupted_fit_goes_on_with_the_missing_blocks(federation, monkeypa
     def answers(model):
         return (model.ledger_.to_frame()["message"] == "CodedDistances").sum()
 
-    assert answers(whole) == 6 * 7
-    assert 0 < answers(resumed) <= 4 * 7
+    assert answers(whole) == 6 * 5
+    assert 0 < answers(resumed) <= 4 * 5
     again = OmniFC(3, **blocks).fit(federation)
     assert answers(again) == 0
     np.testing.assert_array_equal(again.labels_, whole.labels_)

@@ -280,9 +280,9 @@ def test_clients_may_not_share_samples(X):
     ("m", "given_", "expected"),
     [
         (3, {}, (1, 1, 3)), (4, {}, (1, 1, 4)), (5, {}, (1, 2, 5)), (6, {}, (1, 2, 6)),
-        (7, {}, (2, 2, 7)), (8, {}, (2, 2, 8)), (10, {}, (2, 2, 8)),
-        (10, {"n_spares": 3}, (2, 2, 10)),
-        (7, {"n_segments": 1}, (1, 2, 6)), (9, {"n_colluding": 4}, (1, 4, 9)),
+        (7, {}, (1, 2, 6)), (10, {}, (1, 2, 6)), (10, {"n_spares": 3}, (1, 2, 8)),
+        (7, {"n_segments": 2}, (2, 2, 7)), (8, {"n_segments": 2}, (2, 2, 8)),
+        (9, {"n_colluding": 4}, (1, 4, 9)),
     ],
 )  # fmt: skip
 def test_default_code(m, given_, expected):
