@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from daskfc.clustering.exact_points import ExactPoints
-from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
+from daskfc.clustering.graphs import EdgeSource, NeighbourGraph, RadiusGraph
 from daskfc.clustering.screening import (
     PairScreen,
     first_of_each_row,
@@ -42,6 +42,7 @@ Ints = NDArray[np.int64]
 _BLOCK_ENTRIES = 1 << 23  # distances held at a time: 64 MiB
 _ROWS = 4096  # rows that are scaled at a time
 _PIECE = 1 << 21  # pairs that may all be listed at a time, in a few copies
+_KEPT = 1 << 24  # pairs within a radius that are kept for the next pass: 128 MiB
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,30 @@ def within_radius_of_matrix(matrix: Floats, radius2: float) -> RadiusGraph:
             yield rows + start, cols
 
     return RadiusGraph(edges, n, radius2)
+
+
+def _kept(edges: EdgeSource) -> EdgeSource:
+    """Return edges that are computed on the first pass only, unless they are too many to keep."""
+    found: list[tuple[NDArray[np.integer], NDArray[np.integer]]] = []
+    whole = False
+
+    def again() -> Iterator[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+        nonlocal whole
+        if whole:
+            yield from found
+            return
+        found.clear()
+        room = _KEPT
+        for rows, cols in edges():
+            room -= rows.size
+            if room >= 0:
+                found.append((rows.astype(np.int32), cols.astype(np.int32)))
+            else:
+                found.clear()
+            yield rows, cols
+        whole = room >= 0
+
+    return again
 
 
 def _screened(samples: _Samples) -> Iterator[tuple[int, Floats, float]]:
@@ -292,7 +317,7 @@ def within_radius_of_points(X: Floats | ExactPoints, radius2: float) -> RadiusGr
     Returns
     -------
     RadiusGraph
-        Exact; computed anew on every pass.
+        Exact; computed on the first pass, and anew on every one where pairs are very many.
     """
     samples = _Samples.of(X)
     unit = samples.unit
@@ -334,7 +359,7 @@ def within_radius_of_points(X: Floats | ExactPoints, radius2: float) -> RadiusGr
             kept[doubtful] = exact <= radius2
             yield rows[kept], cols[kept]
 
-    return RadiusGraph(edges, len(samples.X), radius2)
+    return RadiusGraph(_kept(edges), len(samples.X), radius2)
 
 
 def exact_squared_distances(X: Floats) -> Floats:

@@ -142,3 +142,24 @@ def test_few_pairs_near_the_radius_are_computed_twice(monkeypatch):
     assert sum(asked) == 0  # no distance of integers is near 6.5
     list(within_radius_of_points(X, 6.0).edges())
     assert sum(asked) == np.triu(((X[:, None] - X) ** 2).sum(axis=2) == 6.0, 1).sum()
+
+
+@pytest.mark.parametrize(("room", "passes"), [(10**6, 1), (1, 3), (1700, 3)])
+def test_pairs_within_a_radius_are_kept_while_there_is_room(monkeypatch, room, passes):
+    X, begun = points("integers"), []
+    blocks = module._HalfDistances.blocks
+
+    def counted(scores):
+        begun.append(1)
+        return blocks(scores)
+
+    monkeypatch.setattr(module, "_KEPT", room)
+    monkeypatch.setattr(module._HalfDistances, "blocks", counted)
+    graph = within_radius_of_points(X, 6.5)
+    next(iter(graph))  # a pass that is not gone through is none
+    begun.clear()
+    times = [np.concatenate([np.column_stack(pairs) for pairs in graph]) for _ in range(3)]
+    assert len(times[0]) > 1700
+    assert len(begun) == passes
+    for other in times[1:]:
+        np.testing.assert_array_equal(other, times[0])
