@@ -42,7 +42,7 @@ Ints = NDArray[np.int64]
 _BLOCK_ENTRIES = 1 << 23  # distances held at a time: 64 MiB
 _ROWS = 4096  # rows that are scaled at a time
 _PIECE = 1 << 21  # pairs that may all be listed at a time, in a few copies
-_KEPT = 1 << 24  # pairs within a radius that are kept for the next pass: 128 MiB
+_KEPT = 1 << 25  # pairs within a radius that are kept for the next pass: 256 MiB
 
 
 @dataclass(frozen=True)

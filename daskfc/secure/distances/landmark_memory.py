@@ -7,7 +7,7 @@ from daskfc.secure.distances.memory import PROCESS_BYTES, Needs
 
 __all__ = ["landmark_needs", "view_bytes"]
 
-_SCREEN = 500_000_000  # ours: a block of scores in float32, rows for it, pairs of it and kept ones
+_SCREEN = 650_000_000  # ours: a block of scores in float32, rows for it, pairs of it and kept ones
 
 
 def view_bytes(keep: str, n_samples: int, n_neighbors: int | None) -> int | None:
