@@ -41,9 +41,9 @@ What the paper leaves open, and what was taken here:
 - **Other federated methods.** Their defaults; see the top of each file in `daskfc/baselines`. Two
   have a second line beside the same value of the paper, which does not state their parameters:
   k-FED with ⌈√k⌉ local clusters instead of k, and FFCM with fuzziness 1.1 instead of 2.
-- **Distances.** Of all pairs, with l = t = 2 from 7 clients on, l = t = 1 with 3, as was the default;
-  columns and one segment give the same to the last bit. Tolerance 1e-6 for the tables of scores;
-  digits and mnist lie on a grid and have no error at any tolerance.
+- **Distances.** Of all pairs, with l = t = 2 from 7 clients on, l = t = 1 with 3, as the default
+  was; columns and one segment give the same to the last bit. Tolerance 1e-6 for the tables of
+  scores; digits and mnist lie on a grid and have no error at any tolerance.
 - **Central** is the pooled algorithm with the same seed and order of samples.
 - **FedSC**, with which the paper compares too, is not part of this comparison: no cell here was
   run with it. `FedSC` is a method of daskfc, and the tables of its own paper are in this document.
