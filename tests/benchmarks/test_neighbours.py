@@ -13,6 +13,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_info
 
+from daskfc.clustering import exact_points
 from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
 
 K = 10
@@ -67,3 +68,22 @@ def test_pairs_within_a_radius(benchmark, X):
 
     found, expected = beside(benchmark, ours, theirs)
     assert 2 * found == pytest.approx(sum(map(len, expected)), rel=1e-3)
+
+
+def test_neighbours_from_columns(benchmark, X):
+    """What the server does: coordinates from d + 1 columns, their bound, and the neighbours."""
+    X = np.rint(50 * X)
+    n, d = X.shape
+    squares = np.einsum("ij,ij->i", X, X)
+    landmarks = np.arange(0, n, n // (d + 1))[: d + 1]
+    D = squares[:, None] + squares[landmarks] - 2 * X @ X[landmarks].T
+    brute = NearestNeighbors(n_neighbors=K, algorithm="brute").fit(X)
+
+    def ours():
+        points = exact_points(lambda rows: D[rows], landmarks, n=n, n_features=d)
+        assert points.certified
+        assert points.residues is None
+        return nearest_of_points(points, K)
+
+    found, (distances, _) = beside(benchmark, ours, brute.kneighbors)
+    np.testing.assert_allclose(np.sqrt(found.distances), distances, rtol=1e-6)
