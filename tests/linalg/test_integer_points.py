@@ -158,3 +158,8 @@ def test_the_bound_counts_the_factor_and_the_arithmetic(monkeypatch):
     _, two = points_of(X, np.arange(0, N, 4))
     assert one.error >= 16  # a pivot's own coefficients have norm 1
     assert two.error - one.error == pytest.approx(one.error - points.error)
+
+
+def test_half_a_unit_is_the_limit():
+    assert module.IntegerPoints(np.zeros((2, 1)), np.nextafter(0.5, 0)).certified
+    assert not module.IntegerPoints(np.zeros((2, 1)), 0.5).certified
