@@ -27,12 +27,22 @@ from pipelines.papers.fk_kmeans.uploads import floats_of, uploaded, uploads_by_r
 from pipelines.papers.fk_kmeans.values import CE_PCA, CORESET, RFK_CORESETS, RFK_FEATURES
 from pipelines.papers.journal import Record
 
-__all__ = ["METHODS", "OURS", "central", "clusters_of_prefixes", "others", "ours"]
+__all__ = [
+    "METHODS",
+    "ON_SUMS",
+    "OURS",
+    "central",
+    "clusters_of_prefixes",
+    "on_sums",
+    "others",
+    "ours",
+]
 
 Floats = NDArray[np.float64]
 
 OURS = {"FK k-means, Lanczos": "CEM, Lanczos", "FK k-means, one sum": "CEM, one sum"}
-METHODS = (*OURS, "RFK k-means", "CE PCA", "CK k-means", "SK k-means")
+ON_SUMS = "FK k-means, k-means on sums"  # ours: all rows of H are clustered, none is sent
+METHODS = (*OURS, ON_SUMS, "RFK k-means", "CE PCA", "CK k-means", "SK k-means")
 
 
 def prefix_rows(
@@ -125,6 +135,26 @@ def ours(
 def _judged(model: FederatedClusterer, federation: Federation, pool: Pool) -> Record:
     model.fit(federation)
     return {
+        "floats": sum(map(floats_of, uploaded(model.ledger_))),
+        "nmi": pool.nmi(model.labels_),
+        "seconds": model.timing_["total_s"],
+    }
+
+
+def on_sums(
+    federation: Federation, pool: Pool, data: Dataset, seed: int, iterations: int
+) -> Iterator[Record]:
+    """Yield the record of one fit whose rows of H are clustered by secure sums, not by coresets."""
+    model = fitted(
+        federation, data, seed, iterations, **VERSIONS["CEM, one sum"], clustering="sums"
+    )
+    yield {
+        "kind": "quality",
+        "data": data.name,
+        "method": ON_SUMS,
+        "setting": f"T = {iterations}",
+        "T": iterations,
+        "seed": seed,
         "floats": sum(map(floats_of, uploaded(model.ledger_))),
         "nmi": pool.nmi(model.labels_),
         "seconds": model.timing_["total_s"],

@@ -31,7 +31,15 @@ from pipelines.papers.fk_kmeans.fits import (
     noisy,
     rounds_of,
 )
-from pipelines.papers.fk_kmeans.quality import METHODS, OURS, central, others, ours
+from pipelines.papers.fk_kmeans.quality import (
+    METHODS,
+    ON_SUMS,
+    OURS,
+    central,
+    on_sums,
+    others,
+    ours,
+)
 from pipelines.papers.fk_kmeans.recovery import exact_coordinates
 from pipelines.papers.fk_kmeans.scale import SCALE_ITERATIONS, TIMED_ITERATIONS, scale, speed
 from pipelines.papers.fk_kmeans.tables import render
@@ -55,7 +63,14 @@ ROUND_FEATURES = (15, 200)  # D of the rounds
 ROUND_ITERATIONS = 4
 # Seeds, where not all; a pooled fit of 60,000 samples takes minutes, and so does Lanczos, which
 # finds the eigenpairs that one sum gives.
-FEW = {"noise": 5, "attack": 3, "speed": 3, "CK k-means, MNIST": 3, "FK k-means, Lanczos, MNIST": 3}
+FEW = {
+    "noise": 5,
+    "attack": 3,
+    "speed": 3,
+    "CK k-means, MNIST": 3,
+    "FK k-means, Lanczos, MNIST": 3,
+    f"{ON_SUMS}, MNIST": 5,
+}
 
 
 @dataclass(frozen=True)
@@ -170,6 +185,8 @@ class Study:
             if method in OURS:
                 ends = sorted({self._upto(T) for T in iterations})
                 yield from ours(federation, pool, data, method, seed, ends)
+            elif method == ON_SUMS:
+                yield from on_sums(federation, pool, data, seed, self._upto(max(ITERATIONS)))
             elif method.startswith(("CK", "SK")):
                 yield from central(federation, pool, data, method, seed)
             else:
