@@ -195,7 +195,7 @@ def test_without_coefficients_at_the_server(federation, tmp_path):
     assert "SimilarityRows" not in from_clients
     assert from_clients == {
         "SampleDigests", "StoreContent", "KernelSummary", "PublicKeys", "MaskedPart", "RowSummary",
-        "SquaredNorms", "HidingKey", "CodedRows", "CodedDistances", "LabelledSamples",
+        "SquaredNorms", "CodedRows", "CodedDistances", "LabelledSamples",
     }  # fmt: skip
     with pytest.raises(InvalidInput, match="the similarity was coded"):
         coded.server_view(federation)
