@@ -39,6 +39,7 @@ COLORS = {
     "without CEM": "#777777",
     "FK k-means, Lanczos": "#d1731b",
     "FK k-means, one sum": "#0b5fa5",
+    "FK k-means, k-means on sums": "#17a2a2",
     "RFK k-means": "#3a8a3a",
     "CE PCA": "#8a4fa0",
     "CK k-means": "#333333",

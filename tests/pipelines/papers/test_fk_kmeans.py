@@ -15,7 +15,7 @@ from pipelines.papers.fk_kmeans import attack, data, fits, quality, reproduce, u
 from pipelines.papers.fk_kmeans.figures import draw
 from pipelines.papers.fk_kmeans.recovery import exact_coordinates, recovery_errors
 from pipelines.papers.fk_kmeans.tables import formula, largest_difference, render
-from pipelines.papers.fk_kmeans.text import interval
+from pipelines.papers.fk_kmeans.text import COLORS, interval
 from tests.conftest import DATA, needs_data
 from tests.pipelines.papers.pages import row_of
 
@@ -333,3 +333,7 @@ def test_parts_run_and_a_second_start_runs_nothing(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(reproduce, "opened", None)  # a second start opens no federation
     reproduce.main()
     assert records.read_text(encoding="utf-8") == kept
+
+
+def test_every_method_has_a_colour():
+    assert set(quality.METHODS) <= set(COLORS)
