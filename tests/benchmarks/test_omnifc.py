@@ -9,7 +9,7 @@ and the inertia of k-means on the pooled samples, of both.
 Samples are MNIST's, where a folder with mnist.npz is named, or generated ones like it. As an
 ordinary test it runs on few samples. All of MNIST, in fifteen minutes:
 
-    python tests/benchmarks/test_omnifc.py --data FOLDER --n 70000
+    python -m tests.benchmarks.test_omnifc --data FOLDER --n 70000
 """
 
 import argparse

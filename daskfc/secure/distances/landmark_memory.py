@@ -7,7 +7,8 @@ from daskfc.secure.distances.memory import PROCESS_BYTES, Needs
 
 __all__ = ["landmark_needs", "view_bytes"]
 
-_SCREEN = 650_000_000  # ours: a block of scores in float32, rows for it, pairs of it and kept ones
+_SCREEN = 400_000_000  # ours: a block of scores in float32, rows for it, pairs of a part of it
+_PAIRS = 2**25 * 8  # pairs within a radius that are kept
 
 
 def view_bytes(keep: str, n_samples: int, n_neighbors: int | None) -> int | None:
@@ -32,6 +33,8 @@ def view_bytes(keep: str, n_samples: int, n_neighbors: int | None) -> int | None
         return None
     if keep == "full":
         return n_samples**2 * 8 + min(n_samples**2 * 8, 200_000_000)
+    if keep == "radius":
+        return _SCREEN + _PAIRS
     # listed pairs of a row are four times its neighbours at most, in a few copies
     return _SCREEN + n_samples * ((n_neighbors or 0) + 1) * 288
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
+from daskfc.secure.distances.landmark_memory import landmark_needs, view_bytes
 from daskfc.secure.distances.memory import (
     COMFORT,
     PROCESS_BYTES,
@@ -199,3 +200,14 @@ def test_memory_stays_within_the_plan(mode, in_memory, tile, ties, tmp_path):
         assert peak <= needs(work, grid.tile).server_bytes - PROCESS_BYTES
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("keep", "n_neighbors"), [("neighbours", 10), ("radius", None)])
+def test_columns_of_mnist_fit_two_gigabytes(keep, n_neighbors):
+    """With the default code of ten clients; else all pairs would be computed."""
+    need = landmark_needs(
+        n_samples=70_000, n_features=784, n_segments=1, n_primes=4, n_answers=6, residue_bytes=1,
+        panel=8192, batch=128, window=3, kept_bytes=4,
+        view_bytes=view_bytes(keep, 70_000, n_neighbors),
+    )  # fmt: skip
+    check(need, {"server": 2_000_000_000, "client-1": 2_000_000_000})
