@@ -55,6 +55,16 @@ def generated(n: int, file: Path) -> Path:
     return file
 
 
+def dealt(source: Path, n: int, skew: float, folder: str) -> dict[str, str]:
+    """Deal n samples to the clients; return the URLs of their stores."""
+    storage = {
+        "source": {"path": str(source), "subsample": {"n": n, "seed": 0}},
+        "partition": {"scheme": "label-skew", "clients": N_CLIENTS, "skew": skew, "seed": 0},
+        "layout": {"chunk_rows": 1024, "dtype": "uint8"},
+    }
+    return load_storage(storage).ensure(folder)
+
+
 def classes(urls: dict[str, str]) -> np.ndarray:
     """Return the classes of all samples, in the order of FedSC's labels."""
     return np.concatenate([ClientStore.open(url).labels() for url in urls.values()])
@@ -158,14 +168,7 @@ def compare(
     """Run both on n samples, print a table, and return its numbers."""
     print(f"\nn = {n:,}: {N_CLIENTS} clients (label skew {skew}), {rounds} rounds")
     with tempfile.TemporaryDirectory() as folder:
-        storage = {
-            "source": {"path": str(source), "subsample": {"n": n, "seed": 0}},
-            "partition": {
-                "scheme": "label-skew", "clients": N_CLIENTS, "skew": skew, "seed": 0,
-            },
-            "layout": {"chunk_rows": 1024, "dtype": "uint8"},
-        }  # fmt: skip
-        urls = load_storage(storage).ensure(folder)
+        urls = dealt(source, n, skew, folder)
         truth = classes(urls)
         result: dict = {}
         lines: list[tuple[str, float, str]] = []

@@ -26,11 +26,11 @@ from threadpoolctl import threadpool_limits
 from daskfc import Federation, OmniFC
 from daskfc.federation.party import peak_memory_bytes
 from daskfc.metrics import nmi
-from daskfc.stores import load_storage
 from tests.benchmarks.test_fedsc import (
     N_CLIENTS,
     N_CLUSTERS,
     blas_in_use,
+    dealt,
     in_own_process,
     pooled,
     source_of,
@@ -108,14 +108,7 @@ def compare(
     print(f"\nn = {n:,}: {N_CLIENTS} clients (label skew {skew}), threads of BLAS: {threads}")
     result: dict = {}
     with tempfile.TemporaryDirectory() as folder:
-        storage = {
-            "source": {"path": str(source), "subsample": {"n": n, "seed": 0}},
-            "partition": {
-                "scheme": "label-skew", "clients": N_CLIENTS, "skew": skew, "seed": 0,
-            },
-            "layout": {"chunk_rows": 1024, "dtype": "uint8"},
-        }  # fmt: skip
-        urls = load_storage(storage).ensure(folder)
+        urls = dealt(source, n, skew, folder)
         for name in names:
             ours, labels = run_omnifc(urls, name, threads)
             theirs, expected = in_own_process(run_sklearn, urls, name, threads)

@@ -113,3 +113,25 @@ def test_residues_alone_give_distances_of_any_size(primes):
     np.testing.assert_array_equal(found.rows(slice(7, 9)), D[7:9])
     i, j = np.array([3, 3, 0]), np.array([5, 3, 39])
     np.testing.assert_array_equal(found.pairs(i, j), D[i, j])
+
+
+def test_residues_are_asked_for_beyond_twice_the_error(monkeypatch):
+    asked = []
+    among = ResidueColumns.among
+
+    def noted(*args, above, **options):
+        asked.append(above)
+        return among(*args, above=above, **options)
+
+    monkeypatch.setattr(ResidueColumns, "among", noted)
+    _, points = known("six bytes")
+    assert asked == [pytest.approx(2 * points.points.error + 3, abs=1)]
+    assert asked[0] >= 2 * points.points.error + 2
+
+
+def test_too_few_primes_give_nothing():
+    X = np.array([[0, 0], [3, 0], [0, 4]])
+    D = ((X[:, None] - X) ** 2).sum(axis=2)
+    options = {"n": 3, "rank": 2}
+    assert ResidueColumns.among((251,), lambda r: D[r], range(3), above=250, **options) is not None
+    assert ResidueColumns.among((251,), lambda r: D[r], range(3), above=251, **options) is None
