@@ -9,7 +9,7 @@ Whoever may submit steps is trusted with what steps may do.
 from daskfc.federation.checkpoints import Checkpoints
 from daskfc.federation.estimator import FederatedClusterer, labels_array
 from daskfc.federation.federation import Federation
-from daskfc.federation.handles import Handle, Local, PerClient, Sent
+from daskfc.federation.handles import Handle, Inline, Local, PerClient, Sent
 from daskfc.federation.ledger import Ledger, LedgerRow
 from daskfc.federation.messages import (
     CALLER,
@@ -42,6 +42,7 @@ __all__ = [
     "FederatedClusterer",
     "Federation",
     "Handle",
+    "Inline",
     "LabelledSamples",
     "Ledger",
     "LedgerRow",

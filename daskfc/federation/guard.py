@@ -25,6 +25,7 @@ from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEv
 from threadpoolctl import threadpool_limits
 
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
+from daskfc.federation.crossing import without_values
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.messages import CALLER, Message, multiplier_of, payload_bytes
 from daskfc.federation.party import (
@@ -35,9 +36,8 @@ from daskfc.federation.party import (
     RunSettings,
     logger,
     peak_memory_bytes,
-    without_values,
 )
-from daskfc.federation.steps import StepCall
+from daskfc.federation.steps import SentCall
 from daskfc.federation.versions import HERE
 
 __all__ = [
@@ -88,12 +88,12 @@ def _passive(kind: type[DaskfcError], sentence: str) -> _Refused:
     return _Refused(kind(sentence), raises=False)
 
 
-def run_step(call: StepCall, *values: Any) -> Any:
+def run_step(call: SentCall, *values: Any) -> Any:
     """Perform a step at the party whose worker process this is."""
-    return get_worker().party.perform(call, values)
+    return get_worker().party.perform(call.opened(), values)
 
 
-def hand_over(envelopes: dict[str, Outgoing], receiver: str) -> Outgoing:
+def hand_over(receiver: str, envelopes: dict[str, Outgoing]) -> Outgoing:
     """Pick the envelope of one receiver out of those that a step made."""
     return envelopes[receiver]
 

@@ -1,14 +1,26 @@
 """Handles: what the driver holds of values that stay at parties or travel between them."""
 
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
 
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.messages import CALLER
+from daskfc.federation.steps import Bound
 
-__all__ = ["Handle", "Local", "PerClient", "Sent", "Slot", "fill_slots", "handles_in", "pack"]
+__all__ = [
+    "Handle",
+    "Inline",
+    "InnerCall",
+    "Local",
+    "PerClient",
+    "Sent",
+    "Slot",
+    "fill_slots",
+    "handles_in",
+    "pack",
+]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -49,6 +61,10 @@ class PerClient(Mapping[str, T], Generic[T]):
     def map(self, function: Any) -> "PerClient[Any]":
         """Return a PerClient of ``function(value)``."""
         return PerClient({party: function(value) for party, value in self._values.items()})
+
+    def only(self, parties: Iterable[str]) -> "PerClient[T]":
+        """Return a PerClient of some of the parties, in their order."""
+        return PerClient({party: self._values[party] for party in parties})
 
 
 class Handle:
@@ -146,6 +162,28 @@ class Sent(Handle, Generic[T]):
         return f"<Sent by {self.party} to {', '.join(self.receivers)}: {self.step}>"
 
 
+@dataclass(frozen=True, eq=False)
+class Inline(Generic[T]):
+    """A step that runs within the step which takes it as an argument, as often as one does.
+
+    Attributes
+    ----------
+    party : str
+        Where it runs.
+    bound : Bound
+        The step and its arguments.
+    round : int
+        In which it was asked for.
+    """
+
+    party: str
+    bound: Bound
+    round: int
+
+    def __repr__(self) -> str:
+        return f"<Inline of {self.party}: {self.bound.name}>"
+
+
 @dataclass(frozen=True)
 class Slot:
     """The place of one future's value in a step's arguments."""
@@ -153,14 +191,20 @@ class Slot:
     index: int
 
 
+@dataclass(frozen=True)
+class InnerCall:
+    """An `Inline` in a step's arguments, as it travels."""
+
+    name: str
+    code: bytes
+    arguments: dict[str, Any]
+    round: int
+
+
 def _future_for(handle: Handle, party: str, step: str) -> Any:
     if isinstance(handle, Local):
         if handle.party != party:
-            raise PrivacyError(
-                f"step {step!r} of party {party!r} may not use the result of {handle.step!r}, "
-                f"which stays at party {handle.party!r}. Send it as a message with ask, tell or "
-                "exchange."
-            )
+            raise _stays(step, party, handle.step, handle.party)
         return handle.futures[party]
     if party in handle.futures:
         return handle.futures[party]
@@ -169,6 +213,13 @@ def _future_for(handle: Handle, party: str, step: str) -> Any:
     raise PrivacyError(
         f"step {step!r} of party {party!r} may not use the message of {handle.step!r}, which party "
         f"{handle.party!r} sends to {', '.join(handle.futures)} only. Name it as a receiver."
+    )
+
+
+def _stays(step: str, party: str, of: str, at: str) -> PrivacyError:
+    return PrivacyError(
+        f"step {step!r} of party {party!r} may not use the result of {of!r}, which stays at party "
+        f"{at!r}. Send it as a message with ask, tell or exchange."
     )
 
 
@@ -196,6 +247,11 @@ def pack(value: Any, party: str, step: str, futures: list[Any], *, split: bool =
     if isinstance(value, Handle):
         futures.append(_future_for(value, party, step))
         return Slot(len(futures) - 1)
+    if isinstance(value, Inline):
+        if value.party != party:
+            raise _stays(step, party, value.bound.name, value.party)
+        inner = pack(value.bound.arguments, party, value.bound.name, futures)
+        return InnerCall(value.bound.name, value.bound.code, inner, value.round)
     if isinstance(value, PerClient):
         if not split:
             return {
@@ -214,14 +270,28 @@ def pack(value: Any, party: str, step: str, futures: list[Any], *, split: bool =
     return value
 
 
-def fill_slots(value: Any, values: tuple[Any, ...]) -> Any:
-    """Put the values of other steps into their slots; the inverse of `pack`."""
+def fill_slots(
+    value: Any, values: tuple[Any, ...], run: Callable[[InnerCall, dict[str, Any]], Any]
+) -> Any:
+    """Put the values of other steps into their slots; the inverse of `pack`.
+
+    Parameters
+    ----------
+    value : object
+        What `pack` returned.
+    values : tuple
+        Of the futures that it collected.
+    run : callable
+        From an inner call and its filled arguments to what it returns.
+    """
     if isinstance(value, Slot):
         return values[value.index]
+    if isinstance(value, InnerCall):
+        return run(value, fill_slots(value.arguments, values, run))
     if type(value) is dict:
-        return {key: fill_slots(one, values) for key, one in value.items()}
+        return {key: fill_slots(one, values, run) for key, one in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(fill_slots(one, values) for one in value)
+        return type(value)(fill_slots(one, values, run) for one in value)
     return value
 
 

@@ -1,31 +1,27 @@
 """A party inside its own worker process: its store, secret, folder, and the steps it performs."""
 
-import builtins
-import errno
 import hashlib
 import logging
-import os
 import resource
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from daskfc import errors, seeds
+from daskfc import seeds
 from daskfc.coding.streams import SecretKey
 from daskfc.errors import (
-    ENDS_A_RUN,
     ClusterError,
     DaskfcError,
     EgressRefused,
     InvalidInput,
     LedgerError,
-    PartyError,
     StoreError,
 )
+from daskfc.federation.crossing import reason, without_values
 from daskfc.federation.durable_secret import durable_secret
-from daskfc.federation.handles import fill_slots
+from daskfc.federation.handles import InnerCall, fill_slots
 from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.messages import (
     SERVER,
@@ -38,7 +34,13 @@ from daskfc.federation.messages import (
     route_of,
     routes_of,
 )
-from daskfc.federation.steps import StepCall, call_step, declared_message, step_name
+from daskfc.federation.steps import (
+    StepCall,
+    call_step,
+    declared_message,
+    read_step,
+    step_name,
+)
 from daskfc.folders import PrivateLog, check_folder_name, make_private
 
 if TYPE_CHECKING:
@@ -51,7 +53,6 @@ __all__ = [
     "PartyOptions",
     "RunSettings",
     "peak_memory_bytes",
-    "without_values",
 ]
 
 logger = logging.getLogger("daskfc.party")
@@ -200,58 +201,6 @@ def _content(value: Any) -> Any:
     return value.value if isinstance(value, Kept) else value
 
 
-def reason(error: OSError) -> str:
-    """Return why a file could not be used, in the system's words, without the file's name."""
-    return os.strerror(error.errno).lower() if error.errno else type(error).__name__
-
-
-def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
-    """Return what may cross of an exception: daskfc's own sentence, or only its type.
-
-    Parameters
-    ----------
-    error : BaseException
-        What a step raised.
-    party, step : str
-        Where it did.
-
-    Returns
-    -------
-    DaskfcError
-        A new one: Dask teaches exceptions to pickle their causes, tracebacks and attributes.
-    """
-    if isinstance(error, ENDS_A_RUN):
-        return next(kind for kind in ENDS_A_RUN if isinstance(error, kind))(_utf8(error))
-    if isinstance(error, PartyError):
-        crossing = PartyError(*(_utf8(part) for part in (error.party, error.step, error.kind)))
-        known = isinstance(vars(errors).get(error.error_type), type)
-        crossing.error_type = error.error_type if known else ""
-        return crossing
-    kind = _known_class(error)
-    if isinstance(error, DaskfcError):
-        crossing = PartyError(party, step, _utf8(error))
-        crossing.error_type = kind
-        return crossing
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        kind = f"{reason(error)} at that party. Free some and resume the run."
-    elif isinstance(error, OSError) and error.errno:
-        kind = f"{kind} ({reason(error)})"
-    return PartyError(party, step, kind)
-
-
-def _utf8(text: object) -> str:
-    return str(text).encode(errors="backslashreplace").decode()
-
-
-def _known_class(error: BaseException) -> str:
-    """Return the name of the nearest class that is Python's or daskfc's: others may hold values."""
-    return next(
-        kind.__name__
-        for kind in type(error).__mro__
-        if any(vars(module).get(kind.__name__) is kind for module in (builtins, errors))
-    )
-
-
 def peak_memory_bytes() -> int:
     """Return the most memory (bytes, resident) that this process has used so far."""
     status = Path("/proc/self/status")
@@ -359,9 +308,8 @@ class Party:
         try:
             self._check_call(call, name)
             arrived = tuple(_content(value) for value in values)
-            arguments = fill_slots(call.arguments, arrived)
-            result = call_step(call.step, arguments, lambda what: self._fill(what, call, name))
-            return self._address(call, name, result)
+            arguments = fill_slots(call.arguments, arrived, self._inner)
+            return self._address(call, name, self._call(call.step, arguments, call.round))
         except Exception as error:
             logger.exception("step %s of round %d failed", name, call.round)
             crossing = without_values(error, self.name, name)
@@ -389,7 +337,20 @@ class Party:
                 f"({run_id!r}, {self.run.run_id!r}). Resume it when the other has ended."
             )
 
-    def _fill(self, what: str, call: StepCall, name: str) -> Any:
+    def _inner(self, inner: InnerCall, arguments: dict[str, Any]) -> Any:
+        """Perform a step within another; its errors are its own."""
+        try:
+            return self._call(read_step(inner.name, inner.code), arguments, inner.round)
+        except Exception as error:
+            logger.exception("step %s of round %d failed", inner.name, inner.round)
+            crossing = without_values(error, self.name, inner.name)
+        raise crossing
+
+    def _call(self, step: Callable[..., Any], arguments: dict[str, Any], round: int) -> Any:
+        name = step_name(step)
+        return call_step(step, arguments, lambda what: self._fill(what, round, name))
+
+    def _fill(self, what: str, round: int, name: str) -> Any:
         assert self.run is not None
         if what == "data":
             return self.store()
@@ -398,7 +359,7 @@ class Party:
         if what == "durable_secret":
             return durable_secret(self.options.durable_folder())
         if what == "random":
-            return seeds.generator(self.run.random_state, self.name, call.round, name)
+            return seeds.generator(self.run.random_state, self.name, round, name)
         return str(self.folder) if what == "workspace" else self.name
 
     def _address(self, call: StepCall, name: str, result: Any) -> Any:

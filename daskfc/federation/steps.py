@@ -13,14 +13,25 @@ import cloudpickle
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.messages import Message
 
-__all__ = ["INJECTED", "Forward", "StepCall", "bind", "call_step", "declared_message", "step_name"]
+__all__ = [
+    "INJECTED",
+    "Bound",
+    "Forward",
+    "SentCall",
+    "StepCall",
+    "bind",
+    "call_step",
+    "declared_message",
+    "read_step",
+    "step_name",
+]
 
 INJECTED = ("data", "secret", "durable_secret", "random", "workspace", "party")
 
 
 @dataclass(frozen=True)
 class StepCall:
-    """One execution of a step at one party, as it travels in the task graph.
+    """One execution of a step at one party, as that performs it.
 
     Parameters
     ----------
@@ -49,21 +60,91 @@ class StepCall:
     receivers: tuple[str, ...] = ()
     axes: dict[str, int] = field(default_factory=dict)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Code travels as bytes: a party that lacks it then fails in this step, with a sentence;
-        # while it reads the message of the scheduler, its worker would be lost.
-        code = cloudpickle.dumps((self.step, self.arguments))
-        rest = {f.name: getattr(self, f.name) for f in fields(self)[2:]}
-        return _arrived, (code, step_name(self.step), rest)
+
+@dataclass(frozen=True)
+class SentCall:
+    """A StepCall as it travels: code and arguments are bytes, which its party alone reads.
+
+    The scheduler only passes them on. A party that lacks the code fails in this step, with a
+    sentence; while it reads the message of the scheduler, its worker would be lost.
+
+    Parameters
+    ----------
+    name : str
+        The step's name.
+    code, arguments : bytes
+        The step and its arguments.
+    rest : dict
+        The other fields of the StepCall.
+    """
+
+    name: str
+    code: bytes
+    arguments: bytes
+    rest: dict[str, Any]
+
+    @classmethod
+    def of(cls, call: StepCall, code: bytes | None = None) -> "SentCall":
+        """Return a call as it travels; give the step's code where it is at hand."""
+        rest = {f.name: getattr(call, f.name) for f in fields(call)[2:]}
+        code = cloudpickle.dumps(call.step) if code is None else code
+        return cls(step_name(call.step), code, cloudpickle.dumps(call.arguments), rest)
+
+    def opened(self) -> StepCall:
+        """Return the call, at its party."""
+        step = read_step(self.name, self.code)
+        try:
+            return StepCall(step, pickle.loads(self.arguments), **self.rest)
+        except Exception as error:
+            return StepCall(_Unreadable(self.name, error), {}, **self.rest)
 
 
-def _arrived(code: bytes, name: str, rest: dict[str, Any]) -> StepCall:
-    """Return the call as it is read at its party."""
+@dataclass(frozen=True)
+class Bound:
+    """A step with its arguments, before they are divided among parties.
+
+    Parameters
+    ----------
+    step : callable
+        The step itself.
+    arguments : dict of str to object
+        Its arguments by name; handles among them.
+    code : bytes
+        The step, as it travels.
+    """
+
+    step: Callable[..., Any]
+    arguments: dict[str, Any]
+    code: bytes
+
+    @classmethod
+    def of(
+        cls, step: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> "Bound":
+        """Bind arguments as `bind` does."""
+        return cls(step, bind(step, args, kwargs), cloudpickle.dumps(step))
+
+    @property
+    def name(self) -> str:
+        """The step's name."""
+        return step_name(self.step)
+
+
+def read_step(name: str, code: bytes) -> Callable[..., Any]:
+    """Return a step from its code; where that cannot be read, one that says so when it is called.
+
+    Parameters
+    ----------
+    name : str
+        The step's name.
+    code : bytes
+        From `Bound` or `SentCall`.
+    """
     try:
-        step, arguments = pickle.loads(code)
+        step: Callable[..., Any] = pickle.loads(code)
     except Exception as error:
-        return StepCall(_Unreadable(name, error), {}, **rest)
-    return StepCall(step, arguments, **rest)
+        return _Unreadable(name, error)
+    return step
 
 
 class _Unreadable:
@@ -74,7 +155,7 @@ class _Unreadable:
         self.missing = error.name if isinstance(error, ImportError) else None
         self.kind = type(error).__name__
 
-    def __call__(self) -> None:
+    def __call__(self, **_: Any) -> None:
         what = f"module {self.missing!r} is missing" if self.missing else self.kind
         raise ClusterError(
             f"its code cannot be read there ({what}). Install the same code at every party, or "

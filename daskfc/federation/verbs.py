@@ -10,11 +10,19 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 from distributed import Client, Future
 
 from daskfc.errors import EgressRefused, InvalidInput
+from daskfc.federation.graph import PinnedTask, start
 from daskfc.federation.guard import hand_over, run_step
-from daskfc.federation.handles import Local, PerClient, Sent, pack
+from daskfc.federation.handles import Inline, Local, PerClient, Sent, pack
 from daskfc.federation.messages import CALLER, SERVER, Message, routes_of
 from daskfc.federation.party import RunSettings
-from daskfc.federation.steps import Forward, StepCall, bind, declared_message, step_name
+from daskfc.federation.steps import (
+    Bound,
+    Forward,
+    SentCall,
+    StepCall,
+    declared_message,
+    step_name,
+)
 
 __all__ = ["Verbs"]
 
@@ -84,19 +92,39 @@ class Verbs(ABC):
             When an argument stays at another party, before anything runs.
         """
         self._running()
-        arguments, name = bind(step, args, kwargs), step_name(step)
+        bound = Bound.of(step, args, kwargs)
+        tasks = {one: self._task(one, bound) for one in self._some(clients)}
         return PerClient(
-            {
-                client: Local(client, name, {client: self._submit(client, step, arguments)}, step)
-                for client in self._some(clients)
-            }
+            {one: Local(one, bound.name, {one: f}, step) for one, f in self._start(tasks).items()}
         )
+
+    def inline(
+        self,
+        step: Callable[..., T],
+        /,
+        *args: Any,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Inline[T]]:
+        """Have a step run at each client within the step that takes its result as an argument.
+
+        One task does then what `on_clients` and the other step would do in two, with the same
+        result. It is for results that one step uses: each that does computes it again.
+
+        Parameters
+        ----------
+        step, *args, clients, **kwargs
+            As for `on_clients`.
+        """
+        self._running()
+        bound = Bound.of(step, args, kwargs)
+        return PerClient({one: Inline(one, bound, self.round) for one in self._some(clients)})
 
     def on_server(self, step: Callable[..., T], /, *args: Any, **kwargs: Any) -> Local[T]:
         """Run a step at the server, where its result stays; a PerClient becomes a dict there."""
         self._running()
-        future = self._submit(SERVER, step, bind(step, args, kwargs))
-        return Local(SERVER, step_name(step), {SERVER: future}, step)
+        futures = self._start({SERVER: self._task(SERVER, Bound.of(step, args, kwargs))})
+        return Local(SERVER, step_name(step), futures, step)
 
     def ask(
         self,
@@ -120,12 +148,16 @@ class Verbs(ABC):
         """
         step, args, holders = self._sending(step, args)
         self._declared(step, "client → server", by_receiver=False)
-        arguments = bind(step, args, kwargs)
-        sent = {}
-        for client in self._some(holders if clients is None else clients):
-            future = self._submit(client, step, arguments, "send", (SERVER,), axes)
-            sent[client] = self._sent(client, step, {SERVER: future})
-        return PerClient(sent)
+        bound = Bound.of(step, args, kwargs)
+        futures = self._start(
+            {
+                client: self._task(client, bound, "send", (SERVER,), axes)
+                for client in self._some(holders if clients is None else clients)
+            }
+        )
+        return PerClient(
+            {client: self._sent(client, step, {SERVER: f}) for client, f in futures.items()}
+        )
 
     @overload
     def tell(
@@ -178,7 +210,8 @@ class Verbs(ABC):
         step, args, _ = self._sending(step, args)
         by_receiver = self._declared(step, "server → client")
         receivers = self._some(clients)
-        futures = self._compose(SERVER, step, bind(step, args, kwargs), receivers, axes)
+        bound = Bound.of(step, args, kwargs)
+        futures = self._compose(bound, {SERVER: receivers}, axes)[SERVER]
         if not by_receiver:
             return self._sent(SERVER, step, futures)
         return PerClient({r: self._sent(SERVER, step, {r: f}) for r, f in futures.items()})
@@ -210,11 +243,13 @@ class Verbs(ABC):
             By receiver, then by sender.
         """
         self._declared(step, "client → client", by_receiver=True)
-        arguments = bind(step, args, kwargs)
+        bound = Bound.of(step, args, kwargs)
+        targets = {
+            client: self._some(receivers[client] if isinstance(receivers, PerClient) else receivers)
+            for client in self._some(clients)
+        }
         sent: dict[str, dict[str, Sent]] = {}
-        for client in self._some(clients):
-            targets = receivers[client] if isinstance(receivers, PerClient) else receivers
-            futures = self._compose(client, step, arguments, self._some(targets), axes)
+        for client, futures in self._compose(bound, targets, axes).items():
             for receiver, future in futures.items():
                 sent.setdefault(receiver, {})[client] = self._sent(client, step, {receiver: future})
         return PerClient({receiver: PerClient(by) for receiver, by in sent.items()})
@@ -325,18 +360,19 @@ class Verbs(ABC):
             party = SERVER if holders is None else holders
         role = SERVER if party == SERVER else "client"
         self._declared(step, f"{role} → caller", by_receiver=False)
-        arguments = bind(step, args, kwargs)
+        bound = Bound.of(step, args, kwargs)
         if party == SERVER:
             names: tuple[str, ...] = (SERVER,)
         elif isinstance(party, str):
             names = self._some(None if party == "clients" else [party])
         else:
             names = self._some(party)
-        sent = {}
-        for name in names:
-            future = self._submit(name, step, arguments, "send", (CALLER,), axes)
-            sent[name] = self._sent(name, step, {CALLER: future})
-        handles = PerClient(sent)
+        futures = self._start(
+            {name: self._task(name, bound, "send", (CALLER,), axes) for name in names}
+        )
+        handles = PerClient(
+            {name: self._sent(name, step, {CALLER: f}) for name, f in futures.items()}
+        )
         answer = handles.map(lambda handle: handle.result()) if wait else handles
         return answer[party] if isinstance(party, str) and party in names else answer
 
@@ -391,43 +427,58 @@ class Verbs(ABC):
     def _sent(self, party: str, step: _Step, futures: Mapping[str, Future]) -> Sent:
         return Sent(party, step_name(step), futures, self)
 
-    def _submit(
+    def _task(
         self,
         party: str,
-        step: _Step,
-        arguments: Mapping[str, Any],
+        bound: Bound,
         verb: str = "keep",
         receivers: tuple[str, ...] = (),
         axes: Mapping[str, int] | None = None,
-    ) -> Future:
-        run, name = self._running(), step_name(step)
+    ) -> PinnedTask:
+        run, step, name = self._running(), bound.step, bound.name
         if party == SERVER and "data" in inspect.signature(step).parameters:
             raise InvalidInput(f"step {name!r} reads data, and the server holds none.")
         futures: list[Future] = []
-        packed = pack(dict(arguments), party, name, futures, split=party != SERVER)
+        packed = pack(bound.arguments, party, name, futures, split=party != SERVER)
         call = StepCall(
             step, packed, party, run.run_id, self.round, verb, receivers, dict(axes or {})
         )
-        return self._pinned(party, name, run_step, call, *futures)
+        sent = SentCall.of(call, bound.code)
+        return self._pinned(party, name, run_step, sent, *futures)
+
+    def _start(self, tasks: Mapping[str, PinnedTask]) -> dict[str, Future]:
+        """Start one task at each party, once all of them are found good."""
+        return dict(zip(tasks, start(self.dask_client, list(tasks.values())), strict=True))
 
     def _compose(
         self,
-        party: str,
-        step: _Step,
-        arguments: Mapping[str, Any],
-        receivers: tuple[str, ...],
+        bound: Bound,
+        receivers: Mapping[str, tuple[str, ...]],
         axes: Mapping[str, int] | None,
-    ) -> dict[str, Future]:
-        """Run a step once and give each receiver an envelope of its own, which only it fetches."""
-        name = step_name(step)
-        envelopes = self._submit(party, step, arguments, "compose", receivers, axes)
-        return {r: self._pinned(party, name, hand_over, envelopes, r) for r in receivers}
+    ) -> dict[str, dict[str, Future]]:
+        """Run a step at each party and give each receiver an envelope of its own, to fetch."""
+        composed = {
+            party: self._task(party, bound, "compose", those, axes)
+            for party, those in receivers.items()
+        }
+        handed = {
+            (party, receiver): self._pinned(party, bound.name, hand_over, receiver, envelopes)
+            for party, envelopes in composed.items()
+            for receiver in receivers[party]
+        }
+        wanted = list(handed.values())
+        started = start(self.dask_client, [*composed.values(), *wanted], wanted)
+        futures: dict[str, dict[str, Future]] = {party: {} for party in receivers}
+        for (party, receiver), future in zip(handed, started, strict=True):
+            futures[party][receiver] = future
+        return futures
 
-    def _pinned(self, party: str, name: str, function: _Step, *args: Any) -> Future:
-        # The party is part of the key, so that equal steps of two parties never become one task;
-        # the resource survives a restart of the worker, which its name and address do not.
+    def _pinned(
+        self, party: str, name: str, function: _Step, given: Any, *inputs: PinnedTask | Future
+    ) -> PinnedTask:
+        # The party is part of the key, so that equal steps of two parties never become one task.
         key = f"{name}|{party}|{self._tag}-{next(self._serial)}"
-        return self.dask_client.submit(function, *args, key=key, resources={party: 1}, pure=False)
+        return PinnedTask(key, party, function, (given,), inputs)
 
 
 def _maker(local: Any) -> _Step:

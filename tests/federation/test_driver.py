@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dask._task_spec import TaskRef
 
 from daskfc.errors import (
     ClusterError,
@@ -48,15 +49,28 @@ class DaskClient:
     def __init__(self):
         self.scheduler = SimpleNamespace(address="tcp://10.0.0.1:8786")
         self.loop = SimpleNamespace(asyncio_loop="loop")
-        self.topics, self.tasks, self.gathered = {}, [], []
+        self.topics, self.graphs, self.tasks, self.gathered = {}, [], [], []
 
     def subscribe_topic(self, topic, handler):
         self.topics[topic] = handler
 
-    def submit(self, function, *args, key, resources, pure):
-        self.tasks.append(SimpleNamespace(function=function, args=args, key=key, at=resources))
-        assert pure is False
-        return Future(key)
+    def get(self, graph, keys, *, sync, fifo_timeout):
+        assert (sync, fifo_timeout) == (False, 0)
+        tasks = {}
+        for layer in graph.layers.values():
+            at = layer.annotations["resources"]
+            for key, task in layer.items():
+                given = [a for a in task.args if not isinstance(a, TaskRef)]
+                tasks[key] = SimpleNamespace(
+                    function=task.func,
+                    args=given,
+                    inputs=sorted(task.dependencies),
+                    key=key,
+                    at=at,
+                )
+        self.graphs.append((list(tasks), keys))
+        self.tasks += sorted(tasks.values(), key=lambda task: int(task.key.split("-")[-1]))
+        return [Future(key) for key in keys]
 
     def gather(self, futures, **options):
         self.gathered.append((futures, options))
@@ -373,12 +387,12 @@ def asked(federation):
         name, at, serial = task.key.split("|")
         assert (at, name != "", serial != "") == (party, True, True)
         if task.function is run_step:
-            call = task.args[0]
+            call = task.args[0].opened()
             assert (call.party, call.run_id, call.round) == (party, "r", federation.round)
             found.append((name, party, call.verb, call.receivers, call.axes))
         else:
             assert task.function is hand_over
-            found.append((name, party, "hand over", task.args[1:]))
+            found.append((name, party, "hand over", *task.args))
     return found
 
 
@@ -410,9 +424,11 @@ def test_what_is_told_is_composed_once_and_handed_to_each(federation):
     composed, *handed = federation.dask_client.tasks
     assert asked(federation) == [
         ("as_message", "server", "compose", CLIENTS, {"n": 1}),
-        *(("as_message", "server", "hand over", (name,)) for name in CLIENTS),
+        *(("as_message", "server", "hand over", name) for name in CLIENTS),
     ]
-    assert [task.args[0].key for task in handed] == [composed.key] * 2
+    assert [task.inputs for task in handed] == [[composed.key]] * 2
+    ((whole, wanted),) = federation.dask_client.graphs
+    assert sorted(whole) == sorted([composed.key, *wanted])
     assert [future.key for future in sent.futures.values()] == [task.key for task in handed]
 
 
@@ -440,10 +456,10 @@ def test_what_is_exchanged_is_by_receiver_and_then_by_sender(federation):
     }
     assert asked(federation) == [
         ("length_of_name", "a", "compose", ("b",), {"n": 1}),
-        ("length_of_name", "a", "hand over", ("b",)),
         ("length_of_name", "b", "compose", ("a", "b"), {"n": 1}),
-        ("length_of_name", "b", "hand over", ("a",)),
-        ("length_of_name", "b", "hand over", ("b",)),
+        ("length_of_name", "a", "hand over", "b"),
+        ("length_of_name", "b", "hand over", "a"),
+        ("length_of_name", "b", "hand over", "b"),
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from daskfc.errors import EgressRefused, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import PerClient
 from daskfc.federation.guard import Connection, run_step
-from daskfc.federation.steps import StepCall
+from daskfc.federation.steps import SentCall, StepCall
 from tests.federation import steps
 from tests.federation.conftest import ROWS
 
@@ -331,7 +331,9 @@ def test_routes_hold_when_the_graph_is_built_and_at_the_party(federation):
     with pytest.raises(EgressRefused, match="client → server; its routes are client → client"):
         federation.ask(steps.to_server)
     call = StepCall(steps.to_server, {}, "client-1", federation.run_id, 0, "send", ("server",), {})
-    future = federation.dask_client.submit(run_step, call, resources={"client-1": 1}, pure=False)
+    future = federation.dask_client.submit(
+        run_step, SentCall.of(call), resources={"client-1": 1}, pure=False
+    )
     with pytest.raises(EgressRefused, match=r"to 'server' \(client → server\)"):
         federation.dask_client.gather(future)
 

@@ -1,11 +1,21 @@
 import functools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from daskfc.errors import ClusterError, InvalidInput, PrivacyError
 from daskfc.federation.handles import Local, PerClient, Sent, fill_slots, handles_in, pack
-from daskfc.federation.steps import _Unreadable, bind, call_step, declared_message, step_name
+from daskfc.federation.steps import (
+    SentCall,
+    StepCall,
+    _Unreadable,
+    bind,
+    call_step,
+    declared_message,
+    read_step,
+    step_name,
+)
 from tests.federation.steps import Vector, addressed, scaled, total
 
 
@@ -18,7 +28,7 @@ def test_a_local_stays_with_its_party():
     local = Local("client-1", "raw_rows", {"client-1": "future"})
     template, futures = packed({"a": [local, 3]}, "client-1")
     assert futures == ["future"]
-    assert fill_slots(template, ("value",)) == {"a": ["value", 3]}
+    assert fill_slots(template, ("value",), None) == {"a": ["value", 3]}
     with pytest.raises(PrivacyError, match="stays at party 'client-1'"):
         packed([local], "client-2")
 
@@ -78,7 +88,7 @@ def test_handles_are_found_in_tuples_too():
     local = Local("client-1", "raw_rows", {"client-1": "future"})
     template, futures = packed({"a": (local, [3, (local,)])}, "client-1")
     assert futures == ["future", "future"]
-    assert fill_slots(template, ("one", "two")) == {"a": ("one", [3, ("two",)])}
+    assert fill_slots(template, ("one", "two"), None) == {"a": ("one", [3, ("two",)])}
     with pytest.raises(PrivacyError, match="stays at party 'client-1'"):
         packed(((local,),), "client-2")
 
@@ -176,6 +186,21 @@ def test_a_step_whose_code_is_missing_says_what_a_party_lacks():
     )
     with pytest.raises(ClusterError, match=r"cannot be read there \(AttributeError\)\. Install"):
         _Unreadable("means", AttributeError("no", name="means"))()
+
+
+def test_a_call_travels_as_bytes_that_its_party_reads():
+    call = StepCall(scaled, {"values": [1.0]}, "a", "r", 3, "send", ("server",), {"n": 1})
+    assert SentCall.of(call).opened() == call
+    assert SentCall.of(call, b"other").code == b"other"
+    sent = SentCall.of(call)
+    for broken in (replace(sent, code=b"?"), replace(sent, arguments=b"?")):
+        opened = broken.opened()
+        assert (opened.party, opened.verb, step_name(opened.step)) == ("a", "send", "scaled")
+        with pytest.raises(ClusterError, match=r"cannot be read there \(UnpicklingError\)"):
+            call_step(opened.step, opened.arguments, None)
+    with pytest.raises(ClusterError, match="cannot be read there"):
+        call_step(read_step("scaled", b"?"), {"values": 1}, None)
+    assert read_step("scaled", sent.code) is scaled
 
 
 def test_handles_say_where_they_are():

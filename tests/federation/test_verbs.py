@@ -9,11 +9,18 @@ import numpy as np
 import pytest
 
 from daskfc import seeds
-from daskfc.errors import ClusterError, DeadlineError, EgressRefused, InvalidInput, PartyError
+from daskfc.errors import (
+    ClusterError,
+    DeadlineError,
+    EgressRefused,
+    InvalidInput,
+    PartyError,
+    PrivacyError,
+)
 from daskfc.federation import PerClient
 from daskfc.federation.guard import run_step
 from daskfc.federation.party import PartyOptions, RunSettings
-from daskfc.federation.steps import StepCall
+from daskfc.federation.steps import SentCall, StepCall
 from daskfc.stores import ClientStore
 from tests.federation import steps
 from tests.federation.conftest import ROWS
@@ -382,9 +389,49 @@ def test_steps_of_an_old_run_are_not_performed(federation, pipes, tmp_path):
         federation.wait(old)
 
 
+def test_a_step_within_another_gives_what_it_gives_by_itself(federation):
+    """Its chance is that of its own name, and of the round in which it was asked for."""
+    alone = federation.publish(steps.draws, party="clients")
+    within = federation.inline(steps.draws)
+    scale = PerClient({name: float(i) for i, name in enumerate(federation.clients)})
+    scaled = federation.inline(steps.scaled, within, scale)
+    federation.next_round()
+    told = federation.publish(steps.as_message, scaled, party="clients")
+    for i, name in enumerate(federation.clients):
+        np.testing.assert_array_equal(told[name].values, i * alone[name].values)
+    assert {row.step for row in federation.ledger if row.round} == {"as_message"}
+    some = federation.inline(steps.draws, clients=["client-2"])
+    assert repr(some) == "PerClient({'client-2': <Inline of client-2: draws>})"
+
+
+def test_a_step_within_another_stays_where_it_is(federation):
+    within = federation.inline(steps.raw_rows)
+    with pytest.raises(PrivacyError, match="'total' of party 'server' may not use the result of"):
+        federation.on_server(steps.total, within)
+    with pytest.raises(PrivacyError, match="'raw_rows', which stays at party 'client-1'"):
+        federation.on_client("client-2", steps.total, within["client-1"])
+    with pytest.raises(InvalidInput, match="take handles; got Inline"):
+        federation.wait(within)
+    with pytest.raises(InvalidInput, match="only a message that lies at its party can be sent"):
+        federation.publish(within)
+
+
+def test_an_error_of_a_step_within_another_is_its_own(federation):
+    within = federation.inline(steps.fails_with_values)
+    with pytest.raises(PartyError) as failure:
+        federation.publish(steps.sent_on, within, party="client-1")
+    assert (failure.value.step, failure.value.kind) == ("fails_with_values", "ValueError")
+    with pytest.raises(PartyError, match=r"step 'fails_with_sentence' .*distances need 31 bits"):
+        federation.publish(
+            steps.sent_on, federation.inline(steps.fails_with_sentence), party="client-1"
+        )
+
+
 def test_steps_of_another_party_are_not_performed(federation):
     call = StepCall(steps.row_sum, {}, "client-2", federation.run_id, 0, "send", ("server",), {})
-    future = federation.dask_client.submit(run_step, call, resources={"client-1": 1}, pure=False)
+    future = federation.dask_client.submit(
+        run_step, SentCall.of(call), resources={"client-1": 1}, pure=False
+    )
     with pytest.raises(PartyError, match="was meant for party 'client-2'"):
         federation.dask_client.gather(future)
 

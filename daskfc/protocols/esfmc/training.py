@@ -237,6 +237,9 @@ class ViewModel:
     ) -> tuple[EpochLosses, ...]:
         """Train encoder and decoder to reconstruct rows, before the first round.
 
+        Reconstruction counts 1 here, whatever its weight in the loss of the rounds: there is
+        nothing else to learn from yet.
+
         Parameters
         ----------
         rows : array_like of shape (n, n_columns), float
@@ -251,7 +254,13 @@ class ViewModel:
         tuple of EpochLosses
             One for each epoch of this call.
         """
-        alone = replace(settings, label_weight=0.0, dependence_weight=0.0, alignment_weight=0.0)
+        alone = replace(
+            settings,
+            reconstruction_weight=1.0,
+            label_weight=0.0,
+            dependence_weight=0.0,
+            alignment_weight=0.0,
+        )
         client = checked(rows, None, None, None, self.n_columns, self.n_clusters)
         return tuple(self._run(client, alone, 0, settings.pretraining_epochs, on_epoch))
 

@@ -131,9 +131,9 @@ class Averaging:
         dictionary_sent = federation.tell(dictionary, clients=clients)
         journal = self._expected()
         uniform = settings.weighting == "uniform"
-        parts = federation.on_clients(
+        parts = federation.inline(
             party.weighted_update,
-            PerClient({name: planned.samples[name] for name in clients}),
+            planned.samples.only(clients),
             dictionary_sent,
             planned.plan_sent,
             ridge=settings.ridge,

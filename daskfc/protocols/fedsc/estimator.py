@@ -347,7 +347,7 @@ class FedSC(FederatedClusterer):
         plan = planned.plan
         if self.start == "normal":
             return federation.on_server(server.normal_start, plan, len(federation.clients), seed)
-        moments = federation.on_clients(party.moments, planned.samples)
+        moments = federation.inline(party.moments, planned.samples)
         bound = plan.largest_client * max(plan.magnitude, plan.magnitude**2)
         total = sums.sum(moments, max_abs=bound)
         return federation.on_server(server.start, total, planned.sizes, plan, seed)

@@ -163,7 +163,7 @@ class Iterations:
 
         def product(state: Local) -> Local:
             vectors = federation.tell(server.next_vectors, state)
-            parts = federation.on_clients(party.product, iterate, vectors)
+            parts = federation.inline(party.product, iterate, vectors)
             total = self.sums.sum(parts, max_abs=bound)
             return federation.on_server(server.advance, state, total, *how)
 
@@ -179,12 +179,10 @@ class Iterations:
     def _gram(self, iterate: PerClient[Local], told: list[Sent]) -> Local:
         noise = self.planned.noise
         if noise is None:
-            parts = self.federation.on_clients(party.packed_gram, iterate)
+            parts = self.federation.inline(party.packed_gram, iterate)
             return self.sums.sum(parts, max_abs=self.planned.bound)
         shares = self.sums.n_noise_shares
-        noisy: PerClient[Local] = self.federation.on_clients(
-            party.noisy_gram, iterate, told, noise, shares
-        )
+        noisy = self.federation.inline(party.noisy_gram, iterate, told, noise, shares)
         bound = self.planned.bound
         assert bound is not None  # noise needs a bounded norm
         return self.sums.sum(noisy, max_abs=bound + noise.reach(shares))

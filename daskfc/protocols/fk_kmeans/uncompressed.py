@@ -163,7 +163,7 @@ class Uncompressed:
 
         def product(state: Local) -> Local:
             vectors = federation.tell(parts_of_vectors, state, sizes)
-            parts = federation.on_clients(project, phi, vectors)
+            parts = federation.inline(project, phi, vectors)
             total = self.sums.sum(parts, max_abs=planned.bound)
             rows = federation.ask(expand, phi, federation.tell(tell_projected, total))
             return federation.on_server(advance_whole, state, rows, sizes, *how)

@@ -363,7 +363,7 @@ class KCAGC(FederatedClusterer):
         clients = sums.clients
         for step in itertools.count(1):
             request = federation.tell(server.next_measure, state, clients=clients)
-            parts = federation.on_clients(party.measure, rows, request, nodes, clients=clients)
+            parts = federation.inline(party.measure, rows, request, nodes, clients=clients)
             total = self._seen = sums.sum(parts, max_abs=_LARGEST_DISTANCE)
             state = federation.on_server(server.take_sum, state, total)
             if step <= n_seeds:

@@ -142,7 +142,7 @@ class Evaluation:
     ) -> PerClient[Sent[CodedDistances]]:
         """Ask some evaluators for distances of what they hold."""
         assert self._coded is not None
-        coded = PerClient({name: self._coded[name] for name in names})
+        coded = self._coded.only(names)
         return self._federation.ask(
             step,
             coded,

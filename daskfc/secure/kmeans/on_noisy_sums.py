@@ -75,14 +75,12 @@ class KMeansOnNoisySums(DistributedKMeans):
         counts = self._sums.sum(federation.on_clients(row_counts, rows, clients=tuple(rows)))
         state = federation.publish(public_bound, counts, noise, shares)
         those = tuple(state.clients.tolist())
-        own = PerClient({name: rows[name] for name in those})
+        own = rows.only(those)
         centers = federation.on_server(first_centers, counts, self._plan, noise)
         for number in range(noise.rounds):
             federation.next_round()
             told = federation.tell(centers, clients=those)
-            parts = federation.on_clients(
-                noisy_sums, own, told, noise, shares, number, clients=those
-            )
+            parts = federation.inline(noisy_sums, own, told, noise, shares, number, clients=those)
             total = self._sums.sum(parts, max_abs=state.bound)
             centers = federation.on_server(updated, centers, total, noise, seed, number)
         return centers

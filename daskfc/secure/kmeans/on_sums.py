@@ -120,9 +120,9 @@ class KMeansOnSums(DistributedKMeans):
         while not state.settled:
             federation.next_round()
             those = tuple(state.clients.tolist())
-            own = PerClient({name: rows[name] for name in those})
+            own = rows.only(those)
             starts = federation.tell(next_starts, search, clients=those)
-            parts = federation.on_clients(moments_of_starts, own, starts, clients=those)
+            parts = federation.inline(moments_of_starts, own, starts, clients=those)
             total = sums.sum(parts, max_abs=state.bound)
             search = federation.on_server(advanced, search, total, plan)
             state = federation.publish(progress, search)

@@ -21,7 +21,7 @@ from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import MaskedPart, PublicKeys
-from daskfc.secure.sums.total import Aggregation, Total, as_matrix
+from daskfc.secure.sums.total import Aggregation, OwnParts, Total, as_matrix
 
 __all__ = ["MaskedSum", "OnceOnly", "PairKeys", "add_up", "check_maskers", "mask_neighbours"]
 
@@ -175,7 +175,7 @@ class MaskedSum(Aggregation):
         """See `Aggregation`: all clients but the colluders."""
         return max(1, len(self.clients) - self._n_colluding)
 
-    def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
+    def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
         if set(parts) != set(self.clients):
             raise InvalidInput(
                 f"a masked sum of {len(self.clients)} clients needs an array of each; "

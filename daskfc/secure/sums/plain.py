@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping
 
 from daskfc.errors import InvalidInput
-from daskfc.federation import Local, PerClient
+from daskfc.federation import Local
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import PlainPart
-from daskfc.secure.sums.total import Aggregation, Total, as_matrix
+from daskfc.secure.sums.total import Aggregation, OwnParts, Total, as_matrix
 
 __all__ = ["PlainSum"]
 
@@ -31,11 +31,11 @@ class PlainSum(Aggregation):
     ...     return PlainSum(federation).sum(parts)
     """
 
-    def sum(self, parts: PerClient[Local], *, max_abs: float | None = None) -> Local[Total]:
+    def sum(self, parts: OwnParts, *, max_abs: float | None = None) -> Local[Total]:
         """See `Aggregation.sum`; no bound is needed here."""
         return self._sum(parts, math.inf)
 
-    def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
+    def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
         sent = self._federation.ask(plain_part, parts, clients=tuple(parts))
         return self._federation.on_server(plain_total, sent)
 

@@ -18,7 +18,7 @@ from daskfc.errors import ClusterError, DeadlineError, DecodingError, InvalidInp
 from daskfc.federation import Federation, Handle, Local, Message, PerClient, Sent
 from daskfc.secure.sums.masked import add_up, check_maskers
 from daskfc.secure.sums.messages import MaskedPart, RevealedShares
-from daskfc.secure.sums.total import Aggregation, Total
+from daskfc.secure.sums.total import Aggregation, OwnParts, Total
 from daskfc.secure.sums.vault import advertise, masked_once, open_vault, reveal, seal
 
 __all__ = ["RecoveringSum", "recovered_total"]
@@ -118,7 +118,7 @@ class RecoveringSum(Aggregation):
         """See `Aggregation`: of the fewest clients that a sum may end with, all but colluders."""
         return self.threshold - self._n_colluding
 
-    def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
+    def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
         # Waits for the clients; `Total.terms` says who is in the sum.
         if self._batch is None or not self._batch.tags:
             self._batch = self._exchange_keys(tuple(parts))

@@ -4,17 +4,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.errors import InvalidInput
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.privacy import Noised, Part
 from daskfc.secure.sums.messages import Magnitude
 
-__all__ = ["Aggregation", "Total", "as_matrix", "largest", "magnitude"]
+__all__ = ["Aggregation", "OwnParts", "Total", "as_matrix", "itself", "largest", "magnitude"]
+
+OwnParts: TypeAlias = PerClient[Local] | PerClient[Inline]  # of clients, where they are
 
 _LARGEST = 2.0**1023  # of the powers of two that a float64 holds
 
@@ -50,12 +52,12 @@ class Aggregation(ABC):
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
 
-    def sum(self, parts: PerClient[Local], *, max_abs: float | None = None) -> Local[Total]:
+    def sum(self, parts: OwnParts, *, max_abs: float | None = None) -> Local[Total]:
         """Sum one array of each client.
 
         Parameters
         ----------
-        parts : PerClient of Local
+        parts : PerClient of Local or Inline
             Arrays of one shape, (a,) or (a, b), of float64, each at its client; `Noised` ones go
             into the ledger with their noise.
         max_abs : float, optional
@@ -70,9 +72,11 @@ class Aggregation(ABC):
         """
         if max_abs is not None:
             return self._sum(parts, max_abs)
+        if any(isinstance(part, Inline) for part in parts.values()):  # it is used twice here
+            parts = self._federation.on_clients(itself, parts, clients=tuple(parts))
         told = self._arrived(self._federation.ask(magnitude, parts, clients=tuple(parts)))
         bound = self._federation.publish(largest, told).bound
-        return self._sum(PerClient({name: parts[name] for name in told}), bound)
+        return self._sum(parts.only(told), bound)
 
     @property
     def n_noise_shares(self) -> int:
@@ -85,12 +89,17 @@ class Aggregation(ABC):
         return 1
 
     @abstractmethod
-    def _sum(self, parts: PerClient[Local], max_abs: float) -> Local[Total]:
+    def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
         """Sum arrays with entries of a known size."""
 
     def _arrived(self, sent: PerClient[Sent]) -> PerClient[Any]:
         """Return the messages that the server goes on with: all of them."""
         return sent
+
+
+def itself(part: Part) -> Part:
+    """Keep an array."""
+    return part
 
 
 def magnitude(part: Part) -> Magnitude:
