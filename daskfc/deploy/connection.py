@@ -15,6 +15,8 @@ from daskfc.errors import ClusterError
 
 __all__ = ["connect_client", "security_of"]
 
+_BATCH_S = 0.002  # as schedulers and workers have it
+
 
 def security_of(files: SecurityFiles | None) -> Security | None:
     """Return Dask's security settings; the same certificate serves all of a party's roles."""
@@ -57,7 +59,7 @@ def connect_client(
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
-            return Client(
+            client = Client(
                 address,
                 timeout=timeout,
                 security=security_of(security),
@@ -65,6 +67,9 @@ def connect_client(
                 set_as_default=False,
                 direct_to_workers=True,  # results for the caller do not pass the scheduler
             )
+            # Dask holds what comes within 10 ms of the last message back; a round has several.
+            client.scheduler_comm.interval = _BATCH_S
+            return client
         except (OSError, TimeoutError, ValueError, TypeError) as error:
             kind = type(error).__name__
     # The half-made client is part of a cycle. Collected while another thread starts a loop, it
