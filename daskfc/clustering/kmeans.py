@@ -36,6 +36,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 ROWS = ("coordinates", "distances")
+_LARGE = 2**28  # ours: bytes of coordinates that are not copied, but shifted and shifted back
 _TOL = 1e-4  # scikit-learn's: a run ends when centres move by less, beside the mean variance
 
 
@@ -247,8 +248,7 @@ class KMeans(Clusterer):
     ) -> Clustering:
         if points.shape[1] == 0:  # all samples are equal
             points = np.zeros((len(points), 1))
-        # scikit-learn copies columns that lie one after the other anyway
-        copy = bool(points.flags.c_contiguous)
+        copy = points.nbytes < _LARGE
         found = self._partition(points, k, seed, copy, n_features)
         members = np.eye(k)[found.labels]
         members /= np.maximum(members.sum(axis=0), 1.0)

@@ -27,6 +27,7 @@ from threadpoolctl import threadpool_limits
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
 from daskfc.federation.crossing import without_values
 from daskfc.federation.ledger import LedgerRow
+from daskfc.federation.memory import give_back, peak_memory_bytes
 from daskfc.federation.messages import CALLER, Message, multiplier_of, payload_bytes
 from daskfc.federation.party import (
     Kept,
@@ -35,7 +36,6 @@ from daskfc.federation.party import (
     PartyOptions,
     RunSettings,
     logger,
-    peak_memory_bytes,
 )
 from daskfc.federation.steps import SentCall
 from daskfc.federation.versions import HERE
@@ -90,7 +90,9 @@ def _passive(kind: type[DaskfcError], sentence: str) -> _Refused:
 
 def run_step(call: SentCall, *values: Any) -> Any:
     """Perform a step at the party whose worker process this is."""
-    return get_worker().party.perform(call.opened(), values)
+    worker = get_worker()
+    give_back(worker.memory_manager.memory_limit)
+    return worker.party.perform(call.opened(), values)
 
 
 def hand_over(receiver: str, envelopes: dict[str, Outgoing]) -> Outgoing:

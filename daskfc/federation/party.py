@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import resource
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -52,7 +51,6 @@ __all__ = [
     "Party",
     "PartyOptions",
     "RunSettings",
-    "peak_memory_bytes",
 ]
 
 logger = logging.getLogger("daskfc.party")
@@ -199,16 +197,6 @@ def _content(value: Any) -> Any:
     if isinstance(value, Outgoing):
         return value.message
     return value.value if isinstance(value, Kept) else value
-
-
-def peak_memory_bytes() -> int:
-    """Return the most memory (bytes, resident) that this process has used so far."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 class Party:

@@ -14,6 +14,8 @@ Notation    here   shape    meaning
             h      (n,)     squared distance of a sample to the landmarks' span
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +27,8 @@ __all__ = ["LandmarkEmbedding", "row_factors"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_ROWS = 8192  # ours: samples at a time
 
 
 class LandmarkEmbedding:
@@ -188,24 +192,45 @@ class LandmarkEmbedding:
         InvalidInput
             For landmarks that are no samples or were added before, and columns of another shape.
         """
-        new = np.asarray(indices, dtype=np.int64)
         block = np.asarray(columns, dtype=np.float64)
-        self._check_new(new, block)
+        self._check_new(np.asarray(indices, dtype=np.int64), block.shape)
+        self.add_panels(indices, [block[a : a + _ROWS] for a in range(0, self.n, _ROWS)])
+
+    def add_panels(self, indices: ArrayLike, panels: Sequence[Floats]) -> None:
+        """Add landmarks whose columns come in panels of samples; copies are of one panel only.
+
+        Parameters
+        ----------
+        indices : array_like of shape (c,), int
+            As for `add_columns`.
+        panels : sequence of ndarray of shape (·, c), float64
+            Squared distances to them, all samples in order.
+
+        Raises
+        ------
+        InvalidInput
+            As `add_columns`.
+        """
+        new = np.asarray(indices, dtype=np.int64)
+        widths = {part.shape[1] for part in panels if part.ndim == 2}
+        shape = (sum(len(part) for part in panels), *widths)
+        self._check_new(new, shape)
         if not self._rounds:
-            means = block.mean(axis=1)
+            means = np.concatenate([part.mean(axis=1) for part in panels])
             self._half_spread = float(means[new].mean()) / 2
             self._offsets = means - self._half_spread
             self._residual = self._offsets.copy()
         Y = self.coordinates
-        rest = self._gram(block, self._offsets, self._offsets[new])
-        rest -= Y @ Y[new].T  # (n, c), what the coordinates so far do not explain
+        at, far = Y[new], self._offsets[new]
+        own = self._gram(_rows_of(panels, new), far, far)
+        own -= at @ at.T  # what the coordinates so far do not explain of the landmarks' own
         # Y_new = rest V Λ^(-1/2), for the eigenpairs of the symmetric block rest[new] = V Λ Vᵀ.
-        lam, V = scipy.linalg.eigh((rest[new] + rest[new].T) / 2)
+        lam, V = scipy.linalg.eigh((own + own.T) / 2)
         floor = max(1e-12 * max(2 * self._offsets.max(), 0.0), self._limit / 8)
         kept = np.flatnonzero(lam > floor)[::-1][: self.max_rank - self._rank]
         transform = V[:, kept] / np.sqrt(lam[kept])  # (c, q_new)
-        self._rounds.append((Y[new].copy(), self._offsets[new], transform))
-        self._append(rest @ transform)
+        self._rounds.append((at.copy(), far, transform))
+        self._append(panels, at, far, transform)
         self._landmarks = np.concatenate([self._landmarks, new])
         self._used[new] = True
 
@@ -252,18 +277,25 @@ class LandmarkEmbedding:
         gram /= 2
         return gram
 
-    def _append(self, part: Floats) -> None:
-        stop = self._rank + part.shape[1]
+    def _append(self, panels: Sequence[Floats], at: Floats, far: Floats, transform: Floats) -> None:
+        first, stop = self._rank, self._rank + transform.shape[1]
         if stop > self._storage.shape[1]:
-            wider = np.empty((self.n, min(self.max_rank, max(stop, 2 * self._rank))), order="F")
-            wider[:, : self._rank] = self.coordinates
+            wider = np.empty((self.n, min(self.max_rank, max(stop, 2 * first))), order="F")
+            wider[:, :first] = self.coordinates
             self._storage = wider
-        self._storage[:, self._rank : stop] = part
+        start = 0
+        for part in panels:
+            rows = slice(start, start + len(part))
+            rest = self._gram(part, self._offsets[rows], far)
+            rest -= self._storage[rows, :first] @ at.T  # (·, c), what these do not explain
+            found = rest @ transform
+            self._storage[rows, first:stop] = found
+            self._residual[rows] -= np.einsum("ij,ij->i", found, found)
+            start = rows.stop
         self._rank = stop
-        self._residual -= np.einsum("ij,ij->i", part, part)
         np.maximum(self._residual, 0.0, out=self._residual)  # below 0 by rounding only
 
-    def _check_new(self, new: Ints, block: Floats) -> None:
+    def _check_new(self, new: Ints, shape: tuple[int, ...]) -> None:
         if new.ndim != 1 or new.size == 0 or new.min() < 0 or new.max() >= self.n:
             raise InvalidInput(
                 f"landmarks must be sample numbers in [0, {self.n - 1}], at least one; got an "
@@ -274,11 +306,20 @@ class LandmarkEmbedding:
                 "landmarks must be new and distinct; some were given twice. "
                 "Take them from next_landmarks."
             )
-        if block.shape != (self.n, new.size):
+        if shape != (self.n, new.size):
             raise InvalidInput(
                 f"landmark columns must have shape ({self.n}, {new.size}), a row for each sample "
-                f"and a column for each landmark; got {block.shape}. Transpose them perhaps."
+                f"and a column for each landmark; got {shape}. Transpose them perhaps."
             )
+
+
+def _rows_of(panels: Sequence[Floats], rows: Ints) -> Floats:
+    """Return some rows of a matrix that comes in panels of rows."""
+    sizes = [len(part) for part in panels]
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    owners = np.searchsorted(ends, rows, side="right")
+    return np.stack([panels[i][row - starts[i]] for i, row in zip(owners, rows, strict=True)])
 
 
 def row_factors(points: ArrayLike) -> tuple[Floats, Floats]:

@@ -24,7 +24,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from daskfc import Federation, OmniFC
-from daskfc.federation.party import peak_memory_bytes
+from daskfc.federation.memory import peak_memory_bytes
 from daskfc.metrics import nmi
 from tests.benchmarks.test_fedsc import (
     N_CLIENTS,

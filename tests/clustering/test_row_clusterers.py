@@ -198,6 +198,18 @@ def test_coordinates_give_the_clusters_of_the_pooled_samples(clusterer, name):
             np.testing.assert_array_equal(clusterer.predict(found, distances), nearest)
 
 
+def test_large_coordinates_are_shifted_and_shifted_back(monkeypatch):
+    points = np.random.default_rng(6).normal(size=(300, 5)) + 40.0
+    expected = KMeans().fit(RowFactors(points), 4, 1)
+    monkeypatch.setattr("daskfc.clustering.kmeans._LARGE", 0)
+    moved = points.copy()
+    found = KMeans().fit(RowFactors(moved), 4, 1)
+    assert np.array_equal(found.labels, expected.labels)
+    assert found.score == pytest.approx(expected.score, rel=1e-12)
+    assert np.allclose(moved, points, rtol=0, atol=1e-12)
+    assert not np.array_equal(moved, points)  # no copy was made
+
+
 def test_kmeans_of_samples_is_that_of_scikit_learn():
     X = load_digits().data
     seed = integer_seed(4, "k-means")

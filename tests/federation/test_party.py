@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import pickle
-import resource
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +22,7 @@ from daskfc.errors import (
     StoreError,
 )
 from daskfc.federation import party as module
+from daskfc.federation.crossing import reason, without_values
 from daskfc.federation.handles import Slot
 from daskfc.federation.party import (
     Kept,
@@ -30,9 +30,6 @@ from daskfc.federation.party import (
     Party,
     PartyOptions,
     RunSettings,
-    peak_memory_bytes,
-    reason,
-    without_values,
 )
 from daskfc.federation.steps import StepCall
 from daskfc.stores import ClientStore
@@ -73,19 +70,6 @@ def test_a_party_has_its_folder(role, folder, run, where, lasting):
     options = PartyOptions("a", role, "scratch", folder=folder, run=settings)
     assert options.run_folder() == Path(where)
     assert options.durable_folder() == Path(lasting)
-
-
-def test_the_most_memory_is_what_the_system_counts(tmp_path, monkeypatch):
-    status = tmp_path / "status"
-    status.write_text("Name:\tpython\nVmHWMx:\t1 kB\nVmHWM:\t   2048 kB\nVmRSS:\t1024 kB\n")
-    there = {"/proc/self/status": status}
-    monkeypatch.setattr(module, "Path", lambda name: there.get(name, Path(name)))
-    assert peak_memory_bytes() == 2048 * 1024
-    del there["/proc/self/status"]
-    there["/proc/self/status"] = tmp_path / "none"
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    assert most <= peak_memory_bytes() <= 2 * most
-    assert peak_memory_bytes() % 1024 == 0
 
 
 @pytest.mark.parametrize(

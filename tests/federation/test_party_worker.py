@@ -13,7 +13,8 @@ from distributed import Worker
 from daskfc.errors import ClusterError, EgressRefused, LedgerError, PartyError
 from daskfc.federation import guard as module
 from daskfc.federation.guard import Connection, PartyWorker, _Refused, _step_of
-from daskfc.federation.party import Kept, Outgoing, PartyOptions, RunSettings, peak_memory_bytes
+from daskfc.federation.memory import peak_memory_bytes
+from daskfc.federation.party import Kept, Outgoing, PartyOptions, RunSettings
 from daskfc.federation.versions import HERE
 from tests.federation import steps
 

@@ -128,6 +128,22 @@ def test_the_work_of_a_round_is_not_repeated():
     assert np.array_equal(embedding.coordinates[:, : before.shape[1]], before)
 
 
+@pytest.mark.parametrize("sizes", [(60,), (1, 59), (20, 20, 20), (33, 0, 27)])
+def test_columns_may_come_in_panels_of_samples(sizes):
+    X = np.random.default_rng(2).normal(size=(60, 12))
+    D = cdist(X, X, "sqeuclidean")
+    whole, parts = LandmarkEmbedding(60), LandmarkEmbedding(60, 12)
+    for chosen in ([0, 1, 2, 59], [7, 8], [40, 20, 3, 4, 5, 6, 9]):
+        whole.add_columns(chosen, D[:, chosen])
+        parts.add_panels(chosen, np.split(D[:, chosen], np.cumsum(sizes)[:-1]))
+    assert np.allclose(parts.coordinates, whole.coordinates, rtol=0, atol=1e-10)
+    assert np.allclose(parts.certificate(), whole.certificate(), rtol=0, atol=1e-10)
+    with pytest.raises(InvalidInput, match=r"a row for each sample .* got \(59, 1\)"):
+        parts.add_panels([50], [np.zeros((59, 1))])
+    with pytest.raises(InvalidInput, match=r"a column for each landmark; got \(60, "):
+        parts.add_panels([50], [np.zeros((59, 1)), np.zeros((1, 2))])
+
+
 def test_identical_samples_have_no_coordinates():
     embedding, D = embed(np.ones((7, 3)), 2)
     assert embedding.rank == 0

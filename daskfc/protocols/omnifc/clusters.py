@@ -56,9 +56,9 @@ def view_of_landmarks(
     radius2: float | None,
 ) -> View:
     """Return what the clusterer reads, from the coordinates that the landmarks gave."""
+    points = np.ascontiguousarray(embedding.coordinates)  # row by row, as clusterers read them
     if needs in ("rows", "coordinates"):
-        return RowFactors(embedding.coordinates, n_features)
-    points = np.ascontiguousarray(embedding.coordinates)
+        return RowFactors(points, n_features)
     return _view(points, symmetric_squared_distances, needs, n_neighbors, radius2)
 
 

@@ -94,10 +94,12 @@ def landmark_needs(
     rank = min(n, d)
     points = n * rank * 8
     columns = n * landmarks * 8
-    decoding = window * n_answers * answer + 3 * columns
+    # the columns of a round, and a panel of what the coordinates so far do not explain of them
+    decoding = window * n_answers * answer + columns + 4 * rows * landmarks * 8
     rounds = -(-(rank + 1) // landmarks) + 2  # two more than the rank asks for, as on MNIST
     kept = n * min(rounds * landmarks, n) * kept_bytes
-    after = points if view_bytes is None else view_bytes
+    # what clusters coordinates makes a copy for a moment, and a few numbers of each sample
+    after = points + 128 * n if view_bytes is None else view_bytes
     return Needs(
         operation=f"the landmark columns of {n} samples with {d} features",
         tile=panel,

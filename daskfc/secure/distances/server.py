@@ -253,8 +253,7 @@ def add_columns(
     """
     known = set(embedding.landmarks.tolist())
     if not known.issuperset(landmarks.tolist()):
-        block = np.concatenate([part.distances for part in columns])
-        embedding.add_columns(landmarks, block)
+        embedding.add_panels(landmarks, [part.distances for part in columns])
     return embedding
 
 

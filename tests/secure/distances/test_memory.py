@@ -211,3 +211,13 @@ def test_columns_of_mnist_fit_two_gigabytes(keep, n_neighbors):
         view_bytes=view_bytes(keep, 70_000, n_neighbors),
     )  # fmt: skip
     check(need, {"server": 2_000_000_000, "client-1": 2_000_000_000})
+
+
+def test_coordinates_of_a_million_samples_fit_two_gigabytes():
+    """With 64 features; the whole of k-means on them took 1.53 GB."""
+    need = landmark_needs(
+        n_samples=1_000_000, n_features=64, n_segments=1, n_primes=3, n_answers=6, residue_bytes=1,
+        panel=8192, batch=65, window=3,
+    )  # fmt: skip
+    check(need, {"server": 2_000_000_000, "client-1": 2_000_000_000})
+    assert 1.4e9 < need.server_bytes < 1.6e9

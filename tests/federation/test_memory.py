@@ -1,0 +1,59 @@
+"""Memory of a process: what is counted, and what is given back."""
+
+import resource
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from daskfc.federation import memory as module
+from daskfc.federation.memory import give_back, peak_memory_bytes
+
+
+def test_the_most_memory_is_what_the_system_counts(tmp_path, monkeypatch):
+    status = tmp_path / "status"
+    status.write_text("Name:\tpython\nVmHWMx:\t1 kB\nVmHWM:\t   2048 kB\nVmRSS:\t1024 kB\n")
+    there = {"/proc/self/status": status}
+    monkeypatch.setattr(module, "Path", lambda name: there.get(name, Path(name)))
+    assert peak_memory_bytes() == 2048 * 1024
+    del there["/proc/self/status"]
+    there["/proc/self/status"] = tmp_path / "none"
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert most <= peak_memory_bytes() <= 2 * most
+    assert peak_memory_bytes() % 1024 == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "rss", "asked"),
+    [(None, 10**12, False), (0, 10**12, False), (1000, 399, False), (1000, 400, True)],
+)
+def test_freed_memory_is_given_back_where_a_party_holds_much(monkeypatch, limit, rss, asked):
+    trimmed = []
+    process = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=rss))
+    monkeypatch.setattr(module.psutil, "Process", lambda: process)
+    monkeypatch.setattr(module, "_malloc_trim", lambda: trimmed.append)
+    assert give_back(limit) == asked
+    assert trimmed == [0] * asked
+    monkeypatch.setattr(module, "_malloc_trim", lambda: None)
+    assert not give_back(limit)
+
+
+@pytest.mark.parametrize("error", [AttributeError, OSError, TypeError])
+def test_a_system_without_glibc_gives_nothing_back(monkeypatch, error):
+    def library(name):
+        raise error
+
+    monkeypatch.setattr(module.ctypes, "CDLL", library)
+    assert module._malloc_trim() is None
+
+
+def test_gaps_between_arrays_are_given_back():
+    """Blocks below the size that malloc maps by itself, every other one freed."""
+    if module._malloc_trim() is None:
+        pytest.skip("no glibc here")
+    blocks = [bytearray(64_000) for _ in range(2000)]  # 128 MB, on the heap
+    del blocks[::2]
+    before = module.psutil.Process().memory_info().rss
+    assert give_back(1)
+    assert module.psutil.Process().memory_info().rss < before - 40e6
+    assert len(blocks) == 1000
