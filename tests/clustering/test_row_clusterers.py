@@ -199,7 +199,7 @@ def test_coordinates_give_the_clusters_of_the_pooled_samples(clusterer, name):
 
 
 def test_large_coordinates_are_shifted_and_shifted_back(monkeypatch):
-    points = np.random.default_rng(6).normal(size=(300, 5)) + 40.0
+    points = np.random.default_rng(6).normal(size=(300, 5)) + 0.3
     expected = KMeans().fit(RowFactors(points), 4, 1)
     monkeypatch.setattr("daskfc.clustering.kmeans._LARGE", 0)
     moved = points.copy()
