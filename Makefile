@@ -21,7 +21,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests test-lowest test-newest mutants mutants-report clean
+.PHONY: help demo test check lint types layers spelling tests test-lowest test-newest bench mutants mutants-report clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -84,6 +84,12 @@ $(VENV)/.installed-lowest: pyproject.toml constraints-lowest.txt $(VENV)/.made
 .PHONY: $(VENV)/.installed-newest  # every time: there may be newer ones
 $(VENV)/.installed-newest: $(VENV)/.made
 	$(PIP) install --upgrade --upgrade-strategy eager -e '.[test,fast,multiview]'
+
+# What pytest-benchmark saves under .benchmarks is the history: pytest-benchmark compare.
+bench: $(VENV)/.installed-test  ## every benchmark beside the plain library call, into docs/benchmarks.md: ten minutes, on an idle machine
+	mkdir -p .benchmarks
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-autosave --benchmark-json .benchmarks/last.json
+	$(BIN)/python -m tests.benchmarks.page .benchmarks/last.json
 
 $(VENV)/.installed-mutants: $(VENV)/.installed-test
 	$(PIP) install -c constraints.txt -e '.[test,fast,multiview,mutants]'

@@ -38,6 +38,8 @@ N_CLIENTS = 10
 N_CLUSTERS = 10
 POOLED = (("nearest_neighbors", "lobpcg"), ("nearest_neighbors", "arpack"), ("rbf", "arpack"))
 WHOLE_KERNELS = 4  # n x n arrays that scikit-learn holds at once for "rbf", as measured
+DATA = Path(os.environ["DASKFC_DATA"]) if "DASKFC_DATA" in os.environ else None
+LARGE = (70_000,) if "DASKFC_BENCHMARK_LARGE" in os.environ else ()  # ten minutes more
 ROOM = 8e9  # ours: bytes for them; with more needed, "rbf" is left out
 
 
@@ -55,11 +57,13 @@ def generated(n: int, file: Path) -> Path:
     return file
 
 
-def dealt(source: Path, n: int, skew: float, folder: str) -> dict[str, str]:
+def dealt(
+    source: Path, n: int, skew: float, folder: str, n_clients: int = N_CLIENTS
+) -> dict[str, str]:
     """Deal n samples to the clients; return the URLs of their stores."""
     storage = {
         "source": {"path": str(source), "subsample": {"n": n, "seed": 0}},
-        "partition": {"scheme": "label-skew", "clients": N_CLIENTS, "skew": skew, "seed": 0},
+        "partition": {"scheme": "label-skew", "clients": n_clients, "skew": skew, "seed": 0},
         "layout": {"chunk_rows": 1024, "dtype": "uint8"},
     }
     return load_storage(storage).ensure(folder)
@@ -215,6 +219,27 @@ def source_of(folder: Path | None, n: int, place: Path) -> Path:
     if file is not None and file.is_file():
         return file
     return generated(n, place / "generated.npz")
+
+
+def rows_of(sizes: tuple[int, ...], place: Path) -> list[dict]:
+    """Return a line a size: FedSC at its default, and the first of scikit-learn's."""
+    rows = []
+    for n in sizes:
+        fedsc, base, *_ = compare(n, [None], source=source_of(DATA, n, place), arpack_to=0).values()
+        rows.append(
+            {"samples": n, "atoms": fedsc["atoms"], "FedSC, s": fedsc["seconds"],
+             "lobpcg, s": base["seconds"], "ratio": fedsc["seconds"] / base["seconds"],
+             "server, MB": fedsc["server"] / 1e6}
+        )  # fmt: skip
+    return rows
+
+
+def test_beside_scikit_learn(benchmark, tmp_path):
+    if not benchmark.enabled:
+        pytest.skip("benchmarks are off; test_report has few samples")
+    benchmark.group = "FedSC beside scikit-learn's SpectralClustering"
+    sizes = (2000, 10_000, *LARGE)
+    benchmark.extra_info["rows"] = benchmark.pedantic(rows_of, (sizes, tmp_path))
 
 
 @pytest.mark.slow

@@ -27,6 +27,8 @@ from daskfc import Federation, OmniFC
 from daskfc.federation.memory import peak_memory_bytes
 from daskfc.metrics import nmi
 from tests.benchmarks.test_fedsc import (
+    DATA,
+    LARGE,
     N_CLIENTS,
     N_CLUSTERS,
     blas_in_use,
@@ -129,6 +131,29 @@ def compare(
                 result[name]["inertia"] = both
                 print(f"  inertia {both[0]:.6g}, scikit-learn {both[1]:.6g}", flush=True)
     return result
+
+
+def rows_of(sizes: tuple[int, ...], place: Path) -> list[dict]:
+    """Return a line a size and clusterer."""
+    rows = []
+    for n in sizes:
+        for name, found in compare(n, CLUSTERERS, source=source_of(DATA, n, place)).items():
+            theirs = found["sklearn"]["seconds"]
+            rows.append(
+                {"samples": n, "clusterer": name, "OmniFC, s": found["seconds"],
+                 "scikit-learn, s": theirs, "ratio": found["ratio"],
+                 "wire, GB": found["wire"] / 1e9, "server, MB": found["server"] / 1e6,
+                 "NMI of both": found["nmi"]}
+            )  # fmt: skip
+    return rows
+
+
+def test_beside_scikit_learn(benchmark, tmp_path):
+    if not benchmark.enabled:
+        pytest.skip("benchmarks are off; test_report has few samples")
+    benchmark.group = "OmniFC on exact distances beside scikit-learn"
+    sizes = (10_000, *LARGE)
+    benchmark.extra_info["rows"] = benchmark.pedantic(rows_of, (sizes, tmp_path))
 
 
 @pytest.mark.slow

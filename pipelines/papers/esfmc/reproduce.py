@@ -11,7 +11,8 @@ that is made with it says so. Figures need matplotlib: `pip install 'daskfc[figu
 
 Parts: complete (Table 1), half (Table 2), ablation (Table 3), sharing (Table 5), overlap (Fig. 2),
 convergence, alpha and attack (Fig. 3(a), (b) and (c)), clients (Fig. 4), variants (what may be
-shared in place of Z_c), printed (Tables 1 and 2 by the paper's text as it stands).
+shared in place of Z_c), printed (Tables 1 and 2 by the paper's text as it stands), time (where the
+seconds of a fit go).
 """
 
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from pipelines.papers.esfmc.fits import (
     made,
     opened,
     scored,
+    timed,
     variant,
 )
 from pipelines.papers.esfmc.tables import render
@@ -47,6 +49,7 @@ PARTS = (
     "attack",
     "clients",
     "printed",
+    "time",
 )
 LIMITS = {"samples": "at most so many of every data set"}
 MODES = ("local", "align")
@@ -87,6 +90,7 @@ class Study:
             "alpha": self._alpha,
             "clients": self._clients,
             "variants": self._variants,
+            "time": self._time,
         }
         limit = "" if self.samples is None else f", samples {self.samples}"
         for name, records in over[part]():
@@ -139,6 +143,9 @@ class Study:
     def _variants(self) -> Iterator[tuple[str, Iterator[Record]]]:
         return self._over(("HW", "BDGP"), self.variants, FEW)
 
+    def _time(self) -> Iterator[tuple[str, Iterator[Record]]]:
+        return self._over(tuple(DATASETS), self.time, 1)
+
     def _attack(self) -> Iterator[tuple[str, Iterator[Record]]]:
         return self._over(ATTACKED, self.attack, FEW)
 
@@ -170,6 +177,13 @@ class Study:
             for method, (kind, params) in BASELINES.items():
                 model = kind(n_clusters=data.n_clusters, random_state=seed, **params)
                 yield scored(held, model, **about, method=method)
+
+    def time(self, name: str, seed: int) -> Iterator[Record]:
+        """Seconds of a fit, and of the same once more."""
+        data = DATASETS[name]
+        with opened(data, self.data, seed, samples=self.samples) as held:
+            twice = [made(data, seed) for _ in range(2)]
+            yield timed(held, twice, kind="time", data=name, seed=seed)
 
     def sharing(self, name: str, seed: int) -> Iterator[Record]:
         """Accuracy by what is shared."""

@@ -17,7 +17,7 @@ from pipelines.papers.journal import Record
 from pipelines.papers.means import of_kind
 from pipelines.papers.results import difference, figure_link, markdown_table, number
 
-__all__ = ["ablation", "alpha", "clients", "losses", "variants"]
+__all__ = ["ablation", "alpha", "clients", "losses", "times", "variants"]
 
 _TERMS = {
     "": "all terms",
@@ -50,7 +50,7 @@ def ablation(records: Sequence[Record]) -> Iterator[str]:
         "Robust recipe; at φ = 0.5 with `align`. The paper's complete views are Caltech's, which "
         "is not at hand; HW stands in. The robust server clusters whatever the heads learn, and "
         "only the labels of samples that lack a view come from heads: without L_2 it loses less "
-        "than the paper's. Without L_1 nothing is trained before the first round either. "
+        "than the paper's. Before the first round networks reconstruct in all of them. "
         f"{command('ablation')}\n"
     )
 
@@ -113,6 +113,25 @@ def clients(records: Sequence[Record]) -> Iterator[str]:
         "Complete views, robust recipe. The samples of a view are divided among its clients, which "
         "share no networks; the server adds up their graphs of neighbours. The paper prints no "
         f"numbers. {command('clients')}\n"
+    )
+
+
+def times(records: Sequence[Record]) -> Iterator[str]:
+    """Return the subsection on where the seconds of a fit go."""
+    found = of_kind(records, "time")
+    if not found:
+        return
+    keys = ("seconds", "again", "first_round", "other_rounds", "server")
+    rows = [[r["data"], str(r["rounds"]), *(number(r[key], 1) for key in keys)] for r in found]
+    yield "### Where the time goes\n"
+    head = ["data", "rounds", "first fit, s", "second", "first round", "other rounds", "server"]
+    yield markdown_table(head, rows) + "\n"
+    yield (
+        "Robust recipe, complete views. The second fit in the same processes compiles nothing: the "
+        "first one does, for each client's number of columns. Of the second: until the last client "
+        "has shared its features of the first round (its own labels, from graphs of up to 25 "
+        "neighbours, then training to reconstruct, then the round's), until the same in the other "
+        f"rounds, and what the server takes between features and its report. {command('time')}\n"
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from pipelines.papers.esfmc.studies import ablation, alpha, clients, losses, variants
+from pipelines.papers.esfmc.studies import ablation, alpha, clients, losses, times, variants
 from pipelines.papers.esfmc.text import MEANS, OVERLAP_FIGURE, command, names
 from pipelines.papers.esfmc.values import METRICS, TABLE_1, TABLE_2, TABLE_4, TABLE_5, Goal
 from pipelines.papers.journal import Record
@@ -154,6 +154,7 @@ def render(records: Sequence[Record]) -> str:
         attack,
         variants,
         clients,
+        times,
     ):
         parts += part(records)
     return "\n".join(parts)

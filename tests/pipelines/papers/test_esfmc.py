@@ -87,6 +87,8 @@ STUDIES = [
     *({"kind": "losses", "data": "BDGP", "client": client, "term": "Loss of the networks, total",
        "losses": [2.0, 1.0]} for client in ("client-1", "client-2")),
     *(run("ESFMC, robust", 0.9, overlap=rate, data="BDGP") for rate in (0.5, 0.9, 1.0)),
+    {"kind": "time", "data": "HW", "seed": 10, "seconds": 20.0, "again": 9.0, "rounds": 3,
+     "first_round": 5.0, "other_rounds": 2.5, "server": 1.25},
 ]  # fmt: skip
 
 
@@ -94,6 +96,7 @@ def test_studies_are_means_over_seeds():
     page = render(STUDIES)
     assert row_of(page, "0.0001")[1:] == ["2", "95.0 ± 0.0", "85.0 ± 0.0", "90.0 ± 0.0"]
     assert row_of(page, "HW", "4")[2:4] == ["1", "90.0 ± 0.0"]
+    assert row_of(page, "HW", "3")[2:] == ["20.0", "9.0", "5.0", "2.5", "1.2"]
     assert row_of(page, "HW", "Q")[6:] == ["5.250", "6.000"]
     assert "2 epochs over all rounds" in " ".join(page.split())
 

@@ -1,0 +1,147 @@
+"""Write docs/benchmarks.md from what `make bench` measured.
+
+    python -m tests.benchmarks.page FILE
+
+FILE is what `pytest tests/benchmarks --benchmark-enable --benchmark-json FILE` wrote. A benchmark
+has a table on the page where its extra information has rows, or a ratio to scikit-learn. Figures
+need matplotlib: `pip install 'daskfc[figures]'`.
+"""
+
+import json
+import platform
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pipelines.papers.results import markdown_table, wrapped
+
+PAGE = Path("docs/benchmarks.md")
+SCALE = "k-means of OmniFC as samples and clients grow"
+FIGURE = "figures/benchmarks-scale.svg"
+INTRO = """\
+# Benchmarks
+
+Written by `make bench`; do not edit. Every ratio is to the plain library call on the same samples
+in the same run: below 1 daskfc is faster. Parties are processes on one machine, which share its
+cores; scikit-learn has all of them, unless a table's module says otherwise.
+"""
+ABOUT = {
+    "Rounds of a masked sum": "An array of 100 × 10 of each client, masked and added up at the "
+    "server; *plain Dask* does the same with one submission a task and no masks. Processor time is "
+    "that of a round: of the driver with its scheduler, and of all parties.",
+    "Coded distances of all pairs": "8,000 samples of 784 features, t = 2: all parties' work on "
+    "two threads, beside `euclidean_distances`, wall time and processor time.",
+    "Neighbour graphs": "20,000 samples of 784 features, ten neighbours or a radius, beside brute "
+    "force.",
+    "FedSC beside scikit-learn's SpectralClustering": "Ten clients, default atoms, five rounds, "
+    "beside nearest neighbours with lobpcg; server and scikit-learn have one thread of BLAS.",
+    "OmniFC on exact distances beside scikit-learn": "Ten clients; server and scikit-learn have "
+    "one thread of BLAS.",
+    SCALE: "A mixture of ten groups, 64 features, parties of 2 GB, beside scikit-learn's KMeans "
+    "with the same n_init and one thread.",
+}
+
+
+def cell(value: Any) -> str:
+    """Return a value as text; numbers with three digits that count.
+
+    Examples
+    --------
+    >>> cell(70000), cell(0.12345), cell(81.54), cell(1283.1), cell("int8")
+    ('70,000', '0.123', '81.5', '1,283', 'int8')
+    """
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    size = abs(value)
+    return f"{value:,.{0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3}f}"
+
+
+def tables(benchmarks: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return rows by title."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in benchmarks:
+        extra = one["extra_info"]
+        if "rows" in extra:
+            found.setdefault(one["group"], []).extend(extra["rows"])
+        elif "x scikit-learn" in extra:
+            name = one["name"].removeprefix("test_").replace("_", " ")
+            row = {"what": name, "x scikit-learn": float(extra["x scikit-learn"])}
+            found.setdefault("Neighbour graphs", []).append(row)
+    return found
+
+
+def machine(told: Mapping[str, Any]) -> str:
+    """Say where and when it was measured."""
+    info, cpu = told["machine_info"], told["machine_info"].get("cpu", {})
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scikit-learn", "dask"))
+    blas = sorted(
+        {line for one in told["benchmarks"] for line in one["extra_info"].get("BLAS", ())}
+    )
+    return (
+        f"Measured {told['datetime'][:10]} on {cpu.get('brand_raw', platform.processor())}, "
+        f"{cpu.get('count', '?')} cores; Python {info['python_version']}, {libraries}; BLAS of "
+        f"this process: {', '.join(blas) or 'unknown'}."
+    )
+
+
+def page(told: Mapping[str, Any], *, figure: bool) -> str:
+    """Return the page."""
+
+    def parts() -> Iterator[str]:
+        yield INTRO
+        yield wrapped(machine(told)) + "\n"
+        found = tables(told["benchmarks"])
+        for title in sorted(found, key=list(ABOUT).index):
+            rows = found[title]
+            yield f"## {title}\n"
+            yield wrapped(ABOUT[title]) + "\n"
+            if figure and title == SCALE:
+                yield f"![Seconds, memory and traffic of k-means]({FIGURE})\n"
+            names = list(rows[0])
+            body = [[cell(row.get(name, "–")) for name in names] for row in rows]
+            yield markdown_table(names, body, left=1) + "\n"
+
+    return "\n".join(parts())
+
+
+def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:
+    """Draw what grows; return whether matplotlib is there."""
+    try:
+        from pipelines.papers.figures import draw_all, panels
+    except ImportError:
+        return False
+
+    def growing(records: Sequence[Mapping[str, Any]]) -> Any:
+        what = ("fit, s", "server, MB", "wire, GB")
+        over = {"samples": [r for r in records if r["clients"] == 10],
+                "clients": [r for r in records if r["clients"] != 10]}  # fmt: skip
+        names = [f"{y} by {x}" for x in over for y in what]
+        figure, axes = panels(names, 2.2, 2.4, "", sharey=False)
+        for x, own in over.items():
+            for y in what:
+                each = axes[f"{y} by {x}"]
+                each.plot(
+                    [r[x] for r in own], [r[y] for r in own], "o-", color="C0", label="daskfc"
+                )
+                if y == "fit, s":
+                    points = [r["scikit-learn, s"] for r in own]
+                    each.plot([r[x] for r in own], points, "o--", color="C1", label="scikit-learn")
+                    each.legend()
+                each.set(title=y, xlabel=x, xscale="log", yscale="log")
+        return figure
+
+    return bool(draw_all({path.name: growing}, list(rows), path.parent))
+
+
+def main() -> None:
+    told = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    rows = tables(told["benchmarks"]).get(SCALE, [])
+    drawn = len(rows) > 1 and draw(rows, PAGE.parent / FIGURE)
+    PAGE.write_text(page(told, figure=drawn), "utf-8")
+    print(f"{PAGE}: {sum(map(len, tables(told['benchmarks']).values()))} rows")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""k-means of OmniFC as samples and clients grow: seconds, memory and traffic.
+
+Samples are a generated mixture of ten groups, bytes of 64 features, dealt to clients with skewed
+labels; every party is limited to 2 GB. scikit-learn's KMeans has all samples in a process of its
+own, with the same n_init. With benchmarks off: few samples.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daskfc import Federation, OmniFC
+from daskfc.metrics import nmi
+from tests.benchmarks.test_fedsc import N_CLUSTERS, dealt, in_own_process
+from tests.benchmarks.test_omnifc import inertia, run_sklearn
+
+D = 64
+SAMPLES = (10_000, 100_000, 1_000_000)  # with ten clients
+CLIENTS = (2, 8, 32)  # with 100,000 samples
+
+
+def mixture(n: int, file: Path) -> Path:
+    """Write ten overlapping groups of n samples in all."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, N_CLUSTERS, n)
+    centres = random.uniform(0, 255, (N_CLUSTERS, D))
+    X = np.empty((n, D), np.uint8)
+    for start in range(0, n, 65_536):
+        part = slice(start, start + 65_536)
+        noise = random.normal(scale=80.0, size=(len(y[part]), D))
+        X[part] = np.clip(np.rint(centres[y[part]] + noise), 0, 255)
+    np.savez(file, X=X, y=y)
+    return file
+
+
+def one_row(n: int, n_clients: int, place: Path) -> dict:
+    """Fit in a new federation, and scikit-learn on the same samples."""
+    folder = place / f"{n}-{n_clients}"
+    folder.mkdir()
+    urls = dealt(mixture(n, folder / "samples.npz"), n, 0.75, str(folder), n_clients)
+    cluster = {
+        "cluster": "local",
+        "worker": {"nthreads": 1, "blas_threads": 1, "memory_limit": "2GB"},
+        "deadline": "600s",
+    }
+    start = time.perf_counter()
+    with Federation.local(urls, cluster=cluster) as federation:
+        opened = time.perf_counter()
+        model = OmniFC(N_CLUSTERS, clusterer="k-means").fit(federation)
+        seconds = time.perf_counter() - opened
+        peak = federation.peak_memory()
+    theirs, labels = in_own_process(run_sklearn, urls, "k-means", 1)
+    own = model.labels_.values
+    return {
+        "samples": n,
+        "clients": n_clients,
+        "open, s": opened - start,
+        "fit, s": seconds,
+        "scikit-learn, s": theirs["seconds"],
+        "ratio": seconds / theirs["seconds"],
+        "server, MB": peak.pop("server") / 1e6,
+        "client, MB": max(peak.values()) / 1e6,
+        "wire, GB": model.ledger_.wire_bytes / 1e9,
+        "inertia, ratio": inertia(urls, own) / inertia(urls, labels),
+        "NMI of both": nmi(labels, own),
+    }
+
+
+def rows_of(cells: list[tuple[int, int]], place: Path) -> list[dict]:
+    return [one_row(n, n_clients, place) for n, n_clients in cells]
+
+
+@pytest.mark.slow
+def test_scale(benchmark, tmp_path):
+    cells = [(2000, 3)]
+    if benchmark.enabled:
+        cells = [(n, 10) for n in SAMPLES] + [(100_000, n) for n in CLIENTS]
+    benchmark.group = "k-means of OmniFC as samples and clients grow"
+    benchmark.extra_info["rows"] = rows = benchmark.pedantic(rows_of, (cells, tmp_path))
+    for row in rows:
+        assert row["inertia, ratio"] == pytest.approx(1.0, rel=1e-3)
+        assert row["NMI of both"] > 0.99
+        assert row["server, MB"] < 2000
