@@ -1,5 +1,6 @@
 """The program that reproduces the ESFMC paper: values, tables, a first look."""
 
+import json
 import sys
 
 import pytest
@@ -127,15 +128,22 @@ def test_a_first_look_through_real_federations(tmp_path, monkeypatch):
     cell = tmp_path / "cell.yaml"
     cell.write_text("method: ESFMC\nparams: {n_clusters: 5}\nseeds: [10]\n")
     words = ["reproduce", str(cell), "--data", str(DATA), "--out", str(page), "--samples", "120"]
-    words += ["--records", str(records), "--only", "half,attack"]
+    words += ["--records", str(records), "--only", "half,attack,time"]
     monkeypatch.setattr(sys, "argv", words)
-    for name, few in {"ATTACKED": ("Synthetic3d",), "MODES": ("local",), "BASELINES": ONE}.items():
+    one = ("Synthetic3d",)
+    for name, few in {"ATTACKED": one, "TIMED": one, "MODES": ("local",), "BASELINES": ONE}.items():
         monkeypatch.setattr(reproduce, name, few)
     reproduce.main()
     text = page.read_text()
     assert "at most 120 samples" in text
     assert row_of(text, "BDGP", "ESFMC, robust", "local")[3] == "1"
     assert row_of(text, "BDGP", "all columns, k-means", "")[3] == "1"
+    told = [json.loads(line) for line in records.read_text().splitlines()]
+    found = next(one for one in told if one["kind"] == "time")
+    assert row_of(text, "Synthetic3d", str(found["rounds"]))[2] == f"{found['seconds']:.1f}"
+    split = [found[key] for key in ("first_round", "other_rounds", "server")]
+    assert found["seconds"] > found["again"] > sum(split) > 0
+    assert min(split) >= 0
     errors = [float(cell) for cell in row_of(text, "Synthetic3d", "client-1")[2:]]
     assert all(0.0 < error < 2.0 for error in errors)
     length = len(records.read_text())
