@@ -234,16 +234,13 @@ def rows_of(sizes: tuple[int, ...], place: Path) -> list[dict]:
     return rows
 
 
-def test_beside_scikit_learn(benchmark, tmp_path):
-    if not benchmark.enabled:
-        pytest.skip("benchmarks are off; test_report has few samples")
-    benchmark.group = "FedSC beside scikit-learn's SpectralClustering"
-    sizes = (2000, 10_000, *LARGE)
-    benchmark.extra_info["rows"] = benchmark.pedantic(rows_of, (sizes, tmp_path))
-
-
 @pytest.mark.slow
-def test_report(tmp_path, capsys):
+def test_report(benchmark, tmp_path, capsys):
+    if benchmark.enabled:
+        benchmark.group = "FedSC beside scikit-learn's SpectralClustering"
+        rows = benchmark.pedantic(rows_of, ((2000, 10_000, *LARGE), tmp_path))
+        benchmark.extra_info["rows"] = rows
+        return
     result = compare(300, [20], source=source_of(None, 300, tmp_path), rounds=2, n_init=2, skew=0.0)
     fedsc, *others = result.values()
     assert fedsc["atoms"] == 20

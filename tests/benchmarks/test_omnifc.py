@@ -148,16 +148,13 @@ def rows_of(sizes: tuple[int, ...], place: Path) -> list[dict]:
     return rows
 
 
-def test_beside_scikit_learn(benchmark, tmp_path):
-    if not benchmark.enabled:
-        pytest.skip("benchmarks are off; test_report has few samples")
-    benchmark.group = "OmniFC on exact distances beside scikit-learn"
-    sizes = (10_000, *LARGE)
-    benchmark.extra_info["rows"] = benchmark.pedantic(rows_of, (sizes, tmp_path))
-
-
 @pytest.mark.slow
-def test_report(tmp_path, capsys):
+def test_report(benchmark, tmp_path, capsys):
+    if benchmark.enabled:
+        benchmark.group = "OmniFC on exact distances beside scikit-learn"
+        rows = benchmark.pedantic(rows_of, ((10_000, *LARGE), tmp_path))
+        benchmark.extra_info["rows"] = rows
+        return
     source = source_of(None, 1600, tmp_path)
     result = compare(1600, ("k-means",), source=source, skew=0.0)
     found = result["k-means"]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dask._task_spec import TaskRef
+from dask._task_spec import Alias, TaskRef
 
 from daskfc.errors import (
     ClusterError,
@@ -60,7 +60,7 @@ class DaskClient:
         for layer in graph.layers.values():
             at = layer.annotations["resources"]
             for key, task in layer.items():
-                given = [a for a in task.args if not isinstance(a, TaskRef)]
+                given = [a for a in task.args if not isinstance(a, Alias | TaskRef)]
                 tasks[key] = SimpleNamespace(
                     function=task.func,
                     args=given,
