@@ -241,7 +241,8 @@ def test_report(benchmark, tmp_path, capsys):
         rows = benchmark.pedantic(rows_of, ((2000, 10_000, *LARGE), tmp_path))
         benchmark.extra_info["rows"] = rows
         return
-    result = compare(300, [20], source=source_of(None, 300, tmp_path), rounds=2, n_init=2, skew=0.0)
+    few = {"source": source_of(None, 300, tmp_path), "rounds": 2, "n_init": 2, "skew": 0.0}
+    result = benchmark.pedantic(compare, (300, [20]), few)
     fedsc, *others = result.values()
     assert fedsc["atoms"] == 20
     assert len(others) == 3

@@ -156,7 +156,7 @@ def test_report(benchmark, tmp_path, capsys):
         benchmark.extra_info["rows"] = rows
         return
     source = source_of(None, 1600, tmp_path)
-    result = compare(1600, ("k-means",), source=source, skew=0.0)
+    result = benchmark.pedantic(compare, (1600, ("k-means",)), {"source": source, "skew": 0.0})
     found = result["k-means"]
     assert found["inertia"][0] == pytest.approx(found["inertia"][1], rel=1e-3)
     assert found["nmi"] > 0.9
