@@ -96,6 +96,17 @@ class SecureSumTests:
         np.testing.assert_allclose(found.values, truth, rtol=1e-14, atol=found.error_bound)
         assert {row.sender for row in federation.ledger} <= {*some, "server"}
 
+    def test_parts_may_be_made_within_the_step_that_sends_them(
+        self, federation: Federation, rows: dict[str, np.ndarray]
+    ) -> None:
+        """Parts may be made within the step that sends them, with a stated bound and without."""
+        truth = np.sum(list(rows.values()), axis=0)
+        for bound in (1e3, None):
+            sums = self.open(federation, federation.clients)
+            parts = federation.inline(rows_of)
+            found = self._summed(federation, sums.sum(parts, max_abs=bound))
+            np.testing.assert_allclose(found.values, truth, rtol=1e-14, atol=found.error_bound)
+
     def test_a_stated_bound_costs_no_message(self, federation: Federation) -> None:
         """A stated bound costs no message."""
         sums = self.open(federation, federation.clients)

@@ -43,6 +43,13 @@ def same(one, other):
     return all(np.array_equal(one.state()[name], other.state()[name]) for name in one.state())
 
 
+def test_before_the_first_round_reconstruction_counts_whatever_its_weight():
+    one, other = begin(), begin()
+    expected = one.pretrain(ROWS, settings=SETTINGS)
+    found = other.pretrain(ROWS, settings=replace(SETTINGS, reconstruction_weight=0.0))
+    assert (found, same(one, other)) == (expected, True)
+
+
 def test_learns_rows_labels_and_assignments():
     model = begin()
     settings = replace(SETTINGS, epochs=150, pretraining_epochs=40, learning_rate=0.01)
