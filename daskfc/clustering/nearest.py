@@ -8,7 +8,7 @@ them: then distances are exact, ties are real ties, and the smaller sample numbe
 for `ExactPoints`, which tell the whole numbers that distances of their coordinates stand for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,18 +17,13 @@ from scipy.spatial.distance import cdist
 
 from daskfc.clustering.exact_points import ExactPoints
 from daskfc.clustering.graphs import EdgeSource, NeighbourGraph, RadiusGraph
-from daskfc.clustering.screening import (
-    PairScreen,
-    first_of_each_row,
-    is_worthwhile,
-    rounded_products,
-    rows_at,
-    score_buffer,
-)
+from daskfc.clustering.half_distances import HalfDistances, MaybeWithin, pieces
+from daskfc.clustering.screening import first_of_each_row, is_worthwhile
 from daskfc.coding.scale import GRIDS, detect_grids
 
 __all__ = [
     "exact_squared_distances",
+    "half_distances",
     "nearest_columns",
     "nearest_of_matrix",
     "nearest_of_points",
@@ -40,8 +35,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _BLOCK_ENTRIES = 1 << 23  # distances held at a time: 64 MiB
-_ROWS = 4096  # rows that are scaled at a time
-_PIECE = 1 << 21  # pairs that may all be listed at a time, in a few copies
 _KEPT = 1 << 25  # pairs within a radius that are kept for the next pass: 256 MiB
 
 
@@ -81,13 +74,6 @@ class _Samples:
         if self.exact is None:
             return result
         return self.exact.whole(result, lambda known: known.pairs(rows, cols))
-
-
-def _pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
-    """Yield first and last rows of parts of a block whose pairs may all be listed."""
-    step = max(1, _PIECE // width)
-    for first in range(0, n_rows, step):
-        yield first, min(first + step, n_rows)
 
 
 def nearest_columns(distances: Floats, k: int) -> Ints:
@@ -199,71 +185,28 @@ def _screened(samples: _Samples) -> Iterator[tuple[int, Floats, float]]:
         yield start, block, error
 
 
-class _HalfDistances:
-    """Minus half the squared distances of all pairs in float32, block by block.
+def half_distances(X: Floats | ExactPoints) -> tuple[HalfDistances | None, float]:
+    """Return what screens the pairs of samples, and the unit of its squared distances.
 
-    They are x·y - |x|²/2 - |y|²/2 for samples that are shifted to their mean and scaled to entries
-    of at most 1, as products of rows with two columns more. With u = 2⁻²⁴ one is off by at most
-    (d + 5) u (|x| + |y|)² / 2 but for u² and for what float32 flushes to 0: `error` has room.
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float64, or ExactPoints
+        Samples.
+
+    Returns
+    -------
+    scores : HalfDistances or None
+        None where float32 cannot hold squares of the samples.
+    unit : float
+        What it takes for the samples' squared distances is so many times theirs.
     """
-
-    def __init__(self, samples: _Samples) -> None:
-        X = samples.X
-        n, d = X.shape
-        self.X, self.shift = X, np.rint(X.mean(axis=0))
-        above, below = X.max(axis=0) - self.shift, self.shift - X.min(axis=0)
-        self.largest = max(float(above.max(initial=0.0)), float(below.max(initial=0.0)))
-        self.tells = 1e-100 < self.largest < 1e100  # else squares are lost
-        if not self.tells:
-            return
-        self.half = np.empty(n)
-        for start in range(0, n, _ROWS):
-            block = (X[start : start + _ROWS] - self.shift) / self.largest
-            self.half[start : start + _ROWS] = np.einsum("ij,ij->i", block, block) / 2
-        norms = np.sqrt(2 * self.half)
-        error = (norms + norms.max()) ** 2 * (2.0**-25 * (d + 8)) + d * 1e-37
-        error += samples.error / self.largest**2
-        self.error = error.astype(np.float32)
-
-    def blocks(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield the number of a first row, and scores of some rows with themselves and later ones.
-
-        They are written over when the next are made.
-        """
-        n, d = self.X.shape
-        buffer = score_buffer(n)
-        start = 0
-        while start < n:
-            stop = start + rows_at(start, n)
-            left = self._rounded(start, stop)
-            left[:, d], left[:, d + 1] = -1.0, -left[:, d]
-            yield start, rounded_products(left, self._rounded, start, n, buffer)
-            start = stop
-
-    def _rounded(self, first: int, last: int) -> NDArray[np.float32]:
-        d = self.X.shape[1]
-        rows = np.empty((last - first, d + 2), np.float32)
-        centred = self.X[first:last] - self.shift
-        np.multiply(centred, 1.0 / self.largest, out=rows[:, :d], casting="same_kind")
-        rows[:, d], rows[:, d + 1] = self.half[first:last], 1.0
-        return rows
+    samples = _Samples.of(X)
+    return HalfDistances.of(samples.X, samples.error), samples.unit
 
 
-def _nearby(samples: _Samples, k: int) -> tuple[Ints, Ints] | None:
-    """Return pairs with those of each row and its k nearest others; None if float32 tells few."""
-    scores = _HalfDistances(samples)
-    if not scores.tells:
-        return None
-    screen = PairScreen(k, scores.error)
-    for start, S in scores.blocks():
-        own = np.arange(len(S))
-        S[own, own] = -np.inf
-        if not screen.note(S, start):
-            return None
-    return screen.kept()
-
-
-def nearest_of_points(X: Floats | ExactPoints, k: int) -> NeighbourGraph:
+def nearest_of_points(
+    X: Floats | ExactPoints, k: int, pairs: tuple[Ints, Ints] | None = None
+) -> NeighbourGraph:
     """Return the k nearest others of each sample.
 
     Parameters
@@ -272,6 +215,9 @@ def nearest_of_points(X: Floats | ExactPoints, k: int) -> NeighbourGraph:
         Samples.
     k : int
         At most n - 1.
+    pairs : tuple of two ndarray of shape (c,), int64, optional
+        Numbers of samples and of others, among them those of each sample and its k nearest, where
+        these are known; each pair once, in any order.
 
     Returns
     -------
@@ -287,7 +233,9 @@ def nearest_of_points(X: Floats | ExactPoints, k: int) -> NeighbourGraph:
     """
     samples = _Samples.of(X)
     n = len(samples.X)
-    pairs = _nearby(samples, k) if is_worthwhile(n, k) else None
+    if pairs is None and is_worthwhile(n, k):
+        scores = HalfDistances.of(samples.X, samples.error)
+        pairs = None if scores is None else scores.nearest(k)
     if pairs is not None:
         found = first_of_each_row(*pairs, samples.distances(*pairs), n, k)
         return NeighbourGraph(found[0].astype(np.int32), found[1] / samples.unit)
@@ -304,7 +252,9 @@ def nearest_of_points(X: Floats | ExactPoints, k: int) -> NeighbourGraph:
     return NeighbourGraph(indices, distances / samples.unit)
 
 
-def within_radius_of_points(X: Floats | ExactPoints, radius2: float) -> RadiusGraph:
+def within_radius_of_points(
+    X: Floats | ExactPoints, radius2: float, pairs: Sequence[MaybeWithin] | None = None
+) -> RadiusGraph:
     """Return the graph of pairs of samples within a squared radius.
 
     Parameters
@@ -313,6 +263,9 @@ def within_radius_of_points(X: Floats | ExactPoints, radius2: float) -> RadiusGr
         Samples.
     radius2 : float
         Squared radius, in squared units of the data.
+    pairs : sequence of tuple, optional
+        Parts of what `HalfDistances.within` yields, which together are all of it, where these are
+        known.
 
     Returns
     -------
@@ -321,38 +274,26 @@ def within_radius_of_points(X: Floats | ExactPoints, radius2: float) -> RadiusGr
     """
     samples = _Samples.of(X)
     unit = samples.unit
-    scores = _HalfDistances(samples)
+    scores = None if pairs is not None else HalfDistances.of(samples.X, samples.error)
 
-    def told_apart() -> Iterator[tuple[Ints, Ints, NDArray[np.bool_]]]:
-        """Yield pairs that may be near enough, and which of them are not sure to be."""
-        assert scores.tells
-        limit = np.float64(-radius2 * unit / scores.largest**2 / 2)  # or it would be rounded
-        for start, S in scores.blocks():
-            error = scores.error[start : start + len(S)]
-            least = np.nextafter((limit - error).astype(np.float32), np.float32(-np.inf))
-            for first, last in _pieces(*S.shape):
-                rows, cols = np.nonzero(S[first:last] >= least[first:last, None])
-                rows += first
-                upper = rows < cols
-                rows, cols = rows[upper], cols[upper]
-                yield rows + start, cols + start, S[rows, cols] <= limit + error[rows]
-
-    def in_float64() -> Iterator[tuple[Ints, Ints, NDArray[np.bool_]]]:
+    def in_float64() -> Iterator[MaybeWithin]:
         for start, block, error in _screened(samples):
-            for first, last in _pieces(*block.shape):
+            for first, last in pieces(*block.shape):
                 rows, cols = np.nonzero(block[first:last] <= radius2 * unit + error)
                 rows += first
                 upper = rows + start < cols
                 rows, cols = rows[upper], cols[upper]
                 yield rows + start, cols, block[rows, cols] > radius2 * unit - error
 
-    # Where more than a hundredth of the radius is in doubt, pairs may be that float32 leaves open.
-    screens = scores.tells and (
-        200.0 * float(scores.error.max()) * scores.largest**2 < radius2 * unit
-    )
+    def candidates() -> Iterable[MaybeWithin]:
+        if pairs is not None:
+            return pairs
+        if scores is not None and scores.tells(radius2 * unit):
+            return scores.within(radius2 * unit)
+        return in_float64()
 
     def edges() -> Iterator[tuple[Ints, Ints]]:
-        for rows, cols, unsure in told_apart() if screens else in_float64():
+        for rows, cols, unsure in candidates():
             doubtful = np.flatnonzero(unsure)
             exact = samples.distances(rows[doubtful], cols[doubtful]) / unit
             kept = np.ones(rows.size, dtype=bool)

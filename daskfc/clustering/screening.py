@@ -25,22 +25,31 @@ Rounded: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 
 _BLOCK = 1 << 25  # scores in float32 at a time: 128 MiB
+_EACH = 6  # ours: blocks, or more, of each who shares them
 _RARE = 8  # ours: where more than one pair of so many can matter, screening is not worth its while
 
 
-def is_worthwhile(n: int, k: int) -> bool:
-    """Whether k others are so small a part of n rows that screening may tell them apart."""
-    return (k + 1) * 2 * _RARE <= min(n, rows_at(0, n))
+def is_worthwhile(n: int, k: int, of: int = 1) -> bool:
+    """Whether k others are so small a part of n rows that screening may tell them apart.
+
+    `of` is the number of those who share the blocks, here as below.
+    """
+    return (k + 1) * 2 * _RARE <= min(n, rows_at(0, n, of))
 
 
-def rows_at(start: int, n: int) -> int:
+def rows_at(start: int, n: int, of: int = 1) -> int:
     """Return how many rows a block has whose scores with itself and later rows are taken."""
-    return min(n - start, max(1, _BLOCK // (n - start)))
+    return min(n - start, max(1, _entries(n, of) // (n - start)))
 
 
-def score_buffer(n: int) -> Rounded:
+def score_buffer(n: int, of: int = 1) -> Rounded:
     """Return memory for the scores of any block of n rows."""
-    return np.empty(min(n * n, max(_BLOCK, n)), np.float32)
+    return np.empty(min(n * n, max(_entries(n, of), n)), np.float32)
+
+
+def _entries(n: int, of: int) -> int:
+    """Return how many scores a block has."""
+    return _BLOCK if of == 1 else min(_BLOCK, max(n, n * n // (_EACH * of)))
 
 
 def rounded_products(

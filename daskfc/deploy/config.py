@@ -16,6 +16,7 @@ __all__ = [
     "ExistingCluster",
     "LocalCluster",
     "SecurityFiles",
+    "ServerShape",
     "WorkerLimits",
     "load_cluster",
 ]
@@ -78,6 +79,18 @@ class _SomeLimits(_Strict):
     memory_limit: _Bytes | None = None
 
 
+class ServerShape(_Strict):
+    """How the server runs.
+
+    Attributes
+    ----------
+    workers : int
+        Worker processes that divide its work of all n² pairs; the first one does all else.
+    """
+
+    workers: int = Field(default=1, ge=1, le=64)
+
+
 class LocalCluster(_Strict):
     """Worker processes on this machine, listening on its loopback address only.
 
@@ -85,8 +98,10 @@ class LocalCluster(_Strict):
     ----------
     worker : WorkerLimits
         Of every party.
+    server : ServerShape
+        How many workers the server has.
     parties : dict
-        Other limits for single parties, by name.
+        Other limits for single parties, by name; those of "server" hold for all of its workers.
     deadline : float
         Seconds that a party may be away, or give no sign of life, before the run fails.
     startup : float
@@ -99,6 +114,7 @@ class LocalCluster(_Strict):
 
     cluster: Literal["local"]
     worker: WorkerLimits = WorkerLimits()
+    server: ServerShape = ServerShape()
     parties: dict[str, _SomeLimits] = {}
     deadline: _Seconds = 60.0
     startup: _Seconds = 60.0
@@ -108,6 +124,8 @@ class LocalCluster(_Strict):
     def limits(self, party: str) -> WorkerLimits:
         """Return the limits of one party."""
         own = self.parties.get(party)
+        if own is None and party.startswith("server-"):
+            own = self.parties.get("server")
         changes = own.model_dump(exclude_none=True) if own else {}
         return self.worker.model_copy(update=changes)
 
@@ -137,6 +155,8 @@ class ExistingCluster(_Strict):
         For ``tls://``.
     expect : tuple of str, optional
         Names of the clients that take part, where no storage file names them.
+    server : ServerShape
+        How many workers the server has; the second one's party is "server-2".
     deadline : float
         Seconds that a party may be away, or give no sign of life, before the run fails.
     startup : float, optional
@@ -151,6 +171,7 @@ class ExistingCluster(_Strict):
     scheduler: str = Field(pattern=r"^(tcp|tls|ws|wss)://.+:\d+$")
     security: SecurityFiles | None = None
     expect: tuple[str, ...] | None = Field(default=None, min_length=1)
+    server: ServerShape = ServerShape()
     deadline: _Seconds = 60.0
     startup: _Seconds | None = None
     connect: _Seconds = 15.0

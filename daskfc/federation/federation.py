@@ -17,7 +17,7 @@ from daskfc.federation.messages import CALLER, SERVER, Message
 from daskfc.federation.opening import Opened, open_existing, open_local
 from daskfc.federation.party import Outgoing, RunSettings
 from daskfc.federation.roll_call import RollCall
-from daskfc.federation.verbs import Verbs
+from daskfc.federation.server_work import ServerWork
 from daskfc.federation.waiting import Absences, translated, wait_for
 
 __all__ = ["Federation"]
@@ -37,7 +37,7 @@ class _Refusals:
             self.error = kinds.get(message["kind"], EgressRefused)(message["sentence"])
 
 
-class Federation(Verbs):
+class Federation(ServerWork):
     """Clients that hold data and a server that reduces, each in its own Dask worker.
 
     Open one with `local` or `connect`; use it as a context manager, or close it.
@@ -55,6 +55,8 @@ class Federation(Verbs):
         Names of the clients.
     server : str
         Name of the server.
+    server_workers : tuple of str
+        Names of its workers beside the first; none unless the cluster's file asks for them.
     allow_raw : bool
         See above.
     workspace : str, optional
@@ -76,6 +78,7 @@ class Federation(Verbs):
 
     def __init__(self, opened: Opened, *, allow_raw: bool = False) -> None:
         super().__init__(opened.dask_client, opened.clients, allow_raw=allow_raw)
+        self.server_workers = opened.server_workers
         self.processes = opened.processes
         self.on_progress: Callable[[str, int, int], None] | None = None
         self.workspace: str | None = None
@@ -164,8 +167,8 @@ class Federation(Verbs):
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """All clients, then the server."""
-        return (*self.clients, SERVER)
+        """All clients, then the server and its further workers."""
+        return (*self.clients, SERVER, *self.server_workers)
 
     def start_run(
         self,
@@ -208,7 +211,7 @@ class Federation(Verbs):
         self._absences = Absences(self._roll_call, self.parties, self._deadline)
         self._refusals.run_id, self._refusals.error = run_id, None
         # The server first: of two drivers that begin at one moment it lets one pass.
-        for parties in ((SERVER,), self.clients):
+        for parties in ((SERVER,), (*self.clients, *self.server_workers)):
             self._roll_call.everyone(
                 parties,
                 "daskfc_start_run",

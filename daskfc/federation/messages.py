@@ -9,6 +9,7 @@ What is sent is made anew of the declared content, so that nothing can ride alon
 import dataclasses
 import inspect
 import math
+import re
 import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, dataclass_transform
@@ -22,6 +23,7 @@ __all__ = [
     "PROTECTIONS",
     "ROUTES",
     "SERVER",
+    "SERVER_WORKER",
     "Message",
     "NoiseMultiplier",
     "array",
@@ -31,12 +33,15 @@ __all__ = [
     "multiplier_of",
     "of_content",
     "payload_bytes",
+    "role_of",
     "route_of",
     "routes_of",
+    "server_workers",
     "text",
 ]
 
 SERVER = "server"
+SERVER_WORKER = "server worker"
 CALLER = "caller"
 PROTECTIONS = ("plain", "masked", "coded", "noised", "raw")
 ROUTES = (
@@ -45,7 +50,10 @@ ROUTES = (
     "client → client",
     "client → caller",
     "server → caller",
+    "server → server worker",
+    "server worker → server",
 )
+_SERVER_WORKER = re.compile(r"server-[1-9]\d*")
 _KEY = "daskfc"
 _PLAIN = frozenset(
     "bool str int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
@@ -268,8 +276,33 @@ def route_of(sender: str, receiver: str) -> str:
     >>> route_of("client-3", "server"), route_of("server", "caller")
     ('client → server', 'server → caller')
     """
-    roles = (name if name in (SERVER, CALLER) else "client" for name in (sender, receiver))
-    return " → ".join(roles)
+    return " → ".join(name if name == CALLER else role_of(name) for name in (sender, receiver))
+
+
+def role_of(party: str) -> str:
+    """Return "client", "server" or "server worker", which a party's name tells.
+
+    Examples
+    --------
+    >>> from daskfc.federation.messages import role_of
+    >>> role_of("hospital-a"), role_of("server"), role_of("server-2")
+    ('client', 'server', 'server worker')
+    """
+    if party == SERVER:
+        return SERVER
+    return SERVER_WORKER if _SERVER_WORKER.fullmatch(party) else "client"
+
+
+def server_workers(count: int) -> tuple[str, ...]:
+    """Return the names of the server's further workers, where it has `count` with itself.
+
+    Examples
+    --------
+    >>> from daskfc.federation.messages import server_workers
+    >>> server_workers(1), server_workers(3)
+    ((), ('server-2', 'server-3'))
+    """
+    return tuple(f"{SERVER}-{number}" for number in range(2, count + 1))
 
 
 def _refuse(party: str, what: str, got: str, declared: str) -> EgressRefused:

@@ -18,7 +18,7 @@ from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
-from daskfc.federation.messages import CALLER, SERVER
+from daskfc.federation.messages import CALLER, SERVER, role_of, server_workers
 from daskfc.federation.nanny import PartyNanny
 from daskfc.federation.party import PartyOptions
 from daskfc.federation.roll_call import RollCall
@@ -50,6 +50,8 @@ class Opened:
         What the clients' stores are, where these could be read from here.
     processes : LocalParties, optional
         The parties' processes, when they were started here.
+    server_workers : tuple of str
+        Names of the server's workers beside the first.
     """
 
     dask_client: Client
@@ -59,6 +61,7 @@ class Opened:
     closing: ExitStack
     contract: Contract | None = None
     processes: LocalParties | None = None
+    server_workers: tuple[str, ...] = ()
 
 
 def check_party_name(name: str, role: str = "client") -> None:
@@ -67,12 +70,13 @@ def check_party_name(name: str, role: str = "client") -> None:
     Raises
     ------
     InvalidInput
-        When it breaks the rule, or is the name of the server or the caller.
+        When it breaks the rule, or is the name of a worker of the server or of the caller.
     """
-    if not _NAME.fullmatch(name) or (role == "client" and name in (SERVER, CALLER, "clients")):
+    taken = name in (CALLER, "clients") or role_of(name) != "client"
+    if not _NAME.fullmatch(name) or (role == "client" and taken):
         raise InvalidInput(
             f"the name of a client must have up to 63 letters, digits, '.', '_' or '-', and not be "
-            f"'server', 'caller' or 'clients'; got {name!r}. Rename it."
+            f"'server', 'server-2' and so on, 'caller' or 'clients'; got {name!r}. Rename it."
         )
 
 
@@ -117,6 +121,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
         raise InvalidInput("a federation needs at least one client; the storage names none.")
     for name in urls:
         check_party_name(name)
+    workers = server_workers(config.server.workers)
     unknown = sorted(set(config.parties) - {*urls, SERVER})
     if unknown:
         raise InvalidInput(
@@ -130,13 +135,13 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
         parties = {
             name: PartyOptions(
                 name=name,
-                role=SERVER if name == SERVER else "client",
+                role=role_of(name),
                 scratch=str(scratch / name),
-                store=url,
+                store=urls.get(name),
                 blas_threads=config.limits(name).blas_threads,
                 latency=config.latency,
             )
-            for name, url in {**urls, SERVER: None}.items()
+            for name in (*urls, SERVER, *workers)
         }
         for party in parties.values():
             Path(party.scratch).mkdir()
@@ -153,6 +158,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
             closing=stack.pop_all(),
             contract=contract,
             processes=processes,
+            server_workers=workers,
         )
 
 
@@ -186,14 +192,17 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
         stack.callback(dask_client.close, timeout=2)
         roll_call = RollCall(dask_client)
         check_scheduler_versions(roll_call.scheduler_versions())
-        found = _find_parties(roll_call, config, names)
-        check_party_versions({name: found[name].get("versions", {}) for name in (*names, SERVER)})
+        workers = server_workers(config.server.workers)
+        parties = (*names, SERVER, *workers)
+        found = _find_parties(roll_call, config, parties)
+        check_party_versions({name: found[name].get("versions", {}) for name in parties})
         return Opened(
             dask_client,
             names,
             deadline=config.deadline,
-            limits={name: found[name]["memory_limit"] for name in (*names, SERVER)},
+            limits={name: found[name]["memory_limit"] for name in parties},
             closing=stack.pop_all(),
+            server_workers=workers,
         )
 
 
@@ -244,7 +253,7 @@ def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tu
 
 
 def _find_parties(
-    roll_call: RollCall, config: ExistingCluster, clients: Sequence[str]
+    roll_call: RollCall, config: ExistingCluster, parties: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     waited = config.deadline if config.startup is None else config.startup
     ends = time.monotonic() + waited
@@ -257,12 +266,13 @@ def _find_parties(
                 "is a plain Dask worker without the guard. Stop it and start parties with "
                 "'daskfc party'."
             )
-        missing = [name for name in (*clients, SERVER) if name not in answers]
+        missing = [name for name in parties if name not in answers]
         if not missing:
             return answers
         if time.monotonic() >= ends:
             others = ", ".join(map(repr, _in_order(set(answers)))) or "nobody"
-            store = "" if missing == [SERVER] else " --store URL (none for the server)"
+            served = all(role_of(name) != "client" for name in missing)
+            store = "" if served else " --store URL (none for the server)"
             raise ClusterError(
                 f"party {', '.join(map(repr, missing))} is not at {config.scheduler} after "
                 f"{waited:g} s; there is {others}. Start it with 'daskfc party NAME{store} "

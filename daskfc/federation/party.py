@@ -98,8 +98,8 @@ class PartyOptions:
     ----------
     name : str
         The party's name, also that of its worker and of its resource.
-    role : {"client", "server"}
-        Whether it holds data or reduces.
+    role : {"client", "server", "server worker"}
+        Whether it holds data, reduces, or takes a part of the server's work.
     store : str, optional
         URL of the client's store.
     scratch : str

@@ -11,7 +11,7 @@ from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.deploy.site import run_party
 from daskfc.errors import InvalidInput
-from daskfc.federation.messages import SERVER
+from daskfc.federation.messages import role_of
 from daskfc.federation.nanny import PartyNanny
 from daskfc.federation.opening import check_party_name
 from daskfc.federation.party import PartyOptions
@@ -40,11 +40,12 @@ def serve_party(
     Parameters
     ----------
     name : str
-        The party; "server" for the one that reduces and holds no data.
+        The party; "server" for the one that reduces and holds no data, "server-2" and so on for
+        further workers of it.
     scheduler : str
         Address of the scheduler.
     store : str, optional
-        URL of the client's store; needed by every party but the server.
+        URL of the client's store; needed by every party but the server's.
     memory_limit : str or int
         Bytes, or text such as "2GB".
     nthreads : int
@@ -69,11 +70,11 @@ def serve_party(
     ClusterError
         When the scheduler cannot be reached.
     """
-    role = SERVER if name == SERVER else "client"
+    role = role_of(name)
     check_party_name(name, role)
-    if role == SERVER and store is not None:
+    if role != "client" and store is not None:
         raise InvalidInput("the server holds no data; start it without a store.")
-    if role != SERVER:
+    if role == "client":
         if store is None:
             raise InvalidInput(f"party {name!r} needs a store. Give its URL with --store.")
         check_owner(ClientStore.open(store).name, name, store)

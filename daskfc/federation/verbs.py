@@ -13,7 +13,7 @@ from daskfc.errors import EgressRefused, InvalidInput
 from daskfc.federation.graph import PinnedTask, start
 from daskfc.federation.guard import hand_over, run_step
 from daskfc.federation.handles import Inline, Local, PerClient, Sent, pack
-from daskfc.federation.messages import CALLER, SERVER, Message, routes_of
+from daskfc.federation.messages import CALLER, SERVER, Message, role_of, routes_of
 from daskfc.federation.party import RunSettings
 from daskfc.federation.steps import (
     Bound,
@@ -436,7 +436,7 @@ class Verbs(ABC):
         axes: Mapping[str, int] | None = None,
     ) -> PinnedTask:
         run, step, name = self._running(), bound.step, bound.name
-        if party == SERVER and "data" in inspect.signature(step).parameters:
+        if role_of(party) != "client" and "data" in inspect.signature(step).parameters:
             raise InvalidInput(f"step {name!r} reads data, and the server holds none.")
         futures: list[Future] = []
         packed = pack(bound.arguments, party, name, futures, split=party != SERVER)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from daskfc.clustering import half_distances, screening
 from daskfc.clustering import nearest as module
-from daskfc.clustering import screening
+from daskfc.clustering.half_distances import HalfDistances, Share
 from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
 from tests.oracles import clustering as oracle
 
@@ -43,14 +44,21 @@ HARD = [
 
 def counted(monkeypatch):
     """Note whether pairs were screened."""
-    outcomes, nearby = [], module._nearby
+    outcomes, of = [], HalfDistances.of
 
-    def noted(X, k):
-        found = nearby(X, k)
-        outcomes.append(found is not None)
-        return found
+    class Noted(HalfDistances):
+        def nearest(self, k):
+            found = super().nearest(k)
+            outcomes.append(found is not None)
+            return found
 
-    monkeypatch.setattr(module, "_nearby", noted)
+    def noted(X, error):
+        scores = of(X, error)
+        if scores is None:
+            return outcomes.append(False)
+        return Noted(scores.rows, scores.error, scores.unit)
+
+    monkeypatch.setattr(HalfDistances, "of", noted)
     return outcomes
 
 
@@ -99,7 +107,7 @@ def test_scores_are_as_near_to_the_true_ones_as_is_said(monkeypatch):
             seen.append((S.copy(), start, self.error))
             return super().note(S, start)
 
-    monkeypatch.setattr(module, "PairScreen", Noted)
+    monkeypatch.setattr(half_distances, "PairScreen", Noted)
     monkeypatch.setattr(screening, "_BLOCK", 150 * N)
     nearest_of_points(X, 3)
     Y = X - np.rint(X.mean(axis=0))
@@ -147,14 +155,14 @@ def test_few_pairs_near_the_radius_are_computed_twice(monkeypatch):
 @pytest.mark.parametrize(("room", "passes"), [(10**6, 1), (1, 3), (1700, 3)])
 def test_pairs_within_a_radius_are_kept_while_there_is_room(monkeypatch, room, passes):
     X, begun = points("integers"), []
-    blocks = module._HalfDistances.blocks
+    blocks = HalfDistances.blocks
 
-    def counted(scores):
+    def counted(scores, share):
         begun.append(1)
-        return blocks(scores)
+        return blocks(scores, share)
 
     monkeypatch.setattr(module, "_KEPT", room)
-    monkeypatch.setattr(module._HalfDistances, "blocks", counted)
+    monkeypatch.setattr(HalfDistances, "blocks", counted)
     graph = within_radius_of_points(X, 6.5)
     next(iter(graph))  # a pass that is not gone through is none
     begun.clear()
@@ -163,3 +171,57 @@ def test_pairs_within_a_radius_are_kept_while_there_is_room(monkeypatch, room, p
     assert len(begun) == passes
     for other in times[1:]:
         np.testing.assert_array_equal(other, times[0])
+
+
+@pytest.mark.parametrize("of", [2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_of_the_blocks_together_give_the_same_neighbours(kind, of):
+    X = points(kind)
+    scores, _ = module.half_distances(X)
+    table = scores.table()
+    parts = []
+    for part in range(of):
+        apart = HalfDistances.of_table(table, scores.error, scores.unit)
+        parts.append(apart.nearest(3, Share(part, of)))
+        assert 0 < len(parts[-1][0]) < N * N / 4
+    pairs = tuple(np.concatenate(each) for each in zip(*parts[::-1], strict=True))
+    found, alone = nearest_of_points(X, 3, pairs), nearest_of_points(X, 3)
+    np.testing.assert_array_equal(found.indices, alone.indices)
+    np.testing.assert_array_equal(found.distances, alone.distances)
+
+
+@pytest.mark.parametrize("of", [2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_of_the_blocks_together_give_the_same_pairs_within_a_radius(kind, of):
+    X, radius2 = points(kind), 5.0
+    scores, unit = module.half_distances(X)
+    table = scores.table()
+    parts = [
+        each
+        for part in range(of)
+        for each in HalfDistances.of_table(table, scores.error, scores.unit).within(
+            radius2 * unit, Share(part, of)
+        )
+    ]
+    assert len(parts) > of
+    found, alone = (
+        np.concatenate([np.column_stack(pairs) for pairs in graph])
+        for graph in (
+            within_radius_of_points(X, radius2, parts),
+            within_radius_of_points(X, radius2),
+        )
+    )
+    assert sorted(found.tolist()) == sorted(alone.tolist())
+    assert len(found) > N
+
+
+@pytest.mark.parametrize("of", [2, 5])
+def test_every_pair_is_in_one_part(of):
+    scores, _ = module.half_distances(points("cloud"))
+    seen = np.zeros((N, N), int)
+    for part in range(of):
+        sizes = [(start, S.shape) for start, S in scores.blocks(Share(part, of))]
+        assert len(sizes) >= 3
+        for start, (b, _) in sizes:
+            seen[start : start + b, start:] += 1
+    assert (seen[np.triu_indices(N)] == 1).all()

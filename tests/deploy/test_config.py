@@ -36,6 +36,13 @@ def test_limits_of_single_parties():
         "memory_limit": 4_000_000_000,
     }
     assert config.limits("client-1").memory_limit == 1_000_000_000
+    assert config.limits("server-2") == config.limits("server")
+
+
+def test_a_server_has_one_worker_unless_more_are_asked_for():
+    for kind in (LOCAL, EXISTING):
+        assert load_cluster(kind).server.workers == 1
+        assert load_cluster({**kind, "server": {"workers": 3}}).server.workers == 3
 
 
 LOCAL, EXISTING = {"cluster": "local"}, {"cluster": "existing", "scheduler": "tcp://h:1"}
@@ -49,6 +56,8 @@ LOCAL, EXISTING = {"cluster": "local"}, {"cluster": "existing", "scheduler": "tc
         ({**LOCAL, "worker": {"nthreads": 0}}, "key 'worker.nthreads': input should be greater"),
         ({**LOCAL, "worker": {"memory_limit": "a lot"}}, "must be a number of bytes such as 2GB"),
         ({**LOCAL, "worker": {"memory_limit": "255MB"}}, "must be at least 256MB"),
+        ({**LOCAL, "server": {"workers": 0}}, "key 'server.workers': input should be greater"),
+        ({**EXISTING, "server": {"workers": 65}}, "key 'server.workers': input should be less"),
         ({**LOCAL, "deadline": "0s"}, "must be a time above 0; got '0s'"),
         ({**LOCAL, "deadline": "soon"}, "must be a time such as 60s"),
         ({"cluster": "existing"}, "key 'scheduler' is required and missing"),

@@ -46,14 +46,28 @@ def test_names_that_folders_and_keys_can_have(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["", "a b", ".a", "-a", "_a", "a/b", "é", "x" * 64, "a\n", "server", "caller", "clients"],
+    [
+        "",
+        "a b",
+        ".a",
+        "-a",
+        "_a",
+        "a/b",
+        "é",
+        "x" * 64,
+        "a\n",
+        "server",
+        "server-2",
+        "caller",
+        "clients",
+    ],
 )
 def test_other_names_are_refused(name):
     with pytest.raises(
         InvalidInput,
         match=exactly(
             "the name of a client must have up to 63 letters, digits, '.', '_' or '-', and not be "
-            f"'server', 'caller' or 'clients'; got {name!r}. Rename it."
+            f"'server', 'server-2' and so on, 'caller' or 'clients'; got {name!r}. Rename it."
         ),
     ):
         check_party_name(name)
@@ -61,6 +75,9 @@ def test_other_names_are_refused(name):
 
 def test_the_server_is_called_so():
     assert check_party_name("server", "server") is None
+    assert check_party_name("server-2", "server worker") is None
+    assert check_party_name("server-0") is None
+    assert check_party_name("server-two") is None
 
 
 def test_people_count_so():
@@ -158,7 +175,7 @@ def clock(monkeypatch):
 
 def test_parties_that_are_there_are_described_at_once(clock):
     parties = Answers(a=1, b=1, server=1, other=1)
-    found = _find_parties(parties, config_of(), ("a", "b"))
+    found = _find_parties(parties, config_of(), ("a", "b", "server"))
     assert found == {name: f"{name}!" for name in ("a", "b", "server", "other")}
     assert parties.asked == ["daskfc_describe"]
     assert clock.slept == []
@@ -166,7 +183,7 @@ def test_parties_that_are_there_are_described_at_once(clock):
 
 def test_parties_that_start_are_waited_for(clock):
     parties = Answers(a=3, server=5)
-    assert set(_find_parties(parties, config_of(deadline=60), ("a",))) == {"a", "server"}
+    assert set(_find_parties(parties, config_of(deadline=60), ("a", "server"))) == {"a", "server"}
     assert len(parties.asked) == 5
     assert clock.slept == [0.2] * 4
 
@@ -184,27 +201,35 @@ def test_parties_that_do_not_come_are_named(clock, options, waited):
             f"{ADDRESS}', or correct the names."
         ),
     ):
-        _find_parties(Answers(**{"a-10": 1, "a-2": 1}), config_of(**options), ("a-2", "b"))
+        _find_parties(
+            Answers(**{"a-10": 1, "a-2": 1}), config_of(**options), ("a-2", "b", "server")
+        )
     assert waited <= clock.now - 100.0 < waited + 0.3
 
 
 def test_a_server_that_does_not_come_needs_no_store(clock):
     with pytest.raises(ClusterError) as refusal:
-        _find_parties(Answers(a=1), config_of(deadline=1), ("a",))
+        _find_parties(Answers(a=1), config_of(deadline=1), ("a", "server"))
     assert f"party 'server' is not at {ADDRESS} after 1 s; there is 'a'. Start it with 'daskfc " \
         f"party NAME --scheduler {ADDRESS}', or" in str(refusal.value)  # fmt: skip
 
 
+def test_a_worker_of_the_server_that_does_not_come_is_named(clock):
+    parties = Answers(a=1, server=1)
+    with pytest.raises(ClusterError, match=r"'server-2' is not at .* 'daskfc party NAME --sched"):
+        _find_parties(parties, config_of(deadline=1), ("a", "server", "server-2"))
+
+
 def test_nobody_is_there(clock):
     with pytest.raises(ClusterError, match=r"after 1 s; there is nobody. Start it with"):
-        _find_parties(Answers(), config_of(deadline=1), ("a",))
+        _find_parties(Answers(), config_of(deadline=1), ("a", "server"))
 
 
 def test_the_end_of_the_wait_is_one_question_more(clock, monkeypatch):
     monkeypatch.setattr(clock, "shortest", 0.5)
     parties = Answers()
     with pytest.raises(ClusterError, match="after 1 s"):
-        _find_parties(parties, config_of(deadline=1), ("a",))
+        _find_parties(parties, config_of(deadline=1), ("a", "server"))
     assert len(parties.asked) == 3  # at 0, at 0.5 and at 1 s
 
 
@@ -217,7 +242,7 @@ def test_a_worker_without_guard_is_refused_at_once(clock):
             "Stop it and start parties with 'daskfc party'."
         ),
     ):
-        _find_parties(parties, config_of(), ("a",))
+        _find_parties(parties, config_of(), ("a", "server"))
     assert clock.slept == []
 
 
@@ -272,6 +297,7 @@ def test_who_joins_has_what_the_parties_tell(cluster):
     opened = open_existing(config, clients=["b", "a"])
     assert opened.dask_client is cluster.client
     assert (opened.clients, opened.deadline) == (("b", "a"), 7)
+    assert opened.server_workers == ()
     assert opened.limits == {"a": 10, "b": None, "server": 30}
     assert opened.contract is None
     assert opened.processes is None

@@ -49,13 +49,13 @@ def url(tmp_path):
             "a b",
             {"store": "x"},
             "the name of a client must have up to 63 letters, digits, '.', '_' or '-', and not be "
-            "'server', 'caller' or 'clients'; got 'a b'. Rename it.",
+            "'server', 'server-2' and so on, 'caller' or 'clients'; got 'a b'. Rename it.",
         ),
         (
             "caller",
             {"store": "x"},
             "the name of a client must have up to 63 letters, digits, '.', '_' or '-', and not be "
-            "'server', 'caller' or 'clients'; got 'caller'. Rename it.",
+            "'server', 'server-2' and so on, 'caller' or 'clients'; got 'caller'. Rename it.",
         ),
     ],
 )

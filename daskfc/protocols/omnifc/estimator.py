@@ -4,7 +4,7 @@ import logging
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -25,7 +25,7 @@ from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
 from daskfc.federation.samples import LabelledSamples, labelled_new, labelled_samples
 from daskfc.protocols.omnifc import clusters
-from daskfc.secure.distances import SecureDistances, Tiles, choose_code
+from daskfc.secure.distances import SecureDistances, Tiles, choose_code, graph_of_points
 from daskfc.stores import ClientStore
 
 __all__ = ["OmniFC"]
@@ -230,6 +230,9 @@ class OmniFC(FederatedClusterer):
                 **asked,
             )
         log.info("distances from %s: %s", self.route_, self._reason)
+        if self.route_ == "columns" and need in ("neighbours", "radius"):
+            points = cast(Local[ExactPoints], found)
+            return graph_of_points(distances, points, **asked)
         return federation.on_server(clusters.view_of_all, found, needs=need, **asked)
 
     @property

@@ -1,7 +1,16 @@
 """Squared distances, at the server, of rows that stay at the clients, by Lagrange coding."""
 
 from daskfc.secure.distances.choice import choose_code
+from daskfc.secure.distances.graphs import graph_of_points
 from daskfc.secure.distances.secure_distances import NewPanel, SecureDistances
 from daskfc.secure.distances.server import Columns, RowPlan, Tiles
 
-__all__ = ["Columns", "NewPanel", "RowPlan", "SecureDistances", "Tiles", "choose_code"]
+__all__ = [
+    "Columns",
+    "NewPanel",
+    "RowPlan",
+    "SecureDistances",
+    "Tiles",
+    "choose_code",
+    "graph_of_points",
+]

@@ -1,0 +1,183 @@
+"""Graphs of the server's coordinates, with the search for pairs divided among its workers.
+
+Which pairs can matter is told by products in float32, n² / 2 of them: every worker takes its share
+of the blocks. The server settles these few pairs in float64, so that the graph is the same, to the
+last bit, whatever the number of workers.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from daskfc.clustering import ExactPoints, View
+from daskfc.clustering.half_distances import HalfDistances, Share
+from daskfc.clustering.nearest import (
+    half_distances,
+    nearest_of_points,
+    within_radius_of_points,
+)
+from daskfc.clustering.screening import is_worthwhile
+from daskfc.federation import SERVER, Local, Message, PerClient, array
+from daskfc.secure.distances.landmark_memory import view_bytes
+from daskfc.secure.distances.memory import PROCESS_BYTES, USABLE
+from daskfc.secure.distances.secure_distances import SecureDistances
+
+__all__ = ["NearPairs", "ScoreRows", "graph_of_points"]
+
+Points: TypeAlias = np.ndarray | ExactPoints
+
+log = logging.getLogger("daskfc.secure")
+
+_MOST = 1 << 24  # ours: pairs that one worker lists; where there are more the server goes alone
+
+
+class ScoreRows(
+    Message,
+    route="server → server worker",
+    reveals="to the server's own workers what it has: coordinates of all samples, rounded",
+):
+    """What tells roughly how far samples are apart: `HalfDistances.table`, or nothing."""
+
+    rows: np.ndarray = array("sample", "column", dtype="float32")
+    error: np.ndarray = array("sample", dtype="float32")
+    unit: float
+    radius2: float  # in squared units of the coordinates; 0 for nearest neighbours
+
+
+class NearPairs(
+    Message,
+    route="server worker → server",
+    reveals="to the server which samples can be near to one another",
+):
+    """Pairs of samples that can be neighbours, or within the radius."""
+
+    samples: np.ndarray = array("pair", dtype="int32")
+    others: np.ndarray = array("pair", dtype="int32")
+    unsure: np.ndarray = array("pair", dtype="bool")
+    complete: int  # or else float32 tells too little, or they are too many to list
+
+
+def graph_of_points(
+    distances: SecureDistances,
+    points: Local[ExactPoints],
+    *,
+    n_neighbors: int | None = None,
+    radius2: float | None = None,
+) -> Local[View]:
+    """Have the server make a graph of its coordinates, with the help of its workers if it has any.
+
+    Parameters
+    ----------
+    distances : SecureDistances
+        Of the samples.
+    points : Local of ExactPoints
+        What `all_pairs` of these gave, at the server.
+    n_neighbors : int, optional
+        For the graph of so many nearest others of each sample.
+    radius2 : float, optional
+        For the graph of pairs within this squared radius. One of the two is given.
+
+    Returns
+    -------
+    Local of NeighbourGraph or RadiusGraph
+        At the server; exact.
+
+    Notes
+    -----
+    Privacy: nothing leaves the server but to its own workers.
+    """
+    federation = distances.federation
+    workers = federation.server_workers
+    asked = {"n_neighbors": n_neighbors, "radius2": radius2}
+    of = len(workers) + 1
+    if not workers or not _helps(distances, n_neighbors, of):
+        return federation.on_server(settled_graph, points, {}, **asked)
+    rows = federation.on_server(score_rows, points, radius2=radius2)
+    told = federation.hand_out(rows)
+    parts = PerClient({worker: number for number, worker in enumerate(workers, start=1)})
+    theirs = federation.hand_back(near_pairs, told, n_neighbors=n_neighbors, part=parts, of=of)
+    own = federation.on_server(near_pairs, rows, n_neighbors=n_neighbors, part=0, of=of)
+    return federation.on_server(settled_graph, points, {SERVER: own, **theirs}, **asked)
+
+
+def _helps(distances: SecureDistances, n_neighbors: int | None, of: int) -> bool:
+    """Whether float32 may tell the pairs apart, and every worker has room for a table of rows."""
+    federation, n, d = distances.federation, distances.n_samples, distances.n_features
+    table = n * (d + 2) * 4
+    view = view_bytes("radius" if n_neighbors is None else "neighbours", n, n_neighbors) or 0
+    limits = federation.limits()
+    needs = {name: PROCESS_BYTES + 2 * table + view for name in federation.server_workers}
+    needs[SERVER] = PROCESS_BYTES + n * d * 8 + table + view
+    for name, needed in needs.items():
+        limit = limits.get(name)
+        if limit is not None and needed > USABLE * limit:
+            log.info("%s has no room for a share of the graph, which the server makes alone", name)
+            return False
+    return n_neighbors is None or is_worthwhile(n, n_neighbors, of)
+
+
+def score_rows(points: ExactPoints, *, radius2: float | None) -> ScoreRows:
+    """Tell the server's workers what they need to know of the coordinates."""
+    scores, unit = half_distances(points)
+    scaled = 0.0 if radius2 is None else radius2 * unit
+    if scores is None or (radius2 is not None and not scores.tells(scaled)):
+        return ScoreRows(np.empty((0, 0), np.float32), np.empty(0, np.float32), 1.0, 0.0)
+    return ScoreRows(scores.table(), scores.error, scores.unit, scaled)
+
+
+def near_pairs(rows: ScoreRows, *, n_neighbors: int | None, part: int, of: int) -> NearPairs:
+    """Return the pairs of one worker's share of the blocks."""
+    scores = HalfDistances.of_table(rows.rows, rows.error, rows.unit)
+    share = Share(part, of)
+    if not scores.n:
+        return _none()
+    if n_neighbors is not None:
+        found = scores.nearest(n_neighbors, share)
+        if found is None:
+            return _none()
+        return NearPairs(*_in_words(*found), np.ones(found[0].size, bool), 1)
+    parts = []
+    room = _MOST
+    for samples, others, unsure in scores.within(rows.radius2, share):
+        room -= samples.size
+        if room < 0:
+            return _none()
+        parts.append((*_in_words(samples, others), unsure))
+    if not parts:
+        return _none(complete=1)
+    samples, others, unsure = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return NearPairs(samples, others, unsure, 1)
+
+
+def _in_words(samples: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return samples.astype(np.int32), others.astype(np.int32)
+
+
+def _none(complete: int = 0) -> NearPairs:
+    empty = np.empty(0, np.int32)
+    return NearPairs(empty, empty, np.empty(0, bool), complete)
+
+
+def settled_graph(
+    points: Points,
+    found: Mapping[str, NearPairs],
+    *,
+    n_neighbors: int | None,
+    radius2: float | None,
+) -> View:
+    """Return the graph, from the pairs that all workers found, or without them."""
+    known = [part for part in found.values() if part.complete]
+    if not found or len(known) < len(found):
+        known = []
+    if n_neighbors is not None:
+        pairs = None
+        if known:
+            samples = np.concatenate([part.samples for part in known]).astype(np.int64)
+            others = np.concatenate([part.others for part in known]).astype(np.int64)
+            pairs = samples, others
+        return nearest_of_points(points, n_neighbors, pairs)
+    assert radius2 is not None
+    maybe = [(part.samples, part.others, part.unsure) for part in known]
+    return within_radius_of_points(points, radius2, maybe or None)
