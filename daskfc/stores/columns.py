@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import fsspec
 import numpy as np
@@ -12,7 +11,9 @@ import pyarrow.parquet as pq
 from sklearn.datasets import load_svmlight_file
 
 from daskfc.errors import StoreError
+from daskfc.stores.cells import Cells
 from daskfc.stores.config import SourceConfig
+from daskfc.stores.csv_files import CsvFile
 from daskfc.stores.layout import default_names
 from daskfc.stores.locations import expand
 from daskfc.stores.samples import Samples, encode_labels, reading
@@ -38,17 +39,7 @@ def column_names(source: SourceConfig) -> list[str]:
         with reading(path, "parquet"), fsspec.open(path, "rb") as file:
             return [str(name) for name in pq.ParquetFile(file).schema_arrow.names]
     with reading(path, "csv"):
-        return _csv_head(source, path)[1]
-
-
-def _csv_head(source: SourceConfig, path: str) -> tuple[dict[str, Any], list[str]]:
-    """Return pandas' options for a csv file, and the names of its columns."""
-    tab = ".tsv" in path.rpartition("/")[2]
-    options: dict[str, Any] = {"sep": source.delimiter or ("\t" if tab else ",")}
-    if source.header is False:
-        width = pd.read_csv(path, header=None, nrows=1, **options).shape[1]
-        options |= {"header": None, "names": [str(i) for i in range(width)]}
-    return options, [str(name) for name in pd.read_csv(path, nrows=0, **options).columns]
+        return CsvFile(source).names
 
 
 def _feature_columns(source: SourceConfig, there: Sequence[str], path: str) -> list[str]:
@@ -63,22 +54,6 @@ def _feature_columns(source: SourceConfig, there: Sequence[str], path: str) -> l
     if source.columns is not None:
         return list(source.columns)
     return [name for name in there if name not in (source.labels, source.ids)]
-
-
-def _numbers(frame: pd.DataFrame, path: str) -> np.ndarray:
-    """Return a block's features, or name the first column that is not numeric."""
-    for name in frame.columns:
-        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
-            raise StoreError(
-                f"{path}: feature columns must be numeric; got words or dates in column {name!r}. "
-                f"Name it as source.labels or source.ids, or list the features in source.columns."
-            )
-    return frame.to_numpy(dtype=np.result_type(*(_numpy_type(t) for t in frame.dtypes)))
-
-
-def _numpy_type(dtype: Any) -> np.dtype[Any]:
-    # pandas' own nullable types become float64, where a missing value is NaN
-    return dtype if isinstance(dtype, np.dtype) and dtype.kind != "b" else np.dtype(np.float64)
 
 
 def _words(values: pd.Series) -> np.ndarray:
@@ -109,22 +84,31 @@ def read_csv(source: SourceConfig) -> Samples:
     """
     path = expand(str(source.path))
     with reading(path, "csv"):
-        options, there = _csv_head(source, path)
-        columns = _feature_columns(source, there, path)
-        wanted = [name for name in (source.labels, source.ids) if name] or there[:1]
-        with pd.read_csv(path, usecols=wanted, dtype=str, chunksize=65536, **options) as chunks:
-            side = pd.concat(list(chunks))
-    labels, classes, ids = _side_columns(side, source, path)
+        file = CsvFile(source)
+        columns = _feature_columns(source, file.names, path)
+        n_samples = file.check_lines()
+        wanted = [name for name in (source.labels, source.ids) if name]
+        side = _text_columns(file, wanted) if wanted and n_samples else pd.DataFrame()
+    labels, classes, ids = _side_columns(side, source, path) if n_samples else (None, None, None)
+    cells = Cells(path, lambda row: f"line {file.line_of(row)}", source.dtype)
 
     def blocks(rows: int) -> Iterator[np.ndarray]:
+        start = 0
         with (
             reading(path, "csv"),
-            pd.read_csv(path, usecols=columns, chunksize=rows, **options) as chunks,
+            pd.read_csv(path, usecols=columns, chunksize=rows, **file.options) as chunks,
         ):
             for frame in chunks:
-                yield _numbers(frame[columns], path)
+                yield cells.numbers(frame[columns], start)
+                start += len(frame)
 
-    return Samples(len(side), tuple(columns), blocks, labels, classes, ids)
+    return Samples(n_samples, tuple(columns), blocks, labels, classes, ids)
+
+
+def _text_columns(file: CsvFile, names: list[str]) -> pd.DataFrame:
+    options = {**file.options, "decimal": ".", "thousands": None}
+    with pd.read_csv(file.path, usecols=names, dtype=str, chunksize=65536, **options) as chunks:
+        return pd.concat(list(chunks))
 
 
 def _side_columns(
@@ -170,10 +154,14 @@ def read_parquet(source: SourceConfig) -> Samples:
         side = table.read(columns=wanted).to_pandas()
     labels, classes, ids = _side_columns(side, source, path)
 
+    cells = Cells(path, lambda row: f"row {row + 1}", None)
+
     def blocks(rows: int) -> Iterator[np.ndarray]:
+        start = 0
         with reading(path, "parquet"), fsspec.open(path, "rb") as file:
             for batch in pq.ParquetFile(file).iter_batches(batch_size=rows, columns=columns):
-                yield _numbers(batch.to_pandas()[columns], path)
+                yield cells.numbers(batch.to_pandas()[columns], start)
+                start += len(batch)
 
     return Samples(n_samples, tuple(columns), blocks, labels, classes, ids)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Annotated, Any, Literal, Self
 
@@ -22,7 +23,11 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z")
+_SERVER = re.compile(r"server(-[1-9]\d*)?")  # and its further workers
 _VIEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
+_TYPES = (
+    "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
+)  # fmt: skip
 _NEEDED = {
     "iid": ("clients",),
     "label-skew": ("clients", "skew"),
@@ -54,7 +59,7 @@ def client_name(name: str) -> str:
     >>> client_name("hospital-a")
     'hospital-a'
     """
-    if name in ("server", "clients", "caller"):
+    if name in ("clients", "caller") or _SERVER.fullmatch(name):
         raise ValueError(f"a client may not be called {name!r}, which means another party")
     if not _NAME.match(name):
         raise ValueError(
@@ -104,12 +109,48 @@ class _FileConfig(_Section):
     columns: tuple[str, ...] | None = Field(default=None, min_length=1)
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     header: bool | None = None
+    decimal: str | None = Field(default=None, min_length=1, max_length=1)
+    thousands: str | None = Field(default=None, min_length=1, max_length=1)
+    na_values: tuple[str, ...] | None = Field(default=None, min_length=1)
+    encoding: str | None = None
+    dtype: str | dict[str, str] | None = None
 
     @field_validator("labels", "ids", mode="before")
     @classmethod
     def _numbered_columns(cls, value: Any) -> Any:
         # YAML reads the column names of a csv without header as numbers
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("na_values", mode="before")
+    @classmethod
+    def _words(cls, value: Any) -> Any:
+        if value is None:
+            return None
+        return [str(v) for v in (value if isinstance(value, list | tuple) else [value])]
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, value: str | None) -> str | None:
+        try:
+            return value if value is None else codecs.lookup(value).name
+        except LookupError:
+            raise ValueError("must be the name of an encoding, such as utf-8 or latin-1") from None
+
+    @field_validator("dtype")
+    @classmethod
+    def _types(cls, value: str | dict[str, str] | None) -> str | dict[str, str] | None:
+        for name in value.values() if isinstance(value, dict) else [value] if value else []:
+            if name not in _TYPES:
+                raise ValueError(f"must be one of {', '.join(_TYPES)}, or columns and one of these")
+        return value
+
+    @model_validator(mode="after")
+    def _marks_differ(self) -> Self:
+        marks = [self.delimiter, self.decimal, self.thousands]
+        given = [mark for mark in marks if mark is not None]
+        if len(set(given)) < len(given):
+            raise ValueError("'delimiter', 'decimal' and 'thousands' must be different characters")
+        return self
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -126,7 +167,7 @@ class ViewConfig(_FileConfig):
         File or URL, as in `SourceConfig`.
     features : str, optional
         Name of an array, as in `SourceConfig`.
-    format, labels, ids, columns, delimiter, header
+    format, labels, ids, columns, delimiter, header, decimal, thousands, na_values, encoding, dtype
         As in `SourceConfig`.
     """
 
@@ -167,6 +208,15 @@ class SourceConfig(_FileConfig):
         Of csv; a comma by default, a tab for .tsv.
     header : bool, optional
         Whether the first line of a csv names the columns (default); without, they are 0, 1, ...
+    decimal, thousands : str, optional
+        Of numbers in a csv: what begins the fraction, a dot by default, and what groups digits.
+    na_values : str or sequence of str, optional
+        What stands for a missing value in a csv, beside the empty field, NA, null and the like.
+    encoding : str, optional
+        Of a csv; utf-8 by default.
+    dtype : str or mapping of str to str, optional
+        NumPy's name of the type that features of a csv must have, or columns and one each; values
+        that it cannot hold are refused.
     scale : float, optional
         Every feature is multiplied by it.
     scaling : str or mapping of str to str, optional

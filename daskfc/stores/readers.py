@@ -105,7 +105,9 @@ READERS: dict[str, Reader] = {
     "csv": Reader(
         _columns("read_csv"),
         (".csv", ".tsv", ".data"),
-        frozenset({"columns", "labels", "ids", "delimiter", "header"}),
+        frozenset(
+            "columns labels ids delimiter header decimal thousands na_values encoding dtype".split()
+        ),
     ),
     "parquet": Reader(
         _columns("read_parquet"), (".parquet", ".pq"), frozenset({"columns", "labels", "ids"})

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 from zipfile import BadZipFile
 
@@ -15,7 +16,7 @@ from scipy import sparse
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
 
-__all__ = ["Samples", "View", "encode_labels", "reading"]
+__all__ = ["Samples", "View", "encode_labels", "ids_as_text", "reading"]
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,8 @@ def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] 
             f"{where}: every sample must have a label; got none for {missing} of {len(array)}. "
             f"Fill them in, or leave the key 'labels' out."
         )
+    if array.dtype.kind == "O" and all(isinstance(value, Real) for value in array):
+        array = np.array(array.tolist())
     if array.dtype.kind in "iub":
         return array.astype(np.int64), None
     if array.dtype.kind == "f":
@@ -223,6 +226,50 @@ def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] 
         return whole, None
     names, codes = np.unique(array.astype(str), return_inverse=True)
     return codes.astype(np.int64), tuple(str(name) for name in names)
+
+
+def ids_as_text(values: Any, client: str) -> np.ndarray:
+    """Return ids as text; none of them may be missing.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Words or integers.
+    client : str
+        Whose they are, for the message.
+
+    Raises
+    ------
+    StoreError
+        When ids are missing, or numbers with a fraction.
+
+    Examples
+    --------
+    >>> from daskfc.stores.samples import ids_as_text
+    >>> ids_as_text([7, 12], "a").tolist()
+    ['7', '12']
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise StoreError(
+            f"client {client!r}: sample ids must be one word or integer a sample; got shape "
+            f"{array.shape}. Give a list of them."
+        )
+    if array.dtype.kind == "O":
+        missing = sum(value is None or value != value for value in array)  # NaN is not itself
+    else:
+        missing = int((array != array).sum())
+    if missing:
+        raise StoreError(
+            f"client {client!r}: every sample must have an id; {missing} of {len(array)} have "
+            f"none. Fill them in."
+        )
+    if array.size and array.dtype.kind not in "iuUSOT":
+        raise StoreError(
+            f"client {client!r}: sample ids must be words or integers; got type "
+            f"{array.dtype.name!r}. Convert them."
+        )
+    return array.astype(str)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from daskfc.stores.layout import (
     positions_of_repeats,
 )
 from daskfc.stores.locations import check_space, local_path, resolve_url, zarr_store
-from daskfc.stores.samples import encode_labels
+from daskfc.stores.samples import encode_labels, ids_as_text
 from daskfc.stores.staging import partial_name, put_in_place, remove, store_exists, sweep
 
 __all__ = ["StoreWriter", "write_store"]
@@ -227,7 +227,7 @@ class StoreWriter:
             For rows that do not fit, are not finite or that the stored type cannot hold.
         """
         features = np.asarray(features)
-        ids = np.asarray(sample_ids).astype(str)
+        ids = ids_as_text(sample_ids, self.name)
         rows = len(features)
         if features.ndim != 2 or features.shape[1] != self._shape[1]:
             raise StoreError(
@@ -273,6 +273,7 @@ class StoreWriter:
             stored = features.astype(self._dtype)
         if self._dtype.kind == "f":
             lost = ~np.isfinite(stored)
+            self._refuse_merging(features, stored)
         else:
             lost = stored.astype(np.float64) != features
         if lost.any():
@@ -282,6 +283,27 @@ class StoreWriter:
                 f"float32 or float64."
             )
         return stored
+
+    def _refuse_merging(self, features: np.ndarray, stored: np.ndarray) -> None:
+        """Refuse whole numbers that a float cannot tell from their neighbours."""
+        digits = np.finfo(stored.dtype).nmant + 1
+        large = (features > 2**digits) | (features < -(2**digits))
+        if not large.any():
+            return
+        kind = features.dtype.kind
+        with np.errstate(invalid="ignore"):
+            back = stored.astype(features.dtype) if kind in "iu" else stored
+        rounded = large & (back != features) & np.isfinite(stored)
+        if kind == "f":
+            rounded &= features == np.rint(features)
+        if rounded.any():
+            row, column = np.argwhere(rounded)[0]
+            raise StoreError(
+                f"client {self.name!r}: {self._dtype.name} rounds whole numbers above 2**{digits}; "
+                f"got {int(rounded.sum())} that it would change, the first in column "
+                f"{self._names[column]!r} of row {self._at + int(row)} of the client. Choose a "
+                f"layout.dtype that holds them, such as float64 or int64, or leave the column out."
+            )
 
     def _flush(self, *, last: bool) -> None:
         rows = np.concatenate(self._waiting)
@@ -409,7 +431,7 @@ def write_store(
             f"client {name!r} must have at least one sample, in rows and columns; got "
             f"{'no block' if first is None else f'shape {np.shape(first)}'}."
         )
-    ids = np.asarray(sample_ids).astype(str)
+    ids = ids_as_text(sample_ids, name)
     if labels is not None and len(labels) != len(ids):
         raise StoreError(
             f"client {name!r} must have one label a sample; got {len(labels)} labels and "

@@ -142,7 +142,7 @@ def test_a_build_that_breaks_leaves_what_was_there(n_before, root):
     path = f"memory://{uuid.uuid4().hex}.csv"
     pd.DataFrame(table, columns=["a", "b"]).to_csv(path, index=False)
     broken = load_storage({"source": {"path": path}, "partition": {"scheme": "iid", "clients": 3}})
-    with pytest.raises(StoreError, match=r"client 'client-\d'.*NaN or infinity in 1 of"):
+    with pytest.raises(StoreError, match=r"line 2902, column 'b': .* must be finite"):
         broken.build(root, overwrite=True)
     if n_before:
         now = {name: s.attributes["content_digest"] for name, s in storage.open(root).items()}

@@ -421,7 +421,8 @@ def test_files_that_nothing_links(files):
 def test_a_view_that_shrinks_while_it_is_read(files):
     folder, views = files
     samples = joined(views, labels="kind")
-    BLOOD[:2].to_csv(folder / "blood.csv", index=False)
+    lines = (folder / "blood.csv").read_text().splitlines(keepends=True)
+    (folder / "blood.csv").write_text("".join(lines[:3]))
     with pytest.raises(StoreError, match="'blood': its file has fewer samples than when it was op"):
         list(samples.blocks(2))
 
