@@ -1,5 +1,6 @@
 """Markdown for `docs/results.md`: tables, differences, and one section a paper between markers."""
 
+import itertools
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -173,6 +174,9 @@ def _filled(item: str) -> str:
 def put_section(page: str, name: str, body: str) -> str:
     """Put a section between its markers, in place of what stood there, or at the end of the page.
 
+    Parts with headings of their own (###) that stood there and that the new text does not have stay
+    as they are: whoever makes one part again need not make the others.
+
     Parameters
     ----------
     page : str
@@ -189,11 +193,30 @@ def put_section(page: str, name: str, body: str) -> str:
     True
     """
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    section = f"{begin}\n{wrapped(body.strip())}\n{end}"
+    text = wrapped(body.strip())
     if begin in page and end in page.split(begin, 1)[1]:
         before, rest = page.split(begin, 1)
-        return before + section + rest.split(end, 1)[1]
-    return f"{(page.strip() or HEAD.strip())}\n\n{section}\n"
+        old, after = rest.split(end, 1)
+        return f"{before}{begin}\n{_with_old_parts(text, old.strip())}\n{end}{after}"
+    return f"{(page.strip() or HEAD.strip())}\n\n{begin}\n{text}\n{end}\n"
+
+
+def _with_old_parts(new: str, old: str) -> str:
+    """Return the new text with the parts that only the old one has, each after its predecessor."""
+    parts, known = _by_heading(new), _by_heading(old)
+    order = list(parts)
+    for before, heading in itertools.pairwise(known):
+        if heading not in order:
+            order.insert(order.index(before) + 1, heading)
+    return "\n\n".join(parts.get(heading, known.get(heading, "")) for heading in order)
+
+
+def _by_heading(text: str) -> dict[str, str]:
+    """Return what comes before the first ###, under "", and each part under its heading."""
+    parts = re.split(r"\n+(?=### )", text)
+    if parts[0].startswith("### "):
+        parts.insert(0, "")
+    return {"": parts[0], **{part.split("\n", 1)[0]: part for part in parts[1:]}}
 
 
 def write_section(path: Path, name: str, body: str) -> None:

@@ -96,6 +96,7 @@ def graph_of_points(
         return federation.on_server(settled_graph, points, {}, **asked)
     rows = federation.on_server(score_rows, points, radius2=radius2)
     told = federation.hand_out(rows)
+    federation.wait(told)  # or the server would do its own share before it tells the others
     parts = PerClient({worker: number for number, worker in enumerate(workers, start=1)})
     theirs = federation.hand_back(near_pairs, told, n_neighbors=n_neighbors, part=parts, of=of)
     own = federation.on_server(near_pairs, rows, n_neighbors=n_neighbors, part=0, of=of)

@@ -26,6 +26,19 @@ def test_section_replaces_only_itself():
     assert page.count("<!-- A: begin -->") == page.count("<!-- A: end -->") == 1
 
 
+def test_parts_that_are_not_made_again_stay():
+    first = "## A\n\nintro\n\n### one\n\n1\n\n### two\n\n2\n\n### three\n\n3"
+    page = put_section("", "A", first)
+    assert put_section(page, "A", first) == page
+    page = put_section(page, "A", "## A\n\nother\n\n### zero\n\n0\n\n### two\n\n2 anew")
+    text = " ".join(page.split("begin -->")[1].split("<!--")[0].split())
+    assert text == "## A other ### one 1 ### zero 0 ### two 2 anew ### three 3"
+    page = put_section(page, "A", "no heading")
+    assert "no heading" in page
+    assert page.count("### ") == 4
+    assert "intro" not in page
+
+
 def test_section_in_a_new_file_has_a_heading(tmp_path):
     path = tmp_path / "docs" / "results.md"
     write_section(path, "A", "one")
