@@ -41,6 +41,8 @@ ABOUT = {
     "one thread of BLAS.",
     "Workers of the server": "A graph of nine neighbours of 40,000 samples by one worker of the "
     "server, by two, and by eight if their part takes an eighth, beside brute force on one thread.",
+    "Spectral methods of a million samples": "The same mixture, ten clients, parties of 2 GB: "
+    "embeddings whose work grows with n.",
     SCALE: "A mixture of ten groups, 64 features, parties of 2 GB, beside scikit-learn's KMeans "
     "with the same n_init and one thread.",
 }

@@ -7,13 +7,14 @@ own, with the same n_init. With benchmarks off: few samples.
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from daskfc import Federation, OmniFC
+from daskfc import Federation, FedSC, OmniFC
 from daskfc.metrics import nmi
-from tests.benchmarks.test_fedsc import N_CLUSTERS, dealt, in_own_process
+from tests.benchmarks.test_fedsc import N_CLUSTERS, classes, dealt, in_own_process
 from tests.benchmarks.test_omnifc import inertia, run_sklearn
 
 D = 64
@@ -35,11 +36,8 @@ def mixture(n: int, file: Path) -> Path:
     return file
 
 
-def one_row(n: int, n_clients: int, place: Path) -> dict:
-    """Fit in a new federation, and scikit-learn on the same samples."""
-    folder = place / f"{n}-{n_clients}"
-    folder.mkdir()
-    urls = dealt(mixture(n, folder / "samples.npz"), n, 0.75, str(folder), n_clients)
+def fitted(model: Any, urls: dict[str, str]) -> tuple[float, float, dict[str, int]]:
+    """Fit in a new federation; return seconds of opening it and of the fit, and peaks of memory."""
     cluster = {
         "cluster": "local",
         "worker": {"nthreads": 1, "blas_threads": 1, "memory_limit": "2GB"},
@@ -48,15 +46,23 @@ def one_row(n: int, n_clients: int, place: Path) -> dict:
     start = time.perf_counter()
     with Federation.local(urls, cluster=cluster) as federation:
         opened = time.perf_counter()
-        model = OmniFC(N_CLUSTERS, clusterer="k-means").fit(federation)
-        seconds = time.perf_counter() - opened
-        peak = federation.peak_memory()
+        model.fit(federation)
+        return opened - start, time.perf_counter() - opened, federation.peak_memory()
+
+
+def one_row(n: int, n_clients: int, place: Path) -> dict:
+    """Fit in a new federation, and scikit-learn on the same samples."""
+    folder = place / f"{n}-{n_clients}"
+    folder.mkdir()
+    urls = dealt(mixture(n, folder / "samples.npz"), n, 0.75, str(folder), n_clients)
+    model = OmniFC(N_CLUSTERS, clusterer="k-means")
+    opening, seconds, peak = fitted(model, urls)
     theirs, labels = in_own_process(run_sklearn, urls, "k-means", 1)
     own = model.labels_.values
     return {
         "samples": n,
         "clients": n_clients,
-        "open, s": opened - start,
+        "open, s": opening,
         "fit, s": seconds,
         "scikit-learn, s": theirs["seconds"],
         "ratio": seconds / theirs["seconds"],
@@ -82,4 +88,41 @@ def test_scale(benchmark, tmp_path):
     for row in rows:
         assert row["inertia, ratio"] == pytest.approx(1.0, rel=1e-3)
         assert row["NMI of both"] > 0.99
+        assert row["server, MB"] < 2000
+
+
+def embedded(n: int, place: Path) -> list[dict]:
+    """Fit spectral methods whose work grows with n, not with n²."""
+    urls = dealt(mixture(n, place / "samples.npz"), n, 0.75, str(place), 10)
+    y, rows = classes(urls), []
+    for name, model in {
+        "OmniFC, kernel k-means by 200 landmarks": OmniFC(
+            N_CLUSTERS, clusterer={"nystroem-k-means": {"n_landmarks": 200}}
+        ),
+        "FedSC, 64 atoms, embedding of all similarities": FedSC(
+            N_CLUSTERS, n_atoms=64, sparsify=False, n_init=5
+        ),
+    }.items():
+        _, seconds, peak = fitted(model, urls)
+        rows.append(
+            {
+                "method": name,
+                "samples": n,
+                "fit, s": seconds,
+                "server, MB": peak.pop("server") / 1e6,
+                "client, MB": max(peak.values()) / 1e6,
+                "wire, GB": model.ledger_.wire_bytes / 1e9,
+                "NMI with the groups": nmi(y, model.labels_.values),
+            }
+        )
+    return rows
+
+
+@pytest.mark.slow
+def test_embeddings(benchmark, tmp_path):
+    n = 1_000_000 if benchmark.enabled else 2000
+    benchmark.group = "Spectral methods of a million samples"
+    benchmark.extra_info["rows"] = rows = benchmark.pedantic(embedded, (n, tmp_path))
+    for row in rows:
+        assert row["NMI with the groups"] > 0.95
         assert row["server, MB"] < 2000

@@ -69,8 +69,7 @@ def summarise(
         assert kernel_width is not None
         assert n_atoms is not None
         return KernelSummary(n, m, kernel_width, n_atoms, 1.0)
-    distance = mean_distance(samples)
-    width = kernel_width or distance
+    distance = width = kernel_width or mean_distance(samples)
     atoms = n_atoms or (count_atoms(samples, width) if width > 0 else 1)
     largest = float(np.abs(samples).max(initial=0.0))
     magnitude = 2.0 ** math.ceil(math.log2(largest)) if largest > 0 else 0.0

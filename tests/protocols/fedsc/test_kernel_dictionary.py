@@ -178,6 +178,16 @@ def test_the_mean_distance_counts_every_ordered_pair(seed, sizes):
     assert mean_distance(X) == pytest.approx(oracle.mean_distance(X), rel=1e-6, abs=1e-12)
 
 
+def test_the_mean_distance_of_many_samples_is_that_of_some():
+    X = np.random.default_rng(0).normal(size=(900, 3))
+    whole = mean_distance(X)
+    some = [mean_distance(X, seed=seed, max_samples=400) for seed in range(8)]
+    assert len(set(some)) == 8
+    assert mean_distance(X, seed=3, max_samples=400) == some[3]
+    assert np.abs(np.array(some) / whole - 1).max() < 0.05
+    assert mean_distance(X, max_samples=900) == whole
+
+
 def test_the_mean_distance_in_blocks_is_the_mean_distance(monkeypatch):
     X = drawn(0, 41, 1, 3)[0]
     monkeypatch.setattr("daskfc.protocols.fedsc.maths.dictionary_start._BLOCK", 41 * 6)

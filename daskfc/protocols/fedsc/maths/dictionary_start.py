@@ -10,9 +10,10 @@ Notation    paper     here           shape, range
             tol       mass           in (0, 1], 0.99 in the paper
             Z⁰        -              (d, m) float64, the first dictionary
 Departures  (1) Each client counts atoms from its own kernel, Eq. (43), for the paper's rule needs
-            the kernel of all data; above 2,000 samples it reads a random 2,000 of them. (2) The
-            first dictionary has the mean and spread of every feature, from two secure sums; the
-            published normals are `normal_dictionary`, from which gradient steps fail on images.
+            the kernel of all data; above 2,000 samples it reads a random 2,000 of them, and above
+            20,000 so many for Eq. (42). (2) The first dictionary has the mean and spread of every
+            feature, from two secure sums; the published normals are `normal_dictionary`, from which
+            gradient steps fail on images.
 """
 
 import math
@@ -41,13 +42,18 @@ Floats: TypeAlias = NDArray[np.float64]
 _BLOCK = 1 << 22  # distances held at a time: 32 MiB
 
 
-def mean_distance(X: ArrayLike) -> float:
+def mean_distance(X: ArrayLike, *, seed: int = 0, max_samples: int = 20_000) -> float:
     """Return one client's part of Eq. (42): the mean distance over all ordered pairs.
 
     Parameters
     ----------
     X : array_like of shape (n, m)
         The client's samples.
+    seed : int, default 0
+        Of the choice of samples.
+    max_samples : int, default 20,000
+        A client with more reads so many of them, drawn without replacement: the mean is then off
+        by less than a hundredth of the distances' spread.
 
     Returns
     -------
@@ -62,8 +68,8 @@ def mean_distance(X: ArrayLike) -> float:
 
     Notes
     -----
-    Exact up to the rounding of inner products; O(n² m) time, blocks of rows in memory. The
-    kernel width is a multiple of the clients' mean of this number.
+    Of the samples that are read, exact up to the rounding of inner products; O(n² m) time, blocks
+    of rows in memory. The kernel width is a multiple of the clients' mean of this number.
 
     Examples
     --------
@@ -71,7 +77,7 @@ def mean_distance(X: ArrayLike) -> float:
     >>> mean_distance([[0.0], [4.0]])
     2.0
     """
-    X = real_matrix(X, "X")
+    X = _some(real_matrix(X, "X"), max_samples, seed, "mean distance")
     n = len(X)
     Y = X - X.mean(axis=0)  # shorter vectors, less cancellation
     g = np.einsum("ij,ij->i", Y, Y)
@@ -138,14 +144,19 @@ def count_atoms(
         "max_samples": integer(1),
     }
     check_params("count_atoms", params, rules)
-    X = real_matrix(X, "X")
-    if len(X) > max_samples:
-        X = X[generator(seed, "atoms").choice(len(X), max_samples, replace=False)]
+    X = _some(real_matrix(X, "X"), max_samples, seed, "atoms")
     values = scipy.linalg.eigvalsh(atom_kernel(X, width), overwrite_a=True)[::-1]
     held = np.cumsum(np.maximum(values, 0.0))  # below 0 by rounding only
     # A full share is reached by the last eigenvalue that rounding does not hide.
     wanted = min(mass, 1.0 - len(X) * np.finfo(np.float64).eps) * held[-1]
     return min(int(np.searchsorted(held, wanted)) + 1, len(X))
+
+
+def _some(X: Floats, most: int, seed: int, purpose: str) -> Floats:
+    """Return all rows, or so many of them at random."""
+    if len(X) <= most:
+        return X
+    return X[generator(seed, purpose).choice(len(X), most, replace=False)]
 
 
 @dataclass(frozen=True)
