@@ -1,4 +1,4 @@
-"""``daskfc stores build|inspect|check``."""
+"""``daskfc stores add|build|inspect|check``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from rich.text import Text
 from daskfc.cli.exits import exits
 from daskfc.cli.output import stdout_console
 from daskfc.cli.progress import shown_progress
-from daskfc.stores import load_storage
+from daskfc.stores import add_store, load_storage
 
 __all__ = ["stores"]
 
@@ -22,7 +22,7 @@ _ROOT = click.option("--root", help="Folder or URL of the stores, in place of th
 
 @click.group()
 def stores() -> None:
-    """Build, list and check the clients' stores that a storage file names.
+    """Make, list and check clients' stores, one by one or all that a storage file names.
 
     Nothing here starts a worker.
     """
@@ -54,6 +54,54 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
             Text(row["url"]),
         )
     stdout_console().print(table)
+
+
+@stores.command()
+@click.argument("name")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--store", help="URL or path of the store.  [default: stores/NAME.zarr]")
+@click.option("--id", "ids", help="The column with the samples' ids.")
+@click.option("--label", "labels", help="A column with true classes, for scores only.")
+@click.option("--columns", help="The features, separated by commas; all other columns by default.")
+@click.option("--format", "kind", help="csv, parquet, npz, ... where the name does not tell.")
+@click.option("--delimiter", help="Between the fields of a csv; a comma by default.")
+@click.option("--decimal", help="What begins the fraction of a number in a csv.")
+@click.option("--thousands", help="What groups digits in a csv.")
+@click.option("--na", "na_values", multiple=True, help="What stands for a missing value in a csv.")
+@click.option("--encoding", help="Of a csv; utf-8 by default.")
+@click.option("--no-header", is_flag=True, help="No line of a csv names the columns.")
+@click.option("--dtype", default="float32", show_default=True, help="Stored type of the features.")
+@click.option("--overwrite", is_flag=True, help="Replace a store that is there.")
+def add(name: str, files: tuple[str, ...], store: str | None, **options: Any) -> None:
+    r"""Make the store of the client NAME of its files, at its own site.
+
+    Several files are read one after the other and must have the same columns.
+
+    \b
+    Example:
+      daskfc stores add hospital-a patients.csv --id patient --label diagnosis
+    """
+    with exits(), shown_progress() as progress:
+        layout = {"dtype": options.pop("dtype"), "overwrite": options.pop("overwrite")}
+        columns, header = options.pop("columns"), options.pop("no_header")
+        keys = {
+            **options,
+            "format": options.pop("kind"),
+            "columns": columns.split(",") if columns else None,
+            "na_values": list(options.pop("na_values")) or None,
+            "header": False if header else None,
+        }
+        keys.pop("kind", None)
+        row = add_store(
+            name,
+            files,
+            store,
+            source={key: value for key, value in keys.items() if value is not None},
+            progress=lambda done, total: progress("building the store", done, total),
+            **layout,
+        )
+    _show([row])
+    click.echo(f"In a storage file:\n  clients:\n    {name}: {{store: {row['url']!r}}}")
 
 
 @stores.command()

@@ -5,7 +5,8 @@ from daskfc.stores.partitions import PARTITIONS
 from daskfc.stores.readers import READERS
 from daskfc.stores.staging import store_exists
 from daskfc.stores.storage import Storage, load_storage
-from daskfc.stores.writer import StoreWriter, write_store
+from daskfc.stores.write import add_store, write_store
+from daskfc.stores.writer import StoreWriter
 
 __all__ = [
     "PARTITIONS",
@@ -13,6 +14,7 @@ __all__ = [
     "ClientStore",
     "Storage",
     "StoreWriter",
+    "add_store",
     "load_storage",
     "store_exists",
     "write_store",

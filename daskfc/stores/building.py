@@ -1,25 +1,177 @@
-"""Writing the stores of all clients in one pass over their source."""
+"""Writing stores: of all clients in one pass over their source, or of one from its own files."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from daskfc.errors import StoreError
+from daskfc.stores.at_hand import numbered
 from daskfc.stores.client import ClientStore
-from daskfc.stores.config import LayoutConfig
+from daskfc.stores.config import LayoutConfig, SourceConfig
 from daskfc.stores.dealing import Share
 from daskfc.stores.layout import positions_of_repeats
 from daskfc.stores.locations import check_space
+from daskfc.stores.readers import open_source
 from daskfc.stores.samples import Samples
 from daskfc.stores.staging import store_exists
 from daskfc.stores.writer import StoreWriter
 
-__all__ = ["Progress", "views_of_store", "write_shares"]
+__all__ = [
+    "Origin",
+    "Progress",
+    "described",
+    "views_of_store",
+    "write_own",
+    "write_samples",
+    "write_shares",
+]
 
 Progress = Callable[[int, int], None]
 """Called with rows done and rows in all."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a store is made of.
+
+    Parameters
+    ----------
+    digest : str
+        Of what the storage file says of it.
+    fingerprint : str or None
+        Of the source's files; None where there are none, or none any more.
+    """
+
+    digest: str
+    fingerprint: str | None
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the store records of it."""
+        return {"storage_digest": self.digest, "source_fingerprint": self.fingerprint}
+
+    def check(self, name: str, store: ClientStore) -> None:
+        """Refuse a store that was made of something else.
+
+        Raises
+        ------
+        StoreError
+            Saying whether the storage file or the source changed.
+        """
+        recorded, stamp = store.attributes, self.fingerprint
+        same_source = stamp is None or recorded.get("source_fingerprint") == stamp
+        if recorded.get("storage_digest") == self.digest and same_source:
+            return
+        what = "another storage file" if same_source else "an earlier version of the source"
+        raise StoreError(
+            f"client {name!r}: the store {store.url} was made from {what}; build again with "
+            f"'daskfc stores build --overwrite', or choose another root."
+        )
+
+
+def write_own(
+    url: str,
+    name: str,
+    source: SourceConfig,
+    *,
+    origin: Origin,
+    layout: LayoutConfig,
+    overwrite: bool,
+    progress: Progress | None,
+) -> None:
+    """Write the store of a client that has files of its own.
+
+    Parameters
+    ----------
+    url, name : str
+        Where, and whose.
+    source : SourceConfig
+        Its files. Samples without ids get the client's name and a number.
+    origin, layout, overwrite, progress
+        As in `write_shares`.
+
+    Raises
+    ------
+    StoreError
+        Naming the client.
+    """
+    try:
+        samples = open_source(source)
+        if samples.views:
+            raise StoreError("a client's own source is one table; name one view by 'features'.")
+        write_samples(
+            url,
+            name,
+            samples,
+            chunk_rows=layout.chunk_rows,
+            dtype=layout.dtype,
+            overwrite=overwrite,
+            attributes=origin.attributes,
+            progress=progress,
+        )
+    except StoreError as error:
+        told = str(error)
+        raise StoreError(told if name in told else f"client {name!r}: {told}") from error
+
+
+def write_samples(
+    url: str,
+    name: str,
+    samples: Samples,
+    *,
+    chunk_rows: int = 1024,
+    dtype: str = "float32",
+    overwrite: bool = False,
+    attributes: Mapping[str, Any] | None = None,
+    graph: Any = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write one client's store of all of the samples.
+
+    Parameters
+    ----------
+    url, name : str
+        Where, and whose.
+    samples : Samples
+        Without ids they get the client's name and a number.
+    chunk_rows, dtype, overwrite, attributes, graph
+        As for `StoreWriter`; the graph is the samples' own by default.
+    progress : callable, optional
+        Called with rows done and rows in all.
+
+    Raises
+    ------
+    StoreError
+        For samples that cannot be stored; nothing is left then.
+    """
+    samples = numbered(samples, name)
+    assert samples.sample_ids is not None
+    steps = samples.steps()
+    with StoreWriter(
+        url,
+        name,
+        samples.n_samples,
+        len(samples.feature_names),
+        feature_names=samples.feature_names,
+        labelled=samples.labels is not None,
+        classes=samples.classes,
+        chunk_rows=chunk_rows,
+        dtype=dtype,
+        overwrite=overwrite,
+        attributes={**(attributes or {}), **({"steps": steps} if steps else {})},
+        graph=samples.graph if graph is None else graph,
+    ) as writer:
+        start = 0
+        for block in samples.blocks(max(chunk_rows, 1024)):
+            stop = start + len(block)
+            part = None if samples.labels is None else samples.labels[start:stop]
+            writer.append(block, samples.sample_ids[start:stop], part)
+            start = stop
+            if progress is not None:
+                progress(start, samples.n_samples)
 
 
 def write_shares(
@@ -108,6 +260,23 @@ def write_shares(
                 progress(start, samples.n_samples)
         for writer in writers.values():
             writer.close()
+
+
+def described(name: str, store: ClientStore) -> dict[str, Any]:
+    """Return a row about a client's store; see `Storage.inspect`."""
+    return {
+        "client": name,
+        "url": store.url,
+        "samples": store.n_samples,
+        "features": store.n_features,
+        "dtype": store.dtype.name,
+        "chunks": -(-store.n_samples // store.chunk_rows),
+        "bytes_on_disk": store.bytes_on_disk(),
+        "labels": store.has_labels,
+        **({"edges": store.n_edges} if store.has_graph else {}),
+        **({} if store.view is None else {"view": store.view}),
+        **({"scaling": store.scaling} if store.scaling else {}),
+    }
 
 
 def views_of_store(url: str, storage_digest: str) -> tuple[str, ...] | None:

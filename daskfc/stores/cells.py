@@ -18,7 +18,7 @@ _LARGEST = 2**53  # whole numbers up to here are numbers of float64
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}.*")
 _GROUPED = re.compile(r"[+-]?\d{1,3}([,.' ])\d{3}(\1\d{3})*([.,]\d+)?")
 _COMMA = re.compile(r"[+-]?\d*,\d+")
-_MISSING = frozenset("? - -- . .. * ! missing unknown none nil n.a. n.d. nd not known".split(" "))
+_MISSING = frozenset("? - -- . .. * ! missing unknown none nil n.a. n.d. n/d".split())
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,15 @@ class Cells:
         From a sample's number to where it lies in the file, in words.
     dtype : str, or mapping of str to str, optional
         NumPy's names of the types that features must have, of all or by column.
+    decimal, thousands : str, optional
+        How the file writes numbers.
     """
 
     path: str
     place: Callable[[int], str]
-    dtype: str | Mapping[str, str] | None
+    dtype: str | Mapping[str, str] | None = None
+    decimal: str = "."
+    thousands: str | None = None
 
     def numbers(self, frame: pd.DataFrame, start: int) -> np.ndarray:
         """Return a block of features.
@@ -109,7 +113,9 @@ class Cells:
 
     def _refuse_words(self, column: pd.Series, start: int) -> None:
         text = column.astype(str).str.strip()
-        wrong = column.notna() & pd.to_numeric(text, errors="coerce").isna()
+        plain = text if self.thousands is None else text.str.replace(self.thousands, "")
+        plain = plain.str.replace(self.decimal, ".")
+        wrong = column.notna() & pd.to_numeric(plain, errors="coerce").isna()
         first = int(np.flatnonzero(wrong.to_numpy())[0]) if wrong.any() else 0
         got, way_out = _described(text.iloc[first])
         raise StoreError(

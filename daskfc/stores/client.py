@@ -121,6 +121,11 @@ class ClientStore:
                 f"{url}: no store of a client is there; correct the URL, or build it with "
                 f"'daskfc stores build'."
             ) from error
+        except NotADirectoryError as error:
+            raise StoreError(
+                f"{url}: this is a file and no store; make one of it with 'daskfc stores add NAME "
+                f"FILE', or name it as the client's 'source' in the storage file."
+            ) from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"{url}: the store cannot be opened ({type(error).__name__}); correct the URL or "

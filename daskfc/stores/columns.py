@@ -90,7 +90,13 @@ def read_csv(source: SourceConfig) -> Samples:
         wanted = [name for name in (source.labels, source.ids) if name]
         side = _text_columns(file, wanted) if wanted and n_samples else pd.DataFrame()
     labels, classes, ids = _side_columns(side, source, path) if n_samples else (None, None, None)
-    cells = Cells(path, lambda row: f"line {file.line_of(row)}", source.dtype)
+    cells = Cells(
+        path,
+        lambda row: f"line {file.line_of(row)}",
+        source.dtype,
+        source.decimal or ".",
+        source.thousands,
+    )
 
     def blocks(rows: int) -> Iterator[np.ndarray]:
         start = 0
@@ -154,7 +160,7 @@ def read_parquet(source: SourceConfig) -> Samples:
         side = table.read(columns=wanted).to_pandas()
     labels, classes, ids = _side_columns(side, source, path)
 
-    cells = Cells(path, lambda row: f"row {row + 1}", None)
+    cells = Cells(path, lambda row: f"row {row + 1}")
 
     def blocks(rows: int) -> Iterator[np.ndarray]:
         start = 0

@@ -382,12 +382,24 @@ class LayoutConfig(_Section):
 
 
 class ClientConfig(_Section):
-    """A client whose store exists.
+    """A client whose store exists, or is made of files of its own.
 
     Parameters
     ----------
-    store : str or None
-        URL or path of the store; None for a client whose own site knows it.
+    store : str, optional
+        URL or path of the store.
+    source : SourceConfig, optional
+        In its place, where the client's samples come from. With neither, the client's own site
+        knows its store.
     """
 
-    store: str | None = Field(min_length=1)
+    store: str | None = Field(default=None, min_length=1)
+    source: SourceConfig | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if self.store is not None and self.source is not None:
+            raise ValueError("a client has a 'store' that exists or a 'source', not both")
+        if not self.model_fields_set:
+            raise ValueError("a client must have a 'store' that exists, or a 'source'")
+        return self

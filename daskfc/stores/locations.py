@@ -18,10 +18,12 @@ __all__ = [
     "filesystem",
     "free_bytes",
     "local_path",
+    "matching_files",
     "resolve_url",
     "zarr_store",
 ]
 
+_PATTERN = re.compile(r"[*?\[]")
 _UNSET = re.compile(r"\$\{?(\w+)")
 
 
@@ -57,6 +59,44 @@ def expand(text: str) -> str:
             f"set it or write the path out."
         )
     return os.path.expanduser(expanded)
+
+
+def matching_files(path: str) -> list[str]:
+    """Return the files that a path with ``*``, ``?`` or ``[...]`` names, or the path itself.
+
+    Parameters
+    ----------
+    path : str
+        Path or URL, expanded.
+
+    Returns
+    -------
+    list of str
+        In alphabetical order.
+
+    Raises
+    ------
+    StoreError
+        When no file matches.
+
+    Examples
+    --------
+    >>> from daskfc.stores.locations import matching_files
+    >>> matching_files("wards.csv")
+    ['wards.csv']
+    """
+    if not _PATTERN.search(path):
+        return [path]
+    fs, inner = fsspec.core.url_to_fs(path)
+    if fs.exists(inner):
+        return [path]  # a file's own name
+    found = sorted(str(name) for name in fs.glob(inner))
+    if not found:
+        raise StoreError(
+            f"{path}: no file matches; correct source.path (relative paths start at the working "
+            "directory)."
+        )
+    return found if local_path(path) is not None else [fs.unstrip_protocol(name) for name in found]
 
 
 def resolve_url(url: str) -> str:

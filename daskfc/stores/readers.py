@@ -21,9 +21,9 @@ from daskfc.stores.arrays import (
 )
 from daskfc.stores.config import SourceConfig
 from daskfc.stores.graph import neighbour_graph
-from daskfc.stores.locations import expand, filesystem, resolve_url
+from daskfc.stores.locations import expand, filesystem, matching_files, resolve_url
 from daskfc.stores.planetoid import planetoid_files, read_planetoid
-from daskfc.stores.samples import Samples, reading
+from daskfc.stores.samples import Samples, reading, stacked
 from daskfc.stores.scaling import rescaled
 from daskfc.stores.views import join_views
 
@@ -314,7 +314,7 @@ def open_source(source: SourceConfig) -> Samples:
     if source.views is not None:
         samples = _open_views(source)
     else:
-        samples = known_readers()[format_of(source)].open(source)
+        samples = _open_files(source)
     if samples.n_samples < 1 or not samples.feature_names:
         raise StoreError(
             f"{where}: a source must have at least one sample and one feature; got "
@@ -347,6 +347,17 @@ def open_source(source: SourceConfig) -> Samples:
         graph = neighbour_graph(X, source.graph.neighbours, where)
         samples = replace(samples, graph=graph)
     return samples
+
+
+def _open_files(source: SourceConfig) -> Samples:
+    """Open the file of a source, or all that its path matches, one after the other."""
+    reader = known_readers()[format_of(source)]
+    if source.path is None:
+        return reader.open(source)
+    paths = matching_files(expand(source.path))
+    if len(paths) == 1:
+        return reader.open(source)
+    return stacked([reader.open(source.model_copy(update={"path": path})) for path in paths], paths)
 
 
 def _open_views(source: SourceConfig) -> Samples:
@@ -418,4 +429,12 @@ def fingerprint(source: SourceConfig) -> str | None:
 def _files(source: SourceConfig) -> list[str]:
     if source.views is not None:
         return [path for view in source.views.values() for path in _files(view.source())]
-    return known_readers()[format_of(source)].files(source)
+    try:
+        paths = matching_files(expand(str(source.path)))
+    except StoreError:  # none is there
+        paths = [str(source.path)]
+    reader = known_readers()[format_of(source)]
+    if paths == [expand(str(source.path))]:
+        return reader.files(source)
+    each = [source.model_copy(update={"path": path}) for path in paths]
+    return [path for one in each for path in reader.files(one)]

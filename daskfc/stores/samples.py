@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -16,7 +16,7 @@ from scipy import sparse
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
 
-__all__ = ["Samples", "View", "encode_labels", "ids_as_text", "reading"]
+__all__ = ["Samples", "View", "encode_labels", "ids_as_text", "reading", "stacked"]
 
 
 @dataclass(frozen=True)
@@ -228,14 +228,14 @@ def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] 
     return codes.astype(np.int64), tuple(str(name) for name in names)
 
 
-def ids_as_text(values: Any, client: str) -> np.ndarray:
+def ids_as_text(values: Any, where: str) -> np.ndarray:
     """Return ids as text; none of them may be missing.
 
     Parameters
     ----------
     values : array-like of shape (n,)
         Words or integers.
-    client : str
+    where : str
         Whose they are, for the message.
 
     Raises
@@ -252,7 +252,7 @@ def ids_as_text(values: Any, client: str) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim != 1:
         raise StoreError(
-            f"client {client!r}: sample ids must be one word or integer a sample; got shape "
+            f"{where}: sample ids must be one word or integer a sample; got shape "
             f"{array.shape}. Give a list of them."
         )
     if array.dtype.kind == "O":
@@ -261,15 +261,90 @@ def ids_as_text(values: Any, client: str) -> np.ndarray:
         missing = int((array != array).sum())
     if missing:
         raise StoreError(
-            f"client {client!r}: every sample must have an id; {missing} of {len(array)} have "
+            f"{where}: every sample must have an id; {missing} of {len(array)} have "
             f"none. Fill them in."
         )
     if array.size and array.dtype.kind not in "iuUSOT":
         raise StoreError(
-            f"client {client!r}: sample ids must be words or integers; got type "
+            f"{where}: sample ids must be words or integers; got type "
             f"{array.dtype.name!r}. Convert them."
         )
     return array.astype(str)
+
+
+def stacked(parts: Sequence[Samples], names: Sequence[str]) -> Samples:
+    """Return the samples of several files, one after the other.
+
+    Parameters
+    ----------
+    parts : sequence of Samples
+        With the same columns; all with ids and labels, or none.
+    names : sequence of str
+        Of the files, for messages.
+
+    Raises
+    ------
+    StoreError
+        For the first file that does not go with the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numpy as np
+    >>> from daskfc.stores.at_hand import samples_at_hand
+    >>> from daskfc.stores.samples import stacked
+    >>> a, b = (samples_at_hand(np.eye(2), labels=words) for words in (["x", "y"], ["y", "z"]))
+    >>> both = stacked([a, b], ["a.csv", "b.csv"])
+    >>> both.n_samples, both.labels.tolist(), both.classes
+    (4, [0, 1, 1, 2], ('x', 'y', 'z'))
+    """
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    for part, name in zip(parts, names, strict=True):
+        if part.feature_names != first.feature_names:
+            missing = [c for c in first.feature_names if c not in part.feature_names]
+            others = [c for c in part.feature_names if c not in first.feature_names]
+            got = f"lacks {missing[0]!r}" if missing else f"has {others[0]!r} as well" if others \
+                else "has them in another order"  # fmt: skip
+            raise StoreError(
+                f"{name}: files of one client must have the same columns as the first, {names[0]}; "
+                f"this one {got}. Mend it, or list the features in source.columns."
+            )
+        for what in ("labels", "sample_ids"):
+            if (getattr(part, what) is None) != (getattr(first, what) is None):
+                raise StoreError(
+                    f"{name}: either all files of one client have {what.replace('_', ' ')} or none "
+                    f"has; {names[0]} differs. Mend one of them."
+                )
+        if part.views or part.graph is not None:
+            raise StoreError(
+                f"{name}: files of one client must be tables; this one has a graph or several "
+                "views. Give it alone."
+            )
+    labels, classes = _joined_labels(parts, names)
+    ids = None if first.sample_ids is None else np.concatenate([p.sample_ids for p in parts])
+
+    def blocks(rows: int) -> Iterator[np.ndarray]:
+        for part in parts:
+            yield from part.blocks(rows)
+
+    n_samples = sum(part.n_samples for part in parts)
+    return Samples(n_samples, first.feature_names, blocks, labels, classes, ids)
+
+
+def _joined_labels(
+    parts: Sequence[Samples], names: Sequence[str]
+) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
+    if parts[0].labels is None:
+        return None, None
+    if all(part.classes is None for part in parts):
+        return np.concatenate([part.labels for part in parts]), None
+    words: list[str] = []
+    for part in parts:
+        codes = np.asarray(part.labels).tolist()
+        words += [str(code) if part.classes is None else part.classes[code] for code in codes]
+    return encode_labels(words, ", ".join(names))
 
 
 @contextmanager

@@ -19,7 +19,14 @@ from pydantic import (
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.stores.building import Progress, views_of_store, write_shares
+from daskfc.stores.building import (
+    Origin,
+    Progress,
+    described,
+    views_of_store,
+    write_own,
+    write_shares,
+)
 from daskfc.stores.client import ClientStore
 from daskfc.stores.config import (
     ClientConfig,
@@ -41,7 +48,7 @@ __all__ = ["Storage", "load_storage"]
 
 
 class Storage(BaseModel):
-    """What a storage file says: a source dealt to clients, or clients whose stores exist.
+    """What a storage file says: a source dealt to clients, or clients with stores or files.
 
     Parameters
     ----------
@@ -55,7 +62,8 @@ class Storage(BaseModel):
         Folder or URL that will hold ``client-1.zarr`` and so on; ``stores/<name of the file>``
         below the working directory by default.
     clients : mapping of str to ClientConfig, or list of str, optional
-        Names and stores that exist; names alone where the sites of a running cluster have them.
+        Names, and stores that exist or sources to make them of; names alone where the sites of a
+        running cluster have them.
 
     Examples
     --------
@@ -102,13 +110,21 @@ class Storage(BaseModel):
             raise ValueError("exactly one of 'source' and 'clients' must be given")
         if (self.source is None) != (self.partition is None):
             raise ValueError("'source' and 'partition' must be given together")
-        if self.clients is not None and (self.root or "layout" in self.model_fields_set):
+        given = bool(self.root) or "layout" in self.model_fields_set
+        if self.clients is not None and given and not self._own_sources():
             raise ValueError("'root' and 'layout' mean nothing to 'clients', whose stores exist")
+        for source in self._own_sources().values():
+            check_source(source)
         if self.source is not None:
             check_source(self.source)
             if self.partition is not None and self.partition.scheme == "views":
                 self._check_views(self.partition.clients_per_view or 1)
         return self
+
+    def _own_sources(self) -> dict[str, SourceConfig]:
+        """Return the sources of the clients that have files of their own."""
+        clients = (self.clients or {}).items()
+        return {name: client.source for name, client in clients if client.source is not None}
 
     def _check_views(self, clients_per_view: int) -> None:
         """Refuse what has no views, and views after which no client can be called."""
@@ -208,13 +224,16 @@ class Storage(BaseModel):
             return {name: f"{folder}/{name}.zarr" for name in self._named(root)}
         urls = {}
         for name, client in self.clients.items():
-            if client.store is None:
+            if client.source is not None:
+                urls[name] = f"{self._folder(root)}/{name}.zarr"
+            elif client.store is not None:
+                urls[name] = resolve_url(client.store)
+            else:
                 raise InvalidInput(
                     f"storage {self.name!r} names client {name!r} and not its store; names alone "
                     "are for clusters whose sites have the stores. Add 'store', or choose a "
                     "cluster file with 'cluster: existing'."
                 )
-            urls[name] = resolve_url(client.store)
         return urls
 
     def build(
@@ -245,21 +264,33 @@ class Storage(BaseModel):
         StoreError
             When a store is there already, or the source, the partition or the disk refuses.
         """
-        if self.source is None:
+        if self.source is None and not self._own_sources():
             raise StoreError(
                 f"storage {self.name!r} names stores that exist, so there is nothing to build; "
-                f"use 'daskfc stores inspect' or 'check'."
+                f"use 'daskfc stores inspect' or 'check', or give the clients a 'source'."
             )
         urls = self.client_urls(root)
-        there = [url for url in urls.values() if store_exists(url)]
+        made = {name: urls[name] for name in self._origins(urls)}
+        there = [url for url in made.values() if store_exists(url)]
         if there and not overwrite:
             raise StoreError(
-                f"storage {self.name!r}: {len(there)} of {len(urls)} stores are there already, the "
+                f"storage {self.name!r}: {len(there)} of {len(made)} stores are there already, the "
                 f"first is {there[0]}, and they are not written over unless asked; pass "
                 f"overwrite=True (--overwrite), or choose another root."
             )
-        self._write(urls, urls, overwrite, progress)
+        self._write(urls, made, overwrite, progress)
         return urls
+
+    def _origins(self, urls: Mapping[str, str]) -> dict[str, Origin]:
+        """Return what the stores that are built here are made of."""
+        if self.source is not None:
+            return dict.fromkeys(urls, Origin(self.digest, fingerprint(self.source)))
+        origins = {}
+        for name, source in self._own_sources().items():
+            told: dict[str, BaseModel] = {"source": source, "layout": self.layout}
+            plain = {k: v.model_dump(mode="json", exclude_none=True) for k, v in told.items()}
+            origins[name] = Origin(digest_of(plain), fingerprint(source))
+        return origins
 
     def ensure(
         self, root: str | None = None, *, progress: Progress | None = None
@@ -284,30 +315,18 @@ class Storage(BaseModel):
             When a store is there that was made from something else.
         """
         urls = self.client_urls(root)
-        if self.source is not None:
-            stamp = fingerprint(self.source)
-            half = {name for name, url in urls.items() if unfinished(url, self.digest)}
-            missing = {
-                name: url for name, url in urls.items() if name in half or not store_exists(url)
-            }
-            for name, url in urls.items():
-                if name not in missing:
-                    self._check_origin(name, ClientStore.open(url), stamp)
-            if missing:
-                self._write(urls, missing, bool(half), progress)
+        origins = self._origins(urls)
+        half = {name for name, origin in origins.items() if unfinished(urls[name], origin.digest)}
+        missing = {}
+        for name, origin in origins.items():
+            if name in half or not store_exists(urls[name]):
+                missing[name] = urls[name]
+            else:
+                origin.check(name, ClientStore.open(urls[name]))
+        if missing:
+            self._write(urls, missing, bool(half), progress)
         self.open(root)
         return urls
-
-    def _check_origin(self, name: str, store: ClientStore, stamp: str | None) -> None:
-        recorded = store.attributes
-        same_source = stamp is None or recorded.get("source_fingerprint") == stamp
-        if recorded.get("storage_digest") == self.digest and same_source:
-            return
-        what = "another storage file" if same_source else "an earlier version of the source"
-        raise StoreError(
-            f"client {name!r}: the store {store.url} was made from {what}; build again with "
-            f"'daskfc stores build --overwrite', or choose another root."
-        )
 
     def _write(
         self,
@@ -317,12 +336,22 @@ class Storage(BaseModel):
         progress: Progress | None,
     ) -> None:
         """Write the wanted ones of all clients; all are put in their places at the end."""
-        assert self.source is not None
+        origins = self._origins(wanted)
+        if self.source is None:
+            sources = self._own_sources()
+            for name, url in wanted.items():
+                write_own(
+                    url,
+                    name,
+                    sources[name],
+                    origin=origins[name],
+                    layout=self.layout,
+                    overwrite=overwrite,
+                    progress=progress,
+                )
+            return
         assert self.partition is not None
-        provenance: dict[str, Any] = {
-            "storage_digest": self.digest,
-            "source_fingerprint": fingerprint(self.source),
-        }
+        provenance: dict[str, Any] = next(iter(origins.values())).attributes
         samples = open_source(self.source)
         if self.partition.scheme == "views":
             provenance["storage_views"] = [view.name for view in samples.views]
@@ -421,22 +450,7 @@ class Storage(BaseModel):
         StoreError
             When a store is missing or its columns differ.
         """
-        return [
-            {
-                "client": name,
-                "url": store.url,
-                "samples": store.n_samples,
-                "features": store.n_features,
-                "dtype": store.dtype.name,
-                "chunks": -(-store.n_samples // store.chunk_rows),
-                "bytes_on_disk": store.bytes_on_disk(),
-                "labels": store.has_labels,
-                **({"edges": store.n_edges} if store.has_graph else {}),
-                **({} if store.view is None else {"view": store.view}),
-                **({"scaling": store.scaling} if store.scaling else {}),
-            }
-            for name, store in self.open(root).items()
-        ]
+        return [described(name, store) for name, store in self.open(root).items()]
 
 
 def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -24,10 +24,10 @@ from daskfc.stores.layout import (
     positions_of_repeats,
 )
 from daskfc.stores.locations import check_space, local_path, resolve_url, zarr_store
-from daskfc.stores.samples import encode_labels, ids_as_text
+from daskfc.stores.samples import ids_as_text
 from daskfc.stores.staging import partial_name, put_in_place, remove, store_exists, sweep
 
-__all__ = ["StoreWriter", "write_store"]
+__all__ = ["StoreWriter"]
 
 
 class StoreWriter:
@@ -94,7 +94,7 @@ class StoreWriter:
         self.name = name
         self._shape = (n_samples, n_features)
         self._names = tuple(default_names(n_features) if feature_names is None else feature_names)
-        self._dtype = np.dtype(dtype)
+        self._dtype = self._checked_dtype(dtype)
         self._chunk_rows = chunk_rows
         self._labelled = labelled
         self._check_arguments()
@@ -140,11 +140,18 @@ class StoreWriter:
                 f"chunk_rows of client {self.name!r} must be an int of at least 1; got "
                 f"{self._chunk_rows}."
             )
-        if self._dtype.kind not in "fiu":
+
+    def _checked_dtype(self, dtype: str) -> np.dtype[Any]:
+        try:
+            found = np.dtype(dtype)
+        except TypeError:
+            found = None
+        if found is None or found.kind not in "fiu":
             raise StoreError(
                 f"dtype of client {self.name!r} must be a float or an integer type; got "
-                f"{self._dtype.name!r}."
+                f"{(dtype if found is None else found.name)!r}. Take float32, float64 or int64."
             )
+        return found
 
     def _needed(self) -> int:
         n, d = self._shape
@@ -227,7 +234,7 @@ class StoreWriter:
             For rows that do not fit, are not finite or that the stored type cannot hold.
         """
         features = np.asarray(features)
-        ids = ids_as_text(sample_ids, self.name)
+        ids = ids_as_text(sample_ids, f"client {self.name!r}")
         rows = len(features)
         if features.ndim != 2 or features.shape[1] != self._shape[1]:
             raise StoreError(
@@ -370,97 +377,3 @@ class StoreWriter:
             return
         self._ended = True
         remove(self._staged)
-
-
-def write_store(
-    url: str,
-    name: str,
-    features: np.ndarray | Iterable[np.ndarray],
-    sample_ids: Sequence[str] | np.ndarray,
-    labels: Sequence[Any] | np.ndarray | None = None,
-    *,
-    feature_names: Sequence[str] | None = None,
-    chunk_rows: int = 1024,
-    dtype: str = "float32",
-    overwrite: bool = False,
-    graph: Any = None,
-) -> None:
-    """Write one client's store.
-
-    Parameters
-    ----------
-    url : str
-        Where: a URL of fsspec or a path.
-    name : str
-        The client's name.
-    features : ndarray of shape (n_samples, n_features), or iterable of row blocks
-        Finite numbers; an iterable is read one block at a time.
-    sample_ids : sequence of str
-        One id a row, all different.
-    labels : array-like of shape (n_samples,), optional
-        Integers or words, for evaluation only; kept in a group apart.
-    feature_names : sequence of str, optional
-        Columns; x0, x1, ... by default.
-    chunk_rows : int
-        Rows of one chunk.
-    dtype : str
-        Stored type of the features.
-    overwrite : bool
-        Whether a store that is there may be replaced.
-    graph : sparse array of shape (n_samples, n_samples), optional
-        Symmetric adjacency of the samples.
-
-    Raises
-    ------
-    StoreError
-        For bad input, a store that is there already, or a place that cannot be written.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore, write_store
-    >>> blocks = (np.full((2, 3), i) for i in range(2))
-    >>> write_store("memory://doc/b.zarr", "a", blocks, ["p", "q", "r", "s"], overwrite=True)
-    >>> ClientStore.open("memory://doc/b.zarr").rows(2, 3)
-    array([[1., 1., 1.]])
-    """
-    blocks = iter([features] if isinstance(features, np.ndarray) else features)
-    first = next(blocks, None)
-    if first is None or np.ndim(first) != 2:
-        raise StoreError(
-            f"client {name!r} must have at least one sample, in rows and columns; got "
-            f"{'no block' if first is None else f'shape {np.shape(first)}'}."
-        )
-    ids = ids_as_text(sample_ids, name)
-    if labels is not None and len(labels) != len(ids):
-        raise StoreError(
-            f"client {name!r} must have one label a sample; got {len(labels)} labels and "
-            f"{len(ids)} ids."
-        )
-    classes = None
-    if labels is not None:
-        labels, classes = encode_labels(labels, f"client {name!r}")
-    with StoreWriter(
-        url,
-        name,
-        len(ids),
-        np.shape(first)[1],
-        feature_names=feature_names,
-        labelled=labels is not None,
-        classes=classes,
-        chunk_rows=chunk_rows,
-        dtype=dtype,
-        overwrite=overwrite,
-        graph=graph,
-    ) as writer:
-        start = 0
-        for block in _chain(first, blocks):
-            stop = start + len(block)
-            part = None if labels is None else labels[start:stop]
-            writer.append(block, ids[start:stop], part)
-            start = stop
-
-
-def _chain(first: np.ndarray, rest: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-    yield first
-    yield from rest

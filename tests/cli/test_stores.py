@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from daskfc.stores import ClientStore
+
 
 def build(daskfc, *more):
     return daskfc("stores", "build", "s.yaml", *more)
@@ -80,3 +82,62 @@ def test_a_plain_storage_has_no_column_for_views(daskfc, files):
     build(daskfc)
     words = daskfc("stores", "inspect", "s.yaml").stdout.split()
     assert not {"view", "scaling"} & set(words)
+
+
+@pytest.fixture
+def patients(tmp_path):
+    text = "patient;age;weight;diagnosis\np1;61,5;1.070,0;CKD\np2;58;?;none\n"
+    (tmp_path / "a.csv").write_text(text.replace("?", "82,0"), encoding="utf-8")
+    (tmp_path / "b.csv").write_text(text, encoding="utf-8")
+    return ["--delimiter", ";", "--decimal", ",", "--thousands", ".", "--id", "patient"]
+
+
+def test_a_store_of_a_csv(daskfc, patients, tmp_path):
+    result = daskfc("stores", "add", "hospital-a", "a.csv", *patients, "--label", "diagnosis")
+    assert result.exit_code == 0, result.output
+    store = ClientStore.open(str(tmp_path / "stores" / "hospital-a.zarr"))
+    assert store.feature_names == ("age", "weight")
+    assert store.rows(0, 2).tolist() == [[61.5, 1070.0], [58.0, 82.0]]
+    assert store.sample_ids().tolist() == ["p1", "p2"]
+    assert store.has_labels
+    (tmp_path / "s.yaml").write_text(result.stdout.split("In a storage file:")[1], encoding="utf-8")
+    assert daskfc("stores", "check", "s.yaml").stdout.startswith("hospital-a: ok")
+    again = daskfc("stores", "add", "hospital-a", "a.csv", *patients, "--label", "diagnosis")
+    assert again.exit_code == 2
+    assert "--overwrite" in again.stderr
+
+
+def test_several_files_elsewhere(daskfc, patients, tmp_path):
+    (tmp_path / "c.csv").write_text("patient;age;weight\np3;1;2\n", encoding="utf-8")
+    (tmp_path / "d.csv").write_text("patient;age;weight\np4;3;4\n", encoding="utf-8")
+    args = ["--store", "x.zarr", "--columns", "weight,age", "--dtype", "float64", *patients]
+    assert daskfc("stores", "add", "a", "c.csv", "d.csv", *args).exit_code == 0
+    assert ClientStore.open(str(tmp_path / "x.zarr")).rows(0, 2).tolist() == [[2, 1], [4, 3]]
+
+
+@pytest.mark.parametrize(
+    ("args", "match"),
+    [
+        (["a", "b.csv"], r"line 3, column 'weight': features must be numeric; got '\?'\. Set sour"),
+        (["a", "b.csv", "--na", "?"], "line 3, column 'weight': features must be finite"),
+        (["my hospital", "a.csv"], "client 'my hospital': .* Rename it"),
+        (["a", "gone.csv"], "gone.csv: the source file is not there"),
+        (["a", "a.csv", "--encoding", "utf-9"], "key 'encoding': must be the name of an encoding"),
+        (["a", "a.csv", "--dtype", "float31"], "must be a float or an integer type"),
+        (["a", "a.csv", "--label", "gone"], "the column 'gone' named by the source is not there"),
+    ],
+)
+def test_what_cannot_be_added(daskfc, patients, tmp_path, args, match):
+    more = [] if "--label" in args else ["--label", "diagnosis"]
+    result = daskfc("stores", "add", *args, *patients, *more)
+    assert result.exit_code == 2
+    assert re.search(match, result.stderr)
+    assert len(result.stderr.splitlines()) == 1
+    assert not list(tmp_path.glob("stores/*"))
+
+
+def test_a_file_in_place_of_a_store(daskfc, patients, tmp_path):
+    (tmp_path / "s.yaml").write_text("clients: {a: {store: a.csv}}", encoding="utf-8")
+    result = daskfc("stores", "check", "s.yaml")
+    assert result.exit_code == 2
+    assert "'daskfc stores add NAME FILE'" in result.stderr

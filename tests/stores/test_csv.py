@@ -105,6 +105,11 @@ REFUSED = {
         r"has one field, which holds ';'\. If .* source.delimiter: ';', .* source.decimal: ','",
     ),
     "tabs": ("a\tb\n1\t2\n", {}, r"which holds a tab\. If that separates"),
+    "a question mark among German numbers": (
+        "a;b\n1;1.234,5\n2;?\n",
+        {"delimiter": ";", "decimal": ",", "thousands": "."},
+        r"line 3, column 'b': .* got '\?'\. Set source.na_values",
+    ),
     "a question mark": (
         f"a,b\n1,2\n\n{SECRET},?\n",
         {},
@@ -289,7 +294,6 @@ def test_whole_numbers_are_not_merged(tmp_path, values, dtype, held):
         ([1.0, 2.0, np.nan], "1 of 3 have none"),
         ([1.5, 2.0, 3.0], "must be words or integers; got type 'float64'"),
         ([["a"], ["b"], ["c"]], r"got shape \(3, 1\)"),
-        (None, r"got shape \(\)"),
     ],
 )
 def test_ids_that_are_none(tmp_path, ids, match):

@@ -240,7 +240,7 @@ def change(**sections):
         ({"clients": {}}, "clients"),
         ({"clients": {"server": {"store": "a"}}}, "a client may not be called 'server'"),
         ({"clients": {"a/b": {"store": "a"}}}, "a client's name must be"),
-        ({"clients": {"a": {}}}, "key 'clients.a.store' is required and missing"),
+        ({"clients": {"a": {}}}, "'clients.a': a client must have a 'store' that exists, or"),
         ({"clients": {"a": {"store": "a"}}, "root": "b"}, "mean nothing to 'clients'"),
     ],
 )

@@ -1,0 +1,207 @@
+"""Samples that a caller has at hand: arrays, tables, sparse matrices, or the path of a file.
+
+Everything becomes `Samples`, as the readers of files return them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike, fspath
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from pydantic import ValidationError
+from scipy import sparse
+
+from daskfc.checks import sentence_of
+from daskfc.errors import InvalidInput, StoreError
+from daskfc.stores.cells import Cells
+from daskfc.stores.config import SourceConfig
+from daskfc.stores.layout import default_names
+from daskfc.stores.readers import open_source
+from daskfc.stores.samples import Samples, encode_labels, ids_as_text
+
+__all__ = ["Given", "numbered", "samples_at_hand", "source_of"]
+
+Given: TypeAlias = "np.ndarray | pd.DataFrame | xr.DataArray | sparse.sparray | str | PathLike[str]"
+Column: TypeAlias = "str | Sequence[Any] | np.ndarray | None"
+
+
+def samples_at_hand(
+    data: Any,
+    *,
+    sample_ids: Column = None,
+    labels: Column = None,
+    columns: Sequence[str] | None = None,
+    where: str = "the samples",
+) -> Samples:
+    """Return what a caller has at hand as samples.
+
+    Parameters
+    ----------
+    data : ndarray, list of rows, DataFrame, DataArray, sparse array or matrix, or path-like
+        Rows are samples. A path is read as by `source.path` of a storage file.
+    sample_ids, labels : str or sequence, optional
+        One value a sample; or the name of a column of a DataFrame or of a csv or parquet file, or
+        of an array of an npz. By default a DataFrame's own index, unless it is 0, 1, ..., and a
+        DataArray's own coordinates are ids, and there are no labels.
+    columns : sequence of str, optional
+        Which columns of a DataFrame or a file are features; or the columns' names, for arrays.
+    where : str
+        What they are, for messages.
+
+    Returns
+    -------
+    Samples
+
+    Raises
+    ------
+    StoreError
+        For what is no table of numbers, and for columns that are not there.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from daskfc.stores.at_hand import samples_at_hand
+    >>> table = pd.DataFrame({"age": [61, 58], "kind": ["a", "b"]}, index=["p7", "p9"])
+    >>> samples = samples_at_hand(table, labels="kind")
+    >>> samples.feature_names, samples.sample_ids.tolist(), samples.classes
+    (('age',), ['p7', 'p9'], ('a', 'b'))
+    """
+    if isinstance(data, str | PathLike):
+        return _of_file(fspath(data), sample_ids, labels, columns)
+    if isinstance(data, pd.DataFrame):
+        return _of_frame(data, sample_ids, labels, columns, where)
+    if isinstance(data, xr.DataArray):
+        data, sample_ids, columns = _of_data_array(data, sample_ids, columns, where)
+    if isinstance(sample_ids, str) or isinstance(labels, str):
+        raise StoreError(
+            f"{where}: an array has no columns with names to take ids or labels from; give one "
+            "value a sample."
+        )
+    is_sparse = sparse.issparse(data)
+    rows: Any = sparse.csr_array(data) if is_sparse else _as_array(data, where)
+    if rows.ndim != 2:
+        raise StoreError(
+            f"{where}: at least one sample, in rows and columns, is needed; got shape "
+            f"{rows.shape}. Give a table of shape (samples, features)."
+        )
+    names = default_names(rows.shape[1]) if columns is None else tuple(map(str, columns))
+
+    def blocks(n: int) -> Iterator[np.ndarray]:
+        for start in range(0, rows.shape[0], n):
+            block = rows[start : start + n]
+            yield block.toarray() if is_sparse else block
+
+    return _with_sides(Samples(rows.shape[0], names, blocks), sample_ids, labels, where)
+
+
+def _as_array(data: Any, where: str) -> np.ndarray:
+    try:
+        return np.asarray(data)
+    except ValueError:
+        raise StoreError(
+            f"{where}: all rows must have as many numbers; they differ. Mend the shorter ones."
+        ) from None
+
+
+def _of_file(path: str, ids: Column, labels: Column, columns: Sequence[str] | None) -> Samples:
+    given = {"sample_ids": ids, "labels": labels}
+    for key, value in given.items():
+        if not (value is None or isinstance(value, str)):
+            raise StoreError(f"{path}: {key} of a file must be the name of a column or an array.")
+    keys = {"ids": ids, "labels": labels, "columns": None if columns is None else list(columns)}
+    return open_source(source_of({"path": path, **keys}, path))
+
+
+def source_of(keys: Mapping[str, Any], where: str) -> SourceConfig:
+    """Return a checked source.
+
+    Raises
+    ------
+    InvalidInput
+        For keys that are not known, or wrong values.
+    """
+    try:
+        return SourceConfig.model_validate(dict(keys))
+    except ValidationError as error:
+        raise InvalidInput(sentence_of(error, where)) from None
+
+
+def _of_frame(
+    frame: pd.DataFrame, ids: Column, labels: Column, columns: Sequence[str] | None, where: str
+) -> Samples:
+    named = [*(columns or ()), *(name for name in (ids, labels) if isinstance(name, str))]
+    there = [str(name) for name in frame.columns]
+    if missing := [name for name in named if str(name) not in there]:
+        raise StoreError(
+            f"{where}: the column {missing[0]!r} is not there; the columns are "
+            f"{', '.join(there[:12])}{', ...' if len(there) > 12 else ''}."
+        )
+    if len(set(there)) < len(there):
+        twice = next(name for name in there if there.count(name) > 1)
+        raise StoreError(
+            f"{where}: columns must have different names; {twice!r} comes twice. Rename one."
+        )
+    frame = frame.set_axis(there, axis=1)
+    sides = [name for name in (ids, labels) if isinstance(name, str)]
+    names = [str(name) for name in columns or ()] or [n for n in there if n not in sides]
+    if ids is None and not isinstance(frame.index, pd.RangeIndex):
+        ids = frame.index.to_numpy()
+    own_ids = frame[ids].to_numpy() if isinstance(ids, str) else ids
+    own_labels = frame[labels].to_numpy() if isinstance(labels, str) else labels
+    cells = Cells(where, lambda row: f"row {row + 1}")
+
+    def blocks(n: int) -> Iterator[np.ndarray]:
+        for start in range(0, len(frame), n):
+            yield cells.numbers(frame[names].iloc[start : start + n], start)
+
+    return _with_sides(Samples(len(frame), tuple(names), blocks), own_ids, own_labels, where)
+
+
+def _of_data_array(
+    data: xr.DataArray, ids: Column, columns: Sequence[str] | None, where: str
+) -> tuple[Any, Column, Sequence[str] | None]:
+    if data.ndim != 2:
+        raise StoreError(
+            f"{where}: a DataArray must have samples and features; got the dimensions "
+            f"{', '.join(map(str, data.dims)) or 'none'}. Select or stack them."
+        )
+    sample, feature = data.dims
+    if ids is None and sample in data.coords:
+        ids = data.coords[sample].to_numpy()
+    if columns is None and feature in data.coords:
+        columns = [str(name) for name in data.coords[feature].to_numpy()]
+    return data.to_numpy(), ids, columns
+
+
+def _with_sides(samples: Samples, ids: Any, labels: Any, where: str) -> Samples:
+    """Add ids and labels, each as many as samples."""
+    for what, values in (("ids", ids), ("labels", labels)):
+        if values is not None and np.ndim(values) and len(values) != samples.n_samples:
+            raise StoreError(
+                f"{where}: {what} must be as many as samples; got {len(values)} for "
+                f"{samples.n_samples}."
+            )
+    found, classes = (None, None) if labels is None else encode_labels(labels, where)
+    own = None if ids is None else ids_as_text(ids, where)
+    return replace(samples, sample_ids=own, labels=found, classes=classes)
+
+
+def numbered(samples: Samples, client: str) -> Samples:
+    """Return samples with ids of their own where they have none: the client's name and a number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores.at_hand import numbered, samples_at_hand
+    >>> numbered(samples_at_hand(np.eye(2)), "a").sample_ids.tolist()
+    ['a/0', 'a/1']
+    """
+    if samples.sample_ids is not None:
+        return samples
+    ids = [f"{client}/{i}" for i in range(samples.n_samples)]
+    return replace(samples, sample_ids=np.array(ids))

@@ -1,0 +1,165 @@
+"""Writing one client's store from what a site has at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from daskfc.errors import StoreError
+from daskfc.stores.at_hand import Given, samples_at_hand, source_of
+from daskfc.stores.building import Progress, described, write_samples
+from daskfc.stores.client import ClientStore
+from daskfc.stores.config import client_name
+from daskfc.stores.readers import open_source
+from daskfc.stores.samples import Samples, encode_labels, ids_as_text, stacked
+
+__all__ = ["add_store", "write_store"]
+
+
+def write_store(
+    url: str,
+    name: str,
+    features: Given | Iterable[np.ndarray],
+    sample_ids: str | Sequence[Any] | np.ndarray | None = None,
+    labels: str | Sequence[Any] | np.ndarray | None = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    chunk_rows: int = 1024,
+    dtype: str = "float32",
+    overwrite: bool = False,
+    graph: Any = None,
+) -> None:
+    """Write one client's store.
+
+    Parameters
+    ----------
+    url : str
+        Where: a URL of fsspec or a path.
+    name : str
+        The client's name.
+    features : array_like, DataFrame, DataArray, sparse array, path, or iterable of row blocks
+        Samples in rows, of finite numbers. A path names a file as `source.path` of a storage file
+        does; an iterable, as a generator, gives one block of rows at a time.
+    sample_ids : str or sequence, optional
+        One id a row, all different; or the column of a table that holds them. By default a table's
+        own index if it has one, else the client's name and a number.
+    labels : str or sequence, optional
+        Integers or words, for evaluation only, kept in a group apart; or the column of a table.
+    feature_names : sequence of str, optional
+        The feature columns of a table, all but ids and labels by default; or names for those of an
+        array, x0, x1, ... by default.
+    chunk_rows : int
+        Rows of one chunk.
+    dtype : str
+        Stored type of the features.
+    overwrite : bool
+        Whether a store that is there may be replaced.
+    graph : sparse array of shape (n_samples, n_samples), optional
+        Symmetric adjacency of the samples.
+
+    Raises
+    ------
+    StoreError
+        For bad input, a store that is there already, or a place that cannot be written.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from daskfc.stores import ClientStore, write_store
+    >>> table = pd.DataFrame({"id": ["p7", "p9"], "age": [61, 58], "kind": ["a", "b"]})
+    >>> write_store("memory://doc/b.zarr", "hospital-a", table, "id", "kind", overwrite=True)
+    >>> store = ClientStore.open("memory://doc/b.zarr")
+    >>> store.feature_names, store.rows(0, 2).tolist()
+    (('age',), [[61.0], [58.0]])
+    """
+    _check_name(name)
+    where = f"client {name!r}"
+    options: dict[str, Any] = {"chunk_rows": chunk_rows, "dtype": dtype, "overwrite": overwrite}
+    if isinstance(features, Iterator):
+        samples = _of_blocks(features, sample_ids, labels, feature_names, where)
+    else:
+        samples = samples_at_hand(
+            features, sample_ids=sample_ids, labels=labels, columns=feature_names, where=where
+        )
+    write_samples(url, name, samples, graph=graph, **options)
+
+
+def add_store(
+    name: str,
+    files: Sequence[str],
+    url: str | None = None,
+    *,
+    source: Mapping[str, Any],
+    dtype: str = "float32",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Make the store of one client of its files, one after the other.
+
+    Parameters
+    ----------
+    name : str
+        The client's name.
+    files : sequence of str
+        Paths or URLs, or patterns of them, all with the same columns.
+    url : str, optional
+        Where; ``stores/NAME.zarr`` by default.
+    source : mapping
+        Keys of `SourceConfig` beside the path.
+    dtype, overwrite
+        As in `write_store`.
+    progress : callable, optional
+        Called with rows done and rows in all.
+
+    Returns
+    -------
+    dict
+        A row about the store; see `Storage.inspect`.
+
+    Raises
+    ------
+    StoreError, InvalidInput
+        For wrong keys, and as `write_store`.
+    """
+    url = url or f"stores/{name}.zarr"
+    parts = [open_source(source_of({"path": file, **source}, file)) for file in files]
+    samples = stacked(parts, files)
+    _check_name(name)
+    write_samples(url, name, samples, dtype=dtype, overwrite=overwrite, progress=progress)
+    return described(name, ClientStore.open(url))
+
+
+def _check_name(name: str) -> None:
+    try:
+        client_name(name)
+    except ValueError as error:
+        raise StoreError(f"client {name!r}: {error}. Rename it.") from None
+
+
+def _of_blocks(
+    blocks: Iterator[np.ndarray], ids: Any, labels: Any, names: Sequence[str] | None, where: str
+) -> Samples:
+    """Return samples whose blocks come once, as they are."""
+    first = next(blocks, None)
+    if first is None or np.ndim(first) != 2:
+        raise StoreError(
+            f"{where} must have at least one sample, in rows and columns; got "
+            f"{'no block' if first is None else f'shape {np.shape(first)}'}."
+        )
+    if ids is None or isinstance(ids, str):
+        raise StoreError(f"{where}: rows that come in blocks need one id each in 'sample_ids'.")
+    own = ids_as_text(ids, where)
+    if labels is not None and len(labels) != len(own):
+        raise StoreError(
+            f"{where} must have one label a sample; got {len(labels)} labels and {len(own)} ids."
+        )
+    found, classes = (None, None) if labels is None else encode_labels(labels, where)
+
+    def again(rows: int) -> Iterator[np.ndarray]:
+        yield first
+        yield from blocks
+
+    columns = tuple(f"x{i}" for i in range(first.shape[1])) if names is None else tuple(names)
+    return Samples(len(own), columns, again, found, classes, own)
