@@ -19,7 +19,10 @@ __all__ = [
     "optional",
     "real",
     "sentence_of",
+    "shown",
 ]
+
+_LONGEST = 80  # ours: characters of a value in an error
 
 
 @dataclass(frozen=True)
@@ -185,12 +188,44 @@ def sentence_of(error: ValidationError, source: str) -> str:
     """
     faults = error.errors()
     first = faults[0]
-    key = ".".join(str(part) for part in first["loc"]) or "the file itself"
+    key = ".".join(str(part) for part in first["loc"])
     more = f" ({len(faults) - 1} more faults after this one.)" if len(faults) > 1 else ""
     if first["type"] == "extra_forbidden":
         return f"{source}: key {key!r} is not known there. Correct its spelling or remove it.{more}"
     if first["type"] == "missing":
         return f"{source}: key {key!r} is required and missing. Add it.{more}"
     rule = first["msg"].removeprefix("Value error, ")
-    rule = rule[:1].lower() + rule[1:]
-    return f"{source}: key {key!r}: {rule}; got {first['input']!r}. Correct the value.{more}"
+    rule = rule[:1].lower() + rule[1:].removesuffix(".")
+    if not key:
+        return f"{source}: {rule}. Correct the file.{more}"
+    return f"{source}: key {key!r}: {rule}; got {shown(first['input'])}. Correct the value.{more}"
+
+
+def shown(value: Any) -> str:
+    """Return a value as errors show it: short, and never a table of data.
+
+    Parameters
+    ----------
+    value : object
+        What was given.
+
+    Returns
+    -------
+    str
+        Its representation where it is a plain value, or a short list of these; else its type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.checks import shown
+    >>> shown("a"), shown([1, 2]), shown({"path": "x", "ids": "y"}), shown(np.eye(3))
+    ("'a'", '[1, 2]', 'a mapping with path, ids', 'a ndarray')
+    """
+    if isinstance(value, Mapping):
+        return f"a mapping with {', '.join(map(str, list(value)[:6])) or 'nothing in it'}"
+    plain = (str, int, float, bool, type(None))
+    several = isinstance(value, list | tuple) and all(isinstance(one, plain) for one in value)
+    if isinstance(value, plain) or several:
+        text = repr(value)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return f"a {type(value).__name__}"

@@ -12,6 +12,7 @@ from daskfc.errors import InvalidInput
 __all__ = ["read_mapping", "read_yaml"]
 
 _MERGE = "tag:yaml.org,2002:merge"
+_MARKS = {"pipeline": {"method"}, "storage": {"source", "clients"}, "cluster": {"cluster"}}
 # What PyYAML's constructors let through where a value does not fit its tag, such as 2001-99-99.
 _UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
@@ -113,7 +114,7 @@ def read_mapping(path: str | os.PathLike[str], kind: str, *, keys: str) -> dict[
     ------
     InvalidInput
         When the file is missing, cannot be read, is not UTF-8 or no YAML, is empty, holds something
-        else than a mapping, or a mapping in it holds a key twice.
+        else than a mapping, a mapping in it holds a key twice, or it is a file of another kind.
 
     Examples
     --------
@@ -138,7 +139,20 @@ of the cluster file.
     else:
         content = read_yaml(text, source)
         if isinstance(content, dict):
+            _check_kind(content, kind, source)
             return content
         got = "an empty file" if content is None else type(content).__name__
         problem, way_out = f"a {kind} file must be a mapping with {keys}; got {got}", "Correct it"
     raise InvalidInput(f"{source}: {problem}. {way_out}.")
+
+
+def _check_kind(content: dict[Any, Any], kind: str, source: str) -> None:
+    """Refuse a file that has the keys of another kind, and none of its own."""
+    if _MARKS.get(kind, set()) & content.keys():
+        return
+    for other, marks in _MARKS.items():
+        if other != kind and marks & content.keys():
+            raise InvalidInput(
+                f"{source}: this is a {other} file, and a {kind} file is wanted here. Swap the "
+                "two, or correct the path."
+            )

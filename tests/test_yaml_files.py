@@ -10,7 +10,7 @@ from daskfc.deploy import load_cluster
 from daskfc.errors import InvalidInput
 from daskfc.runs import load_pipeline
 from daskfc.stores import load_storage
-from daskfc.yaml_files import read_yaml
+from daskfc.yaml_files import read_mapping, read_yaml
 
 # how each is loaded, what is right, the same with a key twice, and with one twice further down
 KINDS = {
@@ -131,3 +131,26 @@ def test_numbers_are_those_of_yaml_1_2(text, value):
 def test_no_text_raises_anything_else(text):
     with suppress(InvalidInput):
         read_yaml(text, "an example")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "found"),
+    [
+        ("method: OmniFC\nparams: {}", "storage", "pipeline"),
+        ("source: {dataset: iris}", "pipeline", "storage"),
+        ("clients: [a, b]", "cluster", "storage"),
+        ("cluster: local", "storage", "cluster"),
+    ],
+)
+def test_a_file_of_another_kind_is_called_so(tmp_path, text, wanted, found):
+    path = tmp_path / "f.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=f"this is a {found} file, and a {wanted} file is"):
+        read_mapping(path, wanted, keys="any")
+    assert read_mapping(path, found, keys="any")
+
+
+def test_a_file_with_keys_of_its_own_is_read(tmp_path):
+    path = tmp_path / "f.yaml"
+    path.write_text("method: OmniFC\nsource: {}")  # refused later, by its keys
+    assert read_mapping(path, "pipeline", keys="any")

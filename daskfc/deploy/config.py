@@ -1,11 +1,20 @@
 """The cluster's YAML file: where parties run, in a few keys of ours and any of Dask's own."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from dask.utils import parse_bytes, parse_timedelta
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
@@ -45,6 +54,15 @@ def _seconds(value: Any) -> float:
     if not 0 < number < float("inf"):
         raise ValueError("must be a time above 0")
     return number
+
+
+def _address(value: str) -> str:
+    if not re.fullmatch(r"(tcp|tls|ws|wss)://.+:\d+", value):
+        raise ValueError(
+            "must be the address of a Dask scheduler with its port, such as tcp://10.0.0.1:8786 or "
+            "tls://10.0.0.1:8786"
+        )
+    return value
 
 
 _Bytes = Annotated[int, BeforeValidator(_bytes)]
@@ -168,7 +186,7 @@ class ExistingCluster(_Strict):
     """
 
     cluster: Literal["existing"]
-    scheduler: str = Field(pattern=r"^(tcp|tls|ws|wss)://.+:\d+$")
+    scheduler: Annotated[str, AfterValidator(_address)]
     security: SecurityFiles | None = None
     expect: tuple[str, ...] | None = Field(default=None, min_length=1)
     server: ServerShape = ServerShape()

@@ -172,6 +172,13 @@ def load_pipeline(
         tree["params"] = {**given, **params} if isinstance(given, dict) else given
     for assignment in overrides:
         _override(tree, assignment)
+        top = assignment.partition("=")[0].strip().partition(".")[0]
+        if top not in Pipeline.model_fields:
+            raise InvalidInput(
+                f"--set {assignment!r}: a pipeline has no key {top!r}; it has "
+                f"{', '.join(Pipeline.model_fields)}. Write --set params.{assignment} for a "
+                "parameter of the method."
+            )
     for key in ("params", "compare"):
         if tree.get(key, {}) is None:  # `params:` with nothing after it
             tree[key] = {}

@@ -61,7 +61,7 @@ LOCAL, EXISTING = {"cluster": "local"}, {"cluster": "existing", "scheduler": "tc
         ({**LOCAL, "deadline": "0s"}, "must be a time above 0; got '0s'"),
         ({**LOCAL, "deadline": "soon"}, "must be a time such as 60s"),
         ({"cluster": "existing"}, "key 'scheduler' is required and missing"),
-        ({**EXISTING, "scheduler": "localhost"}, "key 'scheduler': string should match"),
+        ({**EXISTING, "scheduler": "localhost"}, "key 'scheduler': must be the address of a Dask"),
         ({**EXISTING, "security": {"ca": "a"}}, "key 'security.cert' is required and missing"),
         ({"cluster": "slurm"}, "key 'cluster' must be 'local' or 'existing'; got 'slurm'"),
         ({}, "key 'cluster' must be 'local' or 'existing'; got 'nothing'"),

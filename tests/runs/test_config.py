@@ -173,3 +173,12 @@ def test_compared_methods_take_over_clusters_and_clusterer(fake):
 def test_what_yaml_cannot_say_is_refused(fake):
     with pytest.raises(InvalidInput, match="what YAML can say"):
         check_pipeline(Pipeline(method="Fake", params={"n_clusters": 3, "clusterer": object()}))
+
+
+def test_a_parameter_that_is_set_at_the_top_is_told_where_it_belongs():
+    with pytest.raises(InvalidInput) as refusal:
+        load_pipeline({"method": "OmniFC"}, overrides=["n_clusters=3"])
+    assert str(refusal.value) == (
+        "--set 'n_clusters=3': a pipeline has no key 'n_clusters'; it has method, params, compare, "
+        "metrics, seeds. Write --set params.n_clusters=3 for a parameter of the method."
+    )
