@@ -1,14 +1,15 @@
-"""What a fit told step by step, as small line drawings without scripts."""
+"""Small drawings without scripts: lines of what a fit told step by step, and stacked bars."""
 
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["drawing", "thinned"]
+__all__ = ["drawing", "stacked_bars", "thinned"]
 
 _WIDTH, _HEIGHT = 640, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 10, 40
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999")
+_BAR, _GAP, _NAME, _NUMBER = 18, 8, 90, 80  # of a stacked bar, its name and its number
 _WIDE_RANGE = 30.0  # ours: from this ratio of values on the scale is logarithmic
 
 
@@ -94,3 +95,55 @@ def drawing(lines: Mapping[str, Sequence[float]], steps: str = "step") -> str:
         f"{escape(steps)} 1 to {longest}</text></svg>"
     )
     return "".join(parts)
+
+
+def stacked_bars(parts: Mapping[str, Mapping[str, int]]) -> str:
+    """Return a bar for each cluster, of what every client has of it, as inline SVG, escaped.
+
+    Parameters
+    ----------
+    parts : mapping of str to mapping of str to int
+        Samples of each cluster, by client; all clients have the same clusters.
+
+    Examples
+    --------
+    >>> from daskfc.runs.curves import stacked_bars
+    >>> stacked_bars({"a": {"0": 3, "1": 0}, "b": {"0": 1, "1": 2}}).count("<rect")
+    5
+    """
+    clusters = list(next(iter(parts.values()), {}))
+    totals = {c: sum(own[c] for own in parts.values()) for c in clusters}
+    largest = max(totals.values(), default=0)
+    if not largest:
+        return ""
+    height = len(clusters) * (_BAR + _GAP)
+    room = _WIDTH - _NAME - _NUMBER
+    each = _WIDTH // max(1, min(len(parts), 6))
+    legend = [(i % 6 * each, height + 20 + i // 6 * 18, name) for i, name in enumerate(parts)]
+    whole = legend[-1][1] + 8
+    told = f"samples of {len(clusters)} clusters by client"
+    svg = [
+        f'<svg viewBox="0 0 {_WIDTH} {whole}" role="img" aria-label="{told}" font-size="11" '
+        'fill="currentColor">'
+    ]
+    for row, cluster in enumerate(clusters):
+        x, y = float(_NAME), row * (_BAR + _GAP)
+        middle = f'y="{y + _BAR - 5}"'
+        svg.append(f'<text x="{_NAME - 6}" {middle} text-anchor="end">{escape(cluster)}</text>')
+        for number, (name, own) in enumerate(parts.items()):
+            width = room * own[cluster] / largest
+            if own[cluster]:
+                svg.append(
+                    f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_BAR}" '
+                    f'fill="{_COLOURS[number % len(_COLOURS)]}"><title>{escape(name)}: '
+                    f"{own[cluster]:,}</title></rect>"
+                )
+            x += width
+        svg.append(f'<text x="{x + 6:.1f}" {middle}>{totals[cluster]:,}</text>')
+    for number, (across, down, name) in enumerate(legend):
+        colour = _COLOURS[number % len(_COLOURS)]
+        svg.append(
+            f'<rect x="{across}" y="{down - 9}" width="10" height="10" fill="{colour}"/>'
+            f'<text x="{across + 14}" y="{down}">{escape(name)}</text>'
+        )
+    return "".join([*svg, "</svg>"])

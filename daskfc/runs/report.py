@@ -10,11 +10,14 @@ import yaml
 from jinja2 import Environment, StrictUndefined, Template
 from rich.filesize import decimal
 
-from daskfc.runs.curves import drawing
+from daskfc.runs.curves import drawing, stacked_bars
 from daskfc.runs.folder import RunFolder
 from daskfc.runs.table import noise_in_words, seconds_in_words
 
 __all__ = ["report_html", "write_report"]
+
+
+_BARS = 40  # ours: clusters, and clients, that are drawn
 
 
 class _Table(NamedTuple):
@@ -79,6 +82,16 @@ def _numbers(line: Sequence[float | None]) -> list[float]:
     return [math.nan if value is None else value for value in line]
 
 
+def _largest(quality: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return what clients have of the largest clusters, those clients and clusters being few."""
+    sizes, clients = quality.get("sizes", {}), quality.get("by_client", {})
+    shown = sorted(sizes, key=lambda c: -sizes[c])[:_BARS]
+    return {
+        name: {c: own[c] for c in sizes if c in shown}
+        for name, own in list(clients.items())[:_BARS]
+    }
+
+
 def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     """Return the page about a run.
 
@@ -122,6 +135,8 @@ def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         error=record.get("error"),
         scores=_scores(summary),
         unscored=summary.get("unscored") or "the run did not end.",
+        quality=summary.get("quality"),
+        bars=stacked_bars(_largest(summary.get("quality") or {})),
         statement=privacy.get("statement", ""),
         noise=noise_in_words(noise) if noise else "",
         messages=_messages(summary),

@@ -10,6 +10,7 @@ from daskfc.runs.communication import communication_of, costliest_client
 from daskfc.runs.config import Pipeline
 from daskfc.runs.evaluate import Truth, score
 from daskfc.runs.fits import Fit
+from daskfc.runs.quality import quality_of
 
 __all__ = ["summary_of", "unfinished_summary"]
 
@@ -48,6 +49,7 @@ def unfinished_summary(record: Mapping[str, Any]) -> dict[str, Any]:
         "n_clients": record.get("n_clients"),
         "seeds": pipeline.get("seeds", []),
         "metrics": {},
+        "quality": {},
         "communication": {},
         "privacy": {},
         "timing": {},
@@ -163,6 +165,7 @@ def summary_of(
         or len(np.unique(own[0].labels["client"].to_numpy().astype(str))),
         "metrics": {} if truth.labels is None else score(truth.labels, labels, pipeline.metrics),
         "unscored": truth.missing,
+        "quality": quality_of(own, pipeline.params),
         "methods": methods,
         "communication": communication,
         "privacy": _privacy(communication, own),

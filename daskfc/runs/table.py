@@ -120,6 +120,8 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
         parts.append(_scores(summary))
     else:
         parts.append(f"No scores: {summary.get('unscored') or 'the run did not end.'}\n")
+    if summary.get("quality"):
+        parts += _quality(summary["quality"])
     parts += [_messages(summary), side]
     for what, chosen in summary.get("choices", {}).items():
         parts.append(Text(f"Chosen {what}: {chosen}\n"))
@@ -134,6 +136,32 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
         parts.append(_reconstruction(reconstruction))
     parts.append(Text(f"The run's folder: {folder}"))
     return Group(*parts)
+
+
+_ROWS = 20  # ours: clusters that have a line in a terminal
+_SITES = 6  # ours: clients that have a column of their own in a terminal
+
+
+def _quality(quality: Mapping[str, Any]) -> list[RenderableType]:
+    """Return the clusters' sizes, in all and at each client if these are few, and warnings."""
+    sizes, clients = quality["sizes"], quality["by_client"]
+    shown = list(clients) if 1 < len(clients) <= _SITES else []
+    table = _table("Clusters", "cluster", "samples", "share", *shown)
+    total = sum(sizes.values()) / max(1.0 - quality["noise"], 1e-9)
+    for cluster, size in list(sizes.items())[:_ROWS]:
+        own = (f"{clients[name][cluster]:,}" for name in shown)
+        table.add_row(cluster, f"{size:,}", f"{size / total:.1%}" if total else "", *own)
+    parts: list[RenderableType] = [table]
+    if len(sizes) > _ROWS:
+        parts.append(Text(f"and {len(sizes) - _ROWS} more clusters; summary.json has all.\n"))
+    if quality["noise"]:
+        parts.append(Text(f"Noise, in no cluster: {quality['noise']:.1%} of the samples.\n"))
+    if quality["stability"] is not None:
+        parts.append(
+            Text(f"Stability: adjusted Rand index {quality['stability']:.3f} between seeds.\n")
+        )
+    parts += [Text(f"Note: {warning}\n", style="bold") for warning in quality["warnings"]]
+    return parts
 
 
 def _reconstruction(clients: Mapping[str, Mapping[str, float | None]]) -> Table:

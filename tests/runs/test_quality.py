@@ -1,0 +1,85 @@
+"""What a run tells of its clusters without true labels."""
+
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from rich.console import Console
+from sklearn.metrics import adjusted_rand_score
+
+from daskfc.runs.fits import Fit
+from daskfc.runs.quality import quality_of
+from daskfc.runs.table import summary_tables
+
+
+def fit(labels, clients=None, seed=0):
+    clients = ["a", "b"] * (len(labels) // 2) if clients is None else clients
+    array = xr.DataArray(
+        np.array(labels), dims="sample", coords={"client": ("sample", np.array(clients, object))}
+    )
+    return Fit("OmniFC", seed, array, pd.DataFrame(), {})
+
+
+def warnings(labels, clients=None, **params):
+    return quality_of([fit(labels, clients)], params)["warnings"]
+
+
+def test_sizes_noise_and_sites():
+    found = quality_of([fit([0, 0, 2, -1, 2, 2], list("aabbab"))], {"n_clusters": 2})
+    assert found["sizes"] == {"0": 2, "2": 3}
+    assert found["by_client"] == {"a": {"0": 2, "2": 1}, "b": {"0": 0, "2": 2}}
+    assert found["noise"] == pytest.approx(1 / 6)
+    assert found["stability"] is None
+
+
+def test_stability_is_between_all_pairs_of_seeds():
+    several = [[0, 0, 1, 1, 2, 2], [1, 1, 0, 0, 0, 2], [0, 1, 0, 1, 0, 1]]
+    found = quality_of([fit(labels, seed=i) for i, labels in enumerate(several)], {})
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    expected = np.mean([adjusted_rand_score(several[i], several[j]) for i, j in pairs])
+    assert found["stability"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("labels", "clients", "params", "words"),
+    [
+        ([0, 1, 2, 3], None, {"n_clusters": 4}, ["every sample is a cluster of its own"]),
+        ([0, 0, 0, 0], None, {"n_clusters": 2}, ["1 of the 2 clusters", "all samples are in one"]),
+        ([0, 0, 1, 1], list("aabb"), {}, ["clusters 0, 1 have samples of one client only"]),
+        ([0, 0, 0, 1, 1, 1], list("abaaaa"), {}, ["cluster 1 has samples of one client only"]),
+        ([0] * 5 + [1], None, {}, ["cluster 1 has less than 2 samples", "one client only"]),
+        (
+            [-1] * 7 + [0, 0, 0],
+            None,
+            {},
+            ["all samples are in one", "70% of the samples are noise"],
+        ),
+        ([0, 0, 1, 1], None, {"n_clusters": 2}, []),
+        ([0, 0, 1, 1], ["a"] * 4, {}, []),  # there is one client
+        ([0, 0, 0, 0], None, {"n_clusters": 1}, []),
+    ],
+)
+def test_what_one_is_warned_of(labels, clients, params, words):
+    found = warnings(labels, clients, **params)
+    assert len(found) == len(words)
+    for word, sentence in zip(words, found, strict=True):
+        assert word in sentence
+
+
+def test_the_terminal_shows_the_clusters():
+    labels = [*range(30)] * 4
+    quality = quality_of([fit(labels, seed=i) for i in range(2)], {})
+    summary = {
+        "method": "OmniFC", "n_samples": 120, "n_clients": 2, "metrics": {}, "quality": quality,
+        "timing": {"total_s": 1}, "peak_memory_bytes": {}, "privacy": {},
+        "communication": {"by_message": {}, "messages": 0, "payload_bytes": 0, "wire_bytes": 0},
+    }  # fmt: skip
+    console = Console(width=90, record=True, file=StringIO())
+    console.print(summary_tables(summary, "runs/r"))
+    text = console.export_text()
+    assert "and 10 more clusters" in text
+    assert "adjusted Rand index 1.000 between seeds" in text
+    first = next(line for line in text.splitlines() if line.split()[:1] == ["0"])
+    assert first.split() == ["0", "4", "3.3%", "4", "0"]
