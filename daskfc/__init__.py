@@ -4,6 +4,8 @@ Each client's data stays in its own store, handled by its own worker; only decla
 a client, and every one of them is counted in a ledger.
 """
 
+from importlib.metadata import version as _version
+
 from daskfc.baselines import FFCM, KFED, MUFC, Central, FedMAvg
 from daskfc.errors import (
     ClusterError,
@@ -20,6 +22,8 @@ from daskfc.federation import Federation, Ledger, Message
 from daskfc.protocols import KCAGC, METHODS, FedSC, OmniFC
 from daskfc.runs import Run, RunFailed, known_methods, resume, run
 from daskfc.stores import ClientStore, Storage, load_storage, write_store
+
+__version__ = _version("daskfc")
 
 __all__ = [
     "FFCM",
@@ -47,6 +51,7 @@ __all__ = [
     "RunFailed",
     "Storage",
     "StoreError",
+    "__version__",
     "known_methods",
     "load_storage",
     "resume",

@@ -56,8 +56,11 @@ def _seconds(value: Any) -> float:
     return number
 
 
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://.+:\d+")
+
+
 def _address(value: str) -> str:
-    if not re.fullmatch(r"(tcp|tls|ws|wss)://.+:\d+", value):
+    if not _ADDRESS.fullmatch(value):
         raise ValueError(
             "must be the address of a Dask scheduler with its port, such as tcp://10.0.0.1:8786 or "
             "tls://10.0.0.1:8786"
@@ -210,7 +213,8 @@ def load_cluster(
     Parameters
     ----------
     source : path-like, mapping, LocalCluster, ExistingCluster or None
-        A YAML file or its content; None for a local cluster with all defaults.
+        A YAML file or its content, or the address of a running scheduler; None for a local cluster
+        with all defaults.
 
     Returns
     -------
@@ -235,6 +239,8 @@ spelling or remove it.
     """
     if isinstance(source, LocalCluster | ExistingCluster):
         return source
+    if isinstance(source, str) and _ADDRESS.fullmatch(source):
+        source = {"cluster": "existing", "scheduler": source}
     name = "the cluster"
     if source is None:
         content: dict[str, Any] = {"cluster": "local"}

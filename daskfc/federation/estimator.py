@@ -231,7 +231,7 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._check_clients(stores, federation)
         if not self.model_at_parties:
             self._start_run(federation)
-        elif federation.run_id != self.run_id_:
+        elif federation.run_id != self.run_id_ or not hasattr(self, "_contract"):
             self._check_refit()
             if not refit:
                 raise InvalidInput(
@@ -267,6 +267,12 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_clients(self, stores: Mapping[str, str], federation: Federation) -> None:
         """Refuse stores of new samples that belong to no client, or to too few of them."""
+        if not isinstance(stores, Mapping):
+            raise InvalidInput(
+                f"new samples are given to predict as a mapping of clients to the URLs of their "
+                f"stores; got {type(stores).__name__}. Write each client's with "
+                "daskfc.write_store first."
+            )
         unknown = sorted(set(stores) - set(federation.clients))
         if unknown or not stores:
             raise InvalidInput(
@@ -301,6 +307,14 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         """Wire the steps; return each client's published `LabelledSamples`."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what lies with the parties: results are kept, `predict` needs another fit."""
+        state: dict[str, Any] = super().__getstate__()
+        if not self.model_at_parties:
+            return state
+        kept = {"_sklearn_version", *self.get_params(deep=False)}
+        return {k: v for k, v in state.items() if k in kept or not k.startswith("_")}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "labels_")

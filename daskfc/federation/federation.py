@@ -154,6 +154,21 @@ class Federation(ServerWork):
         """Disconnect, and stop the processes that were started here; safe to call again."""
         self._finalizer()
 
+    def _check_open(self) -> None:
+        if not self._finalizer.alive:
+            raise InvalidInput(
+                "the federation is closed. Open another with Federation.local(storage) or "
+                "Federation.connect(cluster), and do all work within its 'with' block."
+            )
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        """Refuse to be an array, as tools that split or transform samples would have it."""
+        raise InvalidInput(
+            "a federation is no array of samples, which stay with its clients: it cannot be split "
+            "or transformed in one place. Give it to 'fit' of a method, and in place of a grid "
+            "search fit with each parameter."
+        )
+
     def __repr__(self) -> str:
         return f"<Federation of {len(self.clients)} clients: {', '.join(self.clients)}>"
 
@@ -196,6 +211,7 @@ class Federation(ServerWork):
         ClusterError
             When the parties are in a run of another driver, which goes on undisturbed.
         """
+        self._check_open()
         if not isinstance(random_state, int) or random_state < 0:
             raise InvalidInput(f"random_state must be an int of at least 0; got {random_state!r}.")
         settings = RunSettings(
@@ -238,6 +254,7 @@ class Federation(ServerWork):
             self.on_progress(stage, done, total)
 
     def _running(self) -> RunSettings:
+        self._check_open()
         if self._run is None:
             raise InvalidInput("the federation is in no run; call start_run first.")
         if self._refusals.error is not None:
@@ -330,6 +347,7 @@ class Federation(ServerWork):
         """All messages of the run so far, collected from the parties that sent them."""
         if self._run is None:
             return Ledger([])
+        self._check_open()
         answers = self._roll_call.everyone(
             self.parties, "daskfc_ledger", deadline=self._deadline, run_id=self._run.run_id
         )
@@ -337,6 +355,7 @@ class Federation(ServerWork):
 
     def peak_memory(self) -> dict[str, int]:
         """Return the most memory (bytes) that each party's process has used since it started."""
+        self._check_open()
         return self._roll_call.everyone(self.parties, "daskfc_peak_memory", deadline=self._deadline)
 
     def limits(self) -> dict[str, int | None]:

@@ -39,6 +39,12 @@ def test_limits_of_single_parties():
     assert config.limits("server-2") == config.limits("server")
 
 
+def test_an_address_is_a_running_cluster():
+    found = load_cluster("tls://10.0.0.1:8786")
+    assert isinstance(found, ExistingCluster)
+    assert found == load_cluster({"cluster": "existing", "scheduler": "tls://10.0.0.1:8786"})
+
+
 def test_a_server_has_one_worker_unless_more_are_asked_for():
     for kind in (LOCAL, EXISTING):
         assert load_cluster(kind).server.workers == 1

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from dask._task_spec import Alias, TaskRef
+from sklearn.preprocessing import StandardScaler
 
 from daskfc.errors import (
     ClusterError,
@@ -110,6 +111,26 @@ def test_a_federation_begins_in_no_run():
     federation.report_progress("sums", 1, 2)  # to nobody
     with pytest.raises(InvalidInput, match="in no run"):
         federation.on_server(steps.keep_pid)
+
+
+def test_a_closed_federation_says_so(federation):
+    federation.close()
+    federation.close()
+    for work in (
+        lambda: federation.start_run("r", random_state=0),
+        lambda: federation.on_server(steps.keep_pid),
+        lambda: federation.ledger,
+        federation.peak_memory,
+    ):
+        with pytest.raises(InvalidInput, match="the federation is closed"):
+            work()
+
+
+def test_a_federation_is_no_array(federation):
+    with pytest.raises(InvalidInput, match="is no array of samples, which stay with its clients"):
+        np.asarray(federation)
+    with pytest.raises(InvalidInput, match="in place of a grid search"):
+        StandardScaler().fit(federation)
 
 
 def test_raw_data_stays_unless_it_is_allowed(monkeypatch):

@@ -1,6 +1,7 @@
 """The contract of methods, held by toy methods on the shared federation."""
 
 import math
+import pickle
 import re
 from types import SimpleNamespace
 
@@ -257,6 +258,30 @@ def test_a_method_may_refuse_to_be_fitted_again(federation, new):
             method.predict(federation, new, refit=refit)
     assert federation.run_id == "another"
     assert Above(18)._check_refit() is None
+
+
+def test_results_survive_a_pickle_and_the_model_at_the_parties_does_not(federation, new):
+    method = Above(18).fit(federation)
+    again = pickle.loads(pickle.dumps(method))
+    assert again.get_params() == method.get_params()
+    assert again.labels_.identical(method.labels_)
+    assert len(again.ledger_) == len(method.ledger_)
+    with pytest.raises(InvalidInput, match="which is over"):
+        again.predict(federation, new)
+    labels = again.predict(federation, new, refit=True)
+    assert labels.identical(method.fit(federation).predict(federation, new))
+
+
+def test_a_model_that_the_caller_has_survives_a_pickle(federation, new):
+    method = AboveOfCaller(18).fit(federation)
+    again = pickle.loads(pickle.dumps(method))
+    assert again.predict(federation, new).identical(method.predict(federation, new))
+
+
+def test_new_samples_are_no_array(federation):
+    method = Above(18).fit(federation)
+    with pytest.raises(InvalidInput, match=r"mapping of clients to the URLs .* got ndarray"):
+        method.predict(federation, NEW)
 
 
 def test_predict_needs_a_fit(federation, new):
