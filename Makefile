@@ -88,7 +88,7 @@ $(VENV)/.installed-newest: $(VENV)/.made
 # What pytest-benchmark saves under .benchmarks is the history: pytest-benchmark compare.
 bench: $(VENV)/.installed-test  ## every benchmark beside the plain library call, into docs/benchmarks.md: up to half an hour, on an idle machine
 	mkdir -p .benchmarks
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-autosave --benchmark-json .benchmarks/last.json
+	$(BIN)/python -m pytest tests/benchmarks --timeout 3600 --benchmark-enable --benchmark-autosave --benchmark-json .benchmarks/last.json
 	$(BIN)/python -m tests.benchmarks.page .benchmarks/last.json
 
 $(VENV)/.installed-mutants: $(VENV)/.installed-test

@@ -19,8 +19,9 @@ from daskfc.errors import (
     StoreError,
 )
 from daskfc.federation import Federation, Ledger, Message
-from daskfc.protocols import KCAGC, METHODS, FedSC, OmniFC
+from daskfc.protocols import KCAGC, FedSC, OmniFC
 from daskfc.runs import Run, RunFailed, known_methods, resume, run
+from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore, Storage, load_storage, write_store
 
 __version__ = _version("daskfc")
@@ -29,7 +30,6 @@ __all__ = [
     "FFCM",
     "KCAGC",
     "KFED",
-    "METHODS",
     "MUFC",
     "Central",
     "ClientStore",
@@ -45,13 +45,13 @@ __all__ = [
     "Message",
     "OmniFC",
     "PartyError",
+    "Prepare",
     "PrivacyError",
     "ResourceRefused",
     "Run",
     "RunFailed",
     "Storage",
     "StoreError",
-    "__version__",
     "known_methods",
     "load_storage",
     "resume",

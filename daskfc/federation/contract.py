@@ -42,7 +42,8 @@ class StoreSummary(
 
 def store_summary(data: ClientStore) -> StoreSummary:
     """Describe a client's store to whoever opens a federation."""
-    return StoreSummary(data.name, data.build_id, *text_arrays(data.feature_names))
+    written = map(str, data.attributes["feature_names"])  # before they are prepared
+    return StoreSummary(data.name, data.build_id, *text_arrays(written))
 
 
 def summary_of_new(new: ClientStore) -> StoreSummary:

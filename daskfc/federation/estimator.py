@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc.checks import check_params, integer
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.contract import summary_of_new
 from daskfc.federation.federation import Federation
 from daskfc.federation.handles import Local, PerClient, Sent
@@ -145,6 +145,12 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.check(len(federation.clients))
         federation.contract.check_split(self.split, type(self).__name__)
+        if federation.preparation is not None and getattr(self, "noise", None):
+            raise PrivacyError(
+                f"{type(self).__name__} with noise cannot read prepared features: the means and "
+                "deviations that a preparation tells bear none. Leave the preparation out, or the "
+                "noise."
+            )
         self._contract = federation.contract  # that new samples are checked against
         self.timing_: dict[str, float] = {}
         self.run_id_ = self._start_run(federation)

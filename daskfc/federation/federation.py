@@ -61,6 +61,8 @@ class Federation(ServerWork):
         See above.
     workspace : str, optional
         Folder of the next run of a method; set it to find and continue what a former run left.
+    preparation : daskfc.Prepared, optional
+        What the features go through in the next runs, before a method reads them.
     on_progress : callable, optional
         Told ``(stage, done, total)`` as a method goes on.
     opening_ledger : Ledger
@@ -82,6 +84,7 @@ class Federation(ServerWork):
         self.processes = opened.processes
         self.on_progress: Callable[[str, int, int], None] | None = None
         self.workspace: str | None = None
+        self.preparation: Any = None
         self._limits = dict(opened.limits)
         self._default_deadline = opened.deadline
         self._deadline = opened.deadline
@@ -222,6 +225,7 @@ class Federation(ServerWork):
             start=uuid.uuid4().hex,
             builds=dict(self._contract.builds) if self._contract is not None else {},
             driver=self.dask_client.id,
+            preparation=dict(self.preparation.steps) if self.preparation is not None else {},
         )
         self._deadline = self._default_deadline if deadline_s is None else deadline_s
         self._absences = Absences(self._roll_call, self.parties, self._deadline)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from distributed import Client
 
 from daskfc.coding import warm_up
@@ -128,6 +129,14 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
             f"the cluster's file sets limits of {', '.join(unknown)}, which the storage does not "
             f"name; its clients are {', '.join(urls)}. Correct the name."
         )
+    memory = psutil.virtual_memory().total
+    for name in (*urls, SERVER):
+        if (limit := config.limits(name).memory_limit) > memory:
+            raise InvalidInput(
+                f"the memory limit of party {name!r} must be at most what this machine has, "
+                f"{memory / 1e9:.1f} GB; got {limit / 1e9:g} GB. Lower memory_limit in the "
+                "cluster's file."
+            )
     opened = {name: ClientStore.open(url) for name, url in urls.items()}
     contract = Contract.of({name: store_summary(store) for name, store in opened.items()}, opened)
     with ExitStack() as stack:

@@ -76,6 +76,8 @@ class RunSettings:
         Which writing of its store each client brought when the federation opened.
     driver : str
         Dask's name of the client that began it; while that is connected no other begins a run.
+    preparation : mapping of str to list of mapping
+        Steps that each client's rows go through as they are read.
     """
 
     run_id: str
@@ -85,6 +87,7 @@ class RunSettings:
     start: str = ""
     builds: Mapping[str, str] = field(default_factory=dict)
     driver: str = ""
+    preparation: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_folder_name("run", self.run_id)
@@ -272,8 +275,17 @@ class Party:
                     f"the store of client {self.name!r} was written again since the federation "
                     "opened. Open the federation again."
                 )
-            self._store = store
+            self._store = self.as_prepared(store)
         return self._store
+
+    def as_prepared(self, store: "ClientStore") -> "ClientStore":
+        """Return a store as the run's methods read it."""
+        steps = [] if self.run is None else self.run.preparation.get(self.name, [])
+        if not steps:
+            return store
+        from daskfc.stores.prepared import PreparedStore
+
+        return PreparedStore.of(store, steps)
 
     def perform(self, call: StepCall, values: tuple[Any, ...]) -> Any:
         """Perform a step and return what the worker keeps of it.
@@ -348,6 +360,8 @@ class Party:
             return durable_secret(self.options.durable_folder())
         if what == "random":
             return seeds.generator(self.run.random_state, self.name, round, name)
+        if what == "as_prepared":
+            return self.as_prepared
         return str(self.folder) if what == "workspace" else self.name
 
     def _address(self, call: StepCall, name: str, result: Any) -> Any:

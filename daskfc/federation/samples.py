@@ -1,7 +1,7 @@
 """The samples of all clients in one order, and labels back to their owners."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -232,9 +232,9 @@ def own_labels(data: ClientStore, labels: np.ndarray) -> LabelledSamples:
     return _with_ids(data, labels)
 
 
-def opened(url: str) -> ClientStore:
-    """Open a store of new samples; it stays at its client."""
-    return ClientStore.open(url)
+def opened(url: str, as_prepared: Callable[[ClientStore], ClientStore]) -> ClientStore:
+    """Open a store of new samples, prepared as those of the fit; it stays at its client."""
+    return as_prepared(ClientStore.open(url))
 
 
 def labelled_new(new: ClientStore, labels: ClientLabels) -> LabelledSamples:

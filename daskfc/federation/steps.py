@@ -26,7 +26,7 @@ __all__ = [
     "step_name",
 ]
 
-INJECTED = ("data", "secret", "durable_secret", "random", "workspace", "party")
+INJECTED = ("data", "secret", "durable_secret", "random", "workspace", "party", "as_prepared")
 
 
 @dataclass(frozen=True)

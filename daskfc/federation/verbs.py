@@ -80,7 +80,7 @@ class Verbs(ABC):
         ----------
         step : callable
             A function of its arguments and of what it asks of its party by name: ``data``,
-            ``secret``, ``durable_secret``, ``random``, ``workspace``, ``party``.
+            ``secret``, ``durable_secret``, ``random``, ``workspace``, ``party``, ``as_prepared``.
         *args, **kwargs
             Its arguments; a PerClient gives each client its own.
         clients : iterable of str, optional

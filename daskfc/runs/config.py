@@ -28,6 +28,8 @@ class Pipeline(BaseModel):
     compare : list of str or {str: dict}
         Methods to run on the same stores, each with parameters of its own if it needs any;
         ``n_clusters`` and ``clusterer`` are those of the run's own method.
+    prepare : list of str or {str: dict}
+        What features go through before any method reads them; see `daskfc.Prepare`.
     metrics : list of str
         Any of kappa, nmi, ari, acc, f1.
     seeds : list of int
@@ -45,8 +47,14 @@ class Pipeline(BaseModel):
     method: str
     params: dict[str, Any] = {}
     compare: dict[str, dict[str, Any]] = {}
+    prepare: tuple[Any, ...] = ()
     metrics: tuple[str, ...] = tuple(METRICS)
     seeds: tuple[Seed, ...] = (0,)
+
+    @field_validator("prepare", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str | Mapping) else value or ()
 
     @field_validator("compare", mode="before")
     @classmethod
@@ -99,6 +107,7 @@ class Pipeline(BaseModel):
             "compare": [name if not p else {name: p} for name, p in self.compare.items()],
             "metrics": list(self.metrics),
             "seeds": list(self.seeds),
+            **({"prepare": list(self.prepare)} if self.prepare else {}),
         }
 
 

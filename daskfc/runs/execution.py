@@ -36,6 +36,7 @@ from daskfc.runs.promises import privacy_of
 from daskfc.runs.report import report_html, write_report
 from daskfc.runs.settings import check_unedited, digest_of
 from daskfc.runs.summary import summary_of, unfinished_summary
+from daskfc.secure.prepare import Prepare
 
 __all__ = ["Progress", "RunFailed", "execute"]
 
@@ -314,11 +315,18 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
             )
             opening = ledger_frame(federation.opening_ledger)
             folder.write_summary(unfinished_summary(folder.record))
+            others = {"opening": opening}
+            if pipeline.prepare:
+                tell("preparing the features", 0, 0)
+                prepared = Prepare(pipeline.prepare).fit(federation)
+                folder.update(prepared=prepared.steps)
+                others["preparation"] = ledger_frame(prepared.ledger)
+                federation.preparation = prepared
             fits = _Fits(pipeline, folder, tell)
             found = fits.run(federation)
             tell("scoring", 0, 0)
             truth = true_labels(federation, found[0].labels)
-            others = {"opening": opening, "evaluation": ledger_frame(federation.ledger)}
+            others["evaluation"] = ledger_frame(federation.ledger)
         _write_results(folder, pipeline, found, truth, time.monotonic() - started, others)
     except BaseException as error:
         if isinstance(error, InvalidInput | ClusterError) and not opened:

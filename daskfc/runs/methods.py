@@ -13,6 +13,7 @@ from daskfc.federation import FederatedClusterer
 from daskfc.plugins import with_plugins
 from daskfc.protocols import METHODS
 from daskfc.runs.config import Pipeline
+from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore
 from daskfc.stores.together import check_columns, check_samples
 
@@ -181,6 +182,8 @@ def check_pipeline(
     daskfc.errors.InvalidInput: OmniFC asks for 3 clusters and the clients hold 2 samples in all. \
 Lower 'n_clusters'.
     """
+    if pipeline.prepare:
+        Prepare(pipeline.prepare)
     if stores is not None:
         columns = {name: store.feature_names for name, store in stores.items()}
     try:

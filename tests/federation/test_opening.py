@@ -338,6 +338,13 @@ def test_versions_of_others_do_not_matter(cluster):
     assert open_existing(config_of(expect=["a", "b"])).clients == ("a", "b")
 
 
+def test_more_memory_than_the_machine_has_is_refused(tmp_path):
+    urls = stores_of(tmp_path, {"a": np.eye(3)})
+    cluster = {"cluster": "local", "parties": {"server": {"memory_limit": "100TB"}}}
+    with pytest.raises(InvalidInput, match=r"of party 'server' must be at most .* got 100000 GB"):
+        Federation.local(urls, cluster=cluster)
+
+
 def test_a_file_of_another_kind_is_refused():
     with pytest.raises(
         InvalidInput,

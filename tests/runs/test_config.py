@@ -180,5 +180,5 @@ def test_a_parameter_that_is_set_at_the_top_is_told_where_it_belongs():
         load_pipeline({"method": "OmniFC"}, overrides=["n_clusters=3"])
     assert str(refusal.value) == (
         "--set 'n_clusters=3': a pipeline has no key 'n_clusters'; it has method, params, compare, "
-        "metrics, seeds. Write --set params.n_clusters=3 for a parameter of the method."
+        "prepare, metrics, seeds. Write --set params.n_clusters=3 for a parameter of the method."
     )

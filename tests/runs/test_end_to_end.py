@@ -143,3 +143,37 @@ def test_an_interrupted_run_resumes_with_the_same_labels(done, place):
     for method in ("OmniFC", "central", "k-FED"):
         assert np.array_equal(first.sel(algorithm=method), second.sel(algorithm=method))
     assert "done before, kept" in (place / "runs" / "b" / "log.txt").read_text()
+
+
+def test_prepared_features_find_the_growers_of_wines(place):
+    result = daskfc(
+        place, "run", ROOT / "pipelines" / "prepared.yaml",
+        "--storage", ROOT / "storage" / "wine.yaml",
+        "--cluster", ROOT / "cluster-configs" / "local.yaml", "--name", "wine", "--json",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    told = json.loads(result.stdout)
+    own, central = told["metrics"]["OmniFC"], told["metrics"]["central"]
+    assert own["ari"]["mean"] == pytest.approx(central["ari"]["mean"], abs=0.02)
+    assert own["ari"]["mean"] > 0.85
+    assert told["quality"]["stability"] > 0.9
+    run = Run(place / "runs" / "wine")
+    spent = run.ledger[run.ledger["method"] == "preparation"]
+    assert {"ColumnMagnitudes", "FittedMeans", "FittedScales"} <= set(spent["message"])
+    assert "raw" not in set(spent["protection"])
+    record = json.loads((run.folder / "run.json").read_text())
+    (step,) = record["prepared"]["client-1"]
+    assert step["step"] == "standardise"
+    assert len(step["mean"]) == 13
+
+
+def test_a_step_that_cannot_be_starts_nothing(place):
+    result = daskfc(
+        place, "run", ROOT / "pipelines" / "prepared.yaml",
+        "--storage", ROOT / "storage" / "wine.yaml",
+        "--cluster", ROOT / "cluster-configs" / "local.yaml", "--name", "no",
+        "--set", "prepare=[scale]",
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert "no step of a preparation is called 'scale'" in result.stderr
+    assert not (place / "runs" / "no").exists()

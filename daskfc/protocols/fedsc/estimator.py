@@ -336,7 +336,10 @@ class FedSC(FederatedClusterer):
     def _planned(self, federation: Federation, journal: Local, noise: Noise | None) -> Planned:
         samples = federation.on_clients(party.samples_of, noise)
         sizes = federation.ask(party.summarise, samples, self.kernel_width, self.n_atoms, noise)
-        at_server = federation.on_server(server.plan_of, sizes, self.kernel_width, self.n_atoms)
+        neighbors = self.neighbors if self.sparsify else None
+        at_server = federation.on_server(
+            server.plan_of, sizes, self.kernel_width, self.n_atoms, neighbors
+        )
         plan = federation.publish(at_server)
         plan_sent = federation.tell(at_server)
         return Planned(samples, sizes, plan, plan_sent, journal, self._releases, noise)

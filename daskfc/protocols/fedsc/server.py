@@ -58,14 +58,24 @@ _BLOCK_ENTRIES = 1 << 23  # ours: similarities of new samples at once, 64 MiB
 
 
 def plan_of(
-    parts: Mapping[str, KernelSummary], kernel_width: float | None, n_atoms: int | None
+    parts: Mapping[str, KernelSummary],
+    kernel_width: float | None,
+    n_atoms: int | None,
+    neighbors: int | None = None,
 ) -> KernelPlan:
     """Choose the kernel's width (Eq. 42, averaged over clients) and the number of atoms."""
+    count = sum(part.n_samples for part in parts.values())
+    for name, value in (("n_atoms", n_atoms), ("neighbors", neighbors)):
+        if value is not None and value > count:
+            raise InvalidInput(
+                f"the {name!r} parameter of FedSC must be at most the number of samples, {count}; "
+                f"got {value}. Lower it, or leave it out."
+            )
     width = kernel_width or float(np.mean([part.mean_distance for part in parts.values()]))
     if not width > 0:
         raise InvalidInput(
-            "the mean distance of the samples is 0, and with it the kernel's width; all samples of "
-            "each client are equal. Give 'kernel_width'."
+            "the mean distance of the samples is 0, and with it the kernel's width: each client "
+            "has one sample, or equal ones. Give 'kernel_width'."
         )
     return KernelPlan(
         width,

@@ -182,6 +182,14 @@ class OmniFC(FederatedClusterer):
                 f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, "
                 f"{distances.n_samples}; got {self.n_clusters}. Lower it or add samples."
             )
+        n = distances.n_samples
+        in_a_graph = clusterer.needs(n, distances.n_features) == "neighbours"
+        if in_a_graph and isinstance(clusterer, Spectral) and clusterer.n_neighbors > n:
+            raise InvalidInput(
+                f"spectral clustering of {n} samples can have no graph of {clusterer.n_neighbors} "
+                f"neighbours each, the sample itself among them. Give clusterer={{'spectral': "
+                f"{{'n_neighbors': {n}}}}} or fewer, or add samples."
+            )
         with self._stage(federation, "distances"):
             view = self._view(distances, clusterer)
         self.dropped_evaluators_ = distances.dropped

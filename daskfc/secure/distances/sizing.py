@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from daskfc.coding import LagrangeCode, ResidueSystem
-from daskfc.errors import ResourceRefused
+from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.federation import SERVER, Federation
 from daskfc.secure.distances import server
 from daskfc.secure.distances.columns import entry_bytes
@@ -18,6 +18,7 @@ __all__ = ["COLUMN_ROWS", "Sizing"]
 LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST
 COLUMN_ROWS = 8192  # ours: samples of one panel of landmark columns
 
+_MOST_BLOCKS = 20_000  # ours: of distances; at a few milliseconds each a run would take minutes
 _ROUNDED = 2**36  # ours: larger whole distances may need residues, which need ...
 _SPARES = 8  # ... landmarks of full rank modulo primes: one more fails 1 time in p, 8 never
 
@@ -94,6 +95,14 @@ class Sizing:
             evaluator_limit=min((limit for limit in known if limit is not None), default=None),
             server_limit=limits[SERVER],
         )
+        rows = -(-self._n_samples // tile)
+        if rows * (rows + 1) // 2 > _MOST_BLOCKS:
+            least = -(-self._n_samples // int((2 * _MOST_BLOCKS) ** 0.5 - 1))
+            raise InvalidInput(
+                f"tiles of {tile} rows make {rows * (rows + 1) // 2:,} blocks of {self._n_samples} "
+                f"samples, each of which costs messages of every evaluator. Raise 'tile' to at "
+                f"least {least}, or leave it out."
+            )
         disk = self._federation.publish(server.server_disk)
         check(needs(workload, tile), limits, free_disk=disk.free)
         return tile

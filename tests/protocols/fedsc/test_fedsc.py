@@ -221,3 +221,11 @@ def test_changed_samples_begin_a_fit_anew(tmp_path):
             model = FedSC(K, rounds=2).fit(running)
             finished.append(len({r.round for r in model.ledger_ if r.message == "Dictionary"}))
     assert finished == [2, 2, 0]
+
+
+@pytest.mark.parametrize("params", [{"n_atoms": 10**6}, {"neighbors": 10**6}])
+def test_more_than_there_are_samples_is_refused_at_once(federation, params):
+    (name,) = params
+    with pytest.raises(PartyError, match=f"the '{name}' parameter of FedSC must be at most the nu"):
+        FedSC(K, **params).fit(federation)
+    assert "Dictionary" not in {row.message for row in federation.ledger}

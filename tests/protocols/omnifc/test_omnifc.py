@@ -359,3 +359,9 @@ def test_more_memory_than_a_party_has_is_refused_with_numbers(federation, monkey
     monkeypatch.setattr(federation, "limits", lambda: dict.fromkeys(federation.parties, 10**8))
     with pytest.raises(ResourceRefused, match=r"0\.\d+ GB of memory at party"):
         OmniFC(3).fit(federation)
+
+
+def test_more_neighbours_than_samples_are_refused_before_distances(federation):
+    with pytest.raises(InvalidInput, match="spectral clustering of 150 samples can have no graph"):
+        OmniFC(3, clusterer={"spectral": {"n_neighbors": 151}}).fit(federation)
+    assert "CodedRows" not in {row.message for row in federation.ledger}

@@ -6,6 +6,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from daskfc.errors import InvalidInput
 from daskfc.secure.distances import SecureDistances, choose_code
 from daskfc.testing.distances import (
     SecureDistancesTests,
@@ -115,3 +116,11 @@ def test_few_samples_are_blocks(federation, monkeypatch):
     assert distances._sizing.cheaper("full", None, True)[0] == "blocks"
     monkeypatch.setattr(distances._sizing, "_n_features", 20)
     assert distances._sizing.cheaper("full", None, True)[0] == "columns"
+
+
+def test_blocks_without_number_are_refused(federation):
+    code = choose_code(len(federation.clients), None, None, None)
+    distances = SecureDistances.of_samples(federation, code, tolerance=1e-6, tile=1)
+    distances._sizing._n_samples = 300
+    with pytest.raises(InvalidInput, match=r"tiles of 1 rows make 45,150 blocks .* at least 2, or"):
+        distances.blocks("full")

@@ -1,0 +1,137 @@
+"""What clients and server do to fit a preparation: sums over columns, scaled to be exact enough."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from daskfc.errors import InvalidInput
+from daskfc.secure.prepare.messages import (
+    ColumnMagnitudes,
+    CommonMagnitudes,
+    FittedComponents,
+    FittedMeans,
+    FittedScales,
+)
+from daskfc.secure.sums import Total
+from daskfc.stores import ClientStore
+from daskfc.stores.prepared import FittedStep, PreparedStore, scale_of
+
+__all__ = [
+    "column_magnitudes",
+    "common_magnitudes",
+    "components_of",
+    "covariances",
+    "means_of",
+    "scales_of",
+    "squares",
+    "sums",
+]
+
+_NOTHING = -1074  # of a column that is 0 everywhere: the least power of two of float64
+
+
+def column_magnitudes(
+    data: ClientStore, so_far: Sequence[FittedStep], means: FittedMeans | None
+) -> ColumnMagnitudes:
+    """Tell the largest magnitude of each column, or of its distance from the mean."""
+    store = PreparedStore.of(data, so_far)
+    shift = 0.0 if means is None else means.means
+    largest = np.zeros(store.n_features)
+    for _, block in store.blocks():
+        np.maximum(largest, np.abs(block - shift).max(axis=0, initial=0.0), out=largest)
+    powers = np.full(store.n_features, _NOTHING)
+    seen = largest > 0
+    powers[seen] = np.ceil(np.log2(largest[seen]))
+    return ColumnMagnitudes(powers.astype(np.int16))
+
+
+def common_magnitudes(parts: Mapping[str, ColumnMagnitudes]) -> CommonMagnitudes:
+    """Tell the clients the largest of all."""
+    return CommonMagnitudes(np.max([part.powers for part in parts.values()], axis=0))
+
+
+def sums(
+    data: ClientStore, so_far: Sequence[FittedStep], magnitudes: CommonMagnitudes
+) -> np.ndarray:
+    """Return the sum of each column in units of its magnitude, and the number of samples."""
+    store = PreparedStore.of(data, so_far)
+    found = np.zeros(store.n_features + 1)
+    for _, block in store.blocks():
+        found[:-1] += np.ldexp(block, -magnitudes.powers.astype(int)).sum(axis=0)
+    found[-1] = store.n_samples
+    return found
+
+
+def means_of(total: Total, magnitudes: CommonMagnitudes) -> FittedMeans:
+    """Tell the mean of each column."""
+    found = total.values.ravel()
+    count = round(float(found[-1]))
+    return FittedMeans(np.ldexp(found[:-1], magnitudes.powers.astype(int)) / count)
+
+
+def squares(
+    data: ClientStore,
+    so_far: Sequence[FittedStep],
+    means: FittedMeans,
+    magnitudes: CommonMagnitudes,
+) -> np.ndarray:
+    """Return the sum of squared distances from the mean, in units of their magnitude's square."""
+    store = PreparedStore.of(data, so_far)
+    found = np.zeros(store.n_features + 1)
+    for _, block in store.blocks():
+        scaled = np.ldexp(block - means.means, -magnitudes.powers.astype(int))
+        found[:-1] += np.square(scaled).sum(axis=0)
+    found[-1] = store.n_samples
+    return found
+
+
+def scales_of(total: Total, means: FittedMeans, magnitudes: CommonMagnitudes) -> FittedScales:
+    """Tell the standard deviation of each column."""
+    found = total.values.ravel()
+    variance = np.maximum(found[:-1], 0.0) / round(float(found[-1]))
+    powers = magnitudes.powers.astype(int)
+    plain = np.ldexp(variance, 2 * powers)
+    return FittedScales(scale_of(plain, means.means))
+
+
+def covariances(
+    data: ClientStore,
+    so_far: Sequence[FittedStep],
+    means: FittedMeans,
+    magnitudes: CommonMagnitudes,
+) -> np.ndarray:
+    """Return sums of products of two columns' distances from their means, (d + 1, d)."""
+    store = PreparedStore.of(data, so_far)
+    d = store.n_features
+    found = np.zeros((d + 1, d))
+    for _, block in store.blocks():
+        scaled = np.ldexp(block - means.means, -magnitudes.powers.astype(int))
+        found[:d] += scaled.T @ scaled
+    found[d] = store.n_samples
+    return found
+
+
+def components_of(
+    total: Total, magnitudes: CommonMagnitudes, *, n_components: int
+) -> FittedComponents:
+    """Tell the directions in which the samples vary most.
+
+    Raises
+    ------
+    InvalidInput
+        When there are fewer columns.
+    """
+    found, d = total.values, total.values.shape[1]
+    if n_components > d:
+        raise InvalidInput(
+            f"'n_components' of the step 'pca' must be at most the number of columns, {d}; got "
+            f"{n_components}. Lower it."
+        )
+    powers = magnitudes.powers.astype(int)
+    S = np.ldexp(found[:d], powers[:, None] + powers[None, :]) / max(round(found[d, 0]) - 1, 1)
+    values, vectors = np.linalg.eigh((S + S.T) / 2)
+    kept = np.argsort(values)[::-1][:n_components]
+    components = vectors[:, kept].T
+    largest = np.abs(components).argmax(axis=1)  # signs as scikit-learn's
+    components *= np.sign(components[np.arange(len(kept)), largest])[:, None]
+    return FittedComponents(components, np.maximum(values[kept], 0.0))
