@@ -57,6 +57,11 @@ def _each_once(labels: xr.DataArray) -> xr.DataArray:
     return labels[np.sort(first)]
 
 
+def _steps_of(federation: Federation) -> dict[str, Any]:
+    """Return what features go through at each client, before a method reads them."""
+    return {} if federation.preparation is None else dict(federation.preparation.steps)
+
+
 def _predicts(method: "FederatedClusterer") -> bool:
     return type(method)._predict is not FederatedClusterer._predict
 
@@ -152,6 +157,7 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 "noise."
             )
         self._contract = federation.contract  # that new samples are checked against
+        self._prepared = _steps_of(federation)  # as new samples are to be
         self.timing_: dict[str, float] = {}
         self.run_id_ = self._start_run(federation)
         started = time.monotonic()
@@ -245,6 +251,12 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                     "which is over. Fit again, or give refit=True."
                 )
             self.fit(federation)
+        if _steps_of(federation) != self._prepared:
+            raise InvalidInput(
+                f"new samples must be prepared as those of fit were, and the federation's "
+                f"preparation is another one now. Set it as it was, or fit {type(self).__name__} "
+                "again."
+            )
         owners = [name for name in federation.clients if name in stores]
         urls = PerClient({name: stores[name] for name in owners})
         new = federation.on_clients(opened, urls, clients=owners)

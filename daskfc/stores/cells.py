@@ -116,8 +116,15 @@ class Cells:
         plain = text if self.thousands is None else text.str.replace(self.thousands, "")
         plain = plain.str.replace(self.decimal, ".")
         wrong = column.notna() & pd.to_numeric(plain, errors="coerce").isna()
-        first = int(np.flatnonzero(wrong.to_numpy())[0]) if wrong.any() else 0
-        got, way_out = _described(text.iloc[first])
+        if wrong.any():
+            first = int(np.flatnonzero(wrong.to_numpy())[0])
+            got, way_out = _described(text.iloc[first])
+        else:  # numbers that no type of NumPy holds
+            first = int(plain.str.len().to_numpy().argmax())
+            got, way_out = (
+                "one of too many digits",
+                "Name the column as source.ids, or leave it out.",
+            )
         raise StoreError(
             f"{self._at(start + first, str(column.name))} features must be numeric; got {got}. "
             f"{way_out}"

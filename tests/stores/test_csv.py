@@ -136,6 +136,11 @@ REFUSED = {
         {},
         r"line 5, column 'b': .* got a word\. Name the column as source.labels",
     ),
+    "a number of too many digits": (
+        "a,b\n1,2\n123456789012345678901234567890,4\n",
+        {},
+        r"line 3, column 'a': .* got one of too many digits",
+    ),
     "a date": ("a,b\n1,2024-05-06\n", {}, r"line 2, column 'b': .* got a date\. Leave the column"),
     "latin-1": (
         f"größe,b\n1,{SECRET}\n".encode("latin-1"),

@@ -103,6 +103,9 @@ def test_steps_go_through_in_order_and_new_samples_too(federation, tmp_path):
     labels = model.predict(federation, new).values
     first = model.labels_.values[model.labels_.client.values == "client-1"][:7]
     np.testing.assert_array_equal(labels, first)
+    federation.preparation = None
+    with pytest.raises(InvalidInput, match="must be prepared as those of fit were"):
+        model.predict(federation, new)
 
 
 @pytest.mark.slow
