@@ -114,11 +114,12 @@ class Cells:
     def _refuse_words(self, column: pd.Series, start: int) -> None:
         text = column.astype(str).str.strip()
         plain = text if self.thousands is None else text.str.replace(self.thousands, "")
-        plain = plain.str.replace(self.decimal, ".")
+        if self.decimal != ".":  # a dot is part of no number then
+            plain = plain.str.replace(".", "?").str.replace(self.decimal, ".")
         wrong = column.notna() & pd.to_numeric(plain, errors="coerce").isna()
         if wrong.any():
             first = int(np.flatnonzero(wrong.to_numpy())[0])
-            got, way_out = _described(text.iloc[first])
+            got, way_out = _described(text.iloc[first], self.decimal)
         else:  # numbers that no type of NumPy holds
             first = int(plain.str.len().to_numpy().argmax())
             got, way_out = (
@@ -131,7 +132,7 @@ class Cells:
         )
 
 
-def _described(word: str) -> tuple[str, str]:
+def _described(word: str, decimal: str = ".") -> tuple[str, str]:
     """Say what a cell looks like without its value, and what may be done.
 
     Examples
@@ -149,9 +150,10 @@ def _described(word: str) -> tuple[str, str]:
             "Set source.thousands: ',' if commas group digits, or source.decimal: ',' if they are "
             "decimal commas."
         )
-    if grouped and (grouped[1] != "." or grouped[3] or grouped[2]):
-        decimal = ", and source.decimal: ','" if (grouped[3] or "").startswith(",") else ""
-        return "grouped digits", f"Set source.thousands: {grouped[1]!r}{decimal}."
+    if grouped and (grouped[1] != decimal or grouped[3] or grouped[2]):
+        comma = decimal != "," and (grouped[3] or "").startswith(",")
+        more = ", and source.decimal: ','" if comma else ""
+        return "grouped digits", f"Set source.thousands: {grouped[1]!r}{more}."
     if _COMMA.fullmatch(word):
         return "a comma in a number", "Set source.decimal: ',' if it is a decimal comma."
     if word.lower() in _MISSING:

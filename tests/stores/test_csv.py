@@ -99,6 +99,11 @@ REFUSED = {
         {"delimiter": ";"},
         r"got grouped digits\. Set source.thousands: '\.', and source.decimal: ','",
     ),
+    "German thousands": (
+        "a;b\n1,5;2\n1.234;3\n",
+        {"delimiter": ";", "decimal": ","},
+        r"line 3, column 'a': .* got grouped digits\. Set source.thousands: '\.'\.$",
+    ),
     "semicolons": (
         "a;b;c\n1,5;2;3\n",
         {},
