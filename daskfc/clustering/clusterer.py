@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.checks import Constraint, check_params, integer
-from daskfc.clustering.views import View
+from daskfc.clustering.graphs import NeighbourGraph
+from daskfc.clustering.views import FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
 
 __all__ = ["Clusterer", "Clustering", "Needs", "in_order_of_appearance", "noting_convergence"]
+
+_ROWS = 4096  # compared at a time
 
 Needs = Literal["full", "neighbours", "radius", "rows", "coordinates"]
 
@@ -124,7 +127,8 @@ class Clusterer(ABC):
                 f"the view given to {self.name} must be {kinds}; got {type(view).__name__}. "
                 f"Build what {self.name}.needs(n, d) names."
             )
-        return self._fit(view, self._checked_count(n_clusters, view.n, seed), seed)
+        found = self._fit(view, self._checked_count(n_clusters, view.n, seed), seed)
+        return dataclasses.replace(found, notes=(*found.notes, *_alike(view)))
 
     def pooled(self, X: ArrayLike, n_clusters: int | None, seed: int) -> Clustering:
         """Cluster pooled raw data: the central algorithm that the federated one is compared with.
@@ -226,6 +230,27 @@ class Clusterer(ABC):
                 f"{n}; got {n_clusters}. Lower it or add samples."
             )
         return int(n_clusters)
+
+
+def _alike(view: View) -> tuple[str, ...]:
+    """Say so where samples have no differences, or few, that clusters could tell of."""
+    if view.n < 2:
+        return ()
+    if isinstance(view, NeighbourGraph):
+        if view.n_neighbors and not view.distances.any():
+            return (
+                f"every sample has {view.n_neighbors} others, or more, with the same features: the "
+                "samples are copies of a few rows, and clusters beyond these mean nothing.",
+            )
+        return ()
+    if isinstance(view, FullDistances):
+        spread = bool(view.matrix.any())
+    elif isinstance(view, RowFactors):
+        parts = range(0, view.n, _ROWS)  # mostly the first of them tells
+        spread = any((view.points[i : i + _ROWS] != view.points[0]).any() for i in parts)
+    else:
+        return ()
+    return () if spread else ("all samples have the same features: their clusters mean nothing.",)
 
 
 def in_order_of_appearance(labels: ArrayLike, k: int) -> NDArray[np.int64]:

@@ -291,3 +291,30 @@ def test_messages_that_do_not_settle_are_told():
         found = make_clusterer({"affinity-propagation": {"max_iter": 1}}).pooled(X, None, 0)
     assert found.notes
     assert not found.converged
+
+
+@pytest.mark.parametrize("row", [[0.0, 0.0], [3.0, -1.0]])
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"spectral": {"n_neighbors": 4}}, "every sample has 3 others, or more, with the same"),
+        ({"spectral": {"affinity": "gaussian"}}, "all samples have the same features"),
+        ("k-means", "all samples have the same features"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_samples_that_are_all_alike_are_told(spec, words, row):
+    X = np.tile(row, (12, 1))
+    D = exact_squared_distances(X)
+    clusterer = make_clusterer(spec)
+    views = {
+        "neighbours": lambda: nearest_of_matrix(D, 3),
+        "full": lambda: FullDistances(D),
+        "coordinates": lambda: RowFactors(X, 2),
+    }
+    view = views[clusterer.needs(12, 2)]()
+    found = clusterer.fit(view, 2, seed=0)
+    assert words in " ".join(found.notes)
+    X[5] += 1.0  # one other row is enough to say nothing of coordinates
+    if clusterer.needs(12, 2) == "coordinates":
+        assert words not in " ".join(clusterer.fit(RowFactors(X, 2), 2, seed=0).notes)
