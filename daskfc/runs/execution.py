@@ -175,6 +175,7 @@ class _Fits:
             "released_before": list(model.released_before),
             "reconstruction": getattr(model, "reconstruction_", None),
             "choices": dict(getattr(model, "choices", {})),
+            "silhouette": getattr(model, "silhouette_", None),
             "histories": {
                 title: {name: thinned(line) for name, line in lines.items()}
                 for title, lines in getattr(model, "histories", {}).items()

@@ -29,7 +29,8 @@ def quality_of(fits: Sequence[Fit], params: Mapping[str, Any]) -> dict[str, Any]
     dict
         Of the first seed: ``sizes``, a mapping of cluster to samples, ``by_client``, the same for
         every client, and ``noise``, the share of samples in no cluster. ``stability``, the mean
-        adjusted Rand index of all pairs of seeds, None with one. ``warnings``, sentences.
+        adjusted Rand index of all pairs of seeds, None with one. ``silhouette``, in [-1, 1], where
+        the method tells it. ``warnings``, sentences.
 
     Examples
     --------
@@ -59,6 +60,7 @@ def quality_of(fits: Sequence[Fit], params: Mapping[str, Any]) -> dict[str, Any]
         "by_client": by_client,
         "noise": float((labels < 0).mean()) if labels.size else 0.0,
         "stability": float(np.mean(pairs)) if pairs else None,
+        "silhouette": fits[0].facts.get("silhouette"),
         "warnings": _warnings(sizes, by_client, labels, params.get("n_clusters")),
     }
 

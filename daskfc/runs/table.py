@@ -156,6 +156,8 @@ def _quality(quality: Mapping[str, Any]) -> list[RenderableType]:
         parts.append(Text(f"and {len(sizes) - _ROWS} more clusters; summary.json has all.\n"))
     if quality["noise"]:
         parts.append(Text(f"Noise, in no cluster: {quality['noise']:.1%} of the samples.\n"))
+    if quality.get("silhouette") is not None:
+        parts.append(Text(f"Silhouette: {quality['silhouette']:.3f}, of -1 to 1.\n"))
     if quality["stability"] is not None:
         parts.append(
             Text(f"Stability: adjusted Rand index {quality['stability']:.3f} between seeds.\n")

@@ -81,10 +81,17 @@ def test_the_report_shows_clusters_and_warnings():
         "by_client": {"a": {"0": 3, "1": 0}, "b": {"0": 0, "1": 1}},
         "noise": 0.2,
         "stability": 0.91234,
+        "silhouette": 0.4321,
         "warnings": ["look & see"],
     }
     page = report_html({"run_id": "r", "status": "done"}, {"quality": quality})
-    for words in ("Clusters: samples in all", "20.0 % of the", "index 0.912", "look &amp; see"):
+    for words in (
+        "Clusters: samples in all",
+        "20.0 % of the",
+        "index 0.912",
+        "0.432, of",
+        "look &amp; see",
+    ):
         assert words in page
     assert page.count("<svg") == 1
     assert "Clusters" not in report_html({"run_id": "r", "status": "failed"}, {})

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
+from sklearn.metrics import silhouette_score
 
+from daskfc import seeds
 from daskfc.clustering import (
     Clusterer,
     Clustering,
@@ -29,6 +31,8 @@ __all__ = [
     "view_of_all",
     "view_of_landmarks",
 ]
+
+_ASKED = 2000  # ours: samples whose silhouettes are averaged
 
 Points = TypeVar("Points", np.ndarray, ExactPoints)
 
@@ -83,15 +87,45 @@ def cluster(view: View, *, clusterer: Clusterer, n_clusters: int | None, seed: i
     return clusterer.fit(view, n_clusters, seed)
 
 
-def cluster_report(clustering: Clustering) -> ClusterReport:
-    """Tell the caller the sizes of the clusters and the clusterer's notes, if any."""
+def cluster_report(
+    clustering: Clustering, seen: View | ExactPoints | LandmarkEmbedding | None, seed: int
+) -> ClusterReport:
+    """Tell the caller sizes of the clusters, their silhouette, and the clusterer's notes, if any.
+
+    `seen` tells distances, where there is something that does.
+    """
     labels = clustering.labels
     found = np.bincount(labels[labels >= 0], minlength=clustering.n_clusters)
     return ClusterReport(
         sizes=found.astype(np.int64),
         n_noise=int((labels < 0).sum()),
         notes=" ".join(clustering.notes)[:2000],
+        silhouette=_silhouette(seen, labels, seed),
     )
+
+
+def _silhouette(
+    seen: View | ExactPoints | LandmarkEmbedding | None, labels: np.ndarray, seed: int
+) -> float:
+    """Return the mean silhouette of some samples in clusters; infinite where none is defined."""
+    kept = np.flatnonzero(labels >= 0)
+    if kept.size > _ASKED:
+        kept = np.sort(seeds.generator(seed, "silhouette").choice(kept, _ASKED, replace=False))
+    found = np.unique(labels[kept]).size
+    if not 2 <= found < kept.size:
+        return np.inf
+    if isinstance(seen, FullDistances):
+        distances = np.sqrt(seen.matrix[np.ix_(kept, kept)])
+        return float(silhouette_score(distances, labels[kept], metric="precomputed"))
+    if isinstance(seen, ExactPoints):
+        points = seen.points.coordinates
+    elif isinstance(seen, RowFactors):
+        points = seen.points
+    elif isinstance(seen, LandmarkEmbedding):
+        points = seen.coordinates
+    else:
+        return np.inf
+    return float(silhouette_score(points[kept], labels[kept]))
 
 
 def labels_for(clustering: Clustering, plan: RowPlan) -> dict[str, ClientLabels]:

@@ -1,6 +1,7 @@
 """The estimator: OmniFC's three steps as wiring, in the order of the paper's Algorithm 1."""
 
 import logging
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -97,6 +98,9 @@ class OmniFC(FederatedClusterer):
         Number of clusters.
     dropped_evaluators_ : dict of str to str
         Evaluators that were left out in the course of the run, and why.
+    silhouette_ : float or None
+        Mean silhouette of at most 2,000 samples in clusters, in [-1, 1]; None where the server has
+        no distances of them, and for fewer than two clusters.
     route_ : str
         How distances were made: from "columns", in "blocks", or "landmark" as asked for.
     ledger_ : Ledger
@@ -201,7 +205,9 @@ class OmniFC(FederatedClusterer):
                 n_clusters=self.n_clusters,
                 seed=seeds.integer_seed(self.random_state, clusterer.name),
             )
-            report = federation.publish(clusters.cluster_report, clustering)
+            seed = seeds.integer_seed(self.random_state, "silhouette")
+            report = federation.publish(clusters.cluster_report, clustering, self._seen, seed)
+        self.silhouette_ = report.silhouette if math.isfinite(report.silhouette) else None
         self.n_clusters_ = len(report.sizes)
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
@@ -218,6 +224,7 @@ class OmniFC(FederatedClusterer):
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
         asked: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
         on_points = need in ("rows", "coordinates")
+        self._seen: Local[Any] | None = None  # what tells distances of samples, if anything does
         found: Local[ExactPoints] | Local[Tiles]
         if self.distances == "blocks":
             found = distances.blocks("full" if on_points else need, **asked)
@@ -230,6 +237,7 @@ class OmniFC(FederatedClusterer):
             embedding = distances.columns(ROWS_TOLERANCE if exact else self.landmark_tolerance)
             self.route_ = "columns" if exact else "landmark"
             self._reason = "they give coordinates of all samples" if exact else "as asked for"
+            self._seen = embedding
             return federation.on_server(
                 clusters.view_of_landmarks,
                 embedding,
@@ -239,9 +247,12 @@ class OmniFC(FederatedClusterer):
             )
         log.info("distances from %s: %s", self.route_, self._reason)
         if self.route_ == "columns" and need in ("neighbours", "radius"):
-            points = cast(Local[ExactPoints], found)
+            points = self._seen = cast(Local[ExactPoints], found)
             return graph_of_points(distances, points, **asked)
-        return federation.on_server(clusters.view_of_all, found, needs=need, **asked)
+        view = federation.on_server(clusters.view_of_all, found, needs=need, **asked)
+        if need == "full":
+            self._seen = view
+        return view
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import silhouette_score
 
 from daskfc.clustering import make_clusterer
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError, ResourceRefused
@@ -365,3 +366,16 @@ def test_more_neighbours_than_samples_are_refused_before_distances(federation):
     with pytest.raises(InvalidInput, match="spectral clustering of 150 samples can have no graph"):
         OmniFC(3, clusterer={"spectral": {"n_neighbors": 151}}).fit(federation)
     assert "CodedRows" not in {row.message for row in federation.ledger}
+
+
+@pytest.mark.parametrize("clusterer", ["k-means", "spectral", {"hierarchical": {}}])
+def test_the_silhouette_is_that_of_the_samples(federation, iris, clusterer):
+    model = OmniFC(3, clusterer=clusterer, tolerance=1e-6).fit(federation)
+    expected = silhouette_score(iris[0], by_id(model.labels_))
+    assert model.silhouette_ == pytest.approx(expected, abs=1e-4)
+
+
+def test_one_cluster_has_no_silhouette(federation):
+    assert OmniFC(1, clusterer="k-means").fit(federation).silhouette_ is None
+    model = OmniFC(3, distances="blocks").fit(federation)  # the server keeps a graph alone
+    assert model.silhouette_ is None
