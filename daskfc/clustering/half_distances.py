@@ -79,7 +79,7 @@ class HalfDistances:
     >>> from daskfc.clustering.half_distances import HalfDistances
     >>> scores = HalfDistances.of(np.array([[0.0], [3.0], [4.0]]))
     >>> start, block = next(scores.blocks())
-    >>> (-2 * scores.unit * block).round(3).tolist()
+    >>> np.abs(2 * scores.unit * block).round(3).tolist()
     [[0.0, 9.0, 16.0], [9.0, 0.0, 1.0], [16.0, 1.0, 0.0]]
     """
 

@@ -1,8 +1,9 @@
 """Write docs/benchmarks.md from what `make bench` measured.
 
-    python -m tests.benchmarks.page FILE
+    python -m tests.benchmarks.page FILE...
 
-FILE is what `pytest tests/benchmarks --benchmark-enable --benchmark-json FILE` wrote. A benchmark
+A FILE is what `pytest tests/benchmarks --benchmark-enable --benchmark-json FILE` wrote, several
+where benchmarks were run in parts on one machine. A benchmark
 has a table on the page where its extra information has rows, or a ratio to scikit-learn. Figures
 need matplotlib: `pip install 'daskfc[figures]'`.
 """
@@ -140,7 +141,8 @@ def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:
 
 
 def main() -> None:
-    told = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    told, *others = [json.loads(Path(file).read_text("utf-8")) for file in sys.argv[1:]]
+    told["benchmarks"] += [one for other in others for one in other["benchmarks"]]
     rows = tables(told["benchmarks"]).get(SCALE, [])
     drawn = len(rows) > 1 and draw(rows, PAGE.parent / FIGURE)
     PAGE.write_text(page(told, figure=drawn), "utf-8")

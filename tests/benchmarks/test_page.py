@@ -1,7 +1,11 @@
 """The page of benchmarks, from what pytest-benchmark writes."""
 
+import json
+import sys
+
 import pytest
 
+from tests.benchmarks import page as module
 from tests.benchmarks.page import SCALE, draw, page, tables
 
 ROW = {"samples": 70_000, "clients": 10, "fit, s": 65.5, "scikit-learn, s": 50.0,
@@ -39,3 +43,15 @@ def test_what_grows_is_drawn(tmp_path):
     rows = [{**ROW, "samples": n, "clients": c} for n, c in ((1000, 10), (9000, 10), (1000, 2))]
     assert draw(rows, tmp_path / "a.svg")
     assert "wire, GB" in (tmp_path / "a.svg").read_text()
+
+
+def test_parts_that_were_run_apart_are_one_page(tmp_path, monkeypatch):
+    parts = [{**TOLD, "benchmarks": [one]} for one in TOLD["benchmarks"]]
+    files = [tmp_path / f"{number}.json" for number in range(len(parts))]
+    for file, part in zip(files, parts, strict=True):
+        file.write_text(json.dumps(part))
+    monkeypatch.setattr(module, "PAGE", tmp_path / "docs" / "benchmarks.md")
+    monkeypatch.setattr(sys, "argv", ["page", *map(str, files)])
+    module.PAGE.parent.mkdir()
+    module.main()
+    assert module.PAGE.read_text() == page(TOLD, figure=False)

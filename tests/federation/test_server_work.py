@@ -121,6 +121,6 @@ def test_a_server_of_one_worker_has_none_to_hand_work_to(tmp_path):
 
 
 def test_no_client_has_the_name_of_a_worker(tmp_path):
-    rows = next(iter(ROWS.values()))
+    (url,) = stores_of(tmp_path, {"a": next(iter(ROWS.values()))}).values()
     with pytest.raises(InvalidInput, match="'server-2' and so on"):
-        Federation.local(stores_of(tmp_path, {"server-2": rows}))
+        Federation.local({"server-2": url})
