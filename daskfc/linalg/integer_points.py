@@ -40,6 +40,9 @@ SPAN = 0.01
 """Ours: a sample this near to the pivots' span, as squared distance, is no pivot: it adds 4 times
 as much to the bound. One that is nearer than rounding can tell would spoil it."""
 
+# Where a landmark nearer than that is the only one in a direction in which samples go far, they
+# lie off the span without it: it may be a pivot then.
+_NEARER = (1e-4, 1e-6)
 _ROWS = 4096  # samples at a time
 _UNIT = 2.0**-53  # relative rounding of float64
 _LARGEST = 2.0**50  # squared distance, with room for sums of them in 53 bits
@@ -102,7 +105,7 @@ def points_from_columns(
     ----------
     columns : callable
         From a slice of samples to their squared distances to the landmarks, whole numbers of shape
-        (b, c); called twice at most for a sample.
+        (b, c); called a few times at most for a sample.
     landmarks : sequence of int
         c numbers of samples; those that span the others are taken as pivots.
     n : int
@@ -132,7 +135,19 @@ def points_from_columns(
             "points_from_columns needs at least one landmark; got none. Choose some."
         )
     known = np.concatenate([columns(slice(p, p + 1)) for p in chosen.tolist()]).astype(np.float64)
-    pivots = _Pivots.among(known)
+    found, open_by = _points(columns, _Pivots.among(known, SPAN), known, n)
+    for span in _NEARER:
+        if found.certified or open_by < found.error / 2:  # nearer pivots would not mend the rest
+            break
+        nearer, open_by = _points(columns, _Pivots.among(known, span), known, n)
+        found = nearer if nearer.error < found.error else found
+    return found
+
+
+def _points(
+    columns: Callable[[slice], NDArray[np.number]], pivots: "_Pivots", known: Floats, n: int
+) -> tuple[IntegerPoints, float]:
+    """Return coordinates by some pivots, and what of their error lies off the pivots' span."""
     beta = eta = chi = 0.0
     Y = np.empty((n, pivots.rank))
     for start in range(0, n, _ROWS):
@@ -147,7 +162,7 @@ def points_from_columns(
     arithmetic = 8 * (pivots.rank + 8) * _UNIT * squares
     known_range = known.max() < _LARGEST and squares < _LARGEST
     error = (span + arithmetic) * (1 + 1e-6) if known_range else np.inf
-    return IntegerPoints(Y, error if np.isfinite(error) else np.inf)
+    return IntegerPoints(Y, error if np.isfinite(error) else np.inf), 4 * chi
 
 
 @dataclass(frozen=True)
@@ -163,11 +178,11 @@ class _Pivots:
     frobenius: float  # norm of L
 
     @classmethod
-    def among(cls, D: Floats) -> "_Pivots":
+    def among(cls, D: Floats, span: float) -> "_Pivots":
         origin = int(np.argmin(D.mean(axis=1)))  # near the mean, so that numbers are small
         G = (D[:, [origin]] + D[origin] - D) / 2  # exact
-        factor, order, rank, _ = lapack.dpstrf(G, tol=SPAN, lower=1)
-        if G.max() <= SPAN:  # then LAPACK takes a first pivot all the same, or none
+        factor, order, rank, _ = lapack.dpstrf(G, tol=span, lower=1)
+        if G.max() <= span:  # then LAPACK takes a first pivot all the same, or none
             rank = 0
         order = order[:rank].astype(np.intp) - 1
         L = np.tril(factor[:rank, :rank])

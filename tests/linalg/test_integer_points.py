@@ -4,10 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from daskfc.errors import InvalidInput
+from daskfc.linalg import LandmarkEmbedding, points_from_columns
 from daskfc.linalg import integer_points as module
-from daskfc.linalg import points_from_columns
 
 N = 300
 
@@ -130,10 +131,35 @@ def test_the_residual_of_a_factor_is_told_to_its_last_bits(seed):
 
 def test_pivots_span_what_the_landmarks_span():
     D = distances_of(samples("one-hot")).astype(float)
-    pivots = module._Pivots.among(D[:80, :80])
+    pivots = module._Pivots.among(D[:80, :80], module.SPAN)
     assert pivots.rank == 9
     assert pivots.origin not in pivots.order
     assert len(set(pivots.order.tolist())) == 9
+
+
+@pytest.mark.parametrize("seed", [0, 2, 7])
+def test_a_landmark_near_the_span_may_be_the_only_one_in_its_direction(seed):
+    """Digits, of rank 61: in these orders the search ends with one whose last direction is such."""
+    X = np.random.default_rng(seed).permutation(load_digits().data.astype(np.int64))
+    search = LandmarkEmbedding(len(X), 64, tolerance=1e-12, nearest=module.SPAN)
+    landmarks = []
+    while (new := search.next_landmarks(max(1, 65 - search.rank))).size:
+        search.add_columns(new, ((X[:, None] - X[new]) ** 2).sum(axis=2))
+        landmarks += new.tolist()
+    D = ((X[:, None] - X[landmarks]) ** 2).sum(axis=2)
+    known = D[landmarks].astype(float)
+    pivots = module._Pivots.among(known, module.SPAN)
+    alone, open_by = module._points(lambda rows: D[rows], pivots, known, len(X))
+    assert alone.rank == 60
+    assert not alone.certified
+    assert open_by > alone.error / 2
+    points = points_from_columns(lambda rows: D[rows], landmarks, n=len(X))
+    assert points.rank == 61
+    assert points.error < 1e-5
+    some = np.random.default_rng(1).integers(0, len(X), (2, 4000))
+    found = np.square(np.subtract(*points.coordinates[some])).sum(axis=1)
+    true = np.square(np.subtract(*X[some])).sum(axis=1)
+    assert np.abs(found - true).max() < points.error
 
 
 def test_one_sample_alone():
