@@ -1,6 +1,7 @@
 """OmniFC at the server, last step: what the clusterer reads, its labels, and new samples."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "labels_for",
     "new_labels",
     "predict_panel",
+    "sampled",
     "view_of_all",
     "view_of_landmarks",
 ]
@@ -87,45 +89,49 @@ def cluster(view: View, *, clusterer: Clusterer, n_clusters: int | None, seed: i
     return clusterer.fit(view, n_clusters, seed)
 
 
-def cluster_report(
-    clustering: Clustering, seen: View | ExactPoints | LandmarkEmbedding | None, seed: int
-) -> ClusterReport:
-    """Tell the caller sizes of the clusters, their silhouette, and the clusterer's notes, if any.
+@dataclass(frozen=True)
+class Sampled:
+    """Some samples and what tells their distances: all that outlasts the clustering of many."""
 
-    `seen` tells distances, where there is something that does.
-    """
+    rows: np.ndarray
+    points: np.ndarray  # or, between these samples, distances
+    distances: bool = False
+
+
+def sampled(seen: View | ExactPoints | LandmarkEmbedding, *, n: int, seed: int) -> Sampled:
+    """Return some samples of a view that tells distances, for their silhouettes."""
+    rows = np.arange(n)
+    if n > _ASKED:
+        rows = np.sort(seeds.generator(seed, "silhouette").choice(n, _ASKED, replace=False))
+    if isinstance(seen, FullDistances):
+        return Sampled(rows, np.sqrt(seen.matrix[np.ix_(rows, rows)]), distances=True)
+    if isinstance(seen, ExactPoints):
+        return Sampled(rows, seen.points.coordinates[rows])
+    assert isinstance(seen, LandmarkEmbedding), type(seen)
+    return Sampled(rows, seen.coordinates[rows])
+
+
+def cluster_report(clustering: Clustering, some: Sampled | None) -> ClusterReport:
+    """Tell the caller sizes of the clusters, their silhouette, and what the clusterer notes."""
     labels = clustering.labels
     found = np.bincount(labels[labels >= 0], minlength=clustering.n_clusters)
     return ClusterReport(
         sizes=found.astype(np.int64),
         n_noise=int((labels < 0).sum()),
         notes=" ".join(clustering.notes)[:2000],
-        silhouette=_silhouette(seen, labels, seed),
+        silhouette=np.inf if some is None else _silhouette(some, labels[some.rows]),
     )
 
 
-def _silhouette(
-    seen: View | ExactPoints | LandmarkEmbedding | None, labels: np.ndarray, seed: int
-) -> float:
-    """Return the mean silhouette of some samples in clusters; infinite where none is defined."""
-    kept = np.flatnonzero(labels >= 0)
-    if kept.size > _ASKED:
-        kept = np.sort(seeds.generator(seed, "silhouette").choice(kept, _ASKED, replace=False))
-    found = np.unique(labels[kept]).size
-    if not 2 <= found < kept.size:
+def _silhouette(some: Sampled, labels: np.ndarray) -> float:
+    """Return the mean silhouette of samples in clusters; infinite where none is defined."""
+    kept = labels >= 0
+    if not 2 <= np.unique(labels[kept]).size < kept.sum():
         return np.inf
-    if isinstance(seen, FullDistances):
-        distances = np.sqrt(seen.matrix[np.ix_(kept, kept)])
-        return float(silhouette_score(distances, labels[kept], metric="precomputed"))
-    if isinstance(seen, ExactPoints):
-        points = seen.points.coordinates
-    elif isinstance(seen, RowFactors):
-        points = seen.points
-    elif isinstance(seen, LandmarkEmbedding):
-        points = seen.coordinates
-    else:
-        return np.inf
-    return float(silhouette_score(points[kept], labels[kept]))
+    if some.distances:
+        part = some.points[np.ix_(kept, kept)]
+        return float(silhouette_score(part, labels[kept], metric="precomputed"))
+    return float(silhouette_score(some.points[kept], labels[kept]))
 
 
 def labels_for(clustering: Clustering, plan: RowPlan) -> dict[str, ClientLabels]:

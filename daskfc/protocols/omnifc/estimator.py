@@ -205,8 +205,7 @@ class OmniFC(FederatedClusterer):
                 n_clusters=self.n_clusters,
                 seed=seeds.integer_seed(self.random_state, clusterer.name),
             )
-            seed = seeds.integer_seed(self.random_state, "silhouette")
-            report = federation.publish(clusters.cluster_report, clustering, self._seen, seed)
+            report = federation.publish(clusters.cluster_report, clustering, self._some)
         self.silhouette_ = report.silhouette if math.isfinite(report.silhouette) else None
         self.n_clusters_ = len(report.sizes)
         if report.notes:
@@ -224,7 +223,9 @@ class OmniFC(FederatedClusterer):
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
         asked: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
         on_points = need in ("rows", "coordinates")
-        self._seen: Local[Any] | None = None  # what tells distances of samples, if anything does
+        self._some: Local[clusters.Sampled] | None = None  # where anything tells distances
+        seed = seeds.integer_seed(self.random_state, "silhouette")
+        sample = {"n": distances.n_samples, "seed": seed}
         found: Local[ExactPoints] | Local[Tiles]
         if self.distances == "blocks":
             found = distances.blocks("full" if on_points else need, **asked)
@@ -237,7 +238,7 @@ class OmniFC(FederatedClusterer):
             embedding = distances.columns(ROWS_TOLERANCE if exact else self.landmark_tolerance)
             self.route_ = "columns" if exact else "landmark"
             self._reason = "they give coordinates of all samples" if exact else "as asked for"
-            self._seen = embedding
+            self._some = federation.on_server(clusters.sampled, embedding, **sample)
             return federation.on_server(
                 clusters.view_of_landmarks,
                 embedding,
@@ -247,11 +248,12 @@ class OmniFC(FederatedClusterer):
             )
         log.info("distances from %s: %s", self.route_, self._reason)
         if self.route_ == "columns" and need in ("neighbours", "radius"):
-            points = self._seen = cast(Local[ExactPoints], found)
+            points = cast(Local[ExactPoints], found)
+            self._some = federation.on_server(clusters.sampled, points, **sample)
             return graph_of_points(distances, points, **asked)
         view = federation.on_server(clusters.view_of_all, found, needs=need, **asked)
         if need == "full":
-            self._seen = view
+            self._some = federation.on_server(clusters.sampled, view, **sample)
         return view
 
     @property
