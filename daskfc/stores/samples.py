@@ -206,11 +206,7 @@ def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] 
         array = array.ravel()
     if array.ndim != 1:
         raise StoreError(f"{where}: labels must be one number or word a sample; got {array.shape}.")
-    if array.dtype.kind == "O":
-        missing = sum(value is None or value != value for value in array)  # NaN is not itself
-    else:
-        missing = int((array != array).sum())
-    if missing:
+    if missing := _missing(array):
         raise StoreError(
             f"{where}: every sample must have a label; got none for {missing} of {len(array)}. "
             f"Fill them in, or leave the key 'labels' out."
@@ -226,6 +222,13 @@ def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] 
         return whole, None
     names, codes = np.unique(array.astype(str), return_inverse=True)
     return codes.astype(np.int64), tuple(str(name) for name in names)
+
+
+def _missing(array: np.ndarray) -> int:
+    """Return how many entries are None or NaN."""
+    if array.dtype.kind == "O":
+        return sum(value is None or value != value for value in array)  # NaN is not itself
+    return int((array != array).sum())
 
 
 def ids_as_text(values: Any, where: str) -> np.ndarray:
@@ -255,11 +258,7 @@ def ids_as_text(values: Any, where: str) -> np.ndarray:
             f"{where}: sample ids must be one word or integer a sample; got shape "
             f"{array.shape}. Give a list of them."
         )
-    if array.dtype.kind == "O":
-        missing = sum(value is None or value != value for value in array)  # NaN is not itself
-    else:
-        missing = int((array != array).sum())
-    if missing:
+    if missing := _missing(array):
         raise StoreError(
             f"{where}: every sample must have an id; {missing} of {len(array)} have "
             f"none. Fill them in."

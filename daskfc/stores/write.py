@@ -12,6 +12,7 @@ from daskfc.stores.at_hand import Given, samples_at_hand, source_of
 from daskfc.stores.building import Progress, described, write_samples
 from daskfc.stores.client import ClientStore
 from daskfc.stores.config import client_name
+from daskfc.stores.layout import default_names
 from daskfc.stores.readers import open_source
 from daskfc.stores.samples import Samples, encode_labels, ids_as_text, stacked
 
@@ -161,5 +162,5 @@ def _of_blocks(
         yield first
         yield from blocks
 
-    columns = tuple(f"x{i}" for i in range(first.shape[1])) if names is None else tuple(names)
+    columns = default_names(first.shape[1]) if names is None else tuple(names)
     return Samples(len(own), columns, again, found, classes, own)
