@@ -21,7 +21,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests test-lowest test-newest bench mutants mutants-report clean
+.PHONY: help demo test check lint types layers spelling tests docs packages test-lowest test-newest bench mutants mutants-report clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -64,6 +64,18 @@ spelling:        ## codespell
 
 tests:           ## pytest: tests and the examples in the documentation
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt $(VENV)/.made
+	$(PIP) install -c constraints.txt -e '.[docs,build,fast]'
+	@touch $@
+
+docs: $(VENV)/.installed-docs  ## the documentation site, into docs/_build/html: a few minutes; a warning or a broken link fails
+	rm -rf docs/_build docs/gallery docs/reference/generated
+	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs docs/_build/html
+	$(BIN)/python docs/_ext/links.py docs/_build/html
+
+packages: $(VENV)/.installed-docs  ## wheel and sdist, into dist/
+	$(BIN)/python -m build
 
 # Each in a virtual environment of its own. What numba compiled is kept there too: versions that take
 # turns in one cache compile everything again.

@@ -20,7 +20,8 @@ from daskfc.errors import (
 )
 from daskfc.federation import Federation, Ledger, Message
 from daskfc.protocols import KCAGC, FedSC, OmniFC
-from daskfc.runs import Run, RunFailed, known_methods, resume, run
+from daskfc.runs import Run, RunFailed, load, resume, run
+from daskfc.runs import known_methods as known_methods  # where it was before daskfc.runs had it
 from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore, Storage, load_storage, write_store
 
@@ -52,7 +53,7 @@ __all__ = [
     "RunFailed",
     "Storage",
     "StoreError",
-    "known_methods",
+    "load",
     "load_storage",
     "resume",
     "run",

@@ -7,13 +7,21 @@ after a crash of the machine: what is relied on is flushed first.
 import logging
 import os
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from daskfc.errors import InvalidInput
 
-__all__ = ["PrivateLog", "check_folder_name", "flush", "flush_tree", "make_private"]
+__all__ = [
+    "PrivateLog",
+    "check_folder_name",
+    "flush",
+    "flush_tree",
+    "make_private",
+    "write_private",
+]
 
 _LONGEST_NAME = 200  # bytes; file systems take 255, and files made in passing add to a name
 _RESERVED = frozenset('/\\:*?"<>|')
@@ -67,6 +75,56 @@ def make_private(path: str | os.PathLike[str]) -> Path:
     for one in (*reversed(folder.absolute().parents), folder):
         one.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+def write_private(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
+    """Write a file that only its owner may read, all of it or nothing.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    data : bytes
+        Its content.
+    overwrite : bool
+        Whether a file that is there may be replaced.
+
+    Raises
+    ------
+    InvalidInput
+        When a file is there, or it cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from daskfc.folders import write_private
+    >>> path = tempfile.mkdtemp() + "/clusters.csv"
+    >>> write_private(path, b"sample_id,cluster")
+    >>> oct(os.stat(path).st_mode & 0o777)
+    '0o600'
+    """
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise InvalidInput(
+            f"{target}: a file is there and is not written over. Choose another, or give "
+            "--overwrite."
+        )
+    try:
+        handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")  # 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, target)
+            flush(target.parent)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InvalidInput(
+            f"{target}: cannot be written ({error.strerror}). Choose another place."
+        ) from None
 
 
 def flush(path: str | os.PathLike[str]) -> None:

@@ -1,10 +1,23 @@
 """Seeds of the algorithms: one stream for every (party, round, purpose), none for secrets."""
 
 import hashlib
+import os
 
 import numpy as np
 
-__all__ = ["generator", "integer_seed"]
+__all__ = ["fresh_seed", "generator", "integer_seed"]
+
+
+def fresh_seed() -> int:
+    """Return a seed in [0, 2**31) from the operating system, for who asks for no certain one.
+
+    Examples
+    --------
+    >>> from daskfc.seeds import fresh_seed
+    >>> 0 <= fresh_seed() < 2**31
+    True
+    """
+    return int.from_bytes(os.urandom(4), "little") >> 1
 
 
 def _sequence(random_state: int, labels: tuple[str | int, ...]) -> np.random.SeedSequence:

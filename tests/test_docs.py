@@ -1,6 +1,9 @@
 """Whatever is written is executed: code blocks, YAML files, commands."""
 
+import importlib
+import inspect
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -8,14 +11,19 @@ import click
 import pytest
 import yaml
 
+import daskfc
 from daskfc.cli import main
 from daskfc.deploy import load_cluster
-from daskfc.runs import check_pipeline, load_pipeline
+from daskfc.protocols import METHODS
+from daskfc.runs import check_pipeline, known_methods, load_pipeline
 from daskfc.stores import load_storage
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-PARTS = ROOT / "docs" / "write-a-protocol.md"  # parts of one package: test_write_a_protocol.py
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+REFERENCE = sorted((DOCS / "reference").glob("*.rst"))
+EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
+PARTS = DOCS / "write-a-protocol.md"  # parts of one package: test_write_a_protocol.py
 FOLDERS = ("pipelines", "storage", "cluster-configs")
 # A block that is not run has the reason in a comment above it: <!-- not run: needs two hosts -->
 _BLOCK = re.compile(
@@ -111,10 +119,84 @@ def test_commands_in_the_documentation_exist():
             assert name in known, (page, name)
 
 
+def typed_commands():
+    """Yield every command line of a page that somebody may copy."""
+    for page in PAGES:
+        text = re.sub(r"\\\n\s+", "", page.read_text(encoding="utf-8"))
+        for line in re.findall(r"^ {4,}(daskfc .+)$", text, re.MULTILINE):
+            yield pytest.param(line.partition(" && ")[0], id=f"{page.name}: {line}")
+
+
+@pytest.mark.parametrize("line", list(typed_commands()))
+def test_a_command_that_somebody_may_copy_can_be_read(line):
+    """Its options are there, and its arguments are as many as they must be."""
+    command, words = main, shlex.split(line)[1:]
+    context = click.Context(main)
+    while isinstance(command, click.Group):
+        _, command, words = command.resolve_command(context, words)
+    command.make_context(command.name, words)
+
+
+def source_of(path):
+    """Return what a page of the gallery is made of, which is there only once the site is built."""
+    if path.parent.name != "gallery":
+        return path
+    made = path.parents[1] / "examples" / path.with_suffix(".py").name
+    return made.parent if path.stem == "index" else made
+
+
 def test_links_to_files_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), (page, target)
+            assert source_of((page.parent / target).resolve()).exists(), (page, target)
+
+
+def test_the_readme_can_be_read_in_a_sitting():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def test_every_protocol_has_a_page_that_shows_what_its_code_declares():
+    pages = [page.read_text(encoding="utf-8") for page in (DOCS / "methods").glob("*.md")]
+    for name, kind in METHODS.items():
+        (page,) = [page for page in pages if f":::{{parameters}} {name}\n" in page]
+        package = kind.__module__.rpartition(".")[0]
+        for shown in (f"{{paper}} {name}\n", f"{{block}} {package} Departures", "{messages}"):
+            assert f":::{shown}" in page, (name, shown)
+        assert f"{package}.messages\n" in page
+
+
+def test_every_baseline_is_on_the_page_of_baselines():
+    page = (DOCS / "methods" / "baselines.md").read_text(encoding="utf-8")
+    for name in {*known_methods()} - {*METHODS}:
+        assert f"`{name}`" in page, name
+
+
+def test_the_reference_has_every_public_name():
+    """Of the front door, and of every package that has a page."""
+    pages = {page.stem: page.read_text(encoding="utf-8").split() for page in REFERENCE}
+    everywhere = {name for words in pages.values() for name in words}
+    for name in daskfc.__all__:
+        assert name in everywhere, name
+    for package in set(pages) - {"api", "secure", "testing"}:
+        module = importlib.import_module(f"daskfc.{package}")
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                assert name in everywhere, f"{package}.{name}"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_short_and_draws(path):
+    """`make docs` runs them all."""
+    text = path.read_text(encoding="utf-8")
+    compile(text, path, "exec")
+    assert len(text.splitlines()) <= 100
+    assert "plt.subplots" in text
+    assert "fc.Federation.local" in text or "fc.run" in text
+
+
+def test_there_are_eight_examples():
+    assert len(EXAMPLES) >= 8
 
 
 def test_make_targets_in_the_documentation_exist():

@@ -13,7 +13,7 @@ import pytest
 from daskfc.errors import ClusterError, InvalidInput, StoreError
 from daskfc.federation import Federation, serve_party
 from daskfc.federation.estimator import FederatedClusterer
-from daskfc.runs import known_methods, make_estimator, prepare
+from daskfc.runs import known_methods, load, make_estimator, prepare
 from daskfc.runs.config import load_pipeline
 from daskfc.runs.parties import open_federation
 from daskfc.stores import write_store
@@ -294,6 +294,31 @@ def test_a_party_with_the_store_of_another(tmp_path):
         serve_party("b", scheduler="tcp://127.0.0.1:9", store=url)
 
 
+# -- seeds -----------------------------------------------------------------------------------------
+
+
+OF_GRAPHS = ("AGC", "GCC")  # their stores need a graph
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # two fits of every method
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_fit_without_a_seed_tells_the_one_that_makes_it_again(split, tmp_path, monkeypatch):
+    drawn = iter(range(7, 1000))
+    monkeypatch.setattr("daskfc.federation.estimator.fresh_seed", lambda: next(drawn))
+    with Federation.local(stores(tmp_path / "stores", split), allow_raw=True) as federation:
+        for method in METHODS:
+            if split_of(method) != split or method in OF_GRAPHS:
+                continue
+            found = model_of(method).set_params(random_state=None).fit(federation)
+            assert found.random_state is None, method
+            assert found.seed_ >= 7, method
+            again = model_of(method).set_params(random_state=np.int64(found.seed_)).fit(federation)
+            assert again.seed_ == found.seed_, method
+            assert again.labels_.identical(found.labels_), method
+
+
 # -- predict --------------------------------------------------------------------------------------
 
 
@@ -320,6 +345,15 @@ def test_new_samples_for_predict(fitted, tmp_path):
     for method in methods:
         model = model_of(method).fit(federation)
         found = model.predict(federation, new)
+        model.save(tmp_path / "models" / method)
+        back = load(tmp_path / "models" / method)
+        assert back.labels_.identical(model.labels_), method
+        assert back.get_params() == model.get_params(), method
+        if model.model_at_parties:
+            with pytest.raises(InvalidInput, match="lies with the parties of the run of fit"):
+                back.predict(federation, new)
+        else:
+            assert back.predict(federation, new).identical(found), method
         assert found.sizes["sample"] == (36 if split == "samples" else 12), method
         for fault, columns in wrong.items():
             folder = tmp_path / f"{method}-{fault}"

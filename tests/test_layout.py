@@ -148,7 +148,13 @@ def test_the_lowest_versions_are_those_that_the_bounds_name():
 def test_whatever_is_no_python_is_installed_too():
     """A template that is no package data is missing wherever daskfc was not installed from here."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = project["tool"]["setuptools"]["package-data"]["daskfc"]
+    patterns = project["tool"]["setuptools"]["package-data"]
     files = [path for path in PACKAGE.rglob("*.*") if path.parent.name != "__pycache__"]
-    others = {path.relative_to(PACKAGE).as_posix() for path in files if path.suffix != ".py"}
-    assert others == {*patterns}
+    others = {path for path in files if path.suffix != ".py"}
+    named = [
+        set(ROOT.joinpath(*package.split(".")).glob(pattern))
+        for package, globs in patterns.items()
+        for pattern in globs
+    ]
+    assert all(named)
+    assert others == set().union(*named)

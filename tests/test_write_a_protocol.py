@@ -94,7 +94,7 @@ def test_an_installed_method_runs_like_ours(package, tmp_path):
     assert summary["status"] == "done"
     assert summary["metrics"]["FedGMM"]["kappa"]["mean"] > 0.85
     assert set(summary["communication"]["by_message"]) == {
-        "PublicKeys", "Magnitude", "MaskedPart", "Mixture", "LabelledSamples",
+        "PublicKeys", "Magnitude", "MaskedPart", "Mixture", "PseudonymousSamples",
     }  # fmt: skip
     folder = next((tmp_path / "runs").iterdir())
     page = (folder / "report.html").read_text(encoding="utf-8")

@@ -312,10 +312,10 @@ class CEPCA(FederatedKernelClusterer):
     kernel : {"gaussian", "laplacian", "polynomial"}
         The kernel.
     kernel_width : float, optional
-        r of exp(-|x - y|² / (2 r²)), in units of the data; by default the root mean squared
+        r of ``exp(-|x - y|² / (2 r²))``, in units of the data; by default the root mean squared
         distance of all samples, which the clients agree on by a masked sum.
     degree : int
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     n_features : int
         D, random features of a sample, from which its leverage is estimated.
     coreset_size : int
@@ -330,7 +330,7 @@ class CEPCA(FederatedKernelClusterer):
         d_p, columns to which a client's samples are sketched.
     n_representatives : int
         p, samples of all clients that everybody gets.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -373,7 +373,7 @@ class CEPCA(FederatedKernelClusterer):
         how: dict[str, Any] = {"choice": self._choice}
         with self._stage(federation, "components"):
             sketches = federation.ask(
-                projected_sketch, found, width, random_state=self.random_state, **how
+                projected_sketch, found, width, random_state=self.seed_, **how
             )
             wanted = self.n_components or self.n_clusters
             directions = federation.tell(tell_directions, sketches, n_components=wanted)
@@ -392,7 +392,7 @@ class CEPCA(FederatedKernelClusterer):
     ) -> Sent[Representatives]:
         """Draw half by leverage, half by distance to the first half's span; tell all."""
         how: dict[str, Any] = {"choice": self._choice}
-        seed = self.random_state
+        seed = self.seed_
         E = federation.on_clients(
             embed,
             width,
@@ -419,7 +419,7 @@ class CEPCA(FederatedKernelClusterer):
         before: Local[Representatives] | None,
     ) -> Local[Representatives]:
         """Draw samples by scores; return them at the server, with those drawn before."""
-        key: dict[str, Any] = {"random_state": self.random_state, "what": what}
+        key: dict[str, Any] = {"random_state": self.seed_, "what": what}
         totals = federation.ask(score_total, scores)
         share = federation.tell(tell_shares, totals, n_samples=n_samples, **key)
         parts = federation.ask(send_representatives, scores, share, **key)

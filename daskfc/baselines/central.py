@@ -182,7 +182,7 @@ class Central(FederatedClusterer):
         Clusters; left out for a clusterer that finds their number.
     clusterer : str, mapping or Clusterer
         As for OmniFC; runs on the samples, not on their distances.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -238,7 +238,7 @@ class Central(FederatedClusterer):
                 placed,
                 clusterer=clusterer,
                 n_clusters=self.n_clusters,
-                seed=seeds.integer_seed(self.random_state, clusterer.name),
+                seed=seeds.integer_seed(self.seed_, clusterer.name),
                 run=self.run_id_,
             )
             federation.wait([labels])

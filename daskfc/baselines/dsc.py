@@ -327,7 +327,7 @@ class DSC(FederatedClusterer):
         one and suits features of size 1; raise it where distances of neighbours are far above 1.
     n_init : int
         Starts of k-means, at a client and for the merge.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -371,7 +371,7 @@ class DSC(FederatedClusterer):
                 "started without allow_raw. Start it with allow_raw=True, or leave DSC out."
             )
         clients = federation.clients
-        drawn = generator(self.random_state, "DSC", "coordinator").integers(len(clients))
+        drawn = generator(self.seed_, "DSC", "coordinator").integers(len(clients))
         leader = self.coordinator_ = clients[int(drawn)]
         others = [name for name in clients if name != leader]
         with self._stage(federation, "local"):
@@ -391,7 +391,7 @@ class DSC(FederatedClusterer):
             "n_clusters": self.n_clusters,
             "n_neighbors": self.n_neighbors,
             "kernel_scale": self.kernel_scale,
-            "random_state": self.random_state,
+            "random_state": self.seed_,
         }
         first = federation.on_client(leader, first_rows, **how)
         if not others:
@@ -402,7 +402,7 @@ class DSC(FederatedClusterer):
             clients=[leader],
             receivers=others,
             others=others,
-            random_state=self.random_state,
+            random_state=self.seed_,
         )
         shared = PerClient({name: sent[name][leader] for name in others})
         aligned = federation.on_clients(aligned_rows, shared, clients=others, **how)
@@ -415,7 +415,7 @@ class DSC(FederatedClusterer):
         how: dict[str, Any] = {
             "n_clusters": self.n_clusters,
             "n_init": self.n_init,
-            "random_state": self.random_state,
+            "random_state": self.seed_,
         }
         parts: Mapping[str, Sent] = {}
         if others:

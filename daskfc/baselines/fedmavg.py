@@ -347,7 +347,7 @@ class FedMAvg(FederatedClusterer):
         Rounds between clients and server, at most.
     tolerance : float
         Relative movement of the basis below which the rounds end.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -389,7 +389,7 @@ class FedMAvg(FederatedClusterer):
                 moments,
                 n_clusters=self.n_clusters,
                 orthogonality=self.orthogonality,
-                random_state=self.random_state,
+                random_state=self.seed_,
             )
             federation.wait([shares, start])
         with self._stage(federation, "rounds"):

@@ -266,7 +266,7 @@ class FFCM(CenterClusterer):
         Updates of the centres at a client in a round, at most.
     tolerance : float
         Relative movement of centres below which a client, or the server, stops.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -303,7 +303,7 @@ class FFCM(CenterClusterer):
             "max_iterations": self.max_local_iterations,
             "tolerance": self.tolerance,
         }
-        chance: dict[str, Any] = {"n_clusters": self.n_clusters, "random_state": self.random_state}
+        chance: dict[str, Any] = {"n_clusters": self.n_clusters, "random_state": self.seed_}
         with self._stage(federation, "first_centers"):
             parts = federation.ask(first_local_centers, **local, **chance)
             centers = federation.on_server(first_centers, parts, **chance)
@@ -317,7 +317,7 @@ class FFCM(CenterClusterer):
         self, federation: Federation, centers: Local[GlobalCenters], local: dict[str, Any]
     ) -> Local[GlobalCenters]:
         """Let the global centres go to the clients and back until they rest."""
-        how: dict[str, Any] = {"averaging": self.averaging, "random_state": self.random_state}
+        how: dict[str, Any] = {"averaging": self.averaging, "random_state": self.seed_}
         for number in range(1, self.max_rounds + 1):
             federation.next_round()
             self.n_rounds_ = number

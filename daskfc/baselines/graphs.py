@@ -143,7 +143,7 @@ class AGC(_Pooled):
     Parameters
     ----------
     n_clusters : int
-        k.
+        Number of clusters, the paper's k.
     filter_order : int
         Passes over the graph.
     graph_filter : {"agc", "laplacian"}
@@ -152,7 +152,7 @@ class AGC(_Pooled):
         Starts of k-means.
     participant : str, optional
         A client that clusters its own columns by itself.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -185,7 +185,7 @@ class AGC(_Pooled):
             "n_clusters": self.n_clusters,
             "filter_order": self.filter_order,
             "filter_kind": self.graph_filter,
-            "seed": seeds.integer_seed(self.random_state, "AGC"),
+            "seed": seeds.integer_seed(self.seed_, "AGC"),
             "n_init": self.n_init,
         }
         if self.participant is None:
@@ -202,14 +202,14 @@ class GCC(_Pooled):
     Parameters
     ----------
     n_clusters : int
-        k.
+        Number of clusters, the paper's k.
     filter_order : int
         p, passes over the graph: 12 for Cora, 5 for Citeseer, 150 for Pubmed, 4 for Wiki.
     tf_idf : bool
         Whether features are word counts to be weighted first.
     n_init : int
         Starts of k-means.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -238,7 +238,7 @@ class GCC(_Pooled):
             "n_clusters": self.n_clusters,
             "filter_order": self.filter_order,
             "tf_idf": self.tf_idf,
-            "seed": seeds.integer_seed(self.random_state, "GCC"),
+            "seed": seeds.integer_seed(self.seed_, "GCC"),
             "n_init": self.n_init,
         }
         return self._publish(federation, gcc_of_pool, options)

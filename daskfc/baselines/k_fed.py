@@ -286,7 +286,7 @@ class KFED(CenterClusterer):
         Clusters that each client looks for, at most `n_clusters`; by default `n_clusters`.
     max_iterations : int
         Rounds of Lloyd at a client, at most.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -323,7 +323,7 @@ class KFED(CenterClusterer):
                 local_clustering,
                 n_local_clusters=self.n_local_clusters or self.n_clusters,
                 max_iterations=self.max_iterations,
-                random_state=self.random_state,
+                random_state=self.seed_,
             )
             parts = federation.ask(local_centers, local)
             federation.wait(parts)

@@ -82,7 +82,7 @@ class FederatedKernelClusterer(FederatedClusterer):
             federation,
             "coreset",
             n_clusters=self.n_clusters,
-            seed=self.random_state,
+            seed=self.seed_,
             coreset_size=self.coreset_size,
             n_init=self.n_init,
         )

@@ -246,7 +246,7 @@ class MUFC(CenterClusterer):
         over √n, for which each client tells its size and its largest value.
     local_iterations : int
         Rounds of Lloyd at a client after seeding.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -288,7 +288,7 @@ class MUFC(CenterClusterer):
                 grid,
                 n_local_clusters=self.n_local_clusters or self.n_clusters,
                 local_iterations=self.local_iterations,
-                random_state=self.random_state,
+                random_state=self.seed_,
             )
             federation.wait(parts)
         with self._stage(federation, "server"):
@@ -297,7 +297,7 @@ class MUFC(CenterClusterer):
                 parts,
                 grid,
                 n_clusters=self.n_clusters,
-                random_state=self.random_state,
+                random_state=self.seed_,
             )
             self._publish_centers(federation, centers)
         return self._nearest_labels(federation, centers)

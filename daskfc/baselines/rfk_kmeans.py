@@ -96,17 +96,17 @@ class RFKKMeans(FederatedKernelClusterer):
     kernel : {"gaussian", "laplacian", "polynomial"}
         The kernel.
     kernel_width : float, optional
-        r of exp(-|x - y|² / (2 r²)), in units of the data; by default the root mean squared
+        r of ``exp(-|x - y|² / (2 r²))``, in units of the data; by default the root mean squared
         distance of all samples, which the clients agree on by a masked sum.
     degree : int
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     n_features : int
         D, numbers that stand for a sample.
     coreset_size : int
         C, rows of random features that all clients together send to the server.
     n_init : int
         Starts of k-means at the server.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -142,7 +142,7 @@ class RFKKMeans(FederatedKernelClusterer):
                 self._width(federation),
                 choice=self._choice,
                 n_features=self.n_features,
-                random_state=self.random_state,
+                random_state=self.seed_,
             )
             federation.wait(rows)
         with self._stage(federation, "k-means"):
@@ -162,7 +162,7 @@ class RFKKMeans(FederatedKernelClusterer):
             KernelWidth(self.kernel_width_),
             self.cluster_centers_,
             choice=self._choice,
-            random_state=self.random_state,
+            random_state=self.seed_,
             party=tuple(new),
             wait=False,
         )

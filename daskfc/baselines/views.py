@@ -91,10 +91,10 @@ class JoinedViews(FederatedClusterer):
     Parameters
     ----------
     n_clusters : int
-        K.
+        Number of clusters, the paper's K.
     clusterer : str, mapping or Clusterer
         As for OmniFC; runs on the samples.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -134,7 +134,7 @@ class JoinedViews(FederatedClusterer):
             rows = self._pool(federation)
         clusterer = make_clusterer(self.clusterer)
         with self._stage(federation, "cluster"):
-            seed = seeds.integer_seed(self.random_state, clusterer.name)
+            seed = seeds.integer_seed(self.seed_, clusterer.name)
             labels = federation.tell(cluster_joined, rows, found, clusterer, self.n_clusters, seed)
             federation.wait(labels)
         return federation.publish(labelled_samples, labels, party="clients", wait=False)
@@ -211,8 +211,8 @@ class OneView(FederatedClusterer):
     Parameters
     ----------
     n_clusters : int
-        K, at least 2.
-    random_state : int
+        Number of clusters, the paper's K, at least 2.
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -246,7 +246,7 @@ class OneView(FederatedClusterer):
             digests = federation.ask(sample_digests)
             found = federation.on_server(link_views, digests, views_of(federation))
         with self._stage(federation, "clustering"):
-            seed = seeds.integer_seed(self.random_state, "one view")
+            seed = seeds.integer_seed(self.seed_, "one view")
             own = federation.on_clients(own_clusters, self.n_clusters, seed)
             scores = federation.publish(tell_score, own, party="clients")
             self.modularity_ = {name: told.modularity for name, told in scores.items()}

@@ -1,9 +1,13 @@
-"""The command line: ``daskfc run``, ``resume``, ``report``, ``stores``, ``party``, ``methods``."""
+"""The command line: ``daskfc init``, ``run``, ``resume``, ``labels``, ``party`` and others."""
 
 import click
 
+from daskfc.cli.compare import compare
+from daskfc.cli.init import init
+from daskfc.cli.labels import labels, predict
 from daskfc.cli.methods import methods
 from daskfc.cli.party import party
+from daskfc.cli.plan import plan
 from daskfc.cli.runs import report, resume, run
 from daskfc.cli.stores import stores
 
@@ -23,5 +27,7 @@ def main() -> None:
     """
 
 
-for command in (run, resume, report, stores, party, methods):
+for command in (
+    init, run, plan, resume, report, compare, labels, predict, stores, party, methods,
+):  # fmt: skip
     main.add_command(command)

@@ -4,13 +4,17 @@ import inspect
 
 import click
 from rich import box
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 from sklearn.base import BaseEstimator
 
+from daskfc.cli.exits import exits
 from daskfc.cli.output import stdout_console
+from daskfc.errors import InvalidInput
+from daskfc.federation.parameters import constraints_of
 from daskfc.runs import known_methods
-from daskfc.runs.promises import paper_of, privacy_of
+from daskfc.runs.promises import paper_of, parameters_of, privacy_of
 
 __all__ = ["methods"]
 
@@ -37,13 +41,7 @@ def _first_sentence(kind: type[BaseEstimator]) -> str:
     return (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
 
 
-@click.command()
-def methods() -> None:
-    """List the methods that a pipeline's 'method' and 'compare' may name.
-
-    For each: its paper, what its clients hold, what it promises or reveals, and its parameters with
-    their defaults.
-    """
+def _list() -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_lines=True, title_justify="left")
     table.add_column("method", no_wrap=True)
     table.add_column("paper")
@@ -58,4 +56,48 @@ def methods() -> None:
             Text(promise),
             Text(_parameters(kind)),
         )
-    stdout_console().print(table)
+    return table
+
+
+def _default(parameter: inspect.Parameter) -> str:
+    if parameter.name == "random_state":
+        return "the run's seeds"
+    return "required" if parameter.default is parameter.empty else repr(parameter.default)
+
+
+def _explained(name: str, kind: type[BaseEstimator]) -> Group:
+    rules, told = constraints_of(kind), parameters_of(kind)
+    table = Table(box=box.SIMPLE_HEAD, show_lines=True)
+    table.add_column("parameter", no_wrap=True)
+    for title in ("default", "must be", "what it does"):
+        table.add_column(title)
+    for parameter in inspect.signature(kind).parameters.values():
+        rule = rules.get(parameter.name)
+        table.add_row(
+            Text(parameter.name, style="bold"),
+            Text(_default(parameter)),
+            Text(rule.rule if rule else ""),
+            Text(told.get(parameter.name, "").replace("`", "")),
+        )
+    about = {"": _first_sentence(kind), "Data: ": _CLIENTS_HOLD[kind.split]}
+    about |= {"Paper: ": paper_of(kind), "Privacy: ": privacy_of(kind)}
+    lines = [Text(f"{title}{text}") for title, text in about.items() if text]
+    return Group(Text(name, style="bold"), *lines, table)
+
+
+@click.command()
+@click.argument("name", required=False)
+def methods(name: str | None) -> None:
+    """List the methods that a pipeline's 'method' and 'compare' may name, or explain NAME.
+
+    The list has, for each, its paper, what its clients hold, what it promises or reveals, and its
+    parameters with their defaults. With NAME every parameter is explained: what it may be and what
+    it does.
+    """
+    with exits():
+        known = known_methods()
+        if name is not None and name not in known:
+            raise InvalidInput(
+                f"no method is called {name!r}; there are {', '.join(known)}. Correct the name."
+            )
+        stdout_console().print(_list() if name is None else _explained(name, known[name]))

@@ -3,15 +3,22 @@
 import click
 
 from daskfc.cli.exits import exits
-from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.config import SecurityFiles, needs_certificates
 from daskfc.errors import InvalidInput
 from daskfc.federation import serve_party
 
 __all__ = ["party"]
 
 
-def _security(ca: str | None, cert: str | None, key: str | None) -> SecurityFiles | None:
+def _security(
+    scheduler: str, ca: str | None, cert: str | None, key: str | None
+) -> SecurityFiles | None:
     if ca is None and cert is None and key is None:
+        if needs_certificates(scheduler):
+            raise InvalidInput(
+                f"the scheduler {scheduler} asks for certificates, and none are given. Add "
+                "--tls-ca-file, --tls-cert and --tls-key."
+            )
         return None
     if ca is None or cert is None or key is None:
         raise InvalidInput(
@@ -46,15 +53,16 @@ def party(
     tls_cert: str | None,
     tls_key: str | None,
 ) -> None:
-    r"""Start the worker of the party NAME and serve runs until it is stopped.
+    """Start the worker of the party NAME and serve runs until it is stopped.
 
     A site that holds data runs this beside its store; whoever runs the server runs it with the name
-    "server" and no store. The data stays in this process: it answers with declared messages only.
+    "server" and no store. The data stays in this process: it answers with declared messages only,
+    and tells here which of them it sends to whom.
 
     \b
     Example:
       daskfc party hospital-a --store /srv/a.zarr --scheduler tcp://10.0.0.1:8786
-    """
+    """  # noqa: D301 - click reads \b
     with exits():
         serve_party(
             name,
@@ -64,6 +72,7 @@ def party(
             nthreads=nthreads,
             blas_threads=blas_threads,
             workspace=workspace,
-            security=_security(tls_ca_file, tls_cert, tls_key),
+            security=_security(scheduler, tls_ca_file, tls_cert, tls_key),
             host=host,
+            narrates=True,
         )

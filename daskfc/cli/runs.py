@@ -6,6 +6,7 @@ from contextlib import suppress
 import click
 
 from daskfc.cli.exits import exits, signals_as_interrupt
+from daskfc.cli.options import of_a_run
 from daskfc.cli.output import stdout_console
 from daskfc.cli.progress import shown_progress
 from daskfc.errors import InvalidInput
@@ -48,21 +49,7 @@ def _carry_out(run: Run, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("pipeline", type=click.Path())
-@click.option("--storage", type=click.Path(), help="Whose data: a storage file (storage/*.yaml).")
-@click.option(
-    "--cluster",
-    type=click.Path(),
-    help="Where: a cluster file (cluster-configs/*.yaml). Default: processes on this machine.",
-)
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change the pipeline: a dotted key and a YAML value, e.g. params.n_clusters=7 or "
-    "'seeds=[0, 1]'. May be given several times.",
-)
+@of_a_run
 @click.option(
     "--runs-dir", default="runs", show_default=True, type=click.Path(),
     help="Folder that holds the runs' folders.",
@@ -78,16 +65,16 @@ def run(
     name: str | None,
     as_json: bool,
 ) -> None:
-    r"""Run the method that PIPELINE names, on a storage and a cluster.
+    """Run the method that PIPELINE names, on a storage and a cluster.
 
     Stores that do not exist yet are built first. The result is a table here, and a folder with the
     labels, the ledger of all messages, summary.json and report.html.
 
     \b
     Example:
-      daskfc run pipelines/omnifc.yaml --storage storage/digits.yaml \
+      daskfc run pipelines/omnifc.yaml --storage storage/digits.yaml \\
                  --cluster cluster-configs/local.yaml --set params.n_clusters=10
-    """
+    """  # noqa: D301 - click reads \b
     with exits(), signals_as_interrupt(), shown_progress() as progress:
         prepared = prepare(
             pipeline,

@@ -63,6 +63,9 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
 @click.option("--id", "ids", help="The column with the samples' ids.")
 @click.option("--label", "labels", help="A column with true classes, for scores only.")
 @click.option("--columns", help="The features, separated by commas; all other columns by default.")
+@click.option("--categorical", help="Columns that hold words, separated by commas.")
+@click.option("--dates", help="Columns that hold dates, as 2026-03-31, separated by commas.")
+@click.option("--keep-missing", is_flag=True, help="Cells may be empty: a run prepares: [impute].")
 @click.option("--format", "kind", help="csv, parquet, npz, ... where the name does not tell.")
 @click.option("--delimiter", help="Between the fields of a csv; a comma by default.")
 @click.option("--decimal", help="What begins the fraction of a number in a csv.")
@@ -73,21 +76,23 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
 @click.option("--dtype", default="float32", show_default=True, help="Stored type of the features.")
 @click.option("--overwrite", is_flag=True, help="Replace a store that is there.")
 def add(name: str, files: tuple[str, ...], store: str | None, **options: Any) -> None:
-    r"""Make the store of the client NAME of its files, at its own site.
+    """Make the store of the client NAME of its files, at its own site.
 
     Several files are read one after the other and must have the same columns.
 
     \b
     Example:
       daskfc stores add hospital-a patients.csv --id patient --label diagnosis
-    """
+    """  # noqa: D301 - click reads \b
     with exits(), shown_progress() as progress:
         layout = {"dtype": options.pop("dtype"), "overwrite": options.pop("overwrite")}
-        columns, header = options.pop("columns"), options.pop("no_header")
+        header, missing = options.pop("no_header"), options.pop("keep_missing")
+        lists = {name: options.pop(name) for name in ("columns", "categorical", "dates")}
         keys = {
             **options,
             "format": options.pop("kind"),
-            "columns": columns.split(",") if columns else None,
+            **{name: given.split(",") if given else None for name, given in lists.items()},
+            "missing": "keep" if missing else None,
             "na_values": list(options.pop("na_values")) or None,
             "header": False if header else None,
         }

@@ -267,8 +267,9 @@ class KernelKMeans(_KernelClusterer):
     kernel : {"gaussian", "laplacian", "polynomial"}, default "gaussian"
         The kernel; on distances only the Gaussian.
     kernel_width : float or None, default None
-        r of exp(-|x - y|² / (2 r²)), in units of the data; None for the root mean squared distance
-        of all pairs, which is γ = N² / (2 Σ |x - y|²). See `interpoint_width` for other kernels.
+        r of ``exp(-|x - y|² / (2 r²))``, in units of the data; None for the root mean squared
+        distance of all pairs, which is ``γ = N² / (2 Σ |x - y|²)``. See `interpoint_width` for
+        other kernels.
     degree : int, default 3
         Of the polynomial kernel.
     n_eigenvectors : int or None, default None

@@ -455,7 +455,8 @@ class ScikitLearn(_NearestSample):
         if "n_clusters" in known:
             given.setdefault("n_clusters", k)
         if "random_state" in known:
-            given.setdefault("random_state", integer_seed(seed, self.name))
+            if given.get("random_state") is None:  # the library's own would be another every time
+                given["random_state"] = integer_seed(seed, self.name)
         if self.on == "distances":
             given["metric"] = "precomputed"
         kind = _library_class(self.estimator)

@@ -21,7 +21,7 @@ from daskfc.clustering.nearest import (
 from daskfc.clustering.views import FullDistances
 from daskfc.errors import InvalidInput
 from daskfc.linalg.laplacian import Adjacency, NormalisedAdjacency
-from daskfc.linalg.spectrum import laplacian_embedding
+from daskfc.linalg.spectrum import laplacian_eigenvalues, laplacian_embedding
 
 __all__ = ["Spectral", "median_gamma", "neighbour_affinity"]
 
@@ -143,6 +143,26 @@ class Spectral(Clusterer):
     def needs(self, n: int, d: int) -> Needs:
         """Return "neighbours", or "full" for the Gaussian affinity; see `Clusterer.needs`."""
         return "full" if self.affinity == "gaussian" else "neighbours"
+
+    def eigengaps(self, view: NeighbourGraph | FullDistances, most: int, seed: int) -> Floats:
+        """Return how far the k-th smallest eigenvalue of the Laplacian is from the next one.
+
+        Parameters
+        ----------
+        view : NeighbourGraph or FullDistances
+            As for `fit`.
+        most : int
+            The largest k, below the number of samples.
+        seed : int
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray of shape (most,)
+            For k = 1, 2, ...: the largest gap tells the number of parts that hang together least.
+        """
+        graph = NormalisedAdjacency.of(self._affinity(view))
+        return np.diff(laplacian_eigenvalues(graph, most + 1, seed))
 
     def _fit(self, view: NeighbourGraph | FullDistances, k: int, seed: int) -> Clustering:
         affinity = self._affinity(view)

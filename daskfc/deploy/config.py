@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from dask.utils import parse_bytes, parse_timedelta
 from pydantic import (
@@ -14,6 +14,7 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    model_validator,
 )
 
 from daskfc.checks import sentence_of
@@ -28,6 +29,7 @@ __all__ = [
     "ServerShape",
     "WorkerLimits",
     "load_cluster",
+    "needs_certificates",
 ]
 
 
@@ -198,11 +200,32 @@ class ExistingCluster(_Strict):
     connect: _Seconds = 15.0
     dask: dict[str, Any] = {}
 
+    @model_validator(mode="after")
+    def _certified(self) -> Self:
+        if needs_certificates(self.scheduler) and self.security is None:
+            raise ValueError(
+                f"the scheduler {self.scheduler} asks for certificates, and none are given; add "
+                "security: {ca: ..., cert: ..., key: ...}"
+            )
+        return self
+
 
 ClusterConfig = LocalCluster | ExistingCluster
 _ADAPTER: TypeAdapter[ClusterConfig] = TypeAdapter(
     Annotated[ClusterConfig, Field(discriminator="cluster")]
 )
+
+
+def needs_certificates(address: str) -> bool:
+    """Return whether an address is one of TLS.
+
+    Examples
+    --------
+    >>> from daskfc.deploy.config import needs_certificates
+    >>> needs_certificates("tls://10.0.0.1:8786"), needs_certificates("tcp://10.0.0.1:8786")
+    (True, False)
+    """
+    return address.startswith(("tls://", "wss://"))
 
 
 def load_cluster(

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import dask.config
+from distributed.core import rpc
 
 from daskfc.deploy.config import SecurityFiles, WorkerLimits
 from daskfc.deploy.connection import security_of
@@ -32,6 +34,7 @@ def run_party(
     security: SecurityFiles | None = None,
     host: str | None = None,
     connect: float = 15.0,
+    joined: Callable[[], None] = lambda: None,
 ) -> None:
     """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
 
@@ -51,6 +54,8 @@ def run_party(
         Address to listen on; by default the one from which this machine reaches the scheduler.
     connect : float
         Seconds until the scheduler must have answered.
+    joined : callable
+        Called once the party is there.
 
     Raises
     ------
@@ -60,7 +65,8 @@ def run_party(
     settings = dask_settings({})
     with dask.config.set({**settings, "distributed.comm.timeouts.connect": connect}):
         prepare_forkserver()
-        asyncio.run(_serve(nanny_class, party, scheduler, limits, security, host, settings))
+        serving = _serve(nanny_class, party, scheduler, limits, security, host, settings, joined)
+        asyncio.run(serving)
 
 
 async def _serve(
@@ -71,7 +77,9 @@ async def _serve(
     security: SecurityFiles | None,
     host: str | None,
     settings: dict[str, Any],
+    joined: Callable[[], None],
 ) -> None:
+    await _ask_who_is_there(party.name, scheduler, security)
     failure = None
     try:
         nanny = nanny_class(
@@ -94,9 +102,10 @@ async def _serve(
         failure = type(error).__name__
     if failure is not None:
         raise ClusterError(
-            f"party {party.name!r} could not join the scheduler at {scheduler} ({failure}). Start "
-            "one with 'dask scheduler', correct the address, or stop a party of the same name."
+            f"party {party.name!r} could not join the scheduler at {scheduler} ({failure}). See "
+            "the scheduler's own output, and start the party again."
         )
+    joined()
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     signals = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
@@ -109,3 +118,31 @@ async def _serve(
     for one in waits:
         one.cancel()
     await nanny.close(timeout=2, reason="party-stopped")
+
+
+async def _ask_who_is_there(name: str, scheduler: str, security: SecurityFiles | None) -> None:
+    """Refuse a scheduler that does not answer, and one at which a party has this name already.
+
+    Raises
+    ------
+    ClusterError
+        Says which of the two.
+    """
+    settings = security_of(security)
+    connection = None if settings is None else settings.get_connection_args("client")
+    limit = dask.config.get("distributed.comm.timeouts.connect")
+    workers: list[str] | None = None
+    with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):
+        async with rpc(scheduler, connection_args=connection) as asked:
+            told = await asyncio.wait_for(asked.identity(), limit)
+            workers = [str(worker["name"]) for worker in told["workers"].values()]
+    if workers is None:
+        raise ClusterError(
+            f"party {name!r} could not join the scheduler at {scheduler}: nobody answers there. "
+            "Start one with 'dask scheduler', or correct the address."
+        )
+    if name in workers:
+        raise ClusterError(
+            f"party {name!r} could not join the scheduler at {scheduler}: a party of that name is "
+            "there already. Stop it, or choose another name."
+        )

@@ -3,7 +3,7 @@
 Messages    StoreSummary  client → caller  when a running cluster is joined, and by ``predict``
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation.messages import Message, array
 from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.stores import ClientStore
+from daskfc.stores.fitted_steps import FittedStep
 from daskfc.stores.together import (
     Split,
     check_columns,
@@ -20,30 +21,41 @@ from daskfc.stores.together import (
     first_difference,
 )
 
-__all__ = ["Contract", "StoreSummary", "store_summary", "summary_of_new"]
+__all__ = ["Contract", "StoreSummary", "check_prepared", "store_summary", "summary_of_new"]
 
 
 class StoreSummary(
     Message,
     route="client → caller",
-    reveals="the names of the client's columns, and whether its store was written again",
+    reveals="the names of the client's columns, which of them hold words, whether values may be "
+    "missing, and whether its store was written again",
 ):
-    """Whose a client's store is, what its columns are called, and which writing of it this is."""
+    """Whose a client's store is, what its columns are, and which writing of it this is."""
 
     owner: str
     build_id: str
     column_bytes: np.ndarray = array("byte", dtype="uint8")
     column_ends: np.ndarray = array("column", dtype="int64")
+    of_words: np.ndarray = array("column", dtype="bool")
+    missing: int
 
     def columns(self) -> tuple[str, ...]:
         """Return the names of the columns, in their order."""
         return tuple(texts_in(self.column_bytes, self.column_ends))
 
+    def categorical(self) -> tuple[str, ...]:
+        """Return the names of the columns that hold words."""
+        columns = zip(self.columns(), self.of_words.tolist(), strict=True)
+        return tuple(name for name, holds_words in columns if holds_words)
+
 
 def store_summary(data: ClientStore) -> StoreSummary:
     """Describe a client's store to whoever opens a federation."""
-    written = map(str, data.attributes["feature_names"])  # before they are prepared
-    return StoreSummary(data.name, data.build_id, *text_arrays(written))
+    known = data.attributes  # as they are written, before they are prepared
+    names, words = list(map(str, known["feature_names"])), known.get("categories", {})
+    of_words = np.array([name in words for name in names])
+    missing = int(known.get("missing", False))
+    return StoreSummary(data.name, data.build_id, *text_arrays(names), of_words, missing)
 
 
 def summary_of_new(new: ClientStore) -> StoreSummary:
@@ -61,6 +73,17 @@ class Contract:
         Names of every client's columns, in their order.
     builds : mapping of str to str
         Which writing of its store each client brought.
+    readable : mapping of str to ClientStore, optional
+            Their stores, where they can be read from here.
+
+    Raises
+    ------
+        StoreError
+            When a client brings the store of another one.
+        categorical : mapping of str to tuple of str, optional
+        Names of every client's columns that hold words; by default none does.
+    missing : mapping of str to bool, optional
+        Whether a client's values may be missing; by default not.
     readable : mapping of str to ClientStore
         The stores, where they can be read from here; elsewhere only a method's own messages tell
         whether samples go together.
@@ -69,6 +92,8 @@ class Contract:
     columns: Mapping[str, tuple[str, ...]]
     builds: Mapping[str, str]
     readable: Mapping[str, ClientStore] = field(default_factory=dict, compare=False, repr=False)
+    categorical: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: Mapping[str, bool] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -82,19 +107,14 @@ class Contract:
         ----------
         stores : mapping of str to StoreSummary
             What every client brings.
-        readable : mapping of str to ClientStore, optional
-            Their stores, where they can be read from here.
-
-        Raises
-        ------
-        StoreError
-            When a client brings the store of another one.
         """
         for client, store in stores.items():
             check_owner(store.owner, client, "its store")
         return cls(
             columns={client: store.columns() for client, store in stores.items()},
             builds={client: store.build_id for client, store in stores.items()},
+            categorical={client: store.categorical() for client, store in stores.items()},
+            missing={client: bool(store.missing) for client, store in stores.items()},
             readable=dict(readable or {}),
         )
 
@@ -107,7 +127,25 @@ class Contract:
         if self.readable:
             check_samples(self.readable, split)
 
-    def check_new(self, client: str, store: StoreSummary) -> None:
+    def check_prepared(self, steps: Mapping[str, Sequence[FittedStep]]) -> None:
+        """Refuse stores that hold more than numbers, unless they are prepared.
+
+        Parameters
+        ----------
+        steps : mapping of str to sequence of mapping
+            What each client's features go through.
+
+        Raises
+        ------
+        InvalidInput
+            Names the client, what it has, and the step that is missing.
+        """
+        for client in self.columns:
+            own = [step["step"] for step in steps.get(client, ())]
+            words, missing = self.categorical.get(client, ()), self.missing.get(client, False)
+            check_prepared(client, words, missing, own)
+
+    def check_new(self, client: str, store: StoreSummary, steps: Sequence[FittedStep] = ()) -> None:
         """Refuse new samples of another client, or with other columns than its clustered ones.
 
         Parameters
@@ -116,6 +154,8 @@ class Contract:
             Who brings them.
         store : StoreSummary
             Of the store with the new samples.
+        steps : sequence of mapping
+            What the client's features go through.
 
         Raises
         ------
@@ -133,3 +173,43 @@ class Contract:
                 f"the same order; column {at} is {here} there and {there} in the new store. Write "
                 "it again with those columns."
             )
+        own = [step["step"] for step in steps]
+        check_prepared(client, store.categorical(), bool(store.missing), own)
+
+
+def check_prepared(
+    client: str, categorical: Sequence[str], missing: bool, steps: Sequence[str]
+) -> None:
+    """Refuse what a store holds beyond numbers, unless steps of a preparation take care of it.
+
+    Parameters
+    ----------
+    client : str
+        Whose store.
+    categorical : sequence of str
+        Its columns that hold words.
+    missing : bool
+        Whether values may be missing.
+    steps : sequence of str
+        Names of the steps.
+
+    Raises
+    ------
+    InvalidInput
+        Names the step that is missing.
+
+    Examples
+    --------
+    >>> from daskfc.federation.contract import check_prepared
+    >>> check_prepared("a", ["sex"], True, ["impute", "one-hot"])
+    """
+    if categorical and "one-hot" not in steps:
+        raise InvalidInput(
+            f"column {categorical[0]!r} of client {client!r} holds words, and methods read "
+            "numbers. Prepare the features, as by prepare: [impute, one-hot, standardise]."
+        )
+    if missing and "impute" not in steps:
+        raise InvalidInput(
+            f"values of client {client!r} may be missing, and methods need all of them. Prepare "
+            "the features, as by prepare: [impute, standardise]."
+        )

@@ -1,5 +1,6 @@
 """The contract of every method: scikit-learn's, with ``fit(federation)``."""
 
+import math
 import time
 import uuid
 from abc import abstractmethod
@@ -9,17 +10,21 @@ from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 import xarray as xr
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from daskfc.checks import check_params, integer
+from daskfc.checks import check_params, integer, optional
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.contract import summary_of_new
 from daskfc.federation.federation import Federation
+from daskfc.federation.fitted import FittedModel
 from daskfc.federation.handles import Local, PerClient, Sent
 from daskfc.federation.parameters import constraints_of, make_init, param
+from daskfc.federation.pseudonyms import agree_on_pseudonyms
+from daskfc.federation.sample_map import SampleMap
 from daskfc.federation.samples import LabelledSamples, opened
+from daskfc.seeds import fresh_seed
 from daskfc.stores import ClientStore
 from daskfc.stores.together import SPLITS, Split
 
@@ -66,8 +71,12 @@ def _predicts(method: "FederatedClusterer") -> bool:
     return type(method)._predict is not FederatedClusterer._predict
 
 
+def _maps(method: "FederatedClusterer") -> bool:
+    return type(method)._sample_map is not FederatedClusterer._sample_map
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(param,))
-class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class FederatedClusterer(FittedModel):
     """Base of the methods: checks parameters, opens and closes the run, keeps the results.
 
     A subclass declares its parameters as fields by `param`, says by ``split`` how data lie with
@@ -77,8 +86,9 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    random_state : int
-        Seed of the algorithm. Masks and noise come from the operating system and have no seed.
+    random_state : int, optional
+        Seed of the algorithm; None draws one for every fit, which ``seed_`` tells. Masks and noise
+        come from the operating system and have no seed.
 
     Attributes
     ----------
@@ -88,6 +98,12 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Every message of the run.
     timing_ : dict of str to float
         Seconds of each stage, and ``total_s``.
+    seed_ : int
+        The seed of the fit, by which it can be made again: ``random_state``, or what was drawn in
+        its place. A method's steps read it, never ``random_state``.
+    stages_ : list of (str, float, float)
+        Every stage in order: its name, and when it began and ended, in seconds since 1970 by the
+        caller's clock.
     run_id_ : str
         The run's identity; secrets are derived from it and never reused.
     """
@@ -95,9 +111,9 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     split: ClassVar[Split]
     resumable: ClassVar[bool] = False
     needs_raw: ClassVar[bool] = False  # whether raw data leave clients
-    model_at_parties: ClassVar[bool] = True  # whether predict needs the run of fit
+    mapped_by: ClassVar[str] = ""  # what a map of samples is drawn from
 
-    random_state: int = param(integer(low=0), default=0)
+    random_state: int | None = param(optional(integer(low=0)), default=0)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -119,6 +135,20 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             For the first parameter that breaks its rule.
         """
         check_params(type(self).__name__, self.get_params(deep=False), constraints_of(type(self)))
+
+    def check_data(self, stores: Mapping[str, ClientStore]) -> None:
+        """Refuse what can be known to fail from the stores, where they can be read from here.
+
+        Parameters
+        ----------
+        stores : mapping of str to ClientStore
+            Every client's, whose columns go together as the method needs.
+
+        Raises
+        ------
+        InvalidInput
+            For parameters that these samples do not allow.
+        """
 
     def fit(self, federation: Federation, y: None = None) -> Self:
         """Cluster the samples of all clients.
@@ -143,6 +173,17 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         PartyError
             When a step fails at a party.
         """
+        self._begin(federation)
+        started = time.monotonic()
+        parts = self._fit(federation)
+        with self._stage(federation, "labels"):
+            self.labels_ = self._told_labels(parts)
+        self.timing_["total_s"] = time.monotonic() - started
+        self.ledger_ = federation.ledger
+        return self
+
+    def _begin(self, federation: Federation) -> None:
+        """Check the parameters and the clients' columns, and begin a run."""
         if not isinstance(federation, Federation):
             raise InvalidInput(
                 f"{type(self).__name__}.fit needs a Federation; got {type(federation).__name__}. "
@@ -150,6 +191,9 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.check(len(federation.clients))
         federation.contract.check_split(self.split, type(self).__name__)
+        federation.contract.check_prepared(_steps_of(federation))
+        if federation.contract.readable:
+            self.check_data(federation.contract.readable)
         if federation.preparation is not None and getattr(self, "noise", None):
             raise PrivacyError(
                 f"{type(self).__name__} with noise cannot read prepared features: the means and "
@@ -159,14 +203,72 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._contract = federation.contract  # that new samples are checked against
         self._prepared = _steps_of(federation)  # as new samples are to be
         self.timing_: dict[str, float] = {}
+        self.seed_ = fresh_seed() if self.random_state is None else int(self.random_state)
+        self.stages_: list[tuple[str, float, float]] = []
         self.run_id_ = self._start_run(federation)
-        started = time.monotonic()
-        parts = self._fit(federation)
-        with self._stage(federation, "labels"):
-            self.labels_ = self._told_labels(parts)
-        self.timing_["total_s"] = time.monotonic() - started
-        self.ledger_ = federation.ledger
-        return self
+
+    def rehearse(self, federation: Federation) -> None:
+        """Go through a fit for the sake of its messages; nothing is kept of it.
+
+        Parameters
+        ----------
+        federation : Federation
+            A ``Rehearsal``, which no party computes anything in.
+
+        Raises
+        ------
+        InvalidInput, PrivacyError, ResourceRefused
+            Where a fit would be refused.
+        """
+        self._begin(federation)
+        for told in self._fit(federation).values():
+            told.result()
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """By what `scores_of` can tell good numbers of clusters, the first choice first."""
+        return ()
+
+    def scores_of(
+        self, federation: Federation, n_clusters: Sequence[int], *, by: str
+    ) -> dict[int, float | None]:
+        """Score numbers of clusters by what the server knows, in one run for all of them.
+
+        Parameters
+        ----------
+        federation : Federation
+            The parties, running.
+        n_clusters : sequence of int
+            The numbers, each of at least 2.
+        by : str
+            One of `criteria`.
+
+        Returns
+        -------
+        dict of int to float or None
+            Of each number, the larger the better; None where there is no score. The messages are
+            in ``federation.ledger``.
+
+        Raises
+        ------
+        InvalidInput
+            For another criterion, and as `fit`.
+        """
+        if by not in self.criteria:
+            raise InvalidInput(
+                f"{type(self).__name__} cannot tell a number of clusters by {by!r}; it can by "
+                f"{', '.join(map(repr, self.criteria)) or 'nothing'}. Choose another criterion."
+            )
+        scoring = clone(self)  # so that a fit that was there before is left alone
+        scoring._begin(federation)
+        scores = scoring._scores_of(federation, n_clusters, by)
+        return {k: one if math.isfinite(one) else None for k, one in scores.items()}
+
+    def _scores_of(
+        self, federation: Federation, n_clusters: Sequence[int], by: str
+    ) -> dict[int, float]:
+        """Wire the steps of `scores_of`; a score that is not finite is none."""
+        raise NotImplementedError
 
     def can_start_again(self) -> bool:
         """Whether a fit that broke off could be started again with these parameters.
@@ -202,8 +304,10 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Take into account what earlier starts of the next fit released, as `released` told."""
 
     def _start_run(self, federation: Federation) -> str:
+        if self.split != "samples":
+            agree_on_pseudonyms(federation)
         run_id = uuid.uuid4().hex
-        federation.start_run(run_id, random_state=self.random_state, workspace=federation.workspace)
+        federation.start_run(run_id, random_state=self.seed_, workspace=federation.workspace)
         return run_id
 
     @available_if(_predicts)  # type: ignore[untyped-decorator]
@@ -262,9 +366,43 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         new = federation.on_clients(opened, urls, clients=owners)
         told = federation.publish(summary_of_new, new, party=owners)
         for name, store in told.items():
-            self._contract.check_new(name, store)
+            self._contract.check_new(name, store, self._prepared.get(name, ()))
         sent = self._predict(federation, new)
         return self._told_labels(sent)
+
+    @available_if(_maps)  # type: ignore[untyped-decorator]
+    def sample_map(self, federation: Federation) -> SampleMap | None:
+        """Have the server draw a map of some of the clustered samples, for the caller.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of `fit`, in its run.
+
+        Returns
+        -------
+        SampleMap or None
+            Two coordinates of at most 2,000 samples, and their clusters; None where the server
+            knows nothing in this fit that a map could be drawn from.
+
+        Raises
+        ------
+        InvalidInput
+            When the run of `fit` is over.
+
+        Notes
+        -----
+        Privacy: the caller learns where these samples lie in a plane, to 1/255 of its width; no
+        ids, no clients. The server uses what it knew before.
+        """
+        check_is_fitted(self)
+        self._still_running(federation, "sample_map")
+        told = self._sample_map(federation)
+        return told if told is not None and len(told.labels) else None
+
+    def _sample_map(self, federation: Federation) -> SampleMap | None:
+        """Have the server publish a map; implementing it gives a method its `sample_map`."""
+        raise NotImplementedError
 
     def _told_labels(self, parts: PerClient[Sent[LabelledSamples]]) -> xr.DataArray:
         labels = labels_array({name: sent.result() for name, sent in parts.items()})
@@ -305,11 +443,11 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 f"{', '.join(missing)} are missing. Give each its columns of the new samples."
             )
 
-    def _still_running(self, federation: Federation) -> None:
+    def _still_running(self, federation: Federation, asked: str = "server_view") -> None:
         """Refuse a federation that is not in the run of fit any more."""
         if federation.run_id != self.run_id_:
             raise InvalidInput(
-                "server_view needs the federation in the run of fit, as what the server saw "
+                f"{asked} needs the federation in the run of fit, as what the server saw "
                 "is gone with it. Fit again."
             )
 
@@ -317,25 +455,15 @@ class FederatedClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _stage(self, federation: Federation, name: str) -> Iterator[None]:
         """Time a stage and tell whoever watches that it began."""
         federation.report_progress(name, 0, 0)
-        started = time.monotonic()
+        began, started = time.time(), time.monotonic()
         yield
-        key = f"{name}_s"
-        self.timing_[key] = self.timing_.get(key, 0.0) + time.monotonic() - started
+        key, took = f"{name}_s", time.monotonic() - started
+        self.timing_[key] = self.timing_.get(key, 0.0) + took
+        self.stages_ = [*getattr(self, "stages_", ()), (name, began, began + took)]
 
     @abstractmethod
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         """Wire the steps; return each client's published `LabelledSamples`."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what lies with the parties: results are kept, `predict` needs another fit."""
-        state: dict[str, Any] = super().__getstate__()
-        if not self.model_at_parties:
-            return state
-        kept = {"_sklearn_version", *self.get_params(deep=False)}
-        return {k: v for k, v in state.items() if k in kept or not k.startswith("_")}
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "labels_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,12 +13,15 @@ from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
 from daskfc.federation.ledger import Ledger
-from daskfc.federation.messages import CALLER, SERVER, Message
+from daskfc.federation.messages import CALLER, SERVER, Message, role_of
 from daskfc.federation.opening import Opened, open_existing, open_local
 from daskfc.federation.party import Outgoing, RunSettings
+from daskfc.federation.pseudonyms import Pseudonyms
 from daskfc.federation.roll_call import RollCall
 from daskfc.federation.server_work import ServerWork
+from daskfc.federation.stage import Stage
 from daskfc.federation.waiting import Absences, translated, wait_for
+from daskfc.html_tables import html_table
 
 __all__ = ["Federation"]
 
@@ -63,10 +66,14 @@ class Federation(ServerWork):
         Folder of the next run of a method; set it to find and continue what a former run left.
     preparation : daskfc.Prepared, optional
         What the features go through in the next runs, before a method reads them.
+    pseudonyms : Pseudonyms, optional
+        What the caller is told in place of sample ids. None, for clear ids, where the caller reads
+        the stores itself, as with `local`; set it to ask for the other.
     on_progress : callable, optional
         Told ``(stage, done, total)`` as a method goes on.
     opening_ledger : Ledger
-        What clients of a running cluster told when it was joined: whose their stores are.
+        What clients of a running cluster told when it was joined: whose their stores are. And how
+        clients that share samples agreed on a key of their pseudonyms.
     dask_client : distributed.Client
         Dask's own client. What it gathers passes the guards like everything else.
 
@@ -85,6 +92,7 @@ class Federation(ServerWork):
         self.on_progress: Callable[[str, int, int], None] | None = None
         self.workspace: str | None = None
         self.preparation: Any = None
+        self.pseudonyms: Pseudonyms | None = None
         self._limits = dict(opened.limits)
         self._default_deadline = opened.deadline
         self._deadline = opened.deadline
@@ -132,6 +140,7 @@ class Federation(ServerWork):
             See `daskfc.federation.opening.open_existing`: clients.
         """
         federation = cls(open_existing(cluster, **options), allow_raw=allow_raw)
+        federation.pseudonyms = Pseudonyms.fresh()
         try:
             federation._agree()
         except BaseException:
@@ -174,6 +183,17 @@ class Federation(ServerWork):
 
     def __repr__(self) -> str:
         return f"<Federation of {len(self.clients)} clients: {', '.join(self.clients)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the parties as a table, for notebooks."""
+        state = "open" if self._finalizer.alive else "closed"
+        title = f"Federation of {len(self.clients)} clients, {state}"
+        rows = [
+            (name, role_of(name), f"{limit / 1e9:.1f} GB" if limit else "none")
+            for name, limit in ((name, self._limits.get(name)) for name in self.parties)
+        ]
+        note = "Raw data may leave parties." if self.allow_raw else ""
+        return html_table(title, ["party", "role", "limit of memory"], rows, note)
 
     # -- runs ---------------------------------------------------------------------------------
 
@@ -226,6 +246,7 @@ class Federation(ServerWork):
             builds=dict(self._contract.builds) if self._contract is not None else {},
             driver=self.dask_client.id,
             preparation=dict(self.preparation.steps) if self.preparation is not None else {},
+            pseudonyms=self.pseudonyms.as_dict() if self.pseudonyms is not None else {},
         )
         self._deadline = self._default_deadline if deadline_s is None else deadline_s
         self._absences = Absences(self._roll_call, self.parties, self._deadline)
@@ -252,10 +273,13 @@ class Federation(ServerWork):
         self.round += 1
         return self.round
 
-    def report_progress(self, stage: str, done: int, total: int) -> None:
-        """Tell `on_progress`, when somebody set it, how far a stage is."""
+    def report_progress(self, stage: str, done: int, total: int, unit: str = "") -> None:
+        """Tell `on_progress`, when somebody set it, how far a stage is, and what is counted."""
         if self.on_progress is not None:
-            self.on_progress(stage, done, total)
+            self.on_progress(Stage(stage, unit), done, total)
+
+    def foresee(self, needs: Mapping[str, int], what: str) -> None:
+        """Take note of the memory (bytes) that parties will need; a rehearsal keeps it."""
 
     def _running(self) -> RunSettings:
         self._check_open()

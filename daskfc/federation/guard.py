@@ -312,6 +312,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
             marks = ledger.begin(rows)
         except OSError as error:
             raise self.party.unrecorded(error) from error
+        self.party.narration.sends(rows)
 
         def complete(written: int) -> None:
             framing, rest = divmod(max(written - sum(payloads), 0), len(rows))

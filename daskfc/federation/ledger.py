@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from daskfc.errors import InvalidInput
+from daskfc.html_tables import html_table
 from daskfc.privacy import Accountant, GaussianEvent
 
 __all__ = ["Ledger", "LedgerFile", "LedgerRow"]
@@ -160,6 +161,15 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<Ledger: {len(self)} messages, {self.payload_bytes} payload bytes>"
+
+    def _repr_html_(self) -> str:
+        """Return the summary as a table, for notebooks."""
+        table = self.summary()
+        kinds = zip(table.index, table.to_numpy(), strict=True)
+        rows = [(*kind, *map(int, counts)) for kind, counts in kinds]
+        head = ["message", "protection", "messages", "senders", "receivers", "payload", "wire"]
+        title = f"Ledger: {len(self):,} messages, {self.payload_bytes:,} bytes of content"
+        return html_table(title, head, rows)
 
     @property
     def payload_bytes(self) -> int:

@@ -30,6 +30,7 @@ __all__ = [
     "as_declared",
     "check_message",
     "content_of",
+    "declared_fields",
     "multiplier_of",
     "of_content",
     "payload_bytes",
@@ -375,6 +376,12 @@ def _stowaways(message: Message, declared: set[str]) -> set[str]:
     return {
         name for name in found - declared - {"__dict__", "__weakref__"} if hasattr(message, name)
     }
+
+
+def declared_fields(message_type: type[Message]) -> list[tuple[str, Any, Any]]:
+    """Return the name, the declaration and the default of every field of a message class."""
+    found = dataclasses.fields(message_type)  # type: ignore[arg-type]
+    return [(field.name, field.metadata[_KEY], field.default) for field in found]
 
 
 def content_of(message: Message) -> tuple[Any, ...]:

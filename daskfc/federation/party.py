@@ -23,6 +23,7 @@ from daskfc.federation.durable_secret import durable_secret
 from daskfc.federation.handles import InnerCall, fill_slots
 from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.messages import (
+    CALLER,
     SERVER,
     Message,
     as_declared,
@@ -33,6 +34,8 @@ from daskfc.federation.messages import (
     route_of,
     routes_of,
 )
+from daskfc.federation.narration import Narration
+from daskfc.federation.pseudonyms import pseudonyms_of, under_pseudonyms
 from daskfc.federation.steps import (
     StepCall,
     call_step,
@@ -78,6 +81,9 @@ class RunSettings:
         Dask's name of the client that began it; while that is connected no other begins a run.
     preparation : mapping of str to list of mapping
         Steps that each client's rows go through as they are read.
+    pseudonyms : mapping
+        What the caller is told in place of sample ids, as `Pseudonyms.as_dict` writes it; where
+        it is empty the caller asked for clear ids.
     """
 
     run_id: str
@@ -88,6 +94,7 @@ class RunSettings:
     builds: Mapping[str, str] = field(default_factory=dict)
     driver: str = ""
     preparation: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    pseudonyms: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_folder_name("run", self.run_id)
@@ -117,6 +124,8 @@ class PartyOptions:
         Kept by the nanny, so that it survives the worker process.
     run : RunSettings, optional
         The run under way, for a worker process started within it.
+    narrates : bool
+        Whether it tells on standard error what it is asked and what it sends.
     """
 
     name: str
@@ -128,6 +137,7 @@ class PartyOptions:
     latency: float = 0.0
     secret: SecretKey = field(default_factory=SecretKey.from_os)
     run: RunSettings | None = None
+    narrates: bool = False
 
     def run_folder(self) -> Path:
         """Return the folder of this party in the run under way."""
@@ -217,6 +227,7 @@ class Party:
         self.refusal: DaskfcError | None = None
         self._issued: WeakSet[Outgoing] = WeakSet()
         self._store: ClientStore | None = None
+        self.narration = Narration(self.name, told=options.narrates)
         self._enter_folder()
 
     @property
@@ -230,6 +241,7 @@ class Party:
         self.refusal = None
         self._store = None  # it may have been written again since the last run
         self._enter_folder()
+        self.narration.begins(run.run_id)
 
     def _enter_folder(self) -> None:
         self.folder = self.options.run_folder()
@@ -307,6 +319,7 @@ class Party:
         name = step_name(call.step)
         try:
             self._check_call(call, name)
+            self.narration.asked(name)
             arrived = tuple(_content(value) for value in values)
             arguments = fill_slots(call.arguments, arrived, self._inner)
             return self._address(call, name, self._call(call.step, arguments, call.round))
@@ -384,6 +397,8 @@ class Party:
                     f"declares {declared.__name__}. Nothing was sent."
                 )
             plain = as_declared(message, call.axes, party=self.name)
+            if receiver == CALLER and self.options.store is not None:
+                plain = self._without_ids(plain)
             envelope = Outgoing(
                 plain, self.name, receiver, name, call.run_id, call.round, call.axes
             )
@@ -391,6 +406,14 @@ class Party:
             self.check(envelope)
             envelopes[receiver] = envelope
         return envelopes[call.receivers[0]] if call.verb == "send" else envelopes
+
+    def _without_ids(self, message: Message) -> Message:
+        """Return what the caller is told in place of a message with clear ids."""
+        pseudonyms = pseudonyms_of(self.run.pseudonyms if self.run else None)
+        if pseudonyms is None:
+            return message
+        key = pseudonyms.key
+        return under_pseudonyms(message, pseudonyms, lambda: key(self.name, self.store().id_key()))
 
     def check_open(self) -> None:
         """Raise what this party refused before in this run, if anything."""

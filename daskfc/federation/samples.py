@@ -8,6 +8,7 @@ import numpy as np
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
 from daskfc.federation.messages import Message, array
+from daskfc.federation.pseudonyms import stands_for
 from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.stores import ClientStore
 
@@ -15,6 +16,7 @@ __all__ = [
     "SAMPLE_ORDER",
     "ClientLabels",
     "LabelledSamples",
+    "PseudonymousSamples",
     "SampleDigests",
     "StoreContent",
     "canonical_positions",
@@ -74,6 +76,14 @@ class LabelledSamples(
     def sample_ids(self) -> np.ndarray:
         """Return the sample ids as an array of str, ``(sample,)``."""
         return np.array(texts_in(self.id_bytes, self.id_ends), dtype=str)
+
+
+@stands_for(LabelledSamples)
+class PseudonymousSamples(
+    LabelledSamples,
+    reveals="to the caller the cluster of every sample, under a pseudonym of the run",
+):
+    """The same with a pseudonym in place of each id, which only the client can take back."""
 
 
 def sample_digests(data: ClientStore, *, salt: str = SAMPLE_ORDER) -> SampleDigests:

@@ -13,6 +13,7 @@ from daskfc.deploy.site import run_party
 from daskfc.errors import InvalidInput
 from daskfc.federation.messages import role_of
 from daskfc.federation.nanny import PartyNanny
+from daskfc.federation.narration import Narration
 from daskfc.federation.opening import check_party_name
 from daskfc.federation.party import PartyOptions
 from daskfc.folders import make_private
@@ -34,6 +35,7 @@ def serve_party(
     security: SecurityFiles | None = None,
     host: str | None = None,
     connect: float = 15.0,
+    narrates: bool = False,
 ) -> None:
     """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
 
@@ -60,6 +62,8 @@ def serve_party(
         Address to listen on.
     connect : float
         Seconds until the scheduler must have answered.
+    narrates : bool
+        Tell on standard error who it is, that it joined, what it is asked and what it sends.
 
     Raises
     ------
@@ -72,12 +76,14 @@ def serve_party(
     """
     role = role_of(name)
     check_party_name(name, role)
+    held = None
     if role != "client" and store is not None:
         raise InvalidInput("the server holds no data; start it without a store.")
     if role == "client":
         if store is None:
             raise InvalidInput(f"party {name!r} needs a store. Give its URL with --store.")
-        check_owner(ClientStore.open(store).name, name, store)
+        held = ClientStore.open(store)
+        check_owner(held.name, name, store)
     try:
         limits = WorkerLimits.model_validate(
             {"nthreads": nthreads, "blas_threads": blas_threads, "memory_limit": memory_limit}
@@ -96,7 +102,11 @@ def serve_party(
             store=store,
             folder=workspace,
             blas_threads=blas_threads,
+            narrates=narrates,
         )
+        narration = Narration(name, told=narrates)
+        data = f"{held.n_samples:,} samples x {held.n_features}" if held else "no data"
+        narration.say(f"holds {data}; joins the scheduler at {scheduler}")
         warm_up()
         run_party(
             PartyNanny,
@@ -106,4 +116,5 @@ def serve_party(
             security=security,
             host=host,
             connect=connect,
+            joined=lambda: narration.say("joined; waits for runs, Ctrl-C ends it"),
         )

@@ -11,7 +11,12 @@ from daskfc.linalg.local_basis import (
     singular_coordinates,
     squared_row_norms,
 )
-from daskfc.linalg.spectrum import laplacian_embedding, largest_eigenpairs
+from daskfc.linalg.plane import plane_of_distances, plane_of_points
+from daskfc.linalg.spectrum import (
+    laplacian_eigenvalues,
+    laplacian_embedding,
+    largest_eigenpairs,
+)
 
 __all__ = [
     "SPAN",
@@ -21,8 +26,11 @@ __all__ = [
     "NormalisedAdjacency",
     "components_of",
     "divide_rows",
+    "laplacian_eigenvalues",
     "laplacian_embedding",
     "largest_eigenpairs",
+    "plane_of_distances",
+    "plane_of_points",
     "points_from_columns",
     "projected_coordinates",
     "row_factors",

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.seeds import generator
 
-__all__ = ["laplacian_embedding", "largest_eigenpairs"]
+__all__ = ["laplacian_eigenvalues", "laplacian_embedding", "largest_eigenpairs"]
 
 Floats = NDArray[np.float64]
 
@@ -109,16 +109,55 @@ def laplacian_embedding(graph: NormalisedAdjacency, k: int, seed: int) -> Floats
     first among equals.
     """
     n = graph.root_degrees.size
-    root = graph.root_degrees
     component = graph.components
-    volume = np.bincount(component, weights=root**2)
+    volume = np.bincount(component, weights=graph.root_degrees**2)
     sizes = np.bincount(component)
     known = np.argsort(-sizes, kind="stable")[:k]
     null = np.zeros((n, known.size))  # already over the root of the degrees
     for column, number in enumerate(known):
         null[component == number, column] = 1.0 / np.sqrt(volume[number])
+    _, vectors = _beside_null_space(graph, k - known.size, seed)
+    return np.hstack([null, vectors / graph.root_degrees[:, None]])
 
-    def beside_null_space(x: Floats) -> Floats:
+
+def laplacian_eigenvalues(graph: NormalisedAdjacency, k: int, seed: int) -> Floats:
+    """Return the k smallest eigenvalues of a graph's normalised Laplacian.
+
+    Parameters
+    ----------
+    graph : NormalisedAdjacency
+        N, degrees, components.
+    k : int
+        Number of eigenvalues, at most n.
+    seed : int
+        Of the start vector of the iteration.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Of I - N, ascending, in [0, 2]; exactly 0 once for each component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.linalg import NormalisedAdjacency
+    >>> from daskfc.linalg.spectrum import laplacian_eigenvalues
+    >>> pairs = NormalisedAdjacency.of(np.kron(np.eye(2), np.ones((2, 2))))
+    >>> laplacian_eigenvalues(pairs, 3, seed=0).tolist()
+    [0.0, 0.0, 2.0]
+    """
+    known = min(graph.n_components, k)
+    values, _ = _beside_null_space(graph, k - known, seed)
+    return np.concatenate([np.zeros(known), np.clip(1.0 - values, 0.0, 2.0)])
+
+
+def _beside_null_space(graph: NormalisedAdjacency, k: int, seed: int) -> tuple[Floats, Floats]:
+    """Return the k leading eigenpairs of N that are not of the null space of I - N."""
+    root = graph.root_degrees
+    component = graph.components
+    volume = np.bincount(component, weights=root**2)
+
+    def product(x: Floats) -> Floats:
         y = graph.matrix @ x
         for column in range(x.shape[1]):
             share = np.bincount(component, weights=root * x[:, column]) / volume
@@ -126,5 +165,4 @@ def laplacian_embedding(graph: NormalisedAdjacency, k: int, seed: int) -> Floats
             y[:, column] -= 2.0 * root * share[component]
         return np.asarray(y)
 
-    _, vectors = largest_eigenpairs(beside_null_space, n, k - known.size, seed, by_size=False)
-    return np.hstack([null, vectors / root[:, None]])
+    return largest_eigenpairs(product, root.size, k, seed, by_size=False)

@@ -2,22 +2,32 @@
 
 from daskfc.runs.config import Pipeline, load_pipeline
 from daskfc.runs.execution import Progress, RunFailed
+from daskfc.runs.labels import site_labels
 from daskfc.runs.methods import check_pipeline, estimator_of, known_methods, make_estimator
+from daskfc.runs.models import load, predict_run
+from daskfc.runs.plan import Plan, plan
+from daskfc.runs.plan_table import print_plan
 from daskfc.runs.run import Run, prepare, resume, run
 from daskfc.runs.table import print_summary
 
 __all__ = [
     "Pipeline",
+    "Plan",
     "Progress",
     "Run",
     "RunFailed",
     "check_pipeline",
     "estimator_of",
     "known_methods",
+    "load",
     "load_pipeline",
     "make_estimator",
+    "plan",
+    "predict_run",
     "prepare",
+    "print_plan",
     "print_summary",
     "resume",
     "run",
+    "site_labels",
 ]

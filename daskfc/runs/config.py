@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
 from daskfc.metrics import METRICS
+from daskfc.seeds import fresh_seed
 from daskfc.yaml_files import read_mapping, read_yaml
 
 __all__ = ["Pipeline", "load_pipeline"]
@@ -24,7 +25,8 @@ class Pipeline(BaseModel):
     method : str
         Name of a method (``daskfc methods`` lists them).
     params : dict
-        Parameters of that method's estimator, without ``random_state``.
+        Parameters of that method's estimator, without ``random_state``. ``n_clusters`` may be
+        "auto", or a list of the least and the most to choose from.
     compare : list of str or {str: dict}
         Methods to run on the same stores, each with parameters of its own if it needs any;
         ``n_clusters`` and ``clusterer`` are those of the run's own method.
@@ -32,8 +34,19 @@ class Pipeline(BaseModel):
         What features go through before any method reads them; see `daskfc.Prepare`.
     metrics : list of str
         Any of kappa, nmi, ari, acc, f1.
+    map : bool
+        Whether the server draws a map of at most 2,000 samples for the report, where it can.
     seeds : list of int
-        Values of ``random_state``; every method runs once with each.
+        Values of ``random_state``; every method runs once with each. A ``null`` in the list draws
+        one, which the run's folder and summary tell.
+    ids : {"pseudonyms", "clear"}
+        What stands for samples in the run's folder: pseudonyms, which each client alone can take
+        back, or the ids of the stores.
+    profiles : bool or {str: int or bool}
+        Whether to describe the clusters of the own method's first fit by means and deviations of
+        all features; as a mapping with the rules of `daskfc.secure.profiles.Profile`.
+    choose : str or {str: object}
+        What ``n_clusters`` is chosen by; as a mapping ``by`` and, for stability, ``seeds``.
 
     Examples
     --------
@@ -49,7 +62,11 @@ class Pipeline(BaseModel):
     compare: dict[str, dict[str, Any]] = {}
     prepare: tuple[Any, ...] = ()
     metrics: tuple[str, ...] = tuple(METRICS)
+    map: Annotated[bool, Field(strict=True)] = True
     seeds: tuple[Seed, ...] = (0,)
+    ids: Literal["pseudonyms", "clear"] = "pseudonyms"
+    profiles: dict[str, Any] | None = None
+    choose: dict[str, Any] = {}
 
     @field_validator("prepare", mode="before")
     @classmethod
@@ -84,6 +101,13 @@ class Pipeline(BaseModel):
                 raise ValueError(f"no metric is called {name!r}; there are {', '.join(METRICS)}")
         return tuple(dict.fromkeys(value))
 
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _drawn(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        return [fresh_seed() if seed is None else seed for seed in value]
+
     @field_validator("seeds")
     @classmethod
     def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
@@ -92,6 +116,21 @@ class Pipeline(BaseModel):
         if len(set(value)) < len(value):
             raise ValueError("must not hold a seed twice")
         return value
+
+    @field_validator("choose", mode="before")
+    @classmethod
+    def _by(cls, value: Any) -> Any:
+        given = {"by": value} if isinstance(value, str) else value or {}
+        if not isinstance(given, Mapping) or set(given) - {"by", "seeds"}:
+            raise ValueError("must be a criterion, or a mapping with 'by' and 'seeds' alone")
+        return given
+
+    @field_validator("profiles", mode="before")
+    @classmethod
+    def _rules(cls, value: Any) -> Any:
+        if not isinstance(value, bool | Mapping | None):
+            raise ValueError("must be true or false, or a mapping such as {smallest: 5}")
+        return ({} if value else None) if isinstance(value, bool) else value
 
     def as_dict(self) -> dict[str, Any]:
         """Return the definition as the pipeline file would write it.
@@ -108,6 +147,10 @@ class Pipeline(BaseModel):
             "metrics": list(self.metrics),
             "seeds": list(self.seeds),
             **({"prepare": list(self.prepare)} if self.prepare else {}),
+            **({"ids": self.ids} if self.ids != "pseudonyms" else {}),
+            **({"choose": dict(self.choose)} if self.choose else {}),
+            **({"profiles": self.profiles or True} if self.profiles is not None else {}),
+            **({} if self.map else {"map": False}),
         }
 
 

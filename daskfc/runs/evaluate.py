@@ -11,11 +11,23 @@ import xarray as xr
 
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Message, array
+from daskfc.federation.pseudonyms import stands_for
 from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.metrics import all_metrics
 from daskfc.stores import ClientStore
 
-__all__ = ["EvaluationLabels", "Truth", "evaluation_labels", "joined", "score", "true_labels"]
+__all__ = [
+    "EvaluationLabels",
+    "PseudonymousTruth",
+    "Truth",
+    "confusion_of",
+    "evaluation_labels",
+    "joined",
+    "score",
+    "true_labels",
+]
+
+_CLASSES = 40  # ours: with more classes or clusters no table of them is made
 
 
 class EvaluationLabels(
@@ -42,6 +54,14 @@ class EvaluationLabels(
         """Return each sample's class as a word, ``(sample,)`` str; None for labels in numbers."""
         classes = texts_in(self.class_bytes, self.class_ends)
         return np.array([_plain_word(word) for word in classes])[self.labels] if classes else None
+
+
+@stands_for(EvaluationLabels)
+class PseudonymousTruth(
+    EvaluationLabels,
+    reveals="evaluation only: to the caller the true label of every sample, under a pseudonym",
+):
+    """The same with a pseudonym in place of each id."""
 
 
 def evaluation_labels(data: ClientStore) -> EvaluationLabels:
@@ -84,10 +104,13 @@ class Truth:
         ``(sample,)`` int64.
     missing : str
         A sentence that says why there are no labels; empty where there are.
+    classes : tuple of str
+        The class that each label stands for, where the source had words.
     """
 
     labels: np.ndarray | None
     missing: str = ""
+    classes: tuple[str, ...] = ()
 
 
 def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
@@ -133,7 +156,8 @@ def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
             f"the true labels of {_clients(numbers)} are numbers and those of {_clients(named)} "
             "words. Write one of the stores again with labels as the other has them.",
         )
-    return Truth(np.unique(every, return_inverse=True)[1].astype(np.int64))
+    classes, labels = np.unique(every, return_inverse=True)
+    return Truth(labels.astype(np.int64), classes=tuple(classes.tolist()))
 
 
 def _clients(names: Sequence[str]) -> str:
@@ -173,7 +197,7 @@ def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
         # of a sample that several clients have, only the first one's is asked for
         by_id = pd.Series(own, index=parts[client].sample_ids())
         labels[owners == client] = by_id.loc[wanted[owners == client]]
-    return Truth(labels)
+    return Truth(labels, classes=truth.classes)
 
 
 def score(
@@ -218,3 +242,42 @@ def score(
             for name in metrics
         }
     return table
+
+
+def confusion_of(truth: Truth, found: np.ndarray) -> dict[str, Any]:
+    """Count the samples of each class in each cluster, where the caller was told the classes.
+
+    Parameters
+    ----------
+    truth : Truth
+        The true labels.
+    found : numpy.ndarray
+        ``(sample,)`` clusters, -1 for noise.
+
+    Returns
+    -------
+    dict
+        ``classes`` and ``clusters``, their names, and ``counts``, a row a class. Empty without
+        true labels, or with more than 40 of either: labels that many may tell samples apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.runs.evaluate import Truth, confusion_of
+    >>> truth = Truth(np.array([0, 0, 1]), classes=("healthy", "sick"))
+    >>> confusion_of(truth, np.array([1, 1, -1]))["counts"]
+    [[0, 2], [1, 0]]
+    """
+    if truth.labels is None or not len(found):
+        return {}
+    classes, rows = np.unique(truth.labels, return_inverse=True)
+    clusters, columns = np.unique(found, return_inverse=True)
+    if max(len(classes), len(clusters)) > _CLASSES:
+        return {}
+    counts = np.zeros((len(classes), len(clusters)), dtype=np.int64)
+    np.add.at(counts, (rows, columns), 1)
+    return {
+        "classes": [truth.classes[c] if truth.classes else str(c) for c in classes.tolist()],
+        "clusters": ["noise" if c < 0 else str(c) for c in clusters.tolist()],
+        "counts": counts.tolist(),
+    }

@@ -8,10 +8,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import xarray as xr
 from sklearn.base import BaseEstimator
 
 from daskfc.errors import (
@@ -23,15 +26,27 @@ from daskfc.errors import (
     StoreError,
 )
 from daskfc.federation import Federation
-from daskfc.folders import PrivateLog
+from daskfc.federation.pseudonyms import agree_on_pseudonyms, pseudonyms_of
+from daskfc.federation.stage import Stage
+from daskfc.folders import PrivateLog, write_private
+from daskfc.runs.choice import (
+    Choice,
+    candidates_of,
+    choose_n_clusters,
+    keep_choice,
+    kept_choice,
+)
 from daskfc.runs.communication import ledger_frame
 from daskfc.runs.config import Pipeline, load_pipeline
-from daskfc.runs.curves import thinned
 from daskfc.runs.evaluate import Truth, true_labels
+from daskfc.runs.figures import thinned
 from daskfc.runs.fits import Fit, FitShelf, folder_name, labels_cube
 from daskfc.runs.folder import RunFolder
-from daskfc.runs.methods import estimator_of
+from daskfc.runs.labels import write_tables
+from daskfc.runs.methods import estimator_of, methods_of, with_n_clusters
+from daskfc.runs.models import keep_model
 from daskfc.runs.parties import open_federation
+from daskfc.runs.profiles import profiles_of
 from daskfc.runs.promises import privacy_of
 from daskfc.runs.report import report_html, write_report
 from daskfc.runs.settings import check_unedited, digest_of
@@ -127,6 +142,44 @@ class _Fits:
                 fits.append(fit)
         return fits
 
+    def choose(self, federation: Federation) -> Choice | None:
+        """Choose the number of clusters where that is asked for; `run` goes on with it."""
+        pipeline, record = self.pipeline, self.folder.record
+        asked = pipeline.params.get("n_clusters")
+        candidates = candidates_of(asked, record.get("n_samples"))
+        if candidates is None:
+            return None
+        method, seed = pipeline.method, pipeline.seeds[0]
+        found = kept_choice(self._shelf, seed)
+        if found is None:
+            told = f"choosing the number of clusters from {candidates[0]} to {candidates[-1]}"
+            log.info("%s", told)
+            federation.on_progress = partial(self._tell, told)
+            federation.workspace = str((self.folder.path / "work" / "choice").absolute())
+
+            def fitted(k: int, seed: int) -> tuple[xr.DataArray, pd.DataFrame]:
+                name = f"{method} of {k}"
+                fit = self._shelf.get(name, seed)
+                if fit is None:
+                    place = self.folder.path / "work" / f"{folder_name(name)}-{seed}"
+                    federation.workspace = str(place.absolute())
+                    model = estimator_of(with_n_clusters(pipeline, k), method, seed)
+                    fit = replace(self._fit(federation, model, method, seed), method=name)
+                    self._shelf.put(fit)
+                return fit.labels, fit.ledger
+
+            model = estimator_of(with_n_clusters(pipeline, candidates[0]), method, seed)
+            found = choose_n_clusters(
+                federation, model, candidates, fitting=fitted, **pipeline.choose
+            )
+            keep_choice(self._shelf, found, seed)
+        log.info("%d clusters, by %s", found.n_clusters, found.by)
+        self.pipeline = with_n_clusters(pipeline, found.n_clusters)
+        return found
+
+    def _tell(self, what: str, stage: str, done: int, total: int) -> None:
+        self.progress(f"{what}: {stage}", done, total)
+
     def _begin(self, method: str, seed: int) -> None:
         model = estimator_of(self.pipeline, method, seed)
         self._name = f"{method}, seed {seed}"
@@ -153,7 +206,8 @@ class _Fits:
                 stages.append(stage)
                 log.info("%s, seed %d: %s", method, seed, stage)
             self.note()
-            self.progress(f"{method}, seed {seed}: {stage}", done, total)
+            unit = getattr(stage, "unit", "")
+            self.progress(Stage(f"{method}, seed {seed}: {stage}", unit), done, total)
 
         federation.on_progress = told
         log.info("%s, seed %d: begins", method, seed)
@@ -166,7 +220,9 @@ class _Fits:
                 warning.message, warning.category, warning.filename, warning.lineno
             )
         log.info("%s, seed %d: done in %.1f s", method, seed, model.timing_.get("total_s", 0.0))
-        ledger = ledger_frame(model.ledger_)
+        keep_model(self.folder, model, method, seed)
+        drawn = self._map(federation, model, method, seed)
+        ledger = ledger_frame(federation.ledger if drawn else model.ledger_)
         facts = {
             "peak_memory_bytes": {k: int(v) for k, v in federation.peak_memory().items()},
             "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
@@ -176,12 +232,34 @@ class _Fits:
             "reconstruction": getattr(model, "reconstruction_", None),
             "choices": dict(getattr(model, "choices", {})),
             "silhouette": getattr(model, "silhouette_", None),
+            "map": drawn,
+            "stages": [list(stage) for stage in getattr(model, "stages_", ())],
             "histories": {
                 title: {name: thinned(line) for name, line in lines.items()}
                 for title, lines in getattr(model, "histories", {}).items()
             },
         }
         return Fit(method, seed, model.labels_, ledger, model.timing_, facts)
+
+    def _map(
+        self, federation: Federation, model: BaseEstimator, method: str, seed: int
+    ) -> dict[str, Any]:
+        """Return the map of the fit that a report shows, where its server can draw one."""
+        shown = (method, seed) == (self.pipeline.method, self.pipeline.seeds[0])
+        if not (shown and self.pipeline.map and hasattr(model, "sample_map")):
+            return {}
+        told = model.sample_map(federation)
+        if told is None:
+            return {}
+        n, count = len(model.labels_), len(told.labels)
+        which = f"All {n:,} samples" if n == count else f"{count:,} of {n:,} samples"
+        sentence = (
+            f"{which}, by {model.mapped_by}: along the two directions in which they differ most, "
+            f"which hold {told.share:.0%} of their variance. What lies far apart here is far "
+            "apart; what lies close may differ in other directions."
+        )
+        positions, labels = told.positions.tolist(), told.labels.tolist()
+        return {"positions": positions, "labels": labels, "told": sentence}
 
 
 def _sentence(error: BaseException, folder: RunFolder) -> str:
@@ -240,15 +318,19 @@ def _write_results(
     truth: Truth,
     total_s: float,
     others: Mapping[str, pd.DataFrame],
+    made: Mapping[str, Any],
 ) -> None:
-    folder.write_labels(labels_cube(fits))
+    cube = labels_cube(fits)
+    folder.write_labels(cube)
+    write_tables(folder, cube["labels"])
     rows = [fit.ledger.assign(method=fit.method, seed=fit.seed) for fit in fits]
     rows += [ledger.assign(method=name, seed=-1) for name, ledger in others.items() if len(ledger)]
-    folder.write_ledger(pd.concat(rows, ignore_index=True))
-    summary = summary_of(folder.record, pipeline, fits, truth, total_s=total_s)
+    every = pd.concat(rows, ignore_index=True)
+    folder.write_ledger(every)
+    summary = {**summary_of(folder.record, pipeline, fits, truth, total_s=total_s), **made}
     folder.write_summary(summary)
     done = {"status": "done", "error": None, "resumable": False}
-    folder.write_text("report.html", report_html({**folder.record, **done}, summary))
+    folder.write_text("report.html", report_html({**folder.record, **done}, summary, every))
     folder.update(**done)  # last: "done" promises the rest
 
 
@@ -289,6 +371,35 @@ def execute(folder: RunFolder, progress: Progress | None = None) -> None:
                     folder.drop_work()  # in case an interrupt cut the first short
 
 
+def _name_samples(folder: RunFolder, federation: Federation, pipeline: Pipeline) -> pd.DataFrame:
+    """Settle by what names the run's folder knows samples; return all messages so far.
+
+    A run that is resumed has the names of its first start, and the messages by which clients that
+    share samples agreed on them.
+    """
+    names = pseudonyms_of(folder.record.get("pseudonyms"))
+    federation.pseudonyms = names
+    agreed = folder.path / "fits" / "agreement.parquet"
+    if names is None or all(method.split == "samples" for method in methods_of(pipeline)):
+        return ledger_frame(federation.opening_ledger)
+    if not names.keys:
+        agree_on_pseudonyms(federation)
+        assert federation.pseudonyms is not None
+        agreed.parent.mkdir(exist_ok=True)
+        opening = ledger_frame(federation.opening_ledger)
+        write_private(agreed, opening.to_parquet(index=False), overwrite=True)
+        folder.update(pseudonyms=federation.pseudonyms.as_dict())
+        return opening
+    again = ledger_frame(federation.opening_ledger)
+    try:
+        kept = pd.read_parquet(agreed)
+        # pandas is about to change what an empty table does to the types of the others
+        return pd.concat([kept, again], ignore_index=True) if len(again) else kept
+    except (OSError, ValueError):  # pyarrow's own errors are either
+        log.warning("the messages by which clients agreed on pseudonyms are lost")
+        return again
+
+
 def _is_done(folder: RunFolder) -> bool:
     try:
         return folder.status == "done"
@@ -314,9 +425,8 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
                 resumable=True,
                 builds=dict(federation.contract.builds),
             )
-            opening = ledger_frame(federation.opening_ledger)
             folder.write_summary(unfinished_summary(folder.record))
-            others = {"opening": opening}
+            others = {"opening": _name_samples(folder, federation, pipeline)}
             if pipeline.prepare:
                 tell("preparing the features", 0, 0)
                 prepared = Prepare(pipeline.prepare).fit(federation)
@@ -324,11 +434,22 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
                 others["preparation"] = ledger_frame(prepared.ledger)
                 federation.preparation = prepared
             fits = _Fits(pipeline, folder, tell)
+            choice = fits.choose(federation)
+            if choice is not None:
+                others["choice"] = choice.ledger
             found = fits.run(federation)
             tell("scoring", 0, 0)
             truth = true_labels(federation, found[0].labels)
             others["evaluation"] = ledger_frame(federation.ledger)
-        _write_results(folder, pipeline, found, truth, time.monotonic() - started, others)
+            profiles = profiles_of(federation, pipeline, found[0].labels)
+            if profiles is not None:
+                others["profiles"] = ledger_frame(profiles.ledger)
+        total_s = time.monotonic() - started
+        made = {
+            "profiles": {} if profiles is None else profiles.as_dict(),
+            "n_clusters_choice": {} if choice is None else choice.as_dict(),
+        }
+        _write_results(folder, fits.pipeline, found, truth, total_s, others, made)
     except BaseException as error:
         if isinstance(error, InvalidInput | ClusterError) and not opened:
             if not record.get("started"):

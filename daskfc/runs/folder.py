@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ STATUSES = ("running", "failed", "done")
 
 _BEGUN = (  # what a process that was killed while it wrote leaves behind
     ".partial-*", ".labels-*", ".ledger.parquet", ".run.json-*", ".summary.json-*",
-    ".report.html-*",
+    ".report.html-*", ".labels.csv-*", ".labels.parquet-*", ".labels.keys.json-*",
 )  # fmt: skip
 
 
@@ -251,6 +252,10 @@ class RunFolder:
         """Write a text file of the folder, all or none."""
         _write_bytes(self.path / name, text.encode("utf-8"))
 
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Write a file of the folder, all or none."""
+        _write_bytes(self.path / name, data)
+
     def write_labels(self, labels: xr.Dataset) -> None:
         """Write ``labels.zarr``, all or none.
 
@@ -266,7 +271,10 @@ class RunFolder:
             plain = labels.assign_coords({n: labels[n].astype(object) for n in text})
             # A chunk that gets lost would read as label 0 everywhere.
             plain.attrs["sha256"] = _fingerprint(plain)
-            plain.to_zarr(partial / "labels.zarr", mode="w", zarr_format=3, consolidated=False)
+            with warnings.catch_warnings():
+                # No part of Zarr v3 yet; without it, who opens it by xarray's defaults is warned.
+                warnings.filterwarnings("ignore", message="Consolidated metadata is")
+                plain.to_zarr(partial / "labels.zarr", mode="w", zarr_format=3, consolidated=True)
             flush_tree(partial)
             target = self.path / "labels.zarr"
             if target.exists():

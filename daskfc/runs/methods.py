@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -10,14 +11,24 @@ from sklearn.base import BaseEstimator
 from daskfc.baselines import BASELINES, Central
 from daskfc.errors import InvalidInput
 from daskfc.federation import FederatedClusterer
+from daskfc.federation.contract import check_prepared
 from daskfc.plugins import with_plugins
 from daskfc.protocols import METHODS
+from daskfc.runs.choice import candidates_of, check_choice, check_seeds
 from daskfc.runs.config import Pipeline
+from daskfc.runs.profiles import check_profiles
 from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore
 from daskfc.stores.together import check_columns, check_samples
 
-__all__ = ["check_pipeline", "estimator_of", "known_methods", "make_estimator"]
+__all__ = [
+    "check_pipeline",
+    "estimator_of",
+    "known_methods",
+    "make_estimator",
+    "methods_of",
+    "with_n_clusters",
+]
 
 SHARED = ("n_clusters", "clusterer")  # a compared method takes these over from the run's own
 
@@ -145,6 +156,61 @@ def estimator_of(pipeline: Pipeline, method: str, seed: int) -> BaseEstimator:
     return make_estimator(method, params, seed=seed)
 
 
+def methods_of(pipeline: Pipeline) -> list[type[BaseEstimator]]:
+    """Return the classes of a pipeline's methods, its own first.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        Checked.
+    """
+    methods = known_methods()
+    return [methods[name] for name in (pipeline.method, *pipeline.compare)]
+
+
+def with_n_clusters(pipeline: Pipeline, n_clusters: int) -> Pipeline:
+    """Return a pipeline with one number of clusters, in place of those to choose from.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The definition.
+    n_clusters : int
+        The number.
+
+    Returns
+    -------
+    Pipeline
+
+    Examples
+    --------
+    >>> from daskfc.runs import Pipeline
+    >>> from daskfc.runs.methods import with_n_clusters
+    >>> with_n_clusters(Pipeline(method="OmniFC", params={"n_clusters": "auto"}), 4).params
+    {'n_clusters': 4}
+    """
+    return pipeline.model_copy(update={"params": {**pipeline.params, "n_clusters": n_clusters}})
+
+
+def _tried(pipeline: Pipeline, n_samples: int | None) -> list[Pipeline]:
+    """Return what a pipeline may run: itself, or with its least and its most clusters."""
+    candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
+    if candidates is None:
+        if pipeline.choose:
+            raise InvalidInput(
+                "'choose' says what a number of clusters is chosen by, and 'n_clusters' leaves no "
+                "choice. Remove it, or write n_clusters: auto."
+            )
+        return [pipeline]
+    tried = [with_n_clusters(pipeline, k) for k in (candidates[0], candidates[-1])]
+    check_choice(
+        estimator_of(tried[0], pipeline.method, pipeline.seeds[0]), pipeline.choose.get("by")
+    )
+    if "seeds" in pipeline.choose:
+        check_seeds(pipeline.choose["seeds"])
+    return tried
+
+
 def check_pipeline(
     pipeline: Pipeline,
     *,
@@ -182,8 +248,9 @@ def check_pipeline(
     daskfc.errors.InvalidInput: OmniFC asks for 3 clusters and the clients hold 2 samples in all. \
 Lower 'n_clusters'.
     """
-    if pipeline.prepare:
-        Prepare(pipeline.prepare)
+    prepared = [name for name, _ in Prepare(pipeline.prepare).steps]
+    for name, store in (stores or {}).items():
+        check_prepared(name, tuple(store.categories), store.missing, prepared)
     if stores is not None:
         columns = {name: store.feature_names for name, store in stores.items()}
     try:
@@ -198,14 +265,18 @@ Lower 'n_clusters'.
             f"'compare' lists {pipeline.method!r}, which is the run's own method and is in the "
             "table anyway. Remove it there."
         )
-    for method in (pipeline.method, *pipeline.compare):
-        estimator = estimator_of(pipeline, method, pipeline.seeds[0])
+    for tried, method in product(_tried(pipeline, n_samples), (pipeline.method, *pipeline.compare)):
+        estimator = estimator_of(tried, method, pipeline.seeds[0])
         if hasattr(estimator, "check"):
             estimator.check(n_clients)
         if columns is not None:
             check_columns(columns, estimator.split, method)
         if stores is not None:
             check_samples(stores, estimator.split)
+        if stores is not None and hasattr(estimator, "check_data"):
+            estimator.check_data(stores)
+        if method == pipeline.method:
+            check_profiles(pipeline, estimator, n_clients, stores)
         clusters = getattr(estimator, "n_clusters", None)
         if n_samples is not None and isinstance(clusters, int) and clusters > n_samples:
             raise InvalidInput(

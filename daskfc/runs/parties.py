@@ -11,7 +11,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.federation.opening import who_takes_part
 from daskfc.runs.config import Pipeline
-from daskfc.runs.methods import check_pipeline, known_methods
+from daskfc.runs.methods import check_pipeline, methods_of
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.together import number_of_samples
 
@@ -131,8 +131,7 @@ def open_federation(record: Mapping[str, Any], pipeline: Pipeline) -> Federation
         When it cannot be opened.
     """
     _check_unchanged(record)
-    methods = known_methods()
-    allow_raw = any(methods[name].needs_raw for name in (pipeline.method, *pipeline.compare))
+    allow_raw = any(method.needs_raw for method in methods_of(pipeline))
     where = load_cluster(record["cluster"])
     clients = (record["storage"] or {}).get("clients", {})
     if where.cluster == "local":

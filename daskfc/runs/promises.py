@@ -1,10 +1,10 @@
-"""What a method's own documentation says: its paper, and its privacy claim in one sentence."""
+"""What a method's own documentation says: its paper, its privacy claim, its parameters."""
 
 import inspect
 import re
 import sys
 
-__all__ = ["paper_of", "privacy_of"]
+__all__ = ["paper_of", "parameters_of", "privacy_of"]
 
 
 def _joined(text: str) -> str:
@@ -69,3 +69,35 @@ def privacy_of(kind: type) -> str:
     """
     found = re.search(r"^Privacy:\s+(.+?)(?=\n\s*\n|\Z)", inspect.getdoc(kind) or "", re.M | re.S)
     return _joined(found[1]) if found else ""
+
+
+def parameters_of(kind: type) -> dict[str, str]:
+    """Return what a method's documentation says of each of its parameters.
+
+    Parameters
+    ----------
+    kind : type
+        An estimator, documented in numpydoc's form.
+
+    Returns
+    -------
+    dict of str to str
+        A description on one line by the parameter's name, in the order of the documentation;
+        parameters that are described together have the same.
+
+    Examples
+    --------
+    >>> from daskfc.protocols import METHODS
+    >>> from daskfc.runs.promises import parameters_of
+    >>> parameters_of(METHODS["OmniFC"])["random_state"]
+    'Seed of the clusterer. Masks and noise come from the operating system and have no seed.'
+    """
+    doc = inspect.getdoc(kind) or ""
+    section = re.search(r"^Parameters\n-+\n(.+?)(?=^\S[^\n]*\n-{3,}$|\Z)", doc, re.M | re.S)
+    found: dict[str, str] = {}
+    for names, text in re.findall(
+        r"^(\w[\w, ]*?)(?: *:.*)?\n((?:[ \t]+.*\n?|\n)*)", section[1] if section else "", re.M
+    ):
+        for name in names.split(", "):
+            found[name] = _joined(text)
+    return found

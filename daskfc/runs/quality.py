@@ -61,8 +61,23 @@ def quality_of(fits: Sequence[Fit], params: Mapping[str, Any]) -> dict[str, Any]
         "noise": float((labels < 0).mean()) if labels.size else 0.0,
         "stability": float(np.mean(pairs)) if pairs else None,
         "silhouette": fits[0].facts.get("silhouette"),
-        "warnings": _warnings(sizes, by_client, labels, params.get("n_clusters")),
+        "warnings": [
+            *_warnings(sizes, by_client, labels, params.get("n_clusters")),
+            *_drowned(fits[0].facts.get("noise") or {}),
+        ],
     }
+
+
+def _drowned(noise: Mapping[str, Any]) -> list[str]:
+    """Say so where noise is larger than all that it covers."""
+    clip = noise.get("clip")
+    sigma = max((v for k, v in noise.items() if k.startswith("sigma") and v), default=0.0)
+    if not clip or sigma <= clip:
+        return []
+    return [
+        f"the noise has deviation {sigma:.4g} in each number, and what it covers a norm of at most "
+        f"{clip:g}: labels are mostly chance. Raise epsilon."
+    ]
 
 
 def _warnings(

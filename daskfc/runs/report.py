@@ -6,24 +6,42 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+import pandas as pd
 import yaml
 from jinja2 import Environment, StrictUndefined, Template
 from rich.filesize import decimal
 
-from daskfc.runs.curves import drawing, stacked_bars
+from daskfc.runs.figures import drawing
 from daskfc.runs.folder import RunFolder
-from daskfc.runs.table import noise_in_words, seconds_in_words
+from daskfc.runs.illustrations import (
+    of_clusters,
+    of_histories,
+    of_privacy,
+    of_resources,
+    of_traffic,
+    own_rows,
+)
+from daskfc.runs.table import (
+    choice_in_words,
+    noise_in_words,
+    profile_head,
+    profile_rows,
+    seconds_in_words,
+)
 
 __all__ = ["report_html", "write_report"]
 
-
-_BARS = 40  # ours: clusters, and clients, that are drawn
+_MOST = 40  # ours: features of profiles that are listed
 
 
 class _Table(NamedTuple):
     head: Sequence[str]
     rows: Sequence[Sequence[object]]
     numbers_from: int = 1  # columns from here on are numbers
+
+
+def _part(name: str) -> str:
+    return files("daskfc.runs").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
@@ -35,8 +53,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    text = files("daskfc.runs").joinpath("report.html.jinja").read_text(encoding="utf-8")
-    return environment.from_string(text)
+    return environment.from_string(_part("report.html.jinja"))
 
 
 def _scores(summary: Mapping[str, Any]) -> _Table | None:
@@ -45,15 +62,15 @@ def _scores(summary: Mapping[str, Any]) -> _Table | None:
         return None
     names = list(dict.fromkeys(name for row in scores.values() for name in row))
     notes = summary.get("methods", {})
-    rows = [
-        [
-            method,
-            notes.get(method, {}).get("note", ""),
-            *(f"{row[name]['mean']:.4f} ± {row[name]['std']:.4f}" for name in names),
-        ]
-        for method, row in scores.items()
-    ]
-    return _Table(["method", "", *names], rows, 2)
+    several = len(summary.get("seeds", ())) > 1
+    rows = []
+    for method, row in scores.items():
+        note = notes.get(method, {}).get("note", "")
+        spread = (f" ± {row[name]['std']:.4f}" if several else "" for name in names)
+        means = (f"{row[name]['mean']:.4f}" for name in names)
+        cells = (mean + more for mean, more in zip(means, spread, strict=True))
+        rows.append([f"{method} ({note})" if note else method, *cells])
+    return _Table(["method", *names], rows)
 
 
 def _messages(summary: Mapping[str, Any]) -> _Table | None:
@@ -77,22 +94,43 @@ def _messages(summary: Mapping[str, Any]) -> _Table | None:
     return _Table(head, rows, 4)
 
 
-def _numbers(line: Sequence[float | None]) -> list[float]:
-    """Return what was not finite when JSON was written as what it is."""
-    return [math.nan if value is None else value for value in line]
+def _profiles(summary: Mapping[str, Any]) -> _Table | None:
+    found = summary.get("profiles")
+    if not found or not found["clusters"]:
+        return None
+    return _Table(profile_head(found, _MOST), profile_rows(found, _MOST))
 
 
-def _largest(quality: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return what clients have of the largest clusters, those clients and clusters being few."""
-    sizes, clients = quality.get("sizes", {}), quality.get("by_client", {})
-    shown = sorted(sizes, key=lambda c: -sizes[c])[:_BARS]
-    return {
-        name: {c: own[c] for c in sizes if c in shown}
-        for name, own in list(clients.items())[:_BARS]
+def _choice(summary: Mapping[str, Any]) -> dict[str, str] | None:
+    found = summary.get("n_clusters_choice")
+    if not found:
+        return None
+    scores = [math.nan if one is None else one for one in found["scores"].values()]
+    first = min(map(int, found["scores"]))
+    lines = drawing({found["by"]: scores}, "clusters", first=first)
+    return {"words": choice_in_words(found), "lines": lines}
+
+
+def _tiles(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the numbers that a reader looks for first."""
+    if not summary.get("n_samples"):
+        return {}
+    sizes = (summary.get("quality") or {}).get("sizes")
+    own = summary.get("metrics", {}).get(summary.get("method"), {})
+    told = {
+        "samples": f"{summary['n_samples']:,}",
+        "clients": f"{summary['n_clients']:,}",
+        "clusters": f"{len(sizes):,}" if sizes else "",
+        "whole run": seconds_in_words(summary.get("timing", {}).get("total_s") or 0.0),
+        "sent in one fit": decimal(summary.get("communication", {}).get("payload_bytes") or 0),
+        **{name: f"{value['mean']:.3f}" for name, value in list(own.items())[:3]},
     }
+    return {name: value for name, value in told.items() if value}
 
 
-def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+def report_html(
+    record: Mapping[str, Any], summary: Mapping[str, Any], ledger: pd.DataFrame | None = None
+) -> str:
     """Return the page about a run.
 
     Parameters
@@ -101,6 +139,8 @@ def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         What ``run.json`` holds.
     summary : mapping
         What ``summary.json`` holds; empty for a run that has not ended.
+    ledger : pandas.DataFrame, optional
+        What ``ledger.parquet`` holds, for the figures of messages.
 
     Returns
     -------
@@ -118,9 +158,7 @@ def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         for key, value in summary.get("timing", {}).items()
         if isinstance(value, int | float)
     ]
-    memory = [
-        [party, decimal(peak)] for party, peak in summary.get("peak_memory_bytes", {}).items()
-    ]
+    rows = own_rows(pd.DataFrame() if ledger is None else ledger, summary)
     settings = {key: record.get(key) for key in ("pipeline", "storage", "cluster", "seeds")}
     lead = f"status: {record['status']}"
     if summary.get("n_samples"):
@@ -134,21 +172,27 @@ def report_html(record: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         created=record.get("created", ""),
         error=record.get("error"),
         scores=_scores(summary),
+        seeds=len(summary.get("seeds", ())),
         unscored=summary.get("unscored") or "the run did not end.",
         quality=summary.get("quality"),
-        bars=stacked_bars(_largest(summary.get("quality") or {})),
+        choice=_choice(summary),
+        profiles=_profiles(summary),
+        withheld=(summary.get("profiles") or {}).get("withheld", {}),
+        tiles=_tiles(summary),
+        clusters=of_clusters(summary),
+        mapped=bool(summary.get("map")),
         statement=privacy.get("statement", ""),
         noise=noise_in_words(noise) if noise else "",
         messages=_messages(summary),
-        histories={
-            title: drawing({name: _numbers(line) for name, line in lines.items()})
-            for title, lines in summary.get("histories", {}).items()
-        },
+        spend=of_privacy(rows, noise),
+        traffic=of_traffic(rows),
+        curves=of_histories(summary),
         choices=_Table(["of", "what"], list(summary.get("choices", {}).items()), 2),
-        timing=_Table(["stage", ""], timing),
-        memory=_Table(["party", ""], memory),
+        resources=of_resources(summary, rows),
+        timing=_Table(["stage", "seconds"], timing),
+        style=_part("report.css"),
         settings=yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
-        versions=_Table(["package", ""], list(record.get("versions", {}).items())),
+        versions=_Table(["package", "version"], list(record.get("versions", {}).items())),
     )
 
 
@@ -165,5 +209,6 @@ def write_report(folder: RunFolder) -> str:
     str
         Path of the page.
     """
-    folder.write_text("report.html", report_html(folder.record, folder.summary))
+    page = report_html(folder.record, folder.summary, folder.read_ledger())
+    folder.write_text("report.html", page)
     return str(folder.path / "report.html")

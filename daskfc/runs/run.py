@@ -10,8 +10,11 @@ from typing import Any
 
 import pandas as pd
 import xarray as xr
+from rich.console import Console
 
 from daskfc.errors import InvalidInput
+from daskfc.federation.pseudonyms import Pseudonyms
+from daskfc.runs.comparison import comparison
 from daskfc.runs.config import Pipeline, load_pipeline
 from daskfc.runs.execution import Progress, execute
 from daskfc.runs.folder import RunFolder
@@ -19,7 +22,9 @@ from daskfc.runs.methods import check_pipeline
 from daskfc.runs.parties import locate
 from daskfc.runs.report import write_report
 from daskfc.runs.settings import digests_of
+from daskfc.runs.showing import run_in_html, shown_in_browser, shown_in_notebook
 from daskfc.runs.summary import unfinished_summary
+from daskfc.runs.table import print_summary
 
 __all__ = ["Run", "prepare", "resume", "run"]
 
@@ -86,14 +91,18 @@ folder of a run, for example runs/<name>.
 
     @property
     def all_labels(self) -> xr.DataArray:
-        """Labels over (algorithm, seed, sample), coordinates ``client`` and ``sample_id``."""
+        """Labels over (algorithm, seed, sample), coordinates ``client`` and ``sample_id``.
+
+        Where the pipeline does not say ``ids: clear``, a sample's id is its pseudonym.
+        """
         return self._folder.read_labels()["labels"]
 
     @property
     def labels(self) -> xr.DataArray:
-        """``(sample,)`` labels of the run's own method with its first seed."""
+        """``(sample,)`` labels of the run's own method with its first seed, called "cluster"."""
         pipeline = self.config["pipeline"]
-        return self.all_labels.sel(algorithm=pipeline["method"], seed=pipeline["seeds"][0])
+        own = self.all_labels.sel(algorithm=pipeline["method"], seed=pipeline["seeds"][0])
+        return own.rename("cluster")
 
     @property
     def ledger(self) -> pd.DataFrame:
@@ -136,6 +145,49 @@ folder of a run, for example runs/<name>.
     def write_report(self) -> str:
         """Write ``report.html`` again and return its path."""
         return write_report(self._folder)
+
+    def show(self) -> str:
+        """Show the report: in a notebook below the cell, else in the browser, if there is one.
+
+        Returns
+        -------
+        str
+            Path of the page.
+        """
+        path = Path(self.write_report()).absolute()
+        if not shown_in_notebook(path) and not shown_in_browser(path):
+            print_summary(self.summary, self.folder, Console(highlight=False))
+        return str(path)
+
+    def compare(self, *others: "Run") -> pd.DataFrame:
+        """Return this run beside others: what differs, scores, clusters, bytes and seconds.
+
+        Parameters
+        ----------
+        *others : Run
+            At least one.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One column a run, see ``daskfc.runs.comparison``.
+
+        Raises
+        ------
+        InvalidInput
+            When no other run is given.
+        """
+        runs = (self, *others)
+        return comparison(
+            [run.name for run in runs],
+            [run.config for run in runs],
+            [run.summary for run in runs],
+            [run.labels if run.status == "done" else None for run in runs],
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the run's scores and sizes as tables, for notebooks."""
+        return run_in_html(self.name, self.summary, str(self.folder))
 
 
 def _name_of(source: object, otherwise: str) -> str:
@@ -205,6 +257,8 @@ def prepare(
         "seeds": list(definition.seeds),
         "versions": _versions(),
     }
+    if definition.ids == "pseudonyms":
+        record["pseudonyms"] = Pseudonyms.fresh().as_dict()
     record["digests"] = digests_of(record)
     if name is None:
         now = datetime.now().strftime("%Y%m%d-%H%M%S-%f")[:-3]

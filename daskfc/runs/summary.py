@@ -8,7 +8,7 @@ import numpy as np
 
 from daskfc.runs.communication import communication_of, costliest_client
 from daskfc.runs.config import Pipeline
-from daskfc.runs.evaluate import Truth, score
+from daskfc.runs.evaluate import Truth, confusion_of, score
 from daskfc.runs.fits import Fit
 from daskfc.runs.quality import quality_of
 
@@ -50,6 +50,8 @@ def unfinished_summary(record: Mapping[str, Any]) -> dict[str, Any]:
         "seeds": pipeline.get("seeds", []),
         "metrics": {},
         "quality": {},
+        "profiles": {},
+        "n_clusters_choice": {},
         "communication": {},
         "privacy": {},
         "timing": {},
@@ -137,7 +139,8 @@ def summary_of(
     -------
     dict
         Its keys are fixed (architecture, "summary.json"); messages and bytes are those of one fit
-        of the run's own method, its first seed's, and so are histories.
+        of the run's own method, its first seed's, and so are histories, stages, the map and the
+        confusion of classes and clusters.
     """
     own = [fit for fit in fits if fit.method == pipeline.method]
     communication = communication_of(own[0].ledger)
@@ -166,6 +169,7 @@ def summary_of(
         "metrics": {} if truth.labels is None else score(truth.labels, labels, pipeline.metrics),
         "unscored": truth.missing,
         "quality": quality_of(own, pipeline.params),
+        "confusion": confusion_of(truth, own[0].labels.to_numpy()),
         "methods": methods,
         "communication": communication,
         "privacy": _privacy(communication, own),
@@ -173,4 +177,6 @@ def summary_of(
         "peak_memory_bytes": peaks,
         "histories": own[0].facts.get("histories", {}),
         "choices": own[0].facts.get("choices", {}),
+        "stages": own[0].facts.get("stages", []),
+        "map": own[0].facts.get("map", {}),
     }

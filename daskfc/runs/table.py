@@ -10,8 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 __all__ = [
+    "choice_in_words",
     "noise_in_words",
     "print_summary",
+    "profile_head",
+    "profile_rows",
     "seconds_in_words",
     "summary_tables",
 ]
@@ -122,6 +125,10 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
         parts.append(f"No scores: {summary.get('unscored') or 'the run did not end.'}\n")
     if summary.get("quality"):
         parts += _quality(summary["quality"])
+    if summary.get("n_clusters_choice"):
+        parts.append(Text(f"{choice_in_words(summary['n_clusters_choice'])}\n"))
+    if summary.get("profiles"):
+        parts += _profiles(summary["profiles"])
     parts += [_messages(summary), side]
     for what, chosen in summary.get("choices", {}).items():
         parts.append(Text(f"Chosen {what}: {chosen}\n"))
@@ -134,7 +141,7 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
     reconstruction = summary["privacy"].get("reconstruction")
     if reconstruction:
         parts.append(_reconstruction(reconstruction))
-    parts.append(Text(f"The run's folder: {folder}"))
+    parts.append(Text(f"The run's folder: {folder}\nThe report:       {folder}/report.html"))
     return Group(*parts)
 
 
@@ -163,6 +170,73 @@ def _quality(quality: Mapping[str, Any]) -> list[RenderableType]:
             Text(f"Stability: adjusted Rand index {quality['stability']:.3f} between seeds.\n")
         )
     parts += [Text(f"Note: {warning}\n", style="bold") for warning in quality["warnings"]]
+    return parts
+
+
+def choice_in_words(choice: Mapping[str, Any]) -> str:
+    """Return the number of clusters that was chosen, and by what, as sentences.
+
+    Examples
+    --------
+    >>> from daskfc.runs.table import choice_in_words
+    >>> scores = {"2": 0.5, "3": 0.75, "4": None}
+    >>> choice_in_words({"n_clusters": 3, "by": "silhouette", "why": "...", "scores": scores})
+    'Chosen number of clusters: 3, by silhouette: .... 2: 0.500, 3: 0.750, 4: none.'
+    """
+    scores = ", ".join(
+        f"{k}: {'none' if score is None else format(score, '.3f')}"
+        for k, score in choice["scores"].items()
+    )
+    head = f"Chosen number of clusters: {choice['n_clusters']}, by {choice['by']}"
+    return f"{head}: {choice['why']}. {scores}."
+
+
+_FEATURES = 10  # ours: features of a profile that have a line in a terminal
+
+
+def profile_rows(profiles: Mapping[str, Any], clusters: int) -> list[list[str]]:
+    """Return a row for each feature: name, share between clusters, and each cluster's figures.
+
+    Examples
+    --------
+    >>> from daskfc.runs.table import profile_rows
+    >>> found = {"columns": ["cells"], "separation": [0.5], "means": [[41250.7]], "stds": [[2.0]]}
+    >>> profile_rows(found, 6)
+    [['cells', '0.500', '41,251 ± 2']]
+    """
+    tables = list(zip(profiles["means"], profiles["stds"], strict=True))[:clusters]
+    return [
+        [name, f"{profiles['separation'][i]:.3f}"]
+        + [f"{_figure(means[i], 4)} ± {_figure(stds[i], 3)}" for means, stds in tables]
+        for i, name in enumerate(profiles["columns"])
+    ]
+
+
+def _figure(value: float, digits: int) -> str:
+    """Return a number with so many digits, or all before the point where these are more."""
+    whole = 10**digits <= abs(value) < 1e9
+    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
+
+
+def profile_head(profiles: Mapping[str, Any], clusters: int) -> list[str]:
+    """Return the head of `profile_rows`."""
+    return ["feature", "separation", *(f"cluster {c}" for c in profiles["clusters"][:clusters])]
+
+
+def _profiles(profiles: Mapping[str, Any]) -> list[RenderableType]:
+    """Return the features that tell clusters apart best, and which clusters are withheld."""
+    parts: list[RenderableType] = []
+    if profiles["clusters"]:
+        title = "What tells the clusters apart (mean ± standard deviation)"
+        table = _table(title, *profile_head(profiles, _SITES))
+        for name, *cells in profile_rows(profiles, _SITES)[:_FEATURES]:
+            table.add_row(Text(name), *cells)
+        parts.append(table)
+    left = (len(profiles["columns"]) - _FEATURES, len(profiles["clusters"]) - _SITES)
+    if profiles["clusters"] and max(left) > 0:
+        parts.append(Text("summary.json has all features and clusters.\n"))
+    for cluster, why in profiles["withheld"].items():
+        parts.append(Text(f"Cluster {cluster} is not described: {why}.\n"))
     return parts
 
 

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.stores.cells import Cells
+from daskfc.stores.cells import Cells, words_of
 from daskfc.stores.config import SourceConfig
 from daskfc.stores.layout import default_names
 from daskfc.stores.readers import open_source
@@ -36,6 +36,9 @@ def samples_at_hand(
     sample_ids: Column = None,
     labels: Column = None,
     columns: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
+    dates: Sequence[str] | None = None,
+    missing: str | None = None,
     where: str = "the samples",
 ) -> Samples:
     """Return what a caller has at hand as samples.
@@ -50,6 +53,11 @@ def samples_at_hand(
         DataArray's own coordinates are ids, and there are no labels.
     columns : sequence of str, optional
         Which columns of a DataFrame or a file are features; or the columns' names, for arrays.
+    categorical, dates : sequence of str, optional
+        Columns of a DataFrame or a file that hold words, and dates; see `SourceConfig`. A
+        DataFrame's columns of pandas' own category and date types are known without.
+    missing : "keep", optional
+        Cells may be empty: NaN, or none.
     where : str
         What they are, for messages.
 
@@ -71,10 +79,18 @@ def samples_at_hand(
     >>> samples.feature_names, samples.sample_ids.tolist(), samples.classes
     (('age',), ['p7', 'p9'], ('a', 'b'))
     """
+    kinds = {"categorical": categorical, "dates": dates, "missing": missing}
     if isinstance(data, str | PathLike):
-        return _of_file(fspath(data), sample_ids, labels, columns)
+        return _of_file(fspath(data), sample_ids, labels, columns, kinds)
+    if missing not in (None, "keep"):
+        raise StoreError(f"{where}: missing must be 'keep' or None; got {missing!r}.")
     if isinstance(data, pd.DataFrame):
-        return _of_frame(data, sample_ids, labels, columns, where)
+        return _of_frame(data, sample_ids, labels, columns, kinds, where)
+    if categorical or dates:
+        raise StoreError(
+            f"{where}: an array has no columns with names that could be categorical or dates; give "
+            "a DataFrame."
+        )
     if isinstance(data, xr.DataArray):
         data, sample_ids, columns = _of_data_array(data, sample_ids, columns, where)
     if isinstance(sample_ids, str) or isinstance(labels, str):
@@ -96,7 +112,8 @@ def samples_at_hand(
             block = rows[start : start + n]
             yield block.toarray() if is_sparse else block
 
-    return _with_sides(Samples(rows.shape[0], names, blocks), sample_ids, labels, where)
+    samples = Samples(rows.shape[0], names, blocks, missing=missing == "keep")
+    return _with_sides(samples, sample_ids, labels, where)
 
 
 def _as_array(data: Any, where: str) -> np.ndarray:
@@ -108,13 +125,19 @@ def _as_array(data: Any, where: str) -> np.ndarray:
         ) from None
 
 
-def _of_file(path: str, ids: Column, labels: Column, columns: Sequence[str] | None) -> Samples:
+def _of_file(
+    path: str,
+    ids: Column,
+    labels: Column,
+    columns: Sequence[str] | None,
+    kinds: Mapping[str, Any],
+) -> Samples:
     given = {"sample_ids": ids, "labels": labels}
     for key, value in given.items():
         if not (value is None or isinstance(value, str)):
             raise StoreError(f"{path}: {key} of a file must be the name of a column or an array.")
     keys = {"ids": ids, "labels": labels, "columns": None if columns is None else list(columns)}
-    return open_source(source_of({"path": path, **keys}, path))
+    return open_source(source_of({"path": path, **keys, **kinds}, path))
 
 
 def source_of(keys: Mapping[str, Any], where: str) -> SourceConfig:
@@ -132,9 +155,15 @@ def source_of(keys: Mapping[str, Any], where: str) -> SourceConfig:
 
 
 def _of_frame(
-    frame: pd.DataFrame, ids: Column, labels: Column, columns: Sequence[str] | None, where: str
+    frame: pd.DataFrame,
+    ids: Column,
+    labels: Column,
+    columns: Sequence[str] | None,
+    kinds: Mapping[str, Any],
+    where: str,
 ) -> Samples:
-    named = [*(columns or ()), *(name for name in (ids, labels) if isinstance(name, str))]
+    listed = [*(kinds["categorical"] or ()), *(kinds["dates"] or ())]
+    named = [*(columns or ()), *(name for name in (ids, labels) if isinstance(name, str)), *listed]
     there = [str(name) for name in frame.columns]
     if missing := [name for name in named if str(name) not in there]:
         raise StoreError(
@@ -153,13 +182,24 @@ def _of_frame(
         ids = frame.index.to_numpy()
     own_ids = frame[ids].to_numpy() if isinstance(ids, str) else ids
     own_labels = frame[labels].to_numpy() if isinstance(labels, str) else labels
-    cells = Cells(where, lambda row: f"row {row + 1}")
+    of_words = [n for n in names if n in (kinds["categorical"] or ())
+                or isinstance(frame[n].dtype, pd.CategoricalDtype)]  # fmt: skip
+    cells = Cells(
+        where,
+        lambda row: f"row {row + 1}",
+        words={name: words_of(frame[name], f"{where}: column {name!r}") for name in of_words},
+        dates=[n for n in names if n in (kinds["dates"] or ()) or frame[n].dtype.kind == "M"],
+        missing=kinds["missing"] == "keep",
+    )
 
     def blocks(n: int) -> Iterator[np.ndarray]:
         for start in range(0, len(frame), n):
             yield cells.numbers(frame[names].iloc[start : start + n], start)
 
-    return _with_sides(Samples(len(frame), tuple(names), blocks), own_ids, own_labels, where)
+    samples = Samples(
+        len(frame), tuple(names), blocks, categories=dict(cells.words), missing=cells.missing
+    )
+    return _with_sides(samples, own_ids, own_labels, where)
 
 
 def _of_data_array(

@@ -163,6 +163,8 @@ def write_samples(
         overwrite=overwrite,
         attributes={**(attributes or {}), **({"steps": steps} if steps else {})},
         graph=samples.graph if graph is None else graph,
+        categories=samples.categories,
+        missing=samples.missing,
     ) as writer:
         start = 0
         for block in samples.blocks(max(chunk_rows, 1024)):
@@ -227,12 +229,14 @@ def write_shares(
         writers = {}
         for name, share in mine.items():
             steps = samples.steps(share.view)
+            columns = [samples.feature_names[c] for c in share.columns]
+            words = {c: samples.categories[c] for c in columns if c in samples.categories}
             writers[name] = StoreWriter(
                 urls[name],
                 name,
                 len(share.rows),
                 len(share.columns),
-                feature_names=[samples.feature_names[c] for c in share.columns],
+                feature_names=columns,
                 labelled=samples.labels is not None,
                 classes=samples.classes,
                 chunk_rows=layout.chunk_rows,
@@ -244,6 +248,8 @@ def write_shares(
                     **({"steps": steps} if steps else {}),
                 },
                 graph=share.graph,
+                categories=words,
+                missing=samples.missing,
             )
             stack.callback(writers[name].abort)  # does nothing once closed
         start = 0
@@ -276,6 +282,7 @@ def described(name: str, store: ClientStore) -> dict[str, Any]:
         **({"edges": store.n_edges} if store.has_graph else {}),
         **({} if store.view is None else {"view": store.view}),
         **({"scaling": store.scaling} if store.scaling else {}),
+        **({"to prepare": store.unprepared} if store.unprepared else {}),
     }
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,10 @@ import pandas as pd
 
 from daskfc.errors import StoreError
 
-__all__ = ["Cells"]
+__all__ = ["Cells", "words_of"]
+
+LONGEST_WORD = 64  # ours: bytes of a category; clients agree on categories by sums of so many
+_DAY = np.timedelta64(1, "D")
 
 _LARGEST = 2**53  # whole numbers up to here are numbers of float64
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}.*")
@@ -35,6 +38,12 @@ class Cells:
         NumPy's names of the types that features must have, of all or by column.
     decimal, thousands : str, optional
         How the file writes numbers.
+    words : mapping of str to tuple of str
+        Of columns that hold words: the words that become 0, 1, ...
+    dates : sequence of str
+        Columns that hold dates, which become days since 1970-01-01.
+    missing : bool
+        Whether a cell may be empty, which becomes NaN.
     """
 
     path: str
@@ -42,6 +51,9 @@ class Cells:
     dtype: str | Mapping[str, str] | None = None
     decimal: str = "."
     thousands: str | None = None
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dates: Sequence[str] = ()
+    missing: bool = False
 
     def numbers(self, frame: pd.DataFrame, start: int) -> np.ndarray:
         """Return a block of features.
@@ -58,8 +70,14 @@ class Cells:
         StoreError
             For the first cell that is no finite number, or one that its type cannot hold.
         """
+        frame = frame.assign(
+            **{name: self._days(frame[name], start) for name in frame.columns if name in self.dates}
+        )
         for name in frame.columns:
-            if not pd.api.types.is_numeric_dtype(frame[name].dtype):
+            if name in self.words:
+                number = {word: float(i) for i, word in enumerate(self.words[name])}
+                frame[name] = _as_words(frame[name]).map(number).astype(np.float64)
+            elif not pd.api.types.is_numeric_dtype(frame[name].dtype):
                 self._refuse_words(frame[name], start)
         typed = {name: self._typed(frame[name], start) for name in frame.columns}
         found = np.result_type(*(column.dtype for column in typed.values()))
@@ -67,17 +85,45 @@ class Cells:
             for name, column in typed.items():
                 self._refuse_rounding(name, column, start)
         block = np.column_stack([column.astype(found, copy=False) for column in typed.values()])
-        missing = ~np.isfinite(block) if found.kind == "f" else np.zeros(block.shape, bool)
-        if missing.any():
-            row, column = np.argwhere(missing)[0]
-            others = int(missing.sum()) - 1
-            more = f" (and {others} more in the next {len(block)} samples)" if others else ""
-            raise StoreError(
-                f"{self._at(start + int(row), str(frame.columns[column]))} features must be finite "
-                f"numbers; got a missing value or infinity{more}. Fill it in, or leave out such "
-                "samples or columns."
-            )
+        if found.kind == "f":
+            self._refuse_gaps(block, list(map(str, frame.columns)), start)
         return block
+
+    def _refuse_gaps(self, block: np.ndarray, names: Sequence[str], start: int) -> None:
+        bad = np.isinf(block) if self.missing else ~np.isfinite(block)
+        if not bad.any():
+            return
+        row, column = np.argwhere(bad)[0]
+        others = int(bad.sum()) - 1
+        more = f" (and {others} more in the next {len(block)} samples)" if others else ""
+        got, way_out = (
+            "a missing value or infinity",
+            ("Fill it in; or set source.missing: keep, and have the pipeline prepare: [impute]."),
+        )
+        if self.missing:
+            got, way_out = "infinity", "Correct it, or leave the field empty."
+        raise StoreError(
+            f"{self._at(start + int(row), names[column])} features must be finite numbers; got "
+            f"{got}{more}. {way_out}"
+        )
+
+    def _days(self, column: pd.Series, start: int) -> pd.Series:
+        """Return dates as days since 1970-01-01, NaN where there is none."""
+        if column.dtype.kind == "M":
+            found = column
+        else:
+            text = _as_words(column)
+            found = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
+            wrong = found.isna() & text.notna()
+            if wrong.any():
+                at = self._at(start + int(np.flatnonzero(wrong.to_numpy())[0]), str(column.name))
+                raise StoreError(
+                    f"{at} dates must be written as 2026-03-31, with or without a time; this one "
+                    "is not. Write it so, or leave the column out of source.dates."
+                )
+        if getattr(found.dt, "tz", None) is not None:
+            found = found.dt.tz_convert("UTC").dt.tz_localize(None)
+        return (found - pd.Timestamp(0)) / _DAY
 
     def _at(self, row: int, name: str) -> str:
         return f"{self.path}: {self.place(row)}, column {name!r}:"
@@ -142,7 +188,7 @@ def _described(word: str, decimal: str = ".") -> tuple[str, str]:
     ('a comma in a number', "'?'", 'a word')
     """
     if _DATE.fullmatch(word):
-        leave = "Leave the column out by source.columns, or put numbers of days in its place."
+        leave = "Name the column in source.dates, or leave it out by source.columns."
         return "a date", leave
     grouped = _GROUPED.fullmatch(word)
     if grouped and grouped[1] == ",":
@@ -159,8 +205,48 @@ def _described(word: str, decimal: str = ".") -> tuple[str, str]:
     if word.lower() in _MISSING:
         return repr(word), "Set source.na_values if it stands for a missing value."
     return "a word", (
-        "Name the column as source.labels or source.ids, or list the features in source.columns."
+        "Name the column in source.categorical, as source.labels or as source.ids, or list the "
+        "features in source.columns."
     )
+
+
+def words_of(column: pd.Series, where: str) -> tuple[str, ...]:
+    """Return the different words of a column, in alphabetical order.
+
+    Parameters
+    ----------
+    column : Series
+        Words, or numbers that stand for kinds; missing where a cell is empty.
+    where : str
+        File and column, for messages.
+
+    Raises
+    ------
+    StoreError
+        When a word is longer than 64 bytes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from daskfc.stores.cells import words_of
+    >>> words_of(pd.Series(["f", None, "m", " f"]), "patients.csv: column 'sex'")
+    ('f', 'm')
+    """
+    words = tuple(sorted(_as_words(column).dropna().unique()))
+    if any(len(word.encode()) > LONGEST_WORD for word in words):
+        raise StoreError(
+            f"{where}: words of a categorical column must have at most {LONGEST_WORD} bytes; some "
+            "have more. Shorten them, or leave the column out."
+        )
+    return words
+
+
+def _as_words(column: pd.Series) -> pd.Series:
+    """Return cells as text without blanks around it, missing where nothing is left."""
+    if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
+        column = column.astype("Int64")  # whole numbers that a gap made real: 1, not 1.0
+    text = column.astype("string").str.strip()
+    return text.mask(text == "").astype(object)
 
 
 def _numpy_type(dtype: Any) -> np.dtype[Any]:

@@ -10,16 +10,19 @@ import zarr
 from scipy import sparse
 
 from daskfc.errors import InvalidInput, StoreError
+from daskfc.stores.content import check_rows
 from daskfc.stores.graph import StoredGraph, checked_graph, graph_digest
+from daskfc.stores.id_key import content_key, stored_key
 from daskfc.stores.layout import (
     FORMAT,
     VERSION,
+    WITH_GAPS,
     ContentDigest,
     labels_digest,
     n_chunks,
-    positions_of_repeats,
 )
 from daskfc.stores.locations import filesystem, resolve_url, zarr_store
+from daskfc.stores.samples import unprepared
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -59,6 +62,10 @@ class ClientStore:
         Rows of one chunk.
     feature_names : tuple of str
         Columns.
+    categories : dict of str to tuple of str
+        Words of the columns whose features are their numbers, 0, 1, ...
+    missing : bool
+        Whether features may be NaN.
     attributes : dict
         Digests and version, as recorded.
 
@@ -84,6 +91,9 @@ class ClientStore:
         self.dtype: np.dtype[Any] = np.dtype(self._features.dtype)
         self.chunk_rows = int(self._features.chunks[0])
         self.feature_names = tuple(str(name) for name in self.attributes["feature_names"])
+        words: dict[str, list[str]] = self.attributes.get("categories", {})
+        self.categories = {str(name): tuple(own) for name, own in words.items()}
+        self.missing = bool(self.attributes.get("missing", False))
         self._labels = _array(group, "evaluation/labels", url, ndim=1, required=False)
         graph = group.get("graph")
         self._graph: StoredGraph | None = None
@@ -137,10 +147,10 @@ class ClientStore:
                 f"{url}: this Zarr group is no store of daskfc; import it with a storage file "
                 f"whose source is {{path: {url}, format: zarr}}."
             )
-        if attributes.get("version") != VERSION:
+        if attributes.get("version") not in (VERSION, WITH_GAPS):
             raise StoreError(
                 f"{url}: the store has layout version {attributes.get('version')!r} and this "
-                f"daskfc reads version {VERSION}; build it again with this daskfc."
+                f"daskfc reads versions {VERSION} and {WITH_GAPS}; build it again with this daskfc."
             )
         if attributes.get("complete") is not True:
             raise StoreError(
@@ -262,7 +272,7 @@ class ClientStore:
         start : int
             First row of the block.
         block : ndarray of shape (<= rows, n_features), float64
-            The rows.
+            The rows; NaN where a value is missing, in stores that may lack some.
         """
         step = self.chunk_rows if rows is None else rows
         if step < 1:
@@ -279,6 +289,17 @@ class ClientStore:
             In the order of the rows.
         """
         return _text(self._read(self._ids, 0, self.n_samples))
+
+    def id_key(self) -> bytes:
+        """Return the 32 secret bytes by which the store's owner makes and reads pseudonyms."""
+        n, step = self.n_samples, self.chunk_rows
+        rows = (self._read(self._features, i, min(i + step, n)) for i in range(0, n, step))
+        return stored_key(self._ids) or content_key(rows, self.sample_ids())
+
+    @property
+    def unprepared(self) -> str:
+        """What must be prepared before rows are numbers, in words; empty for nothing."""
+        return unprepared(self.categories, self.missing)
 
     @property
     def build_id(self) -> str:
@@ -418,33 +439,20 @@ class ClientStore:
             For a damaged chunk, features that are not finite, repeated ids, or content that is not
             what was written; names the client and row numbers, never values.
         """
-        digest = ContentDigest(self.dtype, self.feature_names)
-        bad_rows, first_bad = 0, -1
-        ids: list[np.ndarray] = []
-        for start in range(0, self.n_samples, self.chunk_rows):
-            stop = min(start + self.chunk_rows, self.n_samples)
-            features = self._read(self._features, start, stop)
-            ids.append(_text(self._read(self._ids, start, stop)))
-            digest.add(features, ids[-1])
-            bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
-            if len(bad) and not bad_rows:
-                first_bad = start + int(bad[0])
-            bad_rows += len(bad)
-        if bad_rows:
-            raise StoreError(
-                f"client {self.name!r}: features must be finite; got NaN or infinity in {bad_rows} "
-                f"of {self.n_samples} rows, the first is row {first_bad}. Clean the source of "
-                f"{self.url}."
-            )
-        repeats = positions_of_repeats(np.concatenate(ids))
-        if repeats is not None:
-            first, second, count = repeats
-            raise StoreError(
-                f"client {self.name!r}: sample ids must differ; got {count} repeated, rows {first} "
-                f"and {second} are the first pair. Clean the source of {self.url}."
-            )
+        steps = range(0, self.n_samples, self.chunk_rows)
+        spans = [(start, min(start + self.chunk_rows, self.n_samples)) for start in steps]
+        found = check_rows(
+            (
+                (self._read(self._features, *span), _text(self._read(self._ids, *span)))
+                for span in spans
+            ),
+            ContentDigest(self.dtype, self.feature_names, self.categories),
+            missing=self.missing,
+            client=self.name,
+            url=self.url,
+        )
         labels = self.labels()
-        wanted = {"content": digest.hexdigest() == self.digest}
+        wanted = {"content": found == self.digest}
         if self._graph is not None:
             whole = checked_graph(self.graph(), self.n_samples, f"client {self.name!r}")
             wanted["graph"] = graph_digest(whole) == self._graph.digest

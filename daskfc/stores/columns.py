@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import fsspec
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 from sklearn.datasets import load_svmlight_file
 
 from daskfc.errors import StoreError
-from daskfc.stores.cells import Cells
+from daskfc.stores.cells import Cells, words_of
 from daskfc.stores.config import SourceConfig
 from daskfc.stores.csv_files import CsvFile
 from daskfc.stores.layout import default_names
@@ -44,7 +45,8 @@ def column_names(source: SourceConfig) -> list[str]:
 
 def _feature_columns(source: SourceConfig, there: Sequence[str], path: str) -> list[str]:
     """Return the feature columns: those named, or all but labels and ids."""
-    named = [*(source.columns or ()), *filter(None, (source.labels, source.ids))]
+    sides = filter(None, (source.labels, source.ids))
+    named = [*(source.columns or ()), *sides, *(source.categorical or ()), *(source.dates or ())]
     for name in named:
         if name not in there:
             raise StoreError(
@@ -52,6 +54,12 @@ def _feature_columns(source: SourceConfig, there: Sequence[str], path: str) -> l
                 f"{', '.join(there[:12])}{', ...' if len(there) > 12 else ''}."
             )
     if source.columns is not None:
+        kinds = [*(source.categorical or ()), *(source.dates or ())]
+        if other := [name for name in kinds if name not in source.columns]:
+            raise StoreError(
+                f"{path}: the column {other[0]!r} is categorical or a date, and not among "
+                "source.columns. Add it there, or leave it out here."
+            )
         return list(source.columns)
     return [name for name in there if name not in (source.labels, source.ids)]
 
@@ -87,28 +95,70 @@ def read_csv(source: SourceConfig) -> Samples:
         file = CsvFile(source)
         columns = _feature_columns(source, file.names, path)
         n_samples = file.check_lines()
-        wanted = [name for name in (source.labels, source.ids) if name]
+        wanted = _read_at_once(source)
         side = _text_columns(file, wanted) if wanted and n_samples else pd.DataFrame()
     labels, classes, ids = _side_columns(side, source, path) if n_samples else (None, None, None)
+    words = _words_by_column(side, source, path) if n_samples else {}
     cells = Cells(
         path,
         lambda row: f"line {file.line_of(row)}",
         source.dtype,
         source.decimal or ".",
         source.thousands,
+        words,
+        source.dates or (),
+        source.missing == "keep",
     )
+    text = dict.fromkeys([*words, *(source.dates or ())], str)  # as they are written
 
     def blocks(rows: int) -> Iterator[np.ndarray]:
         start = 0
         with (
             reading(path, "csv"),
-            pd.read_csv(path, usecols=columns, chunksize=rows, **file.options) as chunks,
+            pd.read_csv(
+                path, usecols=columns, dtype=text, chunksize=rows, **file.options
+            ) as chunks,
         ):
             for frame in chunks:
                 yield cells.numbers(frame[columns], start)
                 start += len(frame)
 
-    return Samples(n_samples, tuple(columns), blocks, labels, classes, ids)
+    return _samples(n_samples, columns, blocks, (labels, classes, ids), cells)
+
+
+def _read_at_once(source: SourceConfig) -> list[str]:
+    """Return the columns that must be known before features are read in blocks."""
+    return [name for name in (source.labels, source.ids, *(source.categorical or ())) if name]
+
+
+def _words_by_column(
+    side: pd.DataFrame, source: SourceConfig, path: str
+) -> dict[str, tuple[str, ...]]:
+    columns = source.categorical or ()
+    return {name: words_of(side[name], f"{path}: column {name!r}") for name in columns}
+
+
+_Sides: TypeAlias = "tuple[np.ndarray | None, tuple[str, ...] | None, np.ndarray | None]"
+
+
+def _samples(
+    n: int,
+    columns: Sequence[str],
+    blocks: Callable[[int], Iterator[np.ndarray]],
+    sides: _Sides,
+    cells: Cells,
+) -> Samples:
+    labels, classes, ids = sides
+    return Samples(
+        n,
+        tuple(columns),
+        blocks,
+        labels,
+        classes,
+        ids,
+        categories=dict(cells.words),
+        missing=cells.missing,
+    )
 
 
 def _text_columns(file: CsvFile, names: list[str]) -> pd.DataFrame:
@@ -117,9 +167,7 @@ def _text_columns(file: CsvFile, names: list[str]) -> pd.DataFrame:
         return pd.concat(list(chunks))
 
 
-def _side_columns(
-    side: pd.DataFrame, source: SourceConfig, path: str
-) -> tuple[np.ndarray | None, tuple[str, ...] | None, np.ndarray | None]:
+def _side_columns(side: pd.DataFrame, source: SourceConfig, path: str) -> _Sides:
     labels = classes = ids = None
     if source.labels is not None:
         column = side[source.labels]
@@ -152,7 +200,7 @@ def read_parquet(source: SourceConfig) -> Samples:
         When the file is no parquet, lacks the columns, or a feature column is not numeric.
     """
     path = expand(str(source.path))
-    wanted = [name for name in (source.labels, source.ids) if name]
+    wanted = _read_at_once(source)
     with reading(path, "parquet"), fsspec.open(path, "rb") as file:
         table = pq.ParquetFile(file)
         n_samples = table.metadata.num_rows
@@ -160,7 +208,13 @@ def read_parquet(source: SourceConfig) -> Samples:
         side = table.read(columns=wanted).to_pandas()
     labels, classes, ids = _side_columns(side, source, path)
 
-    cells = Cells(path, lambda row: f"row {row + 1}")
+    cells = Cells(
+        path,
+        lambda row: f"row {row + 1}",
+        words=_words_by_column(side, source, path),
+        dates=source.dates or (),
+        missing=source.missing == "keep",
+    )
 
     def blocks(rows: int) -> Iterator[np.ndarray]:
         start = 0
@@ -169,7 +223,7 @@ def read_parquet(source: SourceConfig) -> Samples:
                 yield cells.numbers(batch.to_pandas()[columns], start)
                 start += len(batch)
 
-    return Samples(n_samples, tuple(columns), blocks, labels, classes, ids)
+    return _samples(n_samples, columns, blocks, (labels, classes, ids), cells)
 
 
 def read_libsvm(source: SourceConfig) -> Samples:

@@ -114,6 +114,9 @@ class _FileConfig(_Section):
     na_values: tuple[str, ...] | None = Field(default=None, min_length=1)
     encoding: str | None = None
     dtype: str | dict[str, str] | None = None
+    categorical: tuple[str, ...] | None = Field(default=None, min_length=1)
+    dates: tuple[str, ...] | None = Field(default=None, min_length=1)
+    missing: Literal["keep"] | None = None
 
     @field_validator("labels", "ids", mode="before")
     @classmethod
@@ -145,6 +148,16 @@ class _FileConfig(_Section):
         return value
 
     @model_validator(mode="after")
+    def _one_kind_a_column(self) -> Self:
+        sides = {name for name in (self.labels, self.ids) if name is not None}
+        words, dates = set(self.categorical or ()), set(self.dates or ())
+        if twice := sorted((words & dates) | ((words | dates) & sides)):
+            raise ValueError(
+                f"column {twice[0]!r} must be one of categorical, a date, the labels and the ids"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _marks_differ(self) -> Self:
         marks = [self.delimiter, self.decimal, self.thousands]
         given = [mark for mark in marks if mark is not None]
@@ -152,7 +165,7 @@ class _FileConfig(_Section):
             raise ValueError("'delimiter', 'decimal' and 'thousands' must be different characters")
         return self
 
-    @field_validator("columns", mode="before")
+    @field_validator("columns", "categorical", "dates", mode="before")
     @classmethod
     def _numbered_list(cls, value: Any) -> Any:
         return [str(v) for v in value] if isinstance(value, list | tuple) else value
@@ -168,7 +181,7 @@ class ViewConfig(_FileConfig):
     features : str, optional
         Name of an array, as in `SourceConfig`.
     format, labels, ids, columns, delimiter, header, decimal, thousands, na_values, encoding, dtype
-        As in `SourceConfig`.
+        As in `SourceConfig`; so are dates. Categorical columns and missing values are not kept.
     """
 
     path: str
@@ -217,6 +230,15 @@ class SourceConfig(_FileConfig):
     dtype : str or mapping of str to str, optional
         NumPy's name of the type that features of a csv must have, or columns and one each; values
         that it cannot hold are refused.
+    categorical : sequence of str, optional
+        Columns of csv and parquet that hold words; the store keeps numbers for them and the words
+        beside. ``prepare: [one-hot]`` makes features of them.
+    dates : sequence of str, optional
+        Columns of csv and parquet that hold dates, as 2026-03-31 with or without a time; they
+        become days since 1970-01-01.
+    missing : "keep", optional
+        Cells of csv and parquet may be empty; ``prepare: [impute]`` fills them. By default they
+        are refused.
     scale : float, optional
         Every feature is multiplied by it.
     scaling : str or mapping of str to str, optional

@@ -3,10 +3,13 @@
 A store is a group with
 
 - ``features``: ``(n_samples, n_features)`` in chunks of ``(chunk_rows, n_features)``;
-- ``sample_id``: ``(n_samples,)`` variable strings in chunks of ``(chunk_rows,)``;
+- ``sample_id``: ``(n_samples,)`` variable strings in chunks of ``(chunk_rows,)``, and the key of
+  their pseudonyms as its attribute ``id_key`` (see `daskfc.stores.id_key`);
 - ``evaluation/labels``: ``(n_samples,)`` int64, where labels are known; apart, so that a site can
   remove them;
-- attributes, of which ``complete: true`` is written last.
+- attributes, of which ``complete: true`` is written last. Version 2 has two more: ``categories``,
+  the words of the columns whose features are their numbers, 0, 1, ..., and ``missing``, whether
+  features may be NaN, where nothing is known. Stores with neither are of version 1.
 
 Every chunk is compressed by zstd and then carries a CRC-32C of its bytes. Chunks of zeros are
 written too: a chunk that is not there is then a loss, never a fill value.
@@ -14,7 +17,7 @@ written too: a chunk that is not there is then a loss, never a fill value.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 __all__ = [
     "FORMAT",
     "VERSION",
+    "WITH_GAPS",
     "ContentDigest",
     "array_options",
     "default_names",
@@ -34,6 +38,7 @@ __all__ = [
 
 FORMAT = "daskfc-client"
 VERSION = 1
+WITH_GAPS = 2  # the version of stores with categories, or with missing values
 
 
 def array_options(
@@ -105,6 +110,8 @@ class ContentDigest:
         Of the stored features.
     feature_names : sequence of str
         Columns.
+    categories : mapping of str to sequence of str, optional
+        Words of columns that hold their numbers.
 
     Examples
     --------
@@ -119,11 +126,18 @@ class ContentDigest:
     True
     """
 
-    def __init__(self, dtype: np.dtype[Any], feature_names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        dtype: np.dtype[Any],
+        feature_names: Sequence[str],
+        categories: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self._dtype = dtype.newbyteorder("<")
         self._features = hashlib.sha256()
         self._ids = hashlib.sha256()
-        self._head = {"dtype": dtype.name, "features": list(feature_names)}
+        self._head: dict[str, Any] = {"dtype": dtype.name, "features": list(feature_names)}
+        if categories:
+            self._head["categories"] = {name: list(words) for name, words in categories.items()}
 
     def add(self, features: np.ndarray, sample_ids: Sequence[str] | np.ndarray) -> None:
         """Add the next rows.

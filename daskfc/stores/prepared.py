@@ -1,29 +1,22 @@
 """A client's store as a method reads it: features go through prepared steps as they are read.
 
-A step is a mapping of plain values, so that a run's folder and every party's settings can hold it:
-
-``{"step": "standardise", "mean": [...], "scale": [...]}``  (x - mean) / scale, column by column
-``{"step": "standardise", "own": true}``                    the same, by the client's own values
-``{"step": "log"}``                                         log(1 + x)
-``{"step": "clip", "low": a, "high": b}``                   x, but at least a and at most b
-``{"step": "pca", "mean": [...], "components": [[...]]}``   (x - mean) componentsᵀ
+``daskfc.stores.fitted_steps`` says what steps there are, and what each does.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from daskfc.errors import StoreError
 from daskfc.stores.client import ClientStore
+from daskfc.stores.fitted_steps import SHIFTED, Change, Columns, FittedStep, applied
 
-__all__ = ["FittedStep", "PreparedStore", "spread_of"]
-
-FittedStep: TypeAlias = Mapping[str, Any]
+__all__ = ["FittedStep", "PreparedStore", "numbers_of", "scale_of", "spread_of", "width_of"]
 
 
 class PreparedStore(ClientStore):
@@ -42,6 +35,7 @@ class PreparedStore(ClientStore):
     """
 
     _steps: tuple[FittedStep, ...]
+    _changes: tuple[Change, ...]
 
     @classmethod
     def of(cls, store: ClientStore, steps: Sequence[FittedStep]) -> Self:
@@ -52,7 +46,7 @@ class PreparedStore(ClientStore):
         store : ClientStore
             As it was written.
         steps : sequence of mapping
-            In their order; see the module.
+            In their order; see ``daskfc.stores.fitted_steps``.
 
         Raises
         ------
@@ -62,7 +56,7 @@ class PreparedStore(ClientStore):
         made = cls.__new__(cls)
         made.__dict__.update(store.__dict__)
         made.dtype = np.dtype(np.float64)
-        made._steps = ()
+        made._steps = made._changes = ()
         for step in steps:
             made._add(step)
         return made
@@ -79,48 +73,93 @@ class PreparedStore(ClientStore):
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Read rows, and prepare them; see `ClientStore.rows`."""
         rows = super().rows(start, stop)
-        for step in self._steps:
-            rows = self._prepared(rows, step)
-        return np.ascontiguousarray(rows)
+        for change in self._changes:
+            rows = change(rows, start)
+        return np.ascontiguousarray(rows, dtype=np.float64)
 
     def _add(self, step: FittedStep) -> None:
-        if step["step"] == "standardise" and step.get("own"):
-            mean, scale = spread_of(self)
-            step = {"step": "standardise", "mean": mean.tolist(), "scale": scale.tolist()}
-        width = len(step["mean"]) if "mean" in step else self.n_features
-        if width != self.n_features:
-            raise StoreError(
-                f"client {self.name!r}: the step {step['step']!r} was fitted on {width} columns, "
-                f"and the store has {self.n_features}. Fit the preparation again."
-            )
-        self._steps = (*self._steps, step)
-        if step["step"] == "pca":
-            self.n_features = len(step["components"])
-            self.feature_names = tuple(f"pc{i}" for i in range(1, self.n_features + 1))
-
-    def _prepared(self, rows: np.ndarray, step: FittedStep) -> np.ndarray:
-        match step["step"]:
-            case "standardise":
-                found = (rows - np.asarray(step["mean"])) / np.asarray(step["scale"])
-            case "log":
-                if (rows <= -1.0).any():
-                    raise StoreError(
-                        f"client {self.name!r}: the step 'log' needs features above -1; "
-                        f"{int((rows <= -1.0).any(axis=1).sum())} of {len(rows)} rows have others. "
-                        "Leave the step out, or clip first."
-                    )
-                found = np.log1p(rows)
-            case "clip":
-                found = np.clip(rows, step.get("low"), step.get("high"))
-            case "pca":
-                found = (rows - np.asarray(step["mean"])) @ np.asarray(step["components"]).T
-            case kind:
-                raise StoreError(f"client {self.name!r}: no step is called {kind!r}.")
-        return np.asarray(found, dtype=np.float64)
+        if step.get("own") or (step["step"] == "jitter" and "scale" not in step):
+            step = _own(self, step)
+        columns = Columns(self.feature_names, self.categories, self.missing, self.name)
+        change, columns = applied(step, columns)
+        self._steps, self._changes = (*self._steps, step), (*self._changes, change)
+        self.feature_names, self.n_features = columns.names, len(columns.names)
+        self.categories, self.missing = dict(columns.categories), columns.missing
 
 
 def _again(url: str, steps: tuple[FittedStep, ...]) -> PreparedStore:
     return PreparedStore.of(ClientStore.open(url), steps)
+
+
+def numbers_of(store: ClientStore, block: np.ndarray) -> np.ndarray:
+    """Return rows of a store with 0 in place of the numbers of words.
+
+    Parameters
+    ----------
+    store : ClientStore
+        Whose columns they are.
+    block : ndarray of shape (rows, n_features)
+        Some of its rows.
+    """
+    if not store.categories:
+        return block
+    words = [name in store.categories for name in store.feature_names]
+    return np.where(words, 0.0, block)
+
+
+def _own(store: ClientStore, step: FittedStep) -> FittedStep:
+    """Return a step with the values that a client's own samples give."""
+    kind = step["step"]
+    if kind == "jitter":
+        return {**step, "scale": (float(step["share"]) * _deviations(store)).tolist()}
+    if kind == "standardise":
+        mean, scale = spread_of(store)
+        return {"step": kind, "mean": mean.tolist(), "scale": scale.tolist()}
+    rows = store.rows(0, store.n_samples)
+    if kind == "impute":
+        fill = [
+            _filling(column, "most-frequent" if name in store.categories else step["strategy"])
+            for name, column in zip(store.feature_names, rows.T, strict=True)
+        ]
+        if None in fill:
+            empty = store.feature_names[fill.index(None)]
+            raise StoreError(
+                f"client {store.name!r}: column {empty!r} has no value to fill gaps by. Leave it "
+                "out."
+            )
+        return {"step": kind, "fill": fill}
+    rows = numbers_of(store, rows)
+    levels = [0.0, 1.0] if kind == "min-max" else [0.25, 0.5, 0.75]
+    found = np.nanquantile(rows, levels, axis=0)
+    centre = found[0] if kind == "min-max" else found[1]
+    values = (centre.tolist(), width_of(found[-1] - found[0]).tolist())
+    return {"step": kind, **dict(zip(SHIFTED[kind], values, strict=True))}
+
+
+def _filling(column: np.ndarray, strategy: str) -> float | None:
+    there = column[~np.isnan(column)]
+    if not len(there):
+        return None
+    if strategy == "most-frequent":
+        values, counts = np.unique(there, return_counts=True)
+        return float(values[counts.argmax()])
+    return float(there.mean() if strategy == "mean" else np.median(there))
+
+
+def width_of(width: np.ndarray) -> np.ndarray:
+    """Return what columns are divided by: their width, or 1 where that is 0."""
+    return np.where(width < 10.0 * np.finfo(np.float64).eps, 1.0, width)  # as scikit-learn's
+
+
+def _deviations(store: ClientStore) -> np.ndarray:
+    """Return the standard deviation of a store's columns, 0 for constant ones."""
+    mean, scale = spread_of(store)
+    differs = np.zeros(store.n_features, dtype=bool)
+    for _, block in store.blocks():
+        differs |= (
+            np.abs(numbers_of(store, block) - mean) > 10.0 * np.finfo(np.float64).eps * np.abs(mean)
+        ).any(0)
+    return np.where(differs, scale, 0.0)
 
 
 def spread_of(store: ClientStore) -> tuple[np.ndarray, np.ndarray]:
@@ -129,21 +168,23 @@ def spread_of(store: ClientStore) -> tuple[np.ndarray, np.ndarray]:
     Parameters
     ----------
     store : ClientStore
-        Read in blocks, twice.
+        Read in blocks, twice. Missing values are left out, and columns of words count as zeros.
 
     Returns
     -------
     mean, scale : ndarray of shape (n_features,)
         As `sklearn.preprocessing.StandardScaler` would have them.
     """
-    total = np.zeros(store.n_features)
+    total, count = np.zeros(store.n_features), np.zeros(store.n_features)
     for _, block in store.blocks():
-        total += block.sum(axis=0)
-    mean = total / store.n_samples
+        total += np.nansum(numbers_of(store, block), axis=0)
+        count += (~np.isnan(block)).sum(axis=0)
+    count = np.maximum(count, 1)
+    mean = total / count
     squares = np.zeros(store.n_features)
     for _, block in store.blocks():
-        squares += np.square(block - mean).sum(axis=0)
-    return mean, scale_of(squares / store.n_samples, mean)
+        squares += np.nansum(np.square(numbers_of(store, block) - mean), axis=0)
+    return mean, scale_of(squares / count, mean)
 
 
 def scale_of(variance: np.ndarray, mean: np.ndarray) -> np.ndarray:

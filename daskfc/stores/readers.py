@@ -99,19 +99,18 @@ def _idx_files(source: SourceConfig) -> list[str]:
     return [str(source.path), *([] if source.labels is None else [source.labels])]
 
 
+_KEYS_OF_TABLES = frozenset("columns labels ids categorical dates missing".split())
+
 READERS: dict[str, Reader] = {
     "bundled": Reader(read_bundled, (), frozenset(), views=bundled_views),
     "npz": Reader(read_npz, (".npz",), frozenset({"features", "labels", "ids"}), views=npz_views),
     "csv": Reader(
         _columns("read_csv"),
         (".csv", ".tsv", ".data"),
-        frozenset(
-            "columns labels ids delimiter header decimal thousands na_values encoding dtype".split()
-        ),
+        _KEYS_OF_TABLES
+        | set("delimiter header decimal thousands na_values encoding dtype".split()),
     ),
-    "parquet": Reader(
-        _columns("read_parquet"), (".parquet", ".pq"), frozenset({"columns", "labels", "ids"})
-    ),
+    "parquet": Reader(_columns("read_parquet"), (".parquet", ".pq"), _KEYS_OF_TABLES),
     "libsvm": Reader(_columns("read_libsvm"), (".libsvm", ".svm", ".svmlight"), frozenset()),
     "idx": Reader(
         read_idx,
@@ -326,6 +325,11 @@ def open_source(source: SourceConfig) -> Samples:
                 f"{where}: {what} must be as many as samples; got {len(values)} for "
                 f"{samples.n_samples}."
             )
+    if samples.unprepared and (source.scale or source.scaling or source.graph):
+        raise StoreError(
+            f"{where}: source.scale, scaling and graph are for numbers without gaps; "
+            f"{samples.unprepared}. Leave them out, and prepare features in the pipeline."
+        )
     if source.scale is not None:
         samples = samples.scaled(source.scale)
     if source.subsample is not None:
@@ -375,6 +379,11 @@ def _open_views(source: SourceConfig) -> Samples:
                 f"view {name!r}: the file of a view must be one table; got "
                 f"{'several views' if parts[name].views else 'a graph'}. Name an array by "
                 f"source.views.{name}.features."
+            )
+        if parts[name].unprepared:
+            raise StoreError(
+                f"view {name!r}: views of files of their own hold numbers without gaps; "
+                f"{parts[name].unprepared}. Leave 'categorical' and 'missing' out."
             )
     if not found:
         raise StoreError(

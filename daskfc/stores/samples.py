@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -16,7 +16,16 @@ from scipy import sparse
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
 
-__all__ = ["Samples", "View", "encode_labels", "ids_as_text", "reading", "stacked"]
+__all__ = [
+    "Samples",
+    "View",
+    "encode_labels",
+    "ids_as_text",
+    "reading",
+    "renumbered",
+    "stacked",
+    "unprepared",
+]
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,10 @@ class Samples:
         Which views have a sample; all by default. Blocks hold NaN for the others.
     scaling : mapping of str to str
         The kinds of scaling that blocks went through, by view, or under "" where there are none.
+    categories : mapping of str to tuple of str
+        Words of the columns whose features are their numbers, 0, 1, ...
+    missing : bool
+        Whether features may be NaN, where a cell was empty.
 
     Examples
     --------
@@ -85,6 +98,13 @@ class Samples:
     views: tuple[View, ...] = ()
     present: np.ndarray | None = None
     scaling: Mapping[str, str] = field(default_factory=dict)
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: bool = False
+
+    @property
+    def unprepared(self) -> str:
+        """What must be prepared before features are numbers, in words; empty for nothing."""
+        return unprepared(self.categories, self.missing)
 
     def ids(self) -> np.ndarray:
         """Return the ids, or the row numbers in the source where it has none."""
@@ -171,6 +191,26 @@ class Samples:
             graph=None if self.graph is None else self.graph[chosen][:, chosen],
             present=None if present is None or present.all() else present,
         )
+
+
+def unprepared(categories: Collection[str], missing: bool) -> str:
+    """Say what must be prepared before features are numbers without gaps; empty for nothing.
+
+    Parameters
+    ----------
+    categories : collection of str
+        Columns that hold words.
+    missing : bool
+        Whether cells may be empty.
+
+    Examples
+    --------
+    >>> from daskfc.stores.samples import unprepared
+    >>> unprepared(["sex"], True)
+    "column 'sex' holds words, and cells may be empty"
+    """
+    words = [f"column {next(iter(categories))!r} holds words"] if categories else []
+    return ", and ".join([*words, *(["cells may be empty"] if missing else [])])
 
 
 def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
@@ -324,12 +364,68 @@ def stacked(parts: Sequence[Samples], names: Sequence[str]) -> Samples:
     labels, classes = _joined_labels(parts, names)
     ids = None if first.sample_ids is None else np.concatenate([p.sample_ids for p in parts])
 
+    words = _joined_words(parts)
+
     def blocks(rows: int) -> Iterator[np.ndarray]:
         for part in parts:
-            yield from part.blocks(rows)
+            for block in part.blocks(rows):
+                yield renumbered(block, part.feature_names, part.categories, words)
 
-    n_samples = sum(part.n_samples for part in parts)
-    return Samples(n_samples, first.feature_names, blocks, labels, classes, ids)
+    return Samples(
+        sum(part.n_samples for part in parts),
+        first.feature_names,
+        blocks,
+        labels,
+        classes,
+        ids,
+        categories=words,
+        missing=any(part.missing for part in parts),
+    )
+
+
+def _joined_words(parts: Sequence[Samples]) -> dict[str, tuple[str, ...]]:
+    """Return the words of each column in all parts, in alphabetical order."""
+    return {
+        name: tuple(sorted({word for part in parts for word in part.categories[name]}))
+        for name in parts[0].categories
+    }
+
+
+def renumbered(
+    block: np.ndarray,
+    columns: Sequence[str],
+    own: Mapping[str, Sequence[str]],
+    words: Mapping[str, Sequence[str]],
+) -> np.ndarray:
+    """Return rows with the numbers that words have in other lists.
+
+    Parameters
+    ----------
+    block : ndarray of shape (rows, n_columns)
+        NaN where a cell is empty.
+    columns : sequence of str
+        Their names.
+    own, words : mapping of str to sequence of str
+        The words that the rows' numbers stand for, and those that they shall stand for; a word that
+        is not among the latter gets the number after their last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores.samples import renumbered
+    >>> renumbered(np.array([[0.0], [1.0]]), ["a"], {"a": ["x", "z"]}, {"a": ["w", "z"]}).ravel()
+    array([2., 1.])
+    """
+    if all(tuple(own[name]) == tuple(words[name]) for name in words):
+        return block
+    found = np.array(block, dtype=np.float64)
+    for name, wanted in words.items():
+        column = found[:, list(columns).index(name)]
+        number = {word: i for i, word in enumerate(wanted)}
+        table = np.array([number.get(word, len(number)) for word in own[name]], dtype=np.float64)
+        there = ~np.isnan(column)
+        column[there] = table[column[there].astype(int)]
+    return found
 
 
 def _joined_labels(

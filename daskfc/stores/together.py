@@ -17,6 +17,7 @@ __all__ = [
     "check_owner",
     "check_samples",
     "check_together",
+    "check_unique",
     "first_difference",
     "number_of_samples",
 ]
@@ -251,6 +252,40 @@ def check_together(stores: Mapping[str, ClientStore]) -> Split:
             return "columns"
     _check_linked_views(stores, ids)
     return "views"
+
+
+def check_unique(stores: Mapping[str, ClientStore]) -> None:
+    """Refuse clients that share sample ids.
+
+    Raises
+    ------
+    StoreError
+        Names two clients and how many ids, never the ids.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores import ClientStore, write_store
+    >>> from daskfc.stores.together import check_unique
+    >>> stores = {}
+    >>> for name in ("a", "b"):
+    ...     write_store(f"memory://doc/u{name}.zarr", name, np.eye(1), ["p1"])
+    ...     stores[name] = ClientStore.open(f"memory://doc/u{name}.zarr")
+    >>> check_unique(stores)
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.StoreError: sample ids must be unique over all clients; clients 'a' and 'b' \
+share 1. Rename them or drop the copies.
+    """
+    if number_of_samples(stores) == sum(store.n_samples for store in stores.values()):
+        return
+    ids = {name: store.sample_ids() for name, store in stores.items()}
+    for (one, own), (other, others) in combinations(ids.items(), 2):
+        if shared := int(np.isin(others, own).sum()):
+            raise StoreError(
+                f"sample ids must be unique over all clients; clients {one!r} and {other!r} share "
+                f"{shared}. Rename them or drop the copies."
+            )
 
 
 def number_of_samples(stores: Mapping[str, ClientStore]) -> int:

@@ -27,6 +27,9 @@ def write_store(
     labels: str | Sequence[Any] | np.ndarray | None = None,
     *,
     feature_names: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
+    dates: Sequence[str] | None = None,
+    missing: str | None = None,
     chunk_rows: int = 1024,
     dtype: str = "float32",
     overwrite: bool = False,
@@ -51,6 +54,11 @@ def write_store(
     feature_names : sequence of str, optional
         The feature columns of a table, all but ids and labels by default; or names for those of an
         array, x0, x1, ... by default.
+    categorical, dates : sequence of str, optional
+        Columns of a table that hold words, which ``prepare: [one-hot]`` makes features of, and
+        dates, which become days since 1970-01-01; pandas' own types of both are known without.
+    missing : "keep", optional
+        Values may be missing, as NaN or an empty cell; ``prepare: [impute]`` fills them.
     chunk_rows : int
         Rows of one chunk.
     dtype : str
@@ -82,7 +90,14 @@ def write_store(
         samples = _of_blocks(features, sample_ids, labels, feature_names, where)
     else:
         samples = samples_at_hand(
-            features, sample_ids=sample_ids, labels=labels, columns=feature_names, where=where
+            features,
+            sample_ids=sample_ids,
+            labels=labels,
+            columns=feature_names,
+            categorical=categorical,
+            dates=dates,
+            missing=missing,
+            where=where,
         )
     write_samples(url, name, samples, graph=graph, **options)
 

@@ -14,9 +14,11 @@ import zarr
 
 from daskfc.errors import StoreError
 from daskfc.stores.graph import checked_graph, write_graph
+from daskfc.stores.id_key import kept_key
 from daskfc.stores.layout import (
     FORMAT,
     VERSION,
+    WITH_GAPS,
     ContentDigest,
     array_options,
     default_names,
@@ -62,6 +64,10 @@ class StoreWriter:
         Further attributes, for provenance.
     graph : sparse array of shape (n_samples, n_samples), optional
         Symmetric adjacency of the samples.
+    categories : mapping of str to sequence of str, optional
+        Words of the columns whose features are their numbers, 0, 1, ...
+    missing : bool
+        Whether features may be NaN.
 
     Examples
     --------
@@ -89,6 +95,8 @@ class StoreWriter:
         overwrite: bool = False,
         attributes: Mapping[str, Any] | None = None,
         graph: Any = None,
+        categories: Mapping[str, Sequence[str]] | None = None,
+        missing: bool = False,
     ) -> None:
         self.url = resolve_url(url)
         self.name = name
@@ -97,6 +105,7 @@ class StoreWriter:
         self._dtype = self._checked_dtype(dtype)
         self._chunk_rows = chunk_rows
         self._labelled = labelled
+        self._missing = missing
         self._check_arguments()
         self._replaces = store_exists(self.url)
         if self._replaces and not overwrite:
@@ -117,9 +126,11 @@ class StoreWriter:
         self._ids: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
         self._waiting: list[np.ndarray] = []  # rows of the chunk that is not full yet
-        self._digest = ContentDigest(self._dtype, self._names)
+        self._categories = {name: tuple(words) for name, words in (categories or {}).items()}
+        self._digest = ContentDigest(self._dtype, self._names, self._categories)
         self._classes = classes
         self._attributes = dict(attributes or {})
+        self._id_attributes = kept_key(self.url, name, replaces=self._replaces)
         with self._refusing_disk_errors():
             self._create()
 
@@ -134,6 +145,11 @@ class StoreWriter:
             raise StoreError(
                 f"client {self.name!r} must have {d} different feature names; got "
                 f"{len(self._names)}, {len(set(self._names))} of them different. Correct the names."
+            )
+        if self._missing and self._dtype.kind != "f":
+            raise StoreError(
+                f"client {self.name!r}: {self._dtype.name} cannot hold missing values. Choose "
+                "float32 or float64 as layout.dtype."
             )
         if self._chunk_rows < 1:
             raise StoreError(
@@ -185,6 +201,9 @@ class StoreWriter:
             zarr_store(self._staged, read_only=False), zarr_format=3, overwrite=folder is None
         )
         head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "client": self.name}
+        if self._categories or self._missing:
+            words = {name: list(words) for name, words in self._categories.items()}
+            head |= {"version": WITH_GAPS, "categories": words, "missing": self._missing}
         self._group.attrs.update({**head, **self._attributes, "complete": False})
         self._features = self._group.create_array(
             "features",
@@ -192,7 +211,9 @@ class StoreWriter:
             **array_options((n, d), (rows, d), ("sample", "feature")),
         )
         per_sample = array_options((n,), (rows,), ("sample",))
-        self._id_array = self._group.create_array("sample_id", dtype=str, **per_sample)
+        self._id_array = self._group.create_array(
+            "sample_id", dtype=str, attributes=self._id_attributes, **per_sample
+        )
         if self._labelled:
             evaluation = self._group.create_group("evaluation")
             self._label_array = evaluation.create_array("labels", dtype="int64", **per_sample)
@@ -269,17 +290,21 @@ class StoreWriter:
                 f"client {self.name!r}: features must be real numbers; got type "
                 f"{features.dtype.name!r}. Name the numeric columns."
             )
-        bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+        odd = np.isinf(features) if self._missing else ~np.isfinite(features)
+        bad = np.flatnonzero(odd.any(axis=1))
         if len(bad):
+            what = "infinity" if self._missing else "NaN or infinity"
             raise StoreError(
-                f"client {self.name!r}: features must be finite; got NaN or infinity in "
+                f"client {self.name!r}: features must be finite; got {what} in "
                 f"{len(bad)} of {len(features)} rows of a block, the first is row "
                 f"{self._at + int(bad[0])} of the client. Clean the source."
             )
         with np.errstate(over="ignore", invalid="ignore"):
             stored = features.astype(self._dtype)
         if self._dtype.kind == "f":
-            lost = ~np.isfinite(stored)
+            gaps = np.isnan(features)
+            lost = ~np.isfinite(stored) & ~gaps
+            stored[gaps] = np.nan  # one pattern of bits, so that digests agree
             self._refuse_merging(features, stored)
         else:
             lost = stored.astype(np.float64) != features

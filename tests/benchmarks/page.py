@@ -44,6 +44,9 @@ ABOUT = {
     "server, by two, and by eight if their part takes an eighth, beside brute force on one thread.",
     "Spectral methods of a million samples": "The same mixture, ten clients, parties of 2 GB: "
     "embeddings whose work grows with n.",
+    "A new user, from csv files to a report": "`daskfc init --example hospitals`, and what each "
+    "command says comes next, as a person would type it; starting Python and all parties counts. "
+    "Goals: three commands, less than a minute.",
     SCALE: "A mixture of ten groups, 64 features, parties of 2 GB, beside scikit-learn's KMeans "
     "with the same n_init and one thread.",
 }

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from daskfc.cli import main
 from daskfc.cli.progress import PATIENCE_S, shown_progress
+from daskfc.federation.stage import Stage
 
 
 def commands(group=main, prefix=()):
@@ -23,12 +24,13 @@ def test_every_command_has_help(daskfc, path):
     result = daskfc(*path, "--help")
     assert result.exit_code == 0
     assert len(result.output) > 150
+    assert "\\b" not in result.output  # click's mark for lines that stay as they are
 
 
 def test_the_promised_commands_exist():
     assert {" ".join(path) for path, _ in commands()} >= {
         "run", "resume", "report", "stores build", "stores inspect", "stores check", "party",
-        "methods",
+        "methods", "labels", "predict", "compare",
     }  # fmt: skip
 
 
@@ -79,8 +81,28 @@ def stages(terminal):
 
 def test_without_a_terminal_every_stage_is_one_line():
     assert [line.split("s  ")[1] for line in stages(False).splitlines()] == [
-        "encoding",
+        "encoding  1 of 10, 10%",
         "clustering",
+    ]
+
+
+def test_without_a_terminal_a_line_comes_at_least_every_ten_seconds():
+    clock, console = Clock(), Console(file=io.StringIO(), force_terminal=False, width=100)
+    with shown_progress(console, clock) as progress:
+        clock.now = 3.0
+        progress(Stage("averaging", "rounds"), 0, 200)
+        for clock.now in (12.9, 13.0, 22.0):
+            progress(Stage("averaging", "rounds"), 50, 200)
+            progress.tell_again()
+        clock.now = 33.0
+        progress(Stage("averaging", "rounds"), 100, 200)
+        progress.tell_again()
+    clock.now = 99.0
+    progress.tell_again()  # nothing, once it is over
+    assert console.file.getvalue().splitlines() == [
+        "    3 s  averaging (rounds)",
+        "   13 s  averaging (rounds)  50 of 200, 25%, about 30 s left",
+        "   33 s  averaging (rounds)  100 of 200, 50%, about 30 s left",
     ]
 
 
@@ -88,3 +110,5 @@ def test_a_terminal_gets_a_bar():
     text = stages(True)
     assert "early" not in text
     assert "encoding" in text
+    assert "/10" in text
+    assert "0:00:00" in text

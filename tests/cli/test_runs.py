@@ -27,7 +27,7 @@ def one_line(result):
 def test_run_prints_the_table_and_the_folder(fake, daskfc, files):
     result = daskfc("run", *files)
     assert result.exit_code == 0, result.output
-    for words in ("kappa", "CodedRows", "Peak memory", "runs/a"):
+    for words in ("kappa", "CodedRows", "Peak memory", "runs/a/report.html"):
         assert words in result.stdout
     assert but_progress(result) == []
 
@@ -263,3 +263,32 @@ def test_an_unexpected_error_outside_a_run_leaves_its_traceback(capsys):
     with open(path, encoding="utf-8") as log:
         assert "LookupError: somewhere" in log.read()
     os.unlink(path)
+
+
+def test_compare_prints_runs_side_by_side(fake, daskfc, files):
+    daskfc("run", *files)
+    daskfc("run", *files[:-1], "b", "--set", "params.n_clusters=2")
+    result = daskfc("compare", "runs/a", "runs/b")
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["n_clusters", "3", "2"] in lines
+    assert ["messages", "4", "4"] in lines
+    assert ["payload", "bytes", "160", "bytes", "160", "bytes"] in lines
+
+
+def test_compare_with_json_is_one_object(fake, daskfc, files):
+    daskfc("run", *files)
+    told = json.loads(daskfc("compare", "runs/a", "runs/a", "--json").stdout)
+    assert list(told) == ["a (1)", "a (2)"]
+    assert told["a (1)"]["cost"]["payload bytes"] == 160
+    assert told["a (2)"]["clusters"]["agreement with a (ari)"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("folders", "said"), [(["none", "runs/a"], "none: no run is there"), (["runs/a"], "two runs")]
+)
+def test_compare_of_what_is_no_run_is_2(fake, daskfc, files, folders, said):
+    daskfc("run", *files)
+    result = daskfc("compare", *folders)
+    assert result.exit_code == 2
+    assert said in one_line(result)

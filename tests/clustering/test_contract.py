@@ -111,6 +111,14 @@ def test_pooled_finds_the_same_groups(spec):
         assert np.array_equal(found.labels, fitted.labels)
 
 
+def test_no_estimator_of_the_library_draws_a_seed_of_its_own():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    options = {"random_state": None, "init": "random", "n_init": 1}
+    clusterer = make_clusterer({"scikit-learn": {"estimator": "KMeans", "options": options}})
+    fits = [clusterer.fit(view_for(clusterer, X), 12, 7).labels.tolist() for _ in range(4)]
+    assert fits[1:] == fits[:-1]
+
+
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_the_same_seed_gives_the_same_labels(spec):
     X = make_blobs(90, n_features=3, centers=5, cluster_std=2.0, random_state=0)[0]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import laplacian
 from sklearn.cluster import DBSCAN as LibraryDBSCAN
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import load_digits, make_moons
@@ -73,6 +74,19 @@ def test_affinity_is_that_of_sklearn():
     np.fill_diagonal(A, 0.0)
     ours = neighbour_affinity(nearest_of_points(X, 6), 7)
     assert np.array_equal(ours.toarray(), A)
+
+
+@pytest.mark.parametrize("affinity", ["nearest_neighbors", "gaussian"])
+def test_eigengaps_are_those_of_the_dense_laplacian(affinity):
+    X = np.concatenate([load_digits().data[:40], load_digits().data[:40] + 500.0])
+    spectral = Spectral(affinity=affinity, gamma=1e-3 if affinity == "gaussian" else None)
+    D = exact_squared_distances(X)
+    W = np.exp(-1e-3 * D) if affinity == "gaussian" else neighbour_affinity(
+        nearest_of_points(X, 9), 10
+    ).toarray()  # fmt: skip
+    values = np.linalg.eigvalsh(laplacian(W - np.diag(np.diag(W)), normed=True))
+    gaps = spectral.eigengaps(FullDistances(D), 6, 0)
+    np.testing.assert_allclose(gaps, np.diff(values)[:6], atol=1e-8)
 
 
 def test_spectral_labels_are_those_of_sklearn_on_moons():

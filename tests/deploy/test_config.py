@@ -40,9 +40,16 @@ def test_limits_of_single_parties():
 
 
 def test_an_address_is_a_running_cluster():
-    found = load_cluster("tls://10.0.0.1:8786")
+    found = load_cluster("tcp://10.0.0.1:8786")
     assert isinstance(found, ExistingCluster)
-    assert found == load_cluster({"cluster": "existing", "scheduler": "tls://10.0.0.1:8786"})
+    assert found == load_cluster({"cluster": "existing", "scheduler": "tcp://10.0.0.1:8786"})
+
+
+def test_an_address_of_tls_needs_certificates():
+    with pytest.raises(
+        InvalidInput, match=r"tls://10\.0\.0\.1:8786 asks for certificates, and none"
+    ):
+        load_cluster("tls://10.0.0.1:8786")
 
 
 def test_a_server_has_one_worker_unless_more_are_asked_for():

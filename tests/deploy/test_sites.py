@@ -104,8 +104,9 @@ def test_sites_start_their_own_parties(site, tmp_path):
     with pytest.raises(ClusterError, match=r"party 'hospital-a', 'server' is not at tcp://127"):
         Federation.connect({**cluster, "startup": "0.5s"}, clients=["hospital-a"])
     folder = tmp_path / "a-files"
-    first = site.party("hospital-a", address, store=urls["hospital-a"], workspace=str(folder))
-    site.party("hospital-b", address, store=urls["hospital-b"])
+    own = {"workspace": str(folder), "narrates": True}
+    first = site.party("hospital-a", address, store=urls["hospital-a"], **own)
+    second = site.party("hospital-b", address, store=urls["hospital-b"])
     site.party("server", address)
     with Federation.connect(cluster, clients=["hospital-b", "hospital-a"]) as federation:
         assert federation.clients == ("hospital-b", "hospital-a")
@@ -123,12 +124,28 @@ def test_sites_start_their_own_parties(site, tmp_path):
         senders = {row.sender for row in federation.ledger}
         assert senders == {"hospital-a", "hospital-b", "server"}
         assert federation.limits()["server"] == 2_000_000_000
+    with pytest.raises(ClusterError, match=r"at tcp.*: a party of that name is there already"):
+        serve_party("hospital-a", scheduler=address, store=urls["hospital-a"])
     expected = {**cluster, "expect": ["hospital-a", "hospital-b"]}
     with Federation.connect(expected) as federation:
         assert federation.clients == ("hospital-a", "hospital-b")
     first.send_signal(signal.SIGTERM)
     assert first.wait(15) == 0
-    assert (site.folder / f"{site.running.index(first)}.log").read_text() == ""
+    told = (site.folder / f"{site.running.index(first)}.log").read_text()
+    lines = [line.partition(": ")[2] for line in told.splitlines()]
+    assert lines[:3] == [
+        f"holds 2 samples x 2; joins the scheduler at {address}",
+        "joined; waits for runs, Ctrl-C ends it",
+        lines[2],
+    ]
+    assert lines[2].startswith("run opening-")
+    at = lines.index("run r1 begins")
+    assert lines[at + 1 : at + 3] == [
+        "asked for row_sum",
+        "sends Vector to server, masked, 16 bytes",
+    ]
+    assert sum(line == "asked for secret_trace" for line in lines) == 2  # by each of two processes
+    assert (site.folder / f"{site.running.index(second)}.log").read_text() == ""
     site.running[0].kill()  # the scheduler: its parties end by themselves
     for process in site.running[1:]:
         assert process.wait(30) == 0
@@ -218,8 +235,8 @@ def test_everything_runs_over_tls(site, tmp_path):
     assert address.startswith("tls://")
     site.party("hospital-a", address, store=urls["hospital-a"], security=files)
     site.party("server", address, security=files)
-    with pytest.raises(ClusterError, match="no Dask scheduler answered at tls://127"):
-        Federation.connect(cluster_of(address, connect="1s"), clients=["hospital-a"])
+    with pytest.raises(InvalidInput, match="asks for certificates, and none are given"):
+        Federation.connect(cluster_of(address), clients=["hospital-a"])
     with Federation.connect(
         cluster_of(address, security=files), clients=["hospital-a"]
     ) as federation:

@@ -12,8 +12,9 @@ from daskfc.stores import ClientStore, write_store
 from daskfc.testing.federation import stores_of
 
 
-def summary(owner, *columns, build="build"):
-    return StoreSummary(owner, build, *text_arrays(columns))
+def summary(owner, *columns, build="build", words=(), missing=0):
+    of_words = np.array([name in words for name in columns], dtype=bool)
+    return StoreSummary(owner, build, *text_arrays(columns), of_words, missing)
 
 
 AGREED = Contract(
@@ -30,10 +31,35 @@ def test_a_store_is_described_by_owner_build_and_columns(tmp_path):
 
 
 def test_a_contract_is_made_of_every_clients_store():
-    stores = {"a": summary("a", "x", "y", build="1"), "b": summary("b", build="2")}
+    stores = {
+        "a": summary("a", "x", "y", build="1", words=["y"]),
+        "b": summary("b", build="2", missing=1),
+    }
     assert Contract.of(stores) == Contract(
-        columns={"a": ("x", "y"), "b": ()}, builds={"a": "1", "b": "2"}
+        columns={"a": ("x", "y"), "b": ()},
+        builds={"a": "1", "b": "2"},
+        categorical={"a": ("y",), "b": ()},
+        missing={"a": False, "b": True},
     )
+
+
+def test_words_and_gaps_are_refused_until_they_are_prepared():
+    of_words = Contract.of({"a": summary("a", "x", "sex", words=["sex"]), "b": summary("b", "x")})
+    with pytest.raises(InvalidInput, match=r"^column 'sex' of client 'a' holds words, and methods"):
+        of_words.check_prepared({"a": [{"step": "impute"}]})
+    of_words.check_prepared({"a": [{"step": "one-hot"}]})
+    gaps = Contract.of({"a": summary("a", "x"), "b": summary("b", "x", missing=1)})
+    with pytest.raises(InvalidInput, match=r"^values of client 'b' may be missing, and methods"):
+        gaps.check_prepared({"a": [{"step": "impute"}], "b": [{"step": "standardise"}]})
+    gaps.check_prepared({"b": [{"step": "impute"}]})
+
+
+def test_new_samples_may_have_gaps_only_where_they_are_filled():
+    agreed = Contract.of({"a": summary("a", "x")})
+    new = summary("a", "x", missing=1)
+    with pytest.raises(InvalidInput, match=r"^values of client 'a' may be missing"):
+        agreed.check_new("a", new)
+    agreed.check_new("a", new, [{"step": "impute"}])
 
 
 def test_a_client_brings_its_own_store():

@@ -222,7 +222,7 @@ def test_a_run_begins_at_the_nannies_and_at_the_server_first(federation, everyon
         "workspace": "w",
         "builds": {"a": "1", "b": "2"},
         "driver": "me",
-        "preparation": {},
+        **{"preparation": {}, "pseudonyms": {}},
     }
 
 

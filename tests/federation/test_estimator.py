@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import xarray as xr
-from sklearn import utils
+from sklearn import config_context, utils
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -142,7 +142,7 @@ def test_only_a_federation_is_fitted():
         ),
         (
             {"n_samples": 18, "random_state": -1},
-            "the 'random_state' parameter of Above must be an int of at least 0; got -1.",
+            "the 'random_state' parameter of Above must be an int of at least 0, or None; got -1.",
         ),
     ],
 )
@@ -429,6 +429,27 @@ def test_the_server_view_is_gone_with_the_run():
         ),
     ):
         method._still_running(SimpleNamespace(run_id="another"))
+    with pytest.raises(InvalidInput, match="sample_map needs the federation in the run of fit"):
+        method._still_running(SimpleNamespace(run_id="another"), "sample_map")
+
+
+def test_a_notebook_shows_the_clusters_of_a_fitted_method():
+    method = Above(18)
+    plain = method._repr_html_()
+    assert "Above" in plain  # scikit-learn's own
+    method.labels_ = xr.DataArray(
+        [0, 0, 1, -1], dims="sample", coords={"client": ("sample", ["a", "b", "b", "<c>"])}
+    )
+    page = method._repr_html_()
+    assert page == method._repr_mimebundle_()["text/html"]
+    for words in ("Above(n_samples=18)", ">noise<", "&lt;c&gt;", ">2</td>"):
+        assert words in page
+    with config_context(display="text"):
+        assert "text/html" not in method._repr_mimebundle_()
+
+
+def test_a_method_whose_server_knows_nothing_of_samples_has_no_map():
+    assert not hasattr(Above(18), "sample_map")
 
 
 # -- labels ---------------------------------------------------------------------------------------

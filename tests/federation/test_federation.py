@@ -38,6 +38,9 @@ def test_who_joins_asks_the_clients_whose_their_stores_are(federation, joined):
         assert joined.given == [(("cluster.yaml",), {"clients": ["a"]})]
         assert (other.clients, other.parties) == (CLIENTS, (*CLIENTS, "server"))
         assert repr(other) == "<Federation of 2 clients: client-1, client-3>"
+        page = other._repr_html_()
+        for words in ("Federation of 2 clients, open", ">client-3<", ">server<"):
+            assert words in page
         assert other.allow_raw is True
         assert other.run_id is None
         assert len(other.ledger) == 0
@@ -50,6 +53,8 @@ def test_who_joins_asks_the_clients_whose_their_stores_are(federation, joined):
         assert other.contract == Contract(
             columns={name: agreed.columns[name] for name in CLIENTS},
             builds={name: agreed.builds[name] for name in CLIENTS},
+            categorical=dict.fromkeys(CLIENTS, ()),
+            missing=dict.fromkeys(CLIENTS, False),
         )
         assert other.limits() == {name: federation.limits()[name] for name in other.parties}
         assert other._deadline == other._absences.deadline == 9.0
@@ -62,6 +67,13 @@ def test_who_joins_asks_the_clients_whose_their_stores_are(federation, joined):
 def test_raw_data_stays_unless_it_is_allowed_when_joining(joined):
     with Federation.connect("cluster.yaml") as other:
         assert other.allow_raw is False
+
+
+def test_who_joins_is_told_pseudonyms_and_who_reads_the_stores_anyway_clear_ids(federation, joined):
+    with Federation.connect("cluster.yaml") as other, Federation.connect("cluster.yaml") as third:
+        assert other.pseudonyms.keys == {}
+        assert other.pseudonyms.label != third.pseudonyms.label
+    assert federation.pseudonyms is None
 
 
 def test_who_cannot_agree_leaves(joined, monkeypatch):

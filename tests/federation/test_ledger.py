@@ -155,3 +155,11 @@ def test_a_file_has_no_columns_but_those_of_the_rows(tmp_path):
 def test_other_endings_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match=r"\.parquet or \.csv; got 'l\.xlsx'"):
         Ledger([]).write(tmp_path / "l.xlsx")
+
+
+def test_a_notebook_shows_the_summary():
+    page = Ledger([vars(row(message="<Rows>")), vars(row())])._repr_html_()
+    assert "Ledger: 2 messages" in page
+    assert "&lt;Rows&gt;" in page
+    assert page.count("<tr>") == 3
+    assert "Ledger: 0 messages, 0 bytes of content" in Ledger([])._repr_html_()

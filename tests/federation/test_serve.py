@@ -118,6 +118,7 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
         secret=party.secret,
     )
     limits = options.pop("limits")
+    assert options.pop("joined")() is None  # it tells nobody
     assert limits.model_dump() == {"nthreads": 2, "blas_threads": 4, "memory_limit": 3 * 10**9}
     assert options == {
         "scheduler": ADDRESS, "security": security, "host": "127.0.0.2", "connect": 3.0
@@ -132,5 +133,6 @@ def test_a_server_is_started_without_data(started):
     assert (party.name, party.role, party.store, party.folder) == ("server", "server", None, None)
     assert party.blas_threads == 1
     limits = options.pop("limits")
+    assert options.pop("joined")() is None  # it tells nobody
     assert limits.model_dump() == {"nthreads": 1, "blas_threads": 1, "memory_limit": 2 * 10**9}
     assert options == {"scheduler": ADDRESS, "security": None, "host": None, "connect": 15.0}

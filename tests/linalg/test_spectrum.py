@@ -8,6 +8,7 @@ from scipy.sparse.csgraph import laplacian
 from daskfc.linalg import (
     NormalisedAdjacency,
     components_of,
+    laplacian_eigenvalues,
     laplacian_embedding,
     largest_eigenpairs,
 )
@@ -53,6 +54,10 @@ def test_embedding_spans_the_dense_eigenvectors(n, blocks):
     np.testing.assert_allclose(found.T @ found, np.eye(k), atol=1e-8)
     np.testing.assert_allclose(np.einsum("ij,ij->j", found, L @ found), values[:k], atol=1e-8)
     np.testing.assert_allclose(found @ found.T, vectors[:, :k] @ vectors[:, :k].T, atol=1e-6)
+    told = laplacian_eigenvalues(NormalisedAdjacency.of(sparse.csr_array(W)), k, 0)
+    np.testing.assert_allclose(told, values[:k], atol=1e-8)
+    assert not told[:blocks].any()
+    assert told[blocks] > 0
 
 
 def test_more_components_than_vectors_keeps_the_largest():

@@ -33,7 +33,7 @@ class FakeFederation:
             for name, client in record["storage"]["clients"].items()
         }
         self.clients = tuple(self.stores)
-        self.workspace = None
+        self.workspace = self.preparation = None
         self.ledger = self.opening_ledger = Ledger([])
         self.contract = Contract.of({n: store_summary(store) for n, store in self.stores.items()})
         self.on_progress = None

@@ -180,5 +180,57 @@ def test_a_parameter_that_is_set_at_the_top_is_told_where_it_belongs():
         load_pipeline({"method": "OmniFC"}, overrides=["n_clusters=3"])
     assert str(refusal.value) == (
         "--set 'n_clusters=3': a pipeline has no key 'n_clusters'; it has method, params, compare, "
-        "prepare, metrics, seeds. Write --set params.n_clusters=3 for a parameter of the method."
+        "prepare, metrics, map, seeds, ids, profiles, choose. Write --set params.n_clusters=3 for "
+        "a parameter of the method."
     )
+
+
+def test_a_seed_that_is_not_given_is_drawn_and_told():
+    drawn = load_pipeline({"method": "OmniFC", "seeds": [None, 3, None]})
+    assert drawn.seeds[1] == 3
+    assert len(set(drawn.seeds)) == 3
+    assert all(0 <= seed < 2**31 for seed in drawn.seeds)
+    assert load_pipeline(drawn.as_dict()).seeds == drawn.seeds
+    again = load_pipeline({"method": "OmniFC"}, overrides=["seeds=[null]"])
+    assert again.seeds[0] not in drawn.seeds
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "n_clients", "match"),
+    [
+        ({"method": "kCAGC", "profiles": True}, 3, "each client of kCAGC has columns or views"),
+        ({"method": "ESFMC", "profiles": True}, 3, "each client of ESFMC has columns or views"),
+        ({"method": "OmniFC", "profiles": {"least": 3}}, 3, "'profiles' has no key 'least'; it"),
+        ({"method": "OmniFC", "profiles": {"smallest": 0}}, 3, "'smallest' parameter of Profile"),
+        ({"method": "central", "profiles": True}, 1, "need two clients or more"),
+        (
+            {
+                "method": "FedSC",
+                "profiles": True,
+                "params": {
+                    "n_clusters": 3,
+                    "noise": {"kind": "data", "clip": 1.0, "epsilon": 1.0, "delta": 1e-5},
+                },
+            },
+            3,
+            "'profiles' bear no noise, and FedSC is asked for some",
+        ),
+    ],
+)
+def test_profiles_that_cannot_be_made(pipeline, n_clients, match):
+    given = load_pipeline({"params": {"n_clusters": 3}, **pipeline})
+    with pytest.raises(InvalidInput, match=match):
+        check_pipeline(given, n_clients=n_clients)
+
+
+def test_profiles_of_another_kind_are_refused():
+    with pytest.raises(InvalidInput, match="'profiles': must be true or false, or a mapping"):
+        load_pipeline({"method": "OmniFC", "profiles": 5})
+
+
+def test_profiles_are_read_back_as_they_were_asked_for():
+    base = {"method": "OmniFC", "params": {"n_clusters": 3}}
+    for asked, kept in [(True, {}), ({"smallest": 9}, {"smallest": 9}), (False, None)]:
+        pipeline = load_pipeline({**base, "profiles": asked})
+        assert pipeline.profiles == kept
+        assert load_pipeline(pipeline.as_dict()) == pipeline

@@ -150,6 +150,7 @@ def test_prepared_features_find_the_growers_of_wines(place):
         place, "run", ROOT / "pipelines" / "prepared.yaml",
         "--storage", ROOT / "storage" / "wine.yaml",
         "--cluster", ROOT / "cluster-configs" / "local.yaml", "--name", "wine", "--json",
+        "--set", "profiles={smallest: 2, of_one_client: true}",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)
@@ -165,6 +166,11 @@ def test_prepared_features_find_the_growers_of_wines(place):
     (step,) = record["prepared"]["client-1"]
     assert step["step"] == "standardise"
     assert len(step["mean"]) == 13
+    profiles, labels = told["profiles"], run.labels
+    assert profiles["columns"][0] in ("flavanoids", "proline", "alcohol")
+    assert profiles["sizes"] == [int((labels == c).sum()) for c in profiles["clusters"]]
+    assert profiles["overall_mean"][profiles["columns"].index("proline")] > 500  # the store's units
+    assert "ClusterMeans" in set(run.ledger[run.ledger["method"] == "profiles"]["message"])
 
 
 def test_a_step_that_cannot_be_starts_nothing(place):

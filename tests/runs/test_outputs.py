@@ -247,3 +247,23 @@ def test_errors_of_similarities_stand_beside_their_bounds(summary):
     lines = [line.split() for line in printed(summary).splitlines()]
     assert ["client-1", "0.125", "0.01", "1.4"] in lines
     assert ["client-2", "0.25", "0.02"] in lines
+
+
+PROFILES = {
+    "columns": ["<age>", "sex"], "clusters": [0, 2], "sizes": [5, 7],
+    "means": [[61.25, 0.5], [40.0, 0.25]], "stds": [[2.0, 0.5], [3.0, 0.4]],
+    "separation": [0.9, 0.1], "withheld": {"1": "it has fewer than 5 samples"},
+}  # fmt: skip
+
+
+def test_profiles_are_shown_with_what_is_withheld(summary):
+    told = printed({**summary, "profiles": PROFILES})
+    assert "<age>" in told
+    assert "61.25 ± 2" in told
+    assert "Cluster 1 is not described: it has fewer than 5 samples." in told
+    page = report_html({"run_id": "a", "status": "done"}, {**summary, "profiles": PROFILES})
+    assert "&lt;age&gt;" in page
+    assert "61.25 ± 2" in page
+    assert "Cluster 1 is not described: it has fewer than 5 samples." in page
+    none = {**PROFILES, "clusters": [], "sizes": [], "means": [], "stds": []}
+    assert "What tells the clusters apart (" not in printed({**summary, "profiles": none})

@@ -34,6 +34,14 @@ def test_sizes_noise_and_sites():
     assert found["stability"] is None
 
 
+@pytest.mark.parametrize(("sigma", "warned"), [(59.0, False), (2e5, True)])
+def test_noise_that_drowns_the_data_is_told(sigma, warned):
+    noisy = fit([0, 0, 1, 1])
+    noisy.facts["noise"] = {"kind": "data", "sigma": sigma, "clip": 60.0, "epsilon": 1e-3}
+    told = quality_of([noisy], {})["warnings"]
+    assert [line.startswith("the noise has deviation 2e+05") for line in told] == [True] * warned
+
+
 def test_stability_is_between_all_pairs_of_seeds():
     several = [[0, 0, 1, 1, 2, 2], [1, 1, 0, 0, 0, 2], [0, 1, 0, 1, 0, 1]]
     found = quality_of([fit(labels, seed=i) for i, labels in enumerate(several)], {})

@@ -38,6 +38,7 @@ def test_a_run_leaves_its_folder_complete(start):
     assert done.status == "done"
     assert {p.name for p in done.folder.iterdir() if not p.name.startswith(".")} == {
         "run.json", "summary.json", "labels.zarr", "ledger.parquet", "report.html", "log.txt",
+        "labels.csv", "labels.parquet",
     }  # fmt: skip
     record = json.loads((done.folder / "run.json").read_text())
     assert record["seeds"] == [0, 1]

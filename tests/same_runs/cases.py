@@ -134,6 +134,8 @@ class Case:
 def why_absent(storage: dict, data: Path | None) -> str:
     """Return which stores or data set of a storage file are not on this machine; "" if all are."""
     for client in (storage.get("clients") or {}).values():
+        if "source" in client:
+            return "clients make their stores of files that are in no tree"
         if not Path(client["store"]).exists():
             return f"there is no store {client['store']}"
     path = (storage.get("source") or {}).get("path", "")

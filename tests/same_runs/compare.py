@@ -57,6 +57,8 @@ def compare_runs(
     _ledgers(_read_ledger(old), _read_ledger(new), renamed, found)
     _summaries(_read(old, "summary.json"), _read(new, "summary.json"), noisy, found)
     a, b = (_read(folder, "run.json") for folder in (old, new))
+    for record in (a, b):
+        record.get("pipeline", {}).pop("ids", None)  # which only one side may know
     for what in ("contents", "pipeline"):
         found.differences += _unequal(a.get(what), b.get(what), f"run.json: {what}")
     return found

@@ -84,12 +84,18 @@ class Side:
         command = ["run", self._path(case.pipeline), "--storage", self._path(case.storage)]
         command += ["--cluster", str(self.tree / "cluster-configs" / "local.yaml")]
         command += ["--runs-dir", str(self.folder / "runs"), "--name", case.run_name, "--json"]
-        for setting in settings:
+        for setting in [*self._clear_ids(), *settings]:
             command += ["--set", setting]
         began = time.monotonic()
         code, said = self._daskfc(command, self.folder / case.run_name, timeout)
         folder = self.folder / "runs" / case.run_name
         return Outcome(code, self.sentence_of(said), folder, time.monotonic() - began)
+
+    def _clear_ids(self) -> list[str]:
+        """Return the setting by which samples have one name on both sides, where there is one."""
+        config = self.tree / "daskfc" / "runs" / "config.py"
+        known = config.exists() and "pseudonyms" in config.read_text(encoding="utf-8")
+        return ["ids=clear"] if known else []
 
     def _daskfc(self, arguments: list[str], log: Path, timeout: float) -> tuple[int | str, str]:
         command = [sys.executable, "-m", "daskfc", *arguments]

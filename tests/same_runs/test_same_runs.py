@@ -281,6 +281,7 @@ def test_every_file_is_run_or_skipped_with_a_reason(tmp_path):
     assert cases["omnifc/cora"] == "no data set cora.npz"
     assert cases["omnifc/mnist"] == "70,000 samples take hours; --all includes them"
     assert cases["omnifc/existing"] == "there is no store /srv/hospital-a.zarr"
+    assert "files" in cases["omnifc/hospitals"]
     everything = {case.name: case for case in file_cases(ROOT, ROOT, tmp_path, True)}
     assert everything["omnifc/mnist"].skip == ""
     (half,) = {

@@ -81,7 +81,7 @@ def test_some_columns(tmp_path):
         ([[1.0, 2.0], [3.0]], {}, "all rows must have as many numbers"),
         (xr.DataArray(np.zeros((2, 2, 2))), {}, "must have samples and features; got the dim"),
         (table(), {}, "column 'id': features must be numeric; got a word"),
-        (table().assign(day=pd.Timestamp("2024-05-06")), {"sample_ids": "id", "labels": "kind"},
+        (table().assign(day="2024-05-06"), {"sample_ids": "id", "labels": "kind"},
          "row 1, column 'day': features must be numeric; got a date"),
         (table(), {"sample_ids": "key"}, "the column 'key' is not there; the columns are age, "),
         (table().rename(columns={"age": "weight"}), {"labels": "kind"}, "'weight' comes twice"),

@@ -139,14 +139,18 @@ REFUSED = {
     "a word": (
         "a,b\n1,2\n3,4\n5,6\n7,Meier\n",
         {},
-        r"line 5, column 'b': .* got a word\. Name the column as source.labels",
+        r"line 5, column 'b': .* got a word\. Name the column in source.categorical,",
     ),
     "a number of too many digits": (
         "a,b\n1,2\n123456789012345678901234567890,4\n",
         {},
         r"line 3, column 'a': .* got one of too many digits",
     ),
-    "a date": ("a,b\n1,2024-05-06\n", {}, r"line 2, column 'b': .* got a date\. Leave the column"),
+    "a date": (
+        "a,b\n1,2024-05-06\n",
+        {},
+        r"line 2, column 'b': .* got a date\. Name the column in",
+    ),
     "latin-1": (
         f"größe,b\n1,{SECRET}\n".encode("latin-1"),
         {},

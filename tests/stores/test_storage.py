@@ -25,7 +25,9 @@ def root(request, tmp_path):
 def test_the_shipped_files_load(path):
     storage = load_storage(path)
     assert storage.name == path.stem
-    if storage.clients is None or not any("s3:" in c.store for c in storage.clients.values()):
+    if storage.clients is None or not any(
+        "s3:" in (c.store or "") for c in storage.clients.values()
+    ):
         assert storage.client_urls()
 
 

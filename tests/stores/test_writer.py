@@ -226,7 +226,7 @@ def test_attributes_are_checked(url):
     with pytest.raises(StoreError, match="client 'b': feature_names has 2 entries"):
         ClientStore.open(url)
     group.attrs["version"] = 99
-    with pytest.raises(StoreError, match=r"layout version 99 and this daskfc reads version 1"):
+    with pytest.raises(StoreError, match=r"version 99 and this daskfc reads versions 1 and 2"):
         ClientStore.open(url)
     group.attrs["complete"] = False
     group.attrs["version"] = 1

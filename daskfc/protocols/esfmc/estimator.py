@@ -20,6 +20,7 @@ from daskfc.federation import (
 from daskfc.federation.linking import views_of
 from daskfc.federation.one_start import begin_releases
 from daskfc.federation.parameters import picked
+from daskfc.federation.sample_map import SampleMap
 from daskfc.federation.samples import labelled_new, new_digests
 from daskfc.protocols.esfmc import party, server
 from daskfc.protocols.esfmc.noise import noise_of
@@ -48,7 +49,7 @@ class ESFMC(FederatedClusterer):
     Parameters
     ----------
     n_clusters : int
-        K, at least 2.
+        Number of clusters, the paper's K, at least 2.
     latent_dim : int, optional
         Columns of Z; by default the recipe's, as all that follow.
     shared_dim : int, optional
@@ -86,7 +87,7 @@ class ESFMC(FederatedClusterer):
         divided by their norms and bear Gaussian noise in every round. Needs incomplete="local".
     device : {"auto", "cpu", "gpu"}
         Where clients train; labels are the same again on processors only.
-    random_state : int
+    random_state : int, optional
         Seed of networks, batches, Langevin noise and k-means.
 
     Attributes
@@ -125,6 +126,7 @@ class ESFMC(FederatedClusterer):
 
     split: ClassVar = "views"
     resumable: ClassVar[bool] = True
+    mapped_by: ClassVar[str] = "the features that clients share of samples in all views"
 
     n_clusters: int = param(integer(low=2), kw_only=False)
     latent_dim: int | None = param(optional(integer(low=1)), default=None)
@@ -165,7 +167,7 @@ class ESFMC(FederatedClusterer):
             views = views_of(federation)
             found = federation.on_server(server.link, digests, views, self.n_clusters)
             links = federation.tell(server.tell_links, found)
-            at_server = picked(server.ServerSettings, self)
+            at_server = picked(server.ServerSettings, self, random_state=self.seed_)
             told = federation.publish(server.links, found, at_server)
         complete = told.n_in_all_views == told.n_samples
         aligned = self.incomplete == "align" and not complete
@@ -177,12 +179,18 @@ class ESFMC(FederatedClusterer):
         rounds = self.rounds or recipe(self.recipe, told.n_samples).rounds
         noise = noise_of(self.noise, rounds=rounds)
         aligned = aligned and not told.joins_graphs
-        clients = picked(party.ClientSettings, self, aligned=aligned, complete=complete)
+        clients = picked(
+            party.ClientSettings,
+            self,
+            aligned=aligned,
+            complete=complete,
+            random_state=self.seed_,
+        )
         loop = Rounds(
             federation, clients, at_server, found, links, complete, aligned, noise, self.history_
         )
         with self._stage(federation, "training"):
-            trained, grouping = loop.run(rounds, self.tolerance)
+            trained, grouping, self._seen = loop.run(rounds, self.tolerance)
         self.n_rounds_ = len(self.history_)
         last = federation.tell(server.labels_at_last, found, grouping)
         if self.history_[-1].report.n_to_vote and noise is None:
@@ -222,6 +230,9 @@ class ESFMC(FederatedClusterer):
     def can_start_again(self) -> bool:
         """Whether a fit that broke off may begin again: not where it released noisy rows."""
         return not (self.noise is not None and getattr(self, "history_", None))
+
+    def _sample_map(self, federation: Federation) -> SampleMap | None:
+        return federation.publish(server.sample_map, self._seen)
 
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]

@@ -68,8 +68,11 @@ class Rounds:
 
     def run(
         self, rounds: int, tolerance: float
-    ) -> tuple[PerClient[Local[party.Trained]], Local[server.Grouping]]:
-        """Run the rounds; return the clients' models and what the server knows in the end."""
+    ) -> tuple[PerClient[Local[party.Trained]], Local[server.Grouping], Local]:
+        """Run the rounds; return the clients' models and what the server knows in the end.
+
+        The last is `server.seen_by_map` of the last round, whose features go then.
+        """
         federation = self.federation
         trained: PerClient[Local[party.Trained]] | None = None
         grouping: Local[server.Grouping] | None = None
@@ -114,7 +117,9 @@ class Rounds:
                 shared = federation.tell(server.shared_assignments, grouping)
         assert trained is not None
         assert grouping is not None
-        return trained, grouping
+        seed = self.at_server.random_state
+        seen = federation.on_server(server.seen_by_map, self.found, features, grouping, seed)
+        return trained, grouping, seen
 
     def _shares_assignments(self, number: int) -> bool:
         # heads of the first round have each client's own numbers of clusters: no mean of them
@@ -136,7 +141,8 @@ class Rounds:
         M = len(trained)
         for done in range(1, M + 1):
             self.federation.wait(trained, count=done)
-            self.federation.report_progress("training", (number - 1) * M + done, rounds * M)
+            so_far = (number - 1) * M + done
+            self.federation.report_progress("training", so_far, rounds * M, "rounds of clients")
 
     def _note(self, report: RoundReport, trained: PerClient[Local[party.Trained]]) -> None:
         losses: PerClient[TrainingLosses] = PerClient({})

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from daskfc.errors import InvalidInput
 from daskfc.federation.linking import Linked, link_views
+from daskfc.federation.sample_map import SampleMap, map_of_points, mapped_rows
 from daskfc.federation.samples import ClientLabels, SampleDigests
 from daskfc.protocols.esfmc.maths.grouping import (
     Block,
@@ -41,6 +42,8 @@ __all__ = [
     "link",
     "links",
     "report",
+    "sample_map",
+    "seen_by_map",
     "shared_assignments",
     "tell_links",
     "voted",
@@ -274,6 +277,32 @@ def report(found: Linked, grouping: Grouping) -> RoundReport:
     if grouping.assignments is None:
         to_vote = int(_shared_by_some(found, grouping.labels).sum())
     return RoundReport(found.n_samples, labelled, to_vote, grouping.change)
+
+
+def seen_by_map(
+    found: Linked, features: Mapping[str, SharedFeatures], grouping: Grouping, seed: int
+) -> tuple[Floats, Ints]:
+    """Set aside what a map is drawn from: some samples that all views have, and their labels.
+
+    Views count alike. None where several clients share a view: their features are not comparable.
+    """
+    everywhere = np.flatnonzero(found.in_all_views & (grouping.labels != NONE))
+    if not found.one_client_a_view:
+        everywhere = everywhere[:0]
+    rows = everywhere[mapped_rows(len(everywhere), seed)]
+    blocks = [
+        Block(found.places[client], scaled(sent.features.astype(np.float64)))
+        for client, sent in features.items()
+        if len(sent.features) == len(found.places[client])
+    ]
+    if not len(rows) or not blocks:
+        return np.zeros((0, 1)), rows
+    return concatenated(blocks, rows, found.n_samples), grouping.labels[rows]
+
+
+def sample_map(seen: tuple[Floats, Ints]) -> SampleMap:
+    """Tell the caller where some samples lie in a plane, by what clients share of them."""
+    return map_of_points(*seen)
 
 
 def shared_assignments(grouping: Grouping) -> SharedAssignments:

@@ -116,7 +116,7 @@ class Averaging:
             self.federation.next_round()
             before, dictionary = dictionary, self._round(dictionary, number)
             report = self.federation.publish(server.progress, dictionary, before)
-            self.federation.report_progress("averaging", number, self.settings.rounds)
+            self.federation.report_progress("averaging", number, self.settings.rounds, "rounds")
             self.on_round(number, report.change)
             if report.change < self.settings.tolerance:
                 break

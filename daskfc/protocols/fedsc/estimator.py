@@ -13,6 +13,7 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param, picked
+from daskfc.federation.sample_map import SampleMap
 from daskfc.federation.samples import (
     LabelledSamples,
     canonical_positions,
@@ -47,7 +48,7 @@ class FedSC(FederatedClusterer):
     Parameters
     ----------
     n_clusters : int
-        K.
+        Number of clusters, the paper's K.
     n_atoms : int, optional
         d; by default what keeps 0.99 of the eigenvalues of a client's own kernel, the largest of
         all clients.
@@ -62,7 +63,7 @@ class FedSC(FederatedClusterer):
         r > 0 of the Gaussian kernel, in units of the data; by default the mean distance, averaged
         over the clients (Eq. 42).
     ridge : float
-        λ > 0.
+        λ > 0: how much the coefficients of a sample are held down, against overfitting.
     participation : float
         Share of the clients that take part in a round, in (0, 1].
     neighbors : int, optional
@@ -110,7 +111,7 @@ class FedSC(FederatedClusterer):
         Allow secure sums with fewer than two honest clients.
     patience_s : float
         Seconds that ``averaging="recovering"`` waits for stragglers once two thirds have answered.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm. Masks and noise come from the operating system and have no seed.
 
     Attributes
@@ -181,6 +182,7 @@ class FedSC(FederatedClusterer):
     patience_s: float = param(real(above=0), default=10.0)
     split = "samples"
     resumable = True
+    mapped_by = "the similarities that the dictionary gives"
 
     def check(self, n_clients: int | None = None) -> None:
         """Check the parameters against their constraints and the number of clients."""
@@ -210,10 +212,15 @@ class FedSC(FederatedClusterer):
             active = picked(AveragingSettings, self).n_active(n_clients)
             check_maskers(active, self.n_colluding, self.allow_few)
 
+    def check_data(self, stores: Mapping[str, ClientStore]) -> None:
+        """Refuse more atoms or neighbours than samples."""
+        n = sum(store.n_samples for store in stores.values())
+        server.check_counts(n, n_atoms=self.n_atoms, neighbors=self.neighbors)
+
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         self._forget()
-        seed = seeds.integer_seed(self.random_state, "FedSC")
-        settings = picked(AveragingSettings, self)
+        seed = seeds.integer_seed(self.seed_, "FedSC")
+        settings = picked(AveragingSettings, self, random_state=self.seed_)
         with self._stage(federation, "planning"):
             positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
             journal, done = self._resumed(federation, positions)
@@ -378,6 +385,13 @@ class FedSC(FederatedClusterer):
         # Noise protects new samples in a release of their own: they may be the clustered ones.
         self._charge(federation, list(new))
         return predict_new(federation, self._fitted, new)
+
+    def _sample_map(self, federation: Federation) -> SampleMap | None:
+        fitted = self._fitted
+        if isinstance(fitted.reference, CodedSimilarity):  # a graph, and no rows
+            return None
+        how = fitted.how
+        return federation.publish(server.sample_map, fitted.reference, fitted.labels, how.seed)
 
     def server_view(self, federation: Federation) -> FactorView:
         """Return the factors that the server can make of what it learned, for a study.

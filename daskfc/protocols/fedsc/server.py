@@ -14,6 +14,7 @@ from daskfc.clustering.low_rank_similarity import (
 )
 from daskfc.errors import InvalidInput
 from daskfc.federation import Checkpoints
+from daskfc.federation.sample_map import SampleMap, map_of_points, mapped_rows
 from daskfc.federation.samples import ClientLabels
 from daskfc.protocols.fedsc.journal import Journal
 from daskfc.protocols.fedsc.maths.dictionary_start import (
@@ -35,6 +36,7 @@ from daskfc.protocols.fedsc.party import weight_of
 from daskfc.secure.sums import Total
 
 __all__ = [
+    "check_counts",
     "cluster",
     "cluster_similarity",
     "empty_rows",
@@ -45,6 +47,7 @@ __all__ = [
     "plan_of",
     "predict",
     "progress",
+    "sample_map",
     "start",
     "tell_final",
     "tell_labels",
@@ -57,6 +60,22 @@ Floats = NDArray[np.float64]
 _BLOCK_ENTRIES = 1 << 23  # ours: similarities of new samples at once, 64 MiB
 
 
+def check_counts(n_samples: int, **counts: int | None) -> None:
+    """Refuse parameters that may not be above the number of samples.
+
+    Raises
+    ------
+    InvalidInput
+        For the first that is.
+    """
+    for name, value in counts.items():
+        if value is not None and value > n_samples:
+            raise InvalidInput(
+                f"the {name!r} parameter of FedSC must be at most the number of samples, "
+                f"{n_samples}; got {value}. Lower it, or leave it out."
+            )
+
+
 def plan_of(
     parts: Mapping[str, KernelSummary],
     kernel_width: float | None,
@@ -65,12 +84,7 @@ def plan_of(
 ) -> KernelPlan:
     """Choose the kernel's width (Eq. 42, averaged over clients) and the number of atoms."""
     count = sum(part.n_samples for part in parts.values())
-    for name, value in (("n_atoms", n_atoms), ("neighbors", neighbors)):
-        if value is not None and value > count:
-            raise InvalidInput(
-                f"the {name!r} parameter of FedSC must be at most the number of samples, {count}; "
-                f"got {value}. Lower it, or leave it out."
-            )
+    check_counts(count, n_atoms=n_atoms, neighbors=neighbors)
     width = kernel_width or float(np.mean([part.mean_distance for part in parts.values()]))
     if not width > 0:
         raise InvalidInput(
@@ -199,6 +213,12 @@ def tell_labels(
 ) -> Mapping[str, ClientLabels]:
     """Tell each client the clusters of its own samples."""
     return {name: ClientLabels(labels[places]) for name, places in positions.items()}
+
+
+def sample_map(B: Floats, labels: NDArray[np.int64], seed: int) -> SampleMap:
+    """Tell the caller where some samples lie in a plane, by the similarities of their rows."""
+    rows = mapped_rows(len(B), seed)
+    return map_of_points(B[rows], labels[rows])
 
 
 def predict(

@@ -52,7 +52,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     Parameters
     ----------
     n_clusters : int
-        k.
+        Number of clusters, the paper's k.
     n_features : int
         D, random features of a sample that are drawn anew in each iteration; k + 2 at least.
     n_eigenvectors : int, optional
@@ -60,12 +60,12 @@ class FederatedKernelKMeans(FederatedClusterer):
     iterations : int
         T. The estimate of the kernel matrix gets better with each of them.
     kernel : {"gaussian", "laplacian", "polynomial"}
-        exp(-|x - y|² / (2 r²)), exp(-|x - y|₁ / r) or (x·y / r² + 1)^degree.
+        ``exp(-|x - y|² / (2 r²))``, ``exp(-|x - y|₁ / r)`` or ``(x·y / r² + 1)^degree``.
     kernel_width : float, optional
         r > 0, in units of the data; by default from the mean interpoint distance of all clients'
         samples, found by one secure sum (Section 6.1).
     degree : int
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     solver : {"auto", "gram", "lanczos"}
         One secure sum of all WᵀW in an iteration, or products with some vectors at a time until
         the eigenpairs have converged. "auto" takes what takes less time over a network of 0.1 s
@@ -98,7 +98,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         Allow secure sums with fewer than two honest clients.
     patience_s : float
         Seconds that ``averaging="recovering"`` waits for stragglers once two thirds have answered.
-    random_state : int
+    random_state : int, optional
         Seed of random features and of k-means. Masks and noise have no seed.
 
     Attributes
@@ -271,7 +271,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         count = sums.sum(federation.on_clients(party.count_samples), max_abs=_MOST_SAMPLES)
         width = None if self.kernel_width else agree_on_width(federation, sums, self.kernel)
         plan = federation.on_server(server.plan_of, count, width, self.kernel_width)
-        features = FeatureSettings(self.kernel, self.degree, self.n_features, self.random_state)
+        features = FeatureSettings(self.kernel, self.degree, self.n_features, self.seed_)
         told, sent = federation.publish(plan), federation.tell(plan)
         self.kernel_width_ = told.width
         if told.n_samples < self.n_clusters:
@@ -317,7 +317,7 @@ class FederatedKernelKMeans(FederatedClusterer):
                 for number in (costs[name].rounds, costs[name].floats)
             ),
         )
-        return picked(IterationSettings, self, solver=solver)
+        return picked(IterationSettings, self, solver=solver, random_state=self.seed_)
 
     @property
     def choices(self) -> Mapping[str, str]:
@@ -349,7 +349,7 @@ class FederatedKernelKMeans(FederatedClusterer):
             norm = self._largest_norm(self.history_[-1])
             how = {"sums": sums, "noise": LloydNoise(noise.multiplier, norm, noise.rounds)}
         federation.next_round()
-        seed = seeds.integer_seed(self.random_state, "FK k-means", "clustering")
+        seed = seeds.integer_seed(self.seed_, "FK k-means", "clustering")
         kmeans = open_kmeans(
             federation, self.clustering, n_clusters=self.n_clusters, seed=seed, **how
         )

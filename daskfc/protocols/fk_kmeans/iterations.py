@@ -121,7 +121,7 @@ class Iterations:
                 self._add(*self._eigenpairs(iterate, told), planned.folder)
                 told_last = federation.tell(self.past[-1])
                 told.append(told_last)
-                federation.report_progress("iterating", number, settings.iterations)
+                federation.report_progress("iterating", number, settings.iterations, "rounds")
                 if self._has_settled():
                     break
         return federation.on_clients(party.embedding, iterate, told_last, planned.n_eigenvectors)

@@ -148,7 +148,7 @@ class Uncompressed:
             self.on_iteration(
                 IterationReport(told.change, told.values, told.threshold, told.n_products, n_floats)
             )
-            federation.report_progress("iterating", number, settings.iterations)
+            federation.report_progress("iterating", number, settings.iterations, "rounds")
             if told.change < settings.tolerance:
                 break
         rows = federation.tell(parts_of_embedding, found, sizes, planned.n_eigenvectors)

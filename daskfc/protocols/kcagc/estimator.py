@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -53,7 +54,7 @@ class KCAGC(FederatedClusterer):
     Parameters
     ----------
     n_clusters : int
-        k.
+        Number of clusters, the paper's k.
     n_local_clusters : int, optional
         k̂, clusters that each participant looks for in its own columns; k by default.
     filter_order : int
@@ -85,7 +86,7 @@ class KCAGC(FederatedClusterer):
         Participants that may pool what they know with the server.
     allow_few : bool
         Allow fewer than two honest participants, whose distances the server then sees.
-    random_state : int
+    random_state : int, optional
         Seed of the algorithm.
 
     Attributes
@@ -154,6 +155,18 @@ class KCAGC(FederatedClusterer):
             check_maskers(
                 2 if self.variant == "tree" else n_clients, self.n_colluding, self.allow_few
             )
+
+    def check_data(self, stores: Mapping[str, ClientStore]) -> None:
+        """Refuse stores without a graph to filter features over, and too many local clusters."""
+        n = next(iter(stores.values())).n_samples
+        if self.n_local_clusters is not None and self.n_local_clusters > n:
+            raise InvalidInput(
+                f"the 'n_local_clusters' parameter of KCAGC must be at most the number of samples, "
+                f"{n}; got {self.n_local_clusters}. Lower it, or leave it out."
+            )
+        if self.filter_order != 0:
+            for store in stores.values():
+                party.check_graph(store)
 
     def fit(self, federation: Federation, y: None = None) -> Self:
         """See `FederatedClusterer.fit`."""
@@ -225,7 +238,7 @@ class KCAGC(FederatedClusterer):
     def _settings(self, n_clusters: int, n_init: int, max_iter: int) -> LloydSettings:
         return LloydSettings(
             n_clusters,
-            seeds.integer_seed(self.random_state, "kCAGC"),
+            seeds.integer_seed(self.seed_, "kCAGC"),
             n_init=n_init,
             max_iter=max_iter,
             one_ninth=self.one_ninth,
@@ -282,7 +295,7 @@ class KCAGC(FederatedClusterer):
                 self._n_local(),
                 self.basis,
                 self.n_local_init,
-                self.random_state,
+                self.seed_,
             )
             federation.wait(clusters)
         with self._stage(federation, "clustering"):
@@ -369,7 +382,7 @@ class KCAGC(FederatedClusterer):
             if step <= n_seeds:
                 continue
             report = federation.publish(server.progress, state)
-            federation.report_progress(stage, report.n_rounds, self.max_iter)
+            federation.report_progress(stage, report.n_rounds, self.max_iter, "rounds")
             if report.done:
                 break
         self.n_rounds_ += report.n_rounds

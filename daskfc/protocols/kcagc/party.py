@@ -33,6 +33,7 @@ from daskfc.stores import ClientStore
 
 __all__ = [
     "Projection",
+    "check_graph",
     "cluster_locally",
     "divide_by_norms",
     "filtered_columns",
@@ -84,7 +85,8 @@ def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
     X = data.rows(0, data.n_samples)
     if not projection.filter_order:
         return X
-    _check_graph(data, projection)
+    if projection.filter_order:
+        check_graph(data)
     operator = GraphOperator.of(data.graph_blocks, data.n_samples)
     kind = _kind(projection)
     norm = operator.laplacian_norm() if kind == "laplacian" else None
@@ -97,8 +99,9 @@ def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
     return X
 
 
-def _check_graph(data: ClientStore, projection: Projection) -> None:
-    if projection.filter_order and not data.has_graph:
+def check_graph(data: ClientStore) -> None:
+    """Refuse a store without a graph."""
+    if not data.has_graph:
         raise InvalidInput(
             f"kCAGC filters the features of client {data.name!r} over a graph; its store has "
             "none. Add a graph to the storage file, or set filter_order=0."
@@ -119,7 +122,8 @@ def project(data: ClientStore, projection: Projection) -> Floats:
     if kept is None or kept[0] != projection:
         k, basis = projection.n_clusters, _LOCAL_BASES[projection.basis]
         if data.n_samples * data.n_features > _HELD and data.n_features <= _GRAM:
-            _check_graph(data, projection)
+            if projection.filter_order:
+                check_graph(data)
             order, kind = projection.filter_order, _kind(projection)
             rows = streamed_coordinates(data, k, basis, order=order, kind=kind)
         else:

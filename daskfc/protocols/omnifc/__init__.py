@@ -25,6 +25,8 @@ Messages    who → whom           class            what it reveals
             server → client      ClientLabels     the clusters of its own samples
             server → caller      DecodedBlock, MissingBlocks, LandmarkStatus, ServerDisk,
                                  ClusterReport    progress, wrong evaluators, cluster sizes
+            server → caller      ClusterScores    how well numbers of clusters fit, where asked for
+            server → caller      SampleMap        on request, two coordinates of 2,000 samples
             client → caller      LabelledSamples, NewSamples   labels with sample ids
 
 The server learns D, that is, all samples up to one rigid motion. That is the paper's design.

@@ -5,36 +5,43 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from sklearn.metrics import silhouette_score
+from sklearn.metrics import calinski_harabasz_score, silhouette_score
 
-from daskfc import seeds
 from daskfc.clustering import (
     Clusterer,
     Clustering,
     ExactPoints,
     FullDistances,
     RowFactors,
+    Spectral,
     View,
 )
 from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
+from daskfc.federation.sample_map import (
+    SampleMap,
+    map_of_distances,
+    map_of_points,
+    mapped_rows,
+)
 from daskfc.federation.samples import ClientLabels
 from daskfc.linalg import LandmarkEmbedding, symmetric_squared_distances
 from daskfc.pairwise import DistanceTiles
-from daskfc.protocols.omnifc.messages import ClusterReport
+from daskfc.protocols.omnifc.messages import ClusterReport, ClusterScores
 from daskfc.secure.distances import Columns, RowPlan, Tiles
 
 __all__ = [
     "cluster",
     "cluster_report",
+    "cluster_score",
+    "eigengaps",
     "labels_for",
     "new_labels",
     "predict_panel",
+    "sample_map",
     "sampled",
     "view_of_all",
     "view_of_landmarks",
 ]
-
-_ASKED = 2000  # ours: samples whose silhouettes are averaged
 
 Points = TypeVar("Points", np.ndarray, ExactPoints)
 
@@ -99,10 +106,8 @@ class Sampled:
 
 
 def sampled(seen: View | ExactPoints | LandmarkEmbedding, *, n: int, seed: int) -> Sampled:
-    """Return some samples of a view that tells distances, for their silhouettes."""
-    rows = np.arange(n)
-    if n > _ASKED:
-        rows = np.sort(seeds.generator(seed, "silhouette").choice(n, _ASKED, replace=False))
+    """Return some samples of a view that tells distances, for their silhouettes and a map."""
+    rows = mapped_rows(n, seed, "silhouette")
     if isinstance(seen, FullDistances):
         return Sampled(rows, np.sqrt(seen.matrix[np.ix_(rows, rows)]), distances=True)
     if isinstance(seen, ExactPoints):
@@ -132,6 +137,43 @@ def _silhouette(some: Sampled, labels: np.ndarray) -> float:
         part = some.points[np.ix_(kept, kept)]
         return float(silhouette_score(part, labels[kept], metric="precomputed"))
     return float(silhouette_score(some.points[kept], labels[kept]))
+
+
+def _calinski_harabasz(some: Sampled, labels: np.ndarray) -> float:
+    """Return variance between clusters over variance within; infinite where none is defined."""
+    kept = labels >= 0
+    n, k = int(kept.sum()), np.unique(labels[kept]).size
+    if not 2 <= k < n:
+        return np.inf
+    if not some.distances:
+        return float(calinski_harabasz_score(some.points[kept], labels[kept]))
+    squares, own = np.square(some.points[np.ix_(kept, kept)]), labels[kept]
+    # Σ |x - c|² of m samples is the sum of all their squared distances over 2 m.
+    whole = squares.sum() / (2 * n)
+    parts = (squares[np.ix_(own == c, own == c)] for c in np.unique(own))
+    within = sum(part.sum() / (2 * len(part)) for part in parts)
+    return float((whole - within) / (k - 1) / (within / (n - k))) if within > 0 else np.inf
+
+
+def cluster_score(clustering: Clustering, some: Sampled, by: str) -> ClusterScores:
+    """Tell the caller the silhouette of a clustering, or what else is asked for."""
+    score = {"silhouette": _silhouette, "calinski-harabasz": _calinski_harabasz}[by]
+    return ClusterScores(np.array([score(some, clustering.labels[some.rows])]))
+
+
+def eigengaps(
+    view: View, *, clusterer: Spectral, n_clusters: Sequence[int], seed: int
+) -> ClusterScores:
+    """Tell the caller the gap in the Laplacian's spectrum after each number of eigenvalues."""
+    assert isinstance(view, clusterer.accepts)
+    gaps = clusterer.eigengaps(view, max(n_clusters), seed)
+    return ClusterScores(gaps[np.array(n_clusters) - 1])
+
+
+def sample_map(clustering: Clustering, some: Sampled) -> SampleMap:
+    """Tell the caller where some samples lie in a plane, by their coordinates or distances."""
+    draw = map_of_distances if some.distances else map_of_points
+    return draw(some.points, clustering.labels[some.rows])
 
 
 def labels_for(clustering: Clustering, plan: RowPlan) -> dict[str, ClientLabels]:

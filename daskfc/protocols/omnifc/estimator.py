@@ -3,7 +3,7 @@
 import logging
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,10 +24,12 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
+from daskfc.federation.sample_map import SampleMap
 from daskfc.federation.samples import LabelledSamples, labelled_new, labelled_samples
 from daskfc.protocols.omnifc import clusters
 from daskfc.secure.distances import SecureDistances, Tiles, choose_code, graph_of_points
 from daskfc.stores import ClientStore
+from daskfc.stores.together import check_unique
 
 __all__ = ["OmniFC"]
 
@@ -43,6 +45,7 @@ class _Fitted:
     clusterer: Clusterer
     distances: SecureDistances
     clustering: Local[Clustering]
+    some: Local[clusters.Sampled] | None  # what a map is drawn from
 
 
 class OmniFC(FederatedClusterer):
@@ -87,7 +90,7 @@ class OmniFC(FederatedClusterer):
         Kernel of the modular products; all give identical distances.
     tile : int, optional
         Rows of a block; by default the largest that every party's memory holds with ease.
-    random_state : int
+    random_state : int, optional
         Seed of the clusterer. Masks and noise come from the operating system and have no seed.
 
     Attributes
@@ -127,6 +130,7 @@ class OmniFC(FederatedClusterer):
 
     split = "samples"
     resumable = True
+    mapped_by = "coordinates that follow from the distances"
     n_clusters: int | None = param(optional(integer(low=1)), default=None, kw_only=False)
     clusterer: str | Mapping[str, Any] | Clusterer = param(
         Constraint("a clusterer", lambda value: True), default="spectral"
@@ -166,7 +170,58 @@ class OmniFC(FederatedClusterer):
         if n_clients is not None:
             choose_code(n_clients, self.n_segments, self.n_colluding, self.n_spares)
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    def check_data(self, stores: Mapping[str, ClientStore]) -> None:
+        """Refuse samples that two clients have, and graphs of more neighbours than samples."""
+        check_unique(stores)
+        n = sum(store.n_samples for store in stores.values())
+        n_features = next(iter(stores.values())).n_features
+        _check_neighbours(make_clusterer(self.clusterer), n, n_features)
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """See the base class: distances of some samples, and the spectrum of a graph."""
+        clusterer = make_clusterer(self.clusterer)
+        if clusterer.finds_n_clusters:
+            return ()
+        of_graphs = ("eigengap",) if isinstance(clusterer, Spectral) else ()
+        return ("silhouette", "calinski-harabasz", *of_graphs)
+
+    def _scores_of(
+        self, federation: Federation, n_clusters: Sequence[int], by: str
+    ) -> dict[int, float]:
+        clusterer, _, view = self._seen(federation, max(n_clusters))
+        seed = seeds.integer_seed(self.seed_, clusterer.name)
+        with self._stage(federation, "clustering"):
+            if by == "eigengap":
+                assert isinstance(clusterer, Spectral)
+                told = federation.publish(
+                    clusters.eigengaps,
+                    view,
+                    clusterer=clusterer,
+                    n_clusters=list(n_clusters),
+                    seed=seed,
+                )
+                return dict(zip(n_clusters, told.scores.tolist(), strict=True))
+            if self._some is None:
+                raise InvalidInput(
+                    f"the server of OmniFC has no distances to tell the {by} from: from blocks it "
+                    "keeps the nearest neighbours alone. Choose the number of clusters by "
+                    "'eigengap' or 'stability', or give distances='landmark'."
+                )
+            scores: dict[int, float] = {}
+            for k in n_clusters:
+                federation.report_progress(f"{k} clusters", len(scores), len(n_clusters))
+                found = federation.on_server(
+                    clusters.cluster, view, clusterer=clusterer, n_clusters=k, seed=seed
+                )
+                told = federation.publish(clusters.cluster_score, found, self._some, by)
+                scores[k] = float(told.scores[0])
+            return scores
+
+    def _seen(
+        self, federation: Federation, n_clusters: int | None
+    ) -> tuple[Clusterer, SecureDistances, Local[View]]:
+        """Have the server make what the clusterer reads."""
         clusterer = make_clusterer(self.clusterer)
         code = choose_code(
             len(federation.clients), self.n_segments, self.n_colluding, self.n_spares
@@ -181,36 +236,33 @@ class OmniFC(FederatedClusterer):
                 engine=self.engine,
                 tile=self.tile,
             )
-        if self.n_clusters is not None and self.n_clusters > distances.n_samples:
+        if n_clusters is not None and n_clusters > distances.n_samples:
             raise InvalidInput(
                 f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, "
-                f"{distances.n_samples}; got {self.n_clusters}. Lower it or add samples."
+                f"{distances.n_samples}; got {n_clusters}. Lower it or add samples."
             )
-        n = distances.n_samples
-        in_a_graph = clusterer.needs(n, distances.n_features) == "neighbours"
-        if in_a_graph and isinstance(clusterer, Spectral) and clusterer.n_neighbors > n:
-            raise InvalidInput(
-                f"spectral clustering of {n} samples can have no graph of {clusterer.n_neighbors} "
-                f"neighbours each, the sample itself among them. Give clusterer={{'spectral': "
-                f"{{'n_neighbors': {n}}}}} or fewer, or add samples."
-            )
+        _check_neighbours(clusterer, distances.n_samples, distances.n_features)
         with self._stage(federation, "distances"):
             view = self._view(distances, clusterer)
         self.dropped_evaluators_ = distances.dropped
+        return clusterer, distances, view
+
+    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+        clusterer, distances, view = self._seen(federation, self.n_clusters)
         with self._stage(federation, "clustering"):
             clustering = federation.on_server(
                 clusters.cluster,
                 view,
                 clusterer=clusterer,
                 n_clusters=self.n_clusters,
-                seed=seeds.integer_seed(self.random_state, clusterer.name),
+                seed=seeds.integer_seed(self.seed_, clusterer.name),
             )
             report = federation.publish(clusters.cluster_report, clustering, self._some)
         self.silhouette_ = report.silhouette if math.isfinite(report.silhouette) else None
         self.n_clusters_ = len(report.sizes)
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
-        self._fitted = _Fitted(clusterer, distances, clustering)
+        self._fitted = _Fitted(clusterer, distances, clustering, self._some)
         labels = federation.tell(clusters.labels_for, clustering, distances.plan)
         return federation.publish(labelled_samples, labels, party="clients", wait=False)
 
@@ -224,7 +276,7 @@ class OmniFC(FederatedClusterer):
         asked: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
         on_points = need in ("rows", "coordinates")
         self._some: Local[clusters.Sampled] | None = None  # where anything tells distances
-        seed = seeds.integer_seed(self.random_state, "silhouette")
+        seed = seeds.integer_seed(self.seed_, "silhouette")
         sample = {"n": distances.n_samples, "seed": seed}
         found: Local[ExactPoints] | Local[Tiles]
         if self.distances == "blocks":
@@ -261,6 +313,12 @@ class OmniFC(FederatedClusterer):
         """What was chosen in the last fit, and why."""
         return {"distances": f"{self.route_}: {self._reason}"} if hasattr(self, "route_") else {}
 
+    def _sample_map(self, federation: Federation) -> SampleMap | None:
+        some = self._fitted.some
+        if some is None:
+            return None
+        return federation.publish(clusters.sample_map, self._fitted.clustering, some)
+
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
@@ -276,3 +334,14 @@ class OmniFC(FederatedClusterer):
             )
         labels = federation.tell(clusters.new_labels, panels, clients=tuple(new))
         return federation.publish(labelled_new, new, labels, party=tuple(new), wait=False)
+
+
+def _check_neighbours(clusterer: Clusterer, n: int, n_features: int) -> None:
+    """Refuse a graph of more neighbours than there are samples."""
+    in_a_graph = clusterer.needs(n, n_features) == "neighbours"
+    if in_a_graph and isinstance(clusterer, Spectral) and clusterer.n_neighbors > n:
+        raise InvalidInput(
+            f"spectral clustering of {n} samples can have no graph of {clusterer.n_neighbors} "
+            f"neighbours each, the sample itself among them. Give clusterer={{'spectral': "
+            f"{{'n_neighbors': {n}}}}} or fewer, or add samples."
+        )

@@ -105,9 +105,9 @@ class Evaluation:
             party.assemble, PerClient(parts), positions, hiding, clients=self.names
         )
         for done in range(len(self.names)):
-            federation.report_progress("sharing", done, len(self.names))
+            federation.report_progress("sharing", done, len(self.names), "clients")
             federation.wait(self._coded, count=done + 1)
-        federation.report_progress("sharing", len(self.names), len(self.names))
+        federation.report_progress("sharing", len(self.names), len(self.names), "clients")
 
     def shares(
         self,

@@ -8,6 +8,7 @@ from daskfc.secure.distances.memory import PROCESS_BYTES, Needs
 __all__ = ["landmark_needs", "view_bytes"]
 
 _SCREEN = 400_000_000  # ours: a block of scores in float32, rows for it, pairs of a part of it
+_EACH = 12  # ours: of which so many bytes for a pair, where they are fewer than a block
 _PAIRS = 2**25 * 8  # pairs within a radius that are kept
 
 
@@ -33,10 +34,11 @@ def view_bytes(keep: str, n_samples: int, n_neighbors: int | None) -> int | None
         return None
     if keep == "full":
         return n_samples**2 * 8 + min(n_samples**2 * 8, 200_000_000)
+    screen = min(_SCREEN, _EACH * n_samples**2)
     if keep == "radius":
-        return _SCREEN + _PAIRS
+        return screen + min(_PAIRS, 8 * n_samples**2)
     # listed pairs of a row are four times its neighbours at most, in a few copies
-    return _SCREEN + n_samples * ((n_neighbors or 0) + 1) * 288
+    return screen + n_samples * ((n_neighbors or 0) + 1) * 288
 
 
 def landmark_needs(

@@ -299,7 +299,7 @@ class SecureDistances:
         done = 0
         for block in evaluation.stream(ask, decode).run(blocks):
             done += grid.shape(*block)[0] * grid.shape(*block)[1]
-            federation.report_progress("distances", done, total)
+            federation.report_progress("distances", done, total, "blocks")
         return tiles
 
     def all_pairs(

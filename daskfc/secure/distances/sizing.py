@@ -104,7 +104,7 @@ class Sizing:
                 f"least {least}, or leave it out."
             )
         disk = self._federation.publish(server.server_disk)
-        check(needs(workload, tile), limits, free_disk=disk.free)
+        self._check(needs(workload, tile), disk.free)
         return tile
 
     def landmarks(self, rank: int) -> int:
@@ -114,7 +114,7 @@ class Sizing:
 
     def check_columns(self) -> None:
         """Refuse columns of landmarks, and coordinates of them, that some party cannot hold."""
-        check(self._columns("rows", None), self._limits())
+        self._check(self._columns("rows", None))
 
     def cheaper(self, keep: str, n_neighbors: int | None, in_memory: bool) -> tuple[str, str]:
         """Return "columns" or "blocks" for all distances, and why blocks.
@@ -128,7 +128,7 @@ class Sizing:
             return "blocks", f"{self._n_samples} samples are no more than 2 (d + 2)"
         try:
             read = keep if in_memory else "panels"
-            check(self._columns(read, n_neighbors, entry_bytes(self._system)), self._limits())
+            self._check(self._columns(read, n_neighbors, entry_bytes(self._system)))
         except ResourceRefused as refused:
             return "blocks", str(refused)
         return "columns", ""
@@ -147,6 +147,12 @@ class Sizing:
             kept_bytes=kept_bytes,
             view_bytes=view,
         )
+
+    def _check(self, need: Needs, free_disk: int | None = None) -> None:
+        limits = self._limits()
+        check(need, limits, free_disk=free_disk)
+        parties = {n: need.server_bytes if n == SERVER else need.evaluator_bytes for n in limits}
+        self._federation.foresee(parties, need.operation)
 
     def _limits(self) -> dict[str, int | None]:
         limits = self._federation.limits()

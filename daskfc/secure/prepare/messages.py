@@ -9,7 +9,12 @@ __all__ = [
     "CommonMagnitudes",
     "FittedComponents",
     "FittedMeans",
+    "FittedQuantiles",
     "FittedScales",
+    "FittedWords",
+    "HashKey",
+    "KeptBuckets",
+    "NarrowedRanges",
 ]
 
 
@@ -62,3 +67,59 @@ class FittedComponents(
 
     components: np.ndarray = array("component", "column", dtype="float64")
     variances: np.ndarray = array("component", dtype="float64")
+
+
+class NarrowedRanges(
+    Message,
+    route="server → client",
+    reveals="in which range of values the wanted quantiles of each column lie, ever narrower",
+):
+    """Where the samples at the wanted ranks lie: the first bits of their sortable numbers."""
+
+    prefixes: np.ndarray = array("column", "rank", dtype="uint64")
+    bits: int
+
+
+class FittedQuantiles(
+    Message,
+    route="server → caller",
+    reveals="to the caller quantiles of each column over all clients",
+):
+    """Quantiles, from histograms that are masked sums."""
+
+    values: np.ndarray = array("column", "level", dtype="float64")
+
+
+class HashKey(
+    Message,
+    route="client → client",
+    reveals="nothing: random bits",
+):
+    """The key of a hash that the clients share, and the server does not."""
+
+    key: np.ndarray = array(32, dtype="uint8")
+
+
+class KeptBuckets(
+    Message,
+    route="server → client",
+    reveals="which hashes, by a key that the server has not, enough samples of all clients share",
+):
+    """Hashes whose words are asked for: the column, and the hash."""
+
+    columns: np.ndarray = array("kept", dtype="int64")
+    buckets: np.ndarray = array("kept", dtype="int64")
+
+
+class FittedWords(
+    Message,
+    route="server → caller",
+    reveals="to the caller the words that enough samples of all clients share, and how many do",
+):
+    """Words of columns, from a masked sum of their bytes; not who has which."""
+
+    columns: np.ndarray = array("word", dtype="int64")
+    counts: np.ndarray = array("word", dtype="int64")
+    word_bytes: np.ndarray = array("byte", dtype="uint8")
+    word_ends: np.ndarray = array("word", dtype="int64")
+    collided: np.ndarray = array("column", dtype="int64")

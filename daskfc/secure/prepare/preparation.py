@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from daskfc.checks import Constraint, check_params, integer, optional, real
+from daskfc.checks import Constraint, check_params, integer, one_of, optional, real
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Ledger
-from daskfc.secure.prepare import steps
-from daskfc.secure.sums import MaskedSum
+from daskfc.secure.prepare.fitting import SMALLEST, STRATEGIES, Fitting
 from daskfc.stores.prepared import FittedStep
 
 __all__ = ["STEPS", "Prepare", "Prepared"]
@@ -17,7 +16,11 @@ __all__ = ["STEPS", "Prepare", "Prepared"]
 Asked: TypeAlias = "str | Mapping[str, Mapping[str, Any] | None]"
 
 STEPS: dict[str, Mapping[str, Constraint]] = {
+    "impute": {"strategy": optional(one_of(*STRATEGIES))},
+    "one-hot": {"smallest": optional(integer(1))},
     "standardise": {},
+    "min-max": {},
+    "robust": {},
     "log": {},
     "clip": {"low": optional(real()), "high": optional(real())},
     "pca": {"n_components": integer(1)},
@@ -32,7 +35,7 @@ class Prepared:
     Attributes
     ----------
     steps : mapping of str to list of mapping
-        Of each client, in their order, as plain values; see `daskfc.stores.prepared`.
+        Of each client, in their order, as plain values; see ``daskfc.stores.fitted_steps``.
     ledger : Ledger
         Every message that finding them took.
     """
@@ -49,14 +52,26 @@ class Prepare:
     asked : str, mapping, or sequence of these
         Names of steps, or one-key mappings of a name to its parameters, in order:
 
+        ``"impute"``, ``{"impute": {"strategy": "median"}}``
+            In place of a missing value the mean, median or most-frequent value of its column over
+            all clients; in columns of words always the most frequent one.
+        ``"one-hot"``, ``{"one-hot": {"smallest": 5}}``
+            A column of 0 and 1 for each word that at least `smallest` samples of all clients have;
+            samples with other words, and with none, have 0 in all of them.
         ``"standardise"``
             Mean 0 and variance 1 of every column over all clients that have it.
+        ``"min-max"``
+            Smallest value 0 and largest value 1.
+        ``"robust"``
+            Median 0, and 1 between the first and the third quartile.
         ``"log"``
             log(1 + x), of features above -1.
         ``{"clip": {"low": a, "high": b}}``
             At least a and at most b; one of them may be left out.
         ``{"pca": {"n_components": k}}``
             The k directions in which all samples vary most; for clients with the same columns.
+
+        Columns of words are left alone by the steps before ``one-hot``, but for ``impute``.
 
     Raises
     ------
@@ -66,16 +81,19 @@ class Prepare:
     Notes
     -----
     Privacy: the server learns sums over all clients alone, by masks, and the largest magnitude of
-    each client's columns as a power of two; the caller and all clients get the means, deviations or
-    directions that come of them. Columns that one client alone has are prepared there, and nothing
-    of them is told. None of this bears noise.
+    each client's columns as a power of two; the caller and all clients get the values of the steps.
+    A quantile is between two samples' values, and the smallest and largest value are samples' own:
+    the server and the caller learn them, but not whose they are. Of words the server learns how
+    many samples share each, and the words that `smallest` samples share; what the others are called
+    is told to nobody. Columns that one client alone has are prepared there, and nothing of them is
+    told. None of this bears noise.
 
-    Error: means and deviations are those of `sklearn.preprocessing.StandardScaler` on the pooled
-    samples to 1e-9 of a column's largest magnitude, and components those of
-    `sklearn.decomposition.PCA` as far as variances differ.
+    Error: values are those of scikit-learn's `StandardScaler`, `MinMaxScaler`, `RobustScaler` and
+    `SimpleImputer` on the pooled samples to 1e-9 of a column's largest magnitude, quantiles to the
+    last bits; components are those of `PCA` as far as variances differ.
 
-    Cost: two rounds and d + 1 numbers a client for a mean, as many for deviations, and d² for
-    directions.
+    Cost: two rounds and 2 d numbers a client for a mean, as many for deviations, d² for directions;
+    eight rounds of 512 d numbers for each quantile; for words 32,768 numbers a column.
 
     Examples
     --------
@@ -123,52 +141,15 @@ class Prepare:
         self, federation: Federation, clients: tuple[str, ...], found: dict[str, list[FittedStep]]
     ) -> None:
         """Find the values for clients that have the same columns."""
-        so_far: list[FittedStep] = []
-        for name, params in self.steps:
-            federation.report_progress(f"preparing: {name}", len(so_far), len(self.steps))
-            if name in ("log", "clip"):
-                so_far.append({"step": name, **params})
-            elif len(clients) == 1 and name == "standardise":
-                so_far.append({"step": name, "own": True})
-            elif len(clients) == 1:
-                raise InvalidInput(
-                    f"the step {name!r} is for clients with the same columns; client "
-                    f"{clients[0]!r} has columns of its own. Leave it out."
-                )
-            else:
-                so_far.append(_sums(federation, clients, so_far, name, params))
+        smallest = next(
+            (params.get("smallest") for name, params in self.steps if name == "one-hot"), None
+        )
+        fitting = Fitting.of(federation, clients, smallest or SMALLEST)
+        for i, (name, params) in enumerate(self.steps):
+            federation.report_progress(f"preparing: {name}", i, len(self.steps), "steps")
+            fitting.add(name, params)
         for client in clients:
-            found[client] = so_far
-
-
-def _sums(
-    federation: Federation,
-    clients: tuple[str, ...],
-    so_far: list[FittedStep],
-    name: str,
-    params: Mapping[str, Any],
-) -> FittedStep:
-    """Find the values of a step by masked sums."""
-    summing = MaskedSum(federation, clients=clients)
-
-    def magnitudes(means: Any) -> Any:
-        told = federation.ask(steps.column_magnitudes, so_far, means, clients=clients)
-        return federation.tell(steps.common_magnitudes, told, clients=clients)
-
-    largest = magnitudes(None)
-    total = summing.sum(federation.on_clients(steps.sums, so_far, largest, clients=clients))
-    fitted = federation.on_server(steps.means_of, total, largest)
-    means = federation.tell(fitted, clients=clients)
-    farthest = magnitudes(means)
-    mean = federation.publish(fitted).means.tolist()
-    if name == "standardise":
-        parts = federation.on_clients(steps.squares, so_far, means, farthest, clients=clients)
-        scales = federation.publish(steps.scales_of, summing.sum(parts), fitted, farthest)
-        return {"step": name, "mean": mean, "scale": scales.scales.tolist()}
-    parts = federation.on_clients(steps.covariances, so_far, means, farthest, clients=clients)
-    k = params["n_components"]
-    told = federation.publish(steps.components_of, summing.sum(parts), farthest, n_components=k)
-    return {"step": name, "mean": mean, "components": told.components.tolist()}
+            found[client] = fitting.steps
 
 
 def _groups(federation: Federation) -> list[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from daskfc.secure.prepare.messages import (
 )
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
-from daskfc.stores.prepared import FittedStep, PreparedStore, scale_of
+from daskfc.stores.prepared import FittedStep, PreparedStore, numbers_of, scale_of
 
 __all__ = [
     "column_magnitudes",
@@ -22,6 +22,7 @@ __all__ = [
     "components_of",
     "covariances",
     "means_of",
+    "powers_above",
     "scales_of",
     "squares",
     "sums",
@@ -38,11 +39,17 @@ def column_magnitudes(
     shift = 0.0 if means is None else means.means
     largest = np.zeros(store.n_features)
     for _, block in store.blocks():
-        np.maximum(largest, np.abs(block - shift).max(axis=0, initial=0.0), out=largest)
-    powers = np.full(store.n_features, _NOTHING)
+        distances = np.abs(numbers_of(store, block) - shift)
+        np.fmax(largest, np.fmax.reduce(distances, axis=0, initial=0.0), out=largest)
+    return ColumnMagnitudes(powers_above(largest))
+
+
+def powers_above(largest: np.ndarray) -> np.ndarray:
+    """Return the powers of two that magnitudes are at most, but for rounding, as int16."""
+    powers = np.full(largest.shape, _NOTHING)
     seen = largest > 0
     powers[seen] = np.ceil(np.log2(largest[seen]))
-    return ColumnMagnitudes(powers.astype(np.int16))
+    return powers.astype(np.int16)
 
 
 def common_magnitudes(parts: Mapping[str, ColumnMagnitudes]) -> CommonMagnitudes:
@@ -53,20 +60,20 @@ def common_magnitudes(parts: Mapping[str, ColumnMagnitudes]) -> CommonMagnitudes
 def sums(
     data: ClientStore, so_far: Sequence[FittedStep], magnitudes: CommonMagnitudes
 ) -> np.ndarray:
-    """Return the sum of each column in units of its magnitude, and the number of samples."""
+    """Return the sum of each column in units of its magnitude, and how many values it has."""
     store = PreparedStore.of(data, so_far)
-    found = np.zeros(store.n_features + 1)
+    found = np.zeros((2, store.n_features))
     for _, block in store.blocks():
-        found[:-1] += np.ldexp(block, -magnitudes.powers.astype(int)).sum(axis=0)
-    found[-1] = store.n_samples
+        scaled = np.ldexp(numbers_of(store, block), -magnitudes.powers.astype(int))
+        found += np.nansum(scaled, axis=0), (~np.isnan(block)).sum(axis=0)
     return found
 
 
 def means_of(total: Total, magnitudes: CommonMagnitudes) -> FittedMeans:
-    """Tell the mean of each column."""
-    found = total.values.ravel()
-    count = round(float(found[-1]))
-    return FittedMeans(np.ldexp(found[:-1], magnitudes.powers.astype(int)) / count)
+    """Tell the mean of each column; NaN where no client has a value."""
+    found, counts = total.values[0], np.rint(total.values[1])
+    plain = np.ldexp(found, magnitudes.powers.astype(int))
+    return FittedMeans(np.divide(plain, counts, out=np.full(len(plain), np.nan), where=counts > 0))
 
 
 def squares(
@@ -75,20 +82,20 @@ def squares(
     means: FittedMeans,
     magnitudes: CommonMagnitudes,
 ) -> np.ndarray:
-    """Return the sum of squared distances from the mean, in units of their magnitude's square."""
+    """Return sums of squared distances from the mean, in units of their magnitude's square."""
     store = PreparedStore.of(data, so_far)
-    found = np.zeros(store.n_features + 1)
+    found = np.zeros((2, store.n_features))
     for _, block in store.blocks():
-        scaled = np.ldexp(block - means.means, -magnitudes.powers.astype(int))
-        found[:-1] += np.square(scaled).sum(axis=0)
-    found[-1] = store.n_samples
+        shifted = numbers_of(store, block) - means.means
+        scaled = np.ldexp(shifted, -magnitudes.powers.astype(int))
+        found += np.nansum(np.square(scaled), axis=0), (~np.isnan(block)).sum(axis=0)
     return found
 
 
 def scales_of(total: Total, means: FittedMeans, magnitudes: CommonMagnitudes) -> FittedScales:
     """Tell the standard deviation of each column."""
-    found = total.values.ravel()
-    variance = np.maximum(found[:-1], 0.0) / round(float(found[-1]))
+    found, counts = total.values[0], np.maximum(np.rint(total.values[1]), 1.0)
+    variance = np.maximum(found, 0.0) / counts
     powers = magnitudes.powers.astype(int)
     plain = np.ldexp(variance, 2 * powers)
     return FittedScales(scale_of(plain, means.means))

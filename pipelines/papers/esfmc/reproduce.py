@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from daskfc.errors import PartyError
 from daskfc.runs import load_pipeline
 from pipelines.papers.esfmc.figures import draw
 from pipelines.papers.esfmc.fits import (
@@ -167,7 +168,13 @@ class Study:
             for mode in self._modes(overlap):
                 method = f"ESFMC, {params.get('recipe', 'robust')}"
                 model = made(data, seed, incomplete=mode, **params)
-                yield scored(held, model, **about, method=method, mode=mode)
+                told = {**about, "method": method, "mode": mode}
+                try:
+                    yield scored(held, model, **told)
+                except PartyError as error:
+                    if "must stay finite" not in str(error):
+                        raise
+                    yield {**told, "kind": "diverged"}
 
     def _accuracy(self, name: str, seed: int, overlap: float) -> Iterator[Record]:
         """Accuracy of ours and of what it is compared with."""

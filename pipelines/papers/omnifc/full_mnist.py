@@ -87,7 +87,7 @@ def carry_out(name: str, runs_dir: Path) -> None:
         storage=str(ROOT / "storage" / "mnist.yaml"),
         cluster=POOLED_CLUSTER if pooled else str(ROOT / "cluster-configs" / "local.yaml"),
         params=RUNS[name][1],
-        overrides=["compare=[]", *(["method=central"] if pooled else [])],
+        overrides=["compare=[]", "ids=clear", *(["method=central"] if pooled else [])],
         runs_dir=str(runs_dir),
         name=folder.name,
         progress=tell,

@@ -33,6 +33,13 @@ def test_the_tables_have_the_papers_value_ours_and_the_difference():
     assert "Table 2" not in page
 
 
+def test_fits_that_diverged_are_counted_and_no_mean_is_of_them():
+    wild = {**run("ESFMC, paper", 0.0, seed=11), "kind": "diverged"}
+    page = render([run("ESFMC, paper", 0.5), wild])
+    assert row_of(page, "HW", "ESFMC, paper")[3:6] == ["1 of 2", "98.0", "50.0 ± 0.0"]
+    assert "did not stay finite are left out" in page
+
+
 def test_the_two_ways_of_incomplete_samples_have_rows_of_their_own():
     page = render([run("ESFMC, robust", 0.93, overlap=0.5, mode=mode, data="BDGP")
                    for mode in ("local", "align")])  # fmt: skip

@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
@@ -101,6 +101,14 @@ def test_views_together_tell_what_none_tells_alone(complete):
     }  # fmt: skip
     assert model.n_rounds_ == len(model.history_) <= 3
     assert model.history_[0].losses["client-2"].losses.shape == (20, 5)
+
+
+def test_the_map_has_samples_of_all_views_and_tells_clusters_apart(complete, incomplete):
+    told = fitted(complete).sample_map(complete)
+    assert len(told.labels) == N
+    assert silhouette_score(told.positions, told.labels) > 0.3
+    told = fitted(incomplete, rounds=1, local_epochs=2).sample_map(incomplete)
+    assert len(told.labels) == len(IN_ALL) < N
 
 
 def test_the_same_seed_gives_the_same_labels(complete):

@@ -1,5 +1,7 @@
 """The server's steps on two views of which each lacks some samples."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,16 @@ def grouped(request):
         said = assignments() if request.param and number > 1 else None
         grouping = server.cluster(FOUND, features(number), said, grouping, settings)
     return grouping, request.param
+
+
+def test_a_map_is_drawn_from_samples_of_all_views_that_have_labels(grouped):
+    grouping, _ = grouped
+    rows, labels = server.seen_by_map(FOUND, features(2), grouping, 0)
+    np.testing.assert_array_equal(labels, grouping.labels[IN_ALL])
+    told = server.sample_map((rows, labels))
+    assert len(told.labels) == IN_ALL.sum()
+    shared = replace(FOUND, views={"client-1": 0, "client-2": 0})
+    assert len(server.sample_map(server.seen_by_map(shared, features(2), grouping, 0)).labels) == 0
 
 
 def test_samples_of_all_views_are_clustered_and_heads_train_on_these(grouped):

@@ -2,12 +2,17 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
+from sklearn.decomposition import KernelPCA
+from sklearn.metrics.pairwise import rbf_kernel
 
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
+from daskfc.federation.sample_map import map_of_points
 from daskfc.metrics import accuracy
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients
@@ -188,6 +193,21 @@ def test_the_view_of_the_server_holds_the_factors(urls):
             model.server_view(running)
 
 
+def test_the_map_of_the_server_is_that_of_the_similarities(federation):
+    model = FedSC(K).fit(federation)
+    told = model.sample_map(federation)
+    assert np.bincount(told.labels).tolist() == np.bincount(model.labels_.values).tolist()
+    kernel = rbf_kernel(np.concatenate(list(ROWS.values())), gamma=0.5 / model.kernel_width_**2)
+    true = map_of_points(
+        KernelPCA(2, kernel="precomputed").fit_transform(kernel), model.labels_.values
+    )
+    found, expected = (pdist(one.positions.astype(float)) for one in (told, true))
+    assert np.corrcoef(np.sort(found), np.sort(expected))[0, 1] > 0.99
+    FedSC(K, rounds=1).fit(federation)
+    with pytest.raises(InvalidInput, match="sample_map needs the federation in the run of fit"):
+        model.sample_map(federation)
+
+
 def test_without_coefficients_at_the_server(federation, tmp_path):
     plain, coded = FedSC(K).fit(federation), FedSC(K, similarity="coded").fit(federation)
     np.testing.assert_array_equal(coded.labels_, plain.labels_)
@@ -197,6 +217,7 @@ def test_without_coefficients_at_the_server(federation, tmp_path):
         "SampleDigests", "StoreContent", "KernelSummary", "PublicKeys", "MaskedPart", "RowSummary",
         "SquaredNorms", "CodedRows", "CodedDistances", "LabelledSamples",
     }  # fmt: skip
+    assert coded.sample_map(federation) is None
     with pytest.raises(InvalidInput, match="the similarity was coded"):
         coded.server_view(federation)
     new = {"client-2": ROWS["client-2"]}
@@ -224,8 +245,13 @@ def test_changed_samples_begin_a_fit_anew(tmp_path):
 
 
 @pytest.mark.parametrize("params", [{"n_atoms": 10**6}, {"neighbors": 10**6}])
-def test_more_than_there_are_samples_is_refused_at_once(federation, params):
+def test_more_than_there_are_samples_is_refused_at_once(federation, params, monkeypatch):
     (name,) = params
-    with pytest.raises(PartyError, match=f"the '{name}' parameter of FedSC must be at most the nu"):
+    refused = f"the '{name}' parameter of FedSC must be at most the nu"
+    with pytest.raises(InvalidInput, match=refused):  # before anything runs
+        FedSC(K, **params).fit(federation)
+    unread = replace(federation.contract, readable={})  # as at a running cluster
+    monkeypatch.setattr(federation, "_contract", unread)
+    with pytest.raises(PartyError, match=refused):
         FedSC(K, **params).fit(federation)
     assert "Dictionary" not in {row.message for row in federation.ledger}

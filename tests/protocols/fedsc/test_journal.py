@@ -123,6 +123,7 @@ def test_what_earlier_starts_released_counts_before_the_server_is_asked():
             raise ClusterError("party 'server' is away.")
 
     model = FedSC(3, noise=DATA)
+    model.seed_ = 0
     model.remember([noise_of(DATA, rounds=5, ridge=1e-3).multiplier])
     with pytest.raises(ClusterError):
         model._fit(Away())

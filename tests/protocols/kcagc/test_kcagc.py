@@ -145,7 +145,7 @@ def test_columns_that_are_never_held_as_a_whole(tmp_path, monkeypatch, basis, gr
 def test_refusals(federation):
     with pytest.raises(PrivacyError, match="3 clients, 2 of which may collude"):
         KCAGC(K, n_colluding=2).fit(federation)
-    with pytest.raises(PartyError, match="its store has none"):
+    with pytest.raises(InvalidInput, match="its store has none"):
         KCAGC(K, filter_order=2).fit(federation)
     with pytest.raises(PrivacyError, match="2 clients, 1 of which may collude"):
         KCAGC(K, variant="tree", n_colluding=1).fit(federation)

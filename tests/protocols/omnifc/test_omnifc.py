@@ -5,10 +5,12 @@ import hashlib
 import os
 import signal
 import sys
+from dataclasses import replace
 
 import cloudpickle
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import silhouette_score
@@ -16,6 +18,7 @@ from sklearn.metrics import silhouette_score
 from daskfc.clustering import make_clusterer
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError, ResourceRefused
 from daskfc.federation import Federation
+from daskfc.federation.sample_map import map_of_points
 from daskfc.federation.samples import SAMPLE_ORDER
 from daskfc.protocols import OmniFC
 from daskfc.secure.distances import messages, party
@@ -362,9 +365,16 @@ def test_more_memory_than_a_party_has_is_refused_with_numbers(federation, monkey
         OmniFC(3).fit(federation)
 
 
-def test_more_neighbours_than_samples_are_refused_before_distances(federation):
-    with pytest.raises(InvalidInput, match="spectral clustering of 150 samples can have no graph"):
-        OmniFC(3, clusterer={"spectral": {"n_neighbors": 151}}).fit(federation)
+def test_more_neighbours_than_samples_are_refused_before_distances(federation, monkeypatch):
+    model = OmniFC(3, clusterer={"spectral": {"n_neighbors": 151}})
+    before, refused = federation.run_id, "spectral clustering of 150 samples can have no graph"
+    with pytest.raises(InvalidInput, match=refused):
+        model.fit(federation)
+    assert federation.run_id == before  # nothing began
+    unread = replace(federation.contract, readable={})  # as at a running cluster
+    monkeypatch.setattr(federation, "_contract", unread)
+    with pytest.raises(InvalidInput, match=refused):
+        model.fit(federation)
     assert "CodedRows" not in {row.message for row in federation.ledger}
 
 
@@ -379,3 +389,24 @@ def test_one_cluster_has_no_silhouette(federation):
     assert OmniFC(1, clusterer="k-means").fit(federation).silhouette_ is None
     model = OmniFC(3, distances="blocks").fit(federation)  # the server keeps a graph alone
     assert model.silhouette_ is None
+
+
+@pytest.mark.parametrize(
+    "how", [{"clusterer": "k-means"}, {"clusterer": "spectral"}, {"clusterer": "hierarchical"}]
+)
+def test_the_map_is_the_plane_of_the_pooled_samples(federation, iris, how):
+    model = OmniFC(3, tolerance=1e-6, **how).fit(federation)
+    told = model.sample_map(federation)
+    expected = map_of_points(iris[0], by_id(model.labels_))
+    assert told.share == pytest.approx(expected.share, abs=1e-4)
+    np.testing.assert_array_equal(told.labels, expected.labels)
+    found, true = (pdist(one.positions.astype(float)) for one in (told, expected))
+    assert np.abs(np.sort(found) - np.sort(true)).max() < 3  # of 255: both are rounded
+    (row,) = [row for row in federation.ledger if row.message == "SampleMap"]
+    assert (row.sender, row.receiver, row.payload_bytes) == ("server", "caller", 150 * 10 + 8)
+    assert "SampleMap" not in {row.message for row in model.ledger_}
+
+
+def test_a_graph_alone_draws_no_map(federation):
+    model = OmniFC(3, distances="blocks").fit(federation)
+    assert model.sample_map(federation) is None

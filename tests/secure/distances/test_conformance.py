@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from daskfc.errors import InvalidInput
-from daskfc.secure.distances import SecureDistances, choose_code
+from daskfc.secure.distances import SecureDistances, choose_code, landmark_memory
 from daskfc.testing.distances import (
     SecureDistancesTests,
     all_distances,
@@ -101,7 +101,8 @@ def test_what_columns_leave_open_is_settled(federation, step, tolerance, by):
 def test_columns_that_do_not_fit_are_blocks(federation, monkeypatch):
     code = choose_code(len(federation.clients), 1, 2, None)
     distances = SecureDistances.of_samples(federation, code, tolerance=1e-6)
-    n, limit = distances.n_samples, 450_000_000  # columns may take 400 MB to screen pairs
+    n, limit = distances.n_samples, 450_000_000
+    monkeypatch.setattr(landmark_memory, "_EACH", 10**6)  # as of many samples: 400 MB for pairs
     monkeypatch.setattr(federation, "limits", lambda: dict.fromkeys(federation.parties, limit))
     federation.wait(distances.all_pairs("neighbours", n_neighbors=3))
     assert distances.route == "blocks"

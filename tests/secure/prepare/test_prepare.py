@@ -160,7 +160,10 @@ def test_a_log_of_what_has_none_is_refused(federation):
 @pytest.mark.parametrize(
     ("asked", "match"),
     [
-        ("scale", "no step of a preparation is called 'scale'; there are standardise, log, clip"),
+        (
+            "scale",
+            "no step of a preparation is called 'scale'; there are impute, one-hot, ",
+        ),
         ({"pca": None}, "the step 'pca' needs the parameter 'n_components'"),
         ({"pca": {"n_components": 0}}, "'n_components' parameter of step 'pca' must be an int"),
         ({"pca": {"k": 2}}, "the step 'pca' has no parameter 'k'; it has n_components"),
@@ -220,3 +223,22 @@ def test_a_prepared_store_travels_with_its_steps(store):
 def test_steps_of_other_stores(store, step, match):
     with pytest.raises(StoreError, match=match):
         PreparedStore.of(store, [step]).rows(0, 1)
+
+
+def test_jitter_is_the_same_however_rows_are_read(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(2500, 3)) * [1.0, 1000.0, 0.0] + [0.0, 5.0, 3.0]
+    url = stores_of(tmp_path, {"a": rows}, chunk_rows=700)["a"]
+    store = ClientStore.open(url)
+    step = {"step": "jitter", "share": 0.1, "seed": 4}
+    made = PreparedStore.of(store, [step])
+    whole = made.rows(0, 2500)
+    np.testing.assert_array_equal(made.rows(1020, 2100), whole[1020:2100])
+    np.testing.assert_array_equal(np.concatenate([b for _, b in made.blocks(333)]), whole)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(made)).rows(3, 9), whole[3:9])
+    moved = whole - rows
+    np.testing.assert_allclose(moved.std(axis=0), 0.1 * rows.std(axis=0), rtol=0.05)
+    assert not moved[:, 2].any()  # a constant column stays one
+    assert made.rows(3, 3).shape == (0, 3)
+    other = PreparedStore.of(store, [{**step, "seed": 5}])
+    assert abs(np.corrcoef(other.rows(0, 2500)[:, 0] - rows[:, 0], moved[:, 0])[0, 1]) < 0.1
+    assert other.digest != made.digest

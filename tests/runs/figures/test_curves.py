@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from daskfc.runs.curves import drawing, stacked_bars, thinned
+from daskfc.runs.figures import drawing, thinned
 from daskfc.runs.report import report_html
 
 
@@ -54,44 +54,19 @@ def test_the_report_draws_histories_and_escapes_names():
     page = report_html(record, {"histories": {"Loss <x>": {"client-<1>": [2.0, None, 1.0]}}})
     assert "Loss &lt;x&gt;" in page
     assert "client-&lt;1&gt;" in page
-    assert page.count("<svg") == 1
+    assert page.count("<polyline") == 1
     assert "<svg" not in report_html(record, {"histories": {"Loss": {"a": [1.0]}}})
 
 
-def test_bars_are_as_long_as_what_clients_have():
-    root = ElementTree.fromstring(stacked_bars({"a": {"0": 30, "1": 5}, "<b>": {"0": 10, "1": 0}}))
-    bars = [r for r in root.iter("rect") if r.find("title") is not None]
-    widths = [float(bar.get("width")) for bar in bars]
-    assert [bar.find("title").text for bar in bars] == ["a: 30", "<b>: 10", "a: 5"]
-    assert widths[0] == pytest.approx(3 * widths[1], abs=0.2)
-    assert widths[2] == pytest.approx(widths[1] / 2, abs=0.2)
-    assert float(bars[1].get("x")) == pytest.approx(float(bars[0].get("x")) + widths[0], abs=0.2)
-    assert bars[0].get("y") == bars[1].get("y") != bars[2].get("y")
-    assert {text.text for text in root.iter("text")} == {"0", "1", "40", "5", "a", "<b>"}
+def test_the_legend_names_lines_and_counts_those_that_have_no_place():
+    root = ElementTree.fromstring(drawing({f"line {i}": [1.0, float(i)] for i in range(15)}))
+    names = ["".join(item.itertext()) for item in root.iter("li")]
+    assert names == [*(f"line {i}" for i in range(12)), "and 3 more"]
+    styles = {(line.get("class"), line.get("stroke-dasharray")) for line in root.iter("polyline")}
+    assert len(styles) == 15  # colours come again after ten, with other dashes
 
 
-@pytest.mark.parametrize("parts", [{}, {"a": {}}, {"a": {"0": 0}}])
-def test_no_bars_of_nothing(parts):
-    assert stacked_bars(parts) == ""
-
-
-def test_the_report_shows_clusters_and_warnings():
-    quality = {
-        "sizes": {"0": 3, "1": 1},
-        "by_client": {"a": {"0": 3, "1": 0}, "b": {"0": 0, "1": 1}},
-        "noise": 0.2,
-        "stability": 0.91234,
-        "silhouette": 0.4321,
-        "warnings": ["look & see"],
-    }
-    page = report_html({"run_id": "r", "status": "done"}, {"quality": quality})
-    for words in (
-        "Clusters: samples in all",
-        "20.0 % of the",
-        "index 0.912",
-        "0.432, of",
-        "look &amp; see",
-    ):
-        assert words in page
-    assert page.count("<svg") == 1
-    assert "Clusters" not in report_html({"run_id": "r", "status": "failed"}, {})
+def test_who_does_not_see_a_curve_is_told_where_it_begins_and_ends():
+    root = ElementTree.fromstring(drawing({"loss": [3.0, 2.5, 1.25]}, "round"))
+    (svg,) = [element for element in root if element.tag == "svg"]
+    assert svg.get("aria-label") == "Curve of loss: from 3 to 1.25 over 3 rounds"

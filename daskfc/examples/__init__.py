@@ -1,0 +1,10 @@
+"""Examples that a new user starts from: the YAML files of a run, and data where there is none.
+
+The files lie beside this one and are those of the repository, so that who installed daskfc without
+it has them.
+"""
+
+from daskfc.examples.folder import EXAMPLES, write_example
+from daskfc.examples.hospitals import hospital_tables
+
+__all__ = ["EXAMPLES", "hospital_tables", "write_example"]

@@ -1,0 +1,174 @@
+"""What messages take on the way: framing, and time on links of some bandwidth and latency."""
+
+import functools
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask.utils import parse_bytes, parse_timedelta
+from distributed.protocol import dumps, to_serialize
+from distributed.protocol.utils import pack_frames_prelude
+
+from daskfc.errors import InvalidInput
+from daskfc.federation.messages import Message, content_of, of_content, payload_bytes
+from daskfc.federation.party import Outgoing
+
+__all__ = ["DELAYS", "Links", "Network", "framing_bytes", "parse_bandwidth"]
+
+DELAYS = 4
+"""One-way trips from one step to the next at another party: the word that it ended, to the
+scheduler; from there the word to go on; the request for the message; the message."""
+
+_FRAMES = 8  # bytes: how many frames follow
+
+
+@dataclass(frozen=True)
+class Network:
+    """How parties are connected: each by a line of its own, of one bandwidth both ways.
+
+    Parameters
+    ----------
+    bandwidth : float
+        Bytes a second.
+    latency : float
+        Seconds of one trip, one way.
+
+    Examples
+    --------
+    >>> from daskfc.federation.traffic import Network
+    >>> Network(bandwidth=12.5e6, latency=0.05).latency
+    0.05
+    """
+
+    bandwidth: float = 12.5e6
+    latency: float = 0.05
+
+    @classmethod
+    def parsed(cls, bandwidth: str = "100Mbit", latency: str = "50ms") -> "Network":
+        """Read both as a command line gives them.
+
+        Raises
+        ------
+        InvalidInput
+            For text that is no bandwidth, or no time.
+        """
+        try:
+            seconds = float(parse_timedelta(latency, default="s"))
+        except (TypeError, ValueError, KeyError):
+            seconds = -1.0
+        if not 0 <= seconds < float("inf"):
+            raise InvalidInput(f"the latency must be a time such as 50ms; got {latency!r}.")
+        return cls(parse_bandwidth(bandwidth), seconds)
+
+
+def parse_bandwidth(text: str) -> float:
+    """Return bytes a second.
+
+    Parameters
+    ----------
+    text : str
+        Such as "100Mbit", "1Gbit/s" or "12.5MB/s".
+
+    Raises
+    ------
+    InvalidInput
+        For anything else.
+
+    Examples
+    --------
+    >>> from daskfc.federation.traffic import parse_bandwidth
+    >>> parse_bandwidth("100Mbit"), parse_bandwidth("1 MB/s")
+    (12500000.0, 1000000.0)
+    """
+    plain = str(text).strip().removesuffix("/s").removesuffix("ps").strip()
+    bits = plain.lower().endswith(("bit", "bits"))
+    number = plain.lower().removesuffix("s").removesuffix("bit") + "B" if bits else plain
+    try:
+        found = float(parse_bytes(number)) / (8 if bits else 1) if plain[:1].isdigit() else 0.0
+    except (TypeError, ValueError):
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise InvalidInput(
+            f"a bandwidth must be bits or bytes a second, such as 100Mbit or 12MB; got {text!r}."
+        )
+    return found
+
+
+class Links:
+    """When messages arrive, where every party sends and receives one after the other.
+
+    Parameters
+    ----------
+    network : Network
+        Of all parties.
+
+    Examples
+    --------
+    >>> from daskfc.federation.traffic import Links, Network
+    >>> links = Links(Network(bandwidth=100.0, latency=0.5))
+    >>> links.sent("a", "server", 50, 0.0)
+    2.5
+    """
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self._busy_sending: dict[str, float] = defaultdict(float)
+        self._busy_receiving: dict[str, float] = defaultdict(float)
+
+    def sent(self, sender: str, receiver: str, n_bytes: int, ready: float) -> float:
+        """Return when a message that is ready at some time has arrived."""
+        takes = n_bytes / self.network.bandwidth
+        trips = DELAYS * self.network.latency
+        begins = max(ready, self._busy_sending[sender])
+        begins = max(begins, self._busy_receiving[receiver] - trips)
+        self._busy_sending[sender] = begins + takes
+        self._busy_receiving[receiver] = begins + takes + trips
+        return begins + takes + trips
+
+
+def framing_bytes(
+    message: Message, sender: str, receiver: str, step: str, run: str, round: int
+) -> int:
+    """Return the bytes that go over a connection with a message beside its content.
+
+    Parameters
+    ----------
+    message : Message
+        Its arrays may be views of one number.
+    sender, receiver, step, run, round
+        What its envelope says.
+    """
+    shapes = tuple(
+        (value.dtype.str, value.shape) if isinstance(value, np.ndarray) else value
+        for value in content_of(message)
+    )
+    kind: Any = type(message)
+    return _framing(kind, shapes, sender, receiver, step, len(run), len(str(round)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _framing(
+    kind: type[Message],
+    content: tuple[object, ...],
+    sender: str,
+    receiver: str,
+    step: str,
+    letters: int,
+    digits: int,
+) -> int:
+    small = of_content(kind, tuple(_small(one) for one in content))
+    envelope = Outgoing(small, sender, receiver, step, "0" * letters, 10**digits - 1, {})
+    key = f"{step}|{sender}|{uuid.uuid4().hex[:8]}-999"
+    frames = list(dumps({"status": "OK", "data": {key: to_serialize(envelope)}}))
+    total = sum(memoryview(frame).nbytes for frame in frames)
+    return total + len(pack_frames_prelude(frames)) + _FRAMES - payload_bytes(small)
+
+
+def _small(value: object) -> object:
+    """Return an array of as many axes with one entry, or none, for the place of a large one."""
+    if not isinstance(value, tuple):
+        return value
+    dtype, shape = value
+    return np.zeros(tuple(min(size, 1) for size in shape), dtype)

@@ -1,0 +1,118 @@
+"""What stands for ESFMC's steps in a rehearsal: no network is trained.
+
+Samples are linked as in a run, by their pseudonyms. Rounds may end before the last one where labels
+come to rest.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from daskfc.federation.linking import Linked
+from daskfc.federation.rehearsal import Rehearsal
+from daskfc.federation.samples import ClientLabels, LabelledSamples
+from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.federation.stand_ins import labels_beside_ids
+from daskfc.protocols.esfmc import party as client
+from daskfc.protocols.esfmc import server
+from daskfc.protocols.esfmc.messages import (
+    Assignments,
+    RoundReport,
+    SharedAssignments,
+    SharedFeatures,
+    TrainingLosses,
+    Votes,
+)
+from daskfc.protocols.esfmc.noise import FeatureNoise
+from daskfc.protocols.esfmc.party import ClientSettings, Trained
+from daskfc.protocols.esfmc.server import NONE, Grouping, ServerSettings
+from daskfc.stores import ClientStore
+
+__all__ = ["STAND_INS"]
+
+
+_JAX = 340_000_000  # ours: that a process takes more once it has trained
+
+
+def _train(
+    data: ClientStore, settings: ClientSettings, party: str, rehearsal: Rehearsal
+) -> Trained:
+    table = data.n_samples * data.n_features * 4
+    needed = rehearsal.process_bytes + _JAX + 2 * table
+    rehearsal.foresee({party: needed}, "step 'train', JAX with it")
+    epochs = settings.of(data.n_samples, data.n_features).training.epochs
+    return Trained({}, of_shape(epochs, len(client.LOSSES)), data.n_samples)
+
+
+def _tell_features(
+    data: ClientStore,
+    shared: SharedAssignments | None,
+    settings: ClientSettings,
+    noise: FeatureNoise | None,
+) -> SharedFeatures:
+    network = settings.of(data.n_samples, data.n_features).network
+    columns = {
+        "clustering": network.shared_columns,
+        "sample": network.n_latent,
+        "complete": network.latent_columns,
+        "assignments": settings.n_clusters,
+    }[settings.share]
+    n = data.n_samples if shared is None else len(shared.probabilities)
+    message = sized(SharedFeatures, sample=n, feature=columns)
+    return message if noise is None else SharedFeatures(message.features, noise.multiplier)
+
+
+def _tell_assignments(data: ClientStore, settings: ClientSettings) -> Assignments:
+    return sized(Assignments, sample=data.n_samples, cluster=settings.n_clusters)
+
+
+def _cluster(
+    found: Linked,
+    assignments: Mapping[str, Assignments] | None,
+    previous: Grouping | None,
+    settings: ServerSettings,
+    filled: bool,
+) -> Grouping:
+    """Label the samples that the server would."""
+    all_of_them = filled or bool(server.links(found, settings).joins_graphs)
+    labels = np.where(found.in_all_views | all_of_them, 0, NONE).astype(np.int64)
+    if assignments is not None and settings.recipe == "paper":
+        labels[:] = 0
+    Q = None if assignments is None else of_shape(found.n_samples, settings.n_clusters)
+    return Grouping(1 if previous is None else previous.number + 1, labels, Q, 1.0)
+
+
+def _report(found: Linked, grouping: Grouping, rehearsal: Rehearsal) -> RoundReport:
+    told = server.report(found, grouping)
+    last = rehearsal.assume("rounds of training", np.inf, at_most=True)
+    change = 0.0 if grouping.number >= last else 1.0
+    return RoundReport(told.n_samples, told.n_labelled, told.n_to_vote, change)
+
+
+def _shared(grouping: Grouping) -> SharedAssignments:
+    assert grouping.assignments is not None
+    n, k = grouping.assignments.shape
+    return sized(SharedAssignments, sample=n, cluster=k)
+
+
+def _vote(told: ClientLabels) -> Votes:
+    return sized(Votes, sample=int((told.labels == server.TO_VOTE).sum()))
+
+
+def _labelled(data: ClientStore) -> LabelledSamples:
+    return labels_beside_ids(data)
+
+
+STAND_INS: StandIns = {
+    **as_they_are(server.link, server.tell_links, server.links),
+    **as_they_are(server.labels_after, server.labels_at_last, server.voted),
+    client.train: _train,
+    client.tell_features: _tell_features,
+    client.tell_assignments: _tell_assignments,
+    client.tell_losses: lambda trained: TrainingLosses(trained.losses),
+    client.vote: _vote,
+    client.labelled: _labelled,
+    server.cluster: _cluster,
+    server.report: _report,
+    server.shared_assignments: _shared,
+}

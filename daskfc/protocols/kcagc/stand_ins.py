@@ -1,0 +1,166 @@
+"""What stands for kCAGC's steps in a rehearsal.
+
+Participants' columns are projected and clustered where they are small enough, as in a run: how many
+intersections of local clusters have samples follows from them, and of more there is a bound. Only a
+run can tell after how many rounds the labels of a start come to rest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from daskfc.federation.rehearsal import Rehearsal
+from daskfc.federation.samples import ClientLabels
+from daskfc.federation.sizes import StandIns, of_shape, sized
+from daskfc.protocols.kcagc import party as participant
+from daskfc.protocols.kcagc import server
+from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
+from daskfc.protocols.kcagc.messages import (
+    GlobalNorms,
+    Intersections,
+    LloydProgress,
+    LocalClusters,
+    Measure,
+)
+from daskfc.protocols.kcagc.party import Projection
+from daskfc.secure.sums import Total
+from daskfc.stores import ClientStore
+
+__all__ = ["STAND_INS"]
+
+_READ = 1 << 25  # ours: numbers of a participant that are read, 256 MiB
+_NODES = "intersections of local clusters"
+_ROUNDS = 6  # ours: of Lloyd, the mean over starts; 4 on digits, where the last takes 10
+
+
+@dataclass(frozen=True)
+class _Lloyd:
+    """How far weighted k-means would be."""
+
+    settings: LloydSettings
+    n_nodes: int
+    n_seeds: int = 0
+    n_rounds: int = 0
+    n_sums: int = 0
+    done: bool = False
+
+
+def _numbered(n_samples: int, n_clusters: int, dtype: str) -> np.ndarray:
+    """Return labels whose largest says how many clusters there are."""
+    return np.broadcast_to(np.array(n_clusters - 1, dtype=dtype), (n_samples,))
+
+
+def _project(data: ClientStore, projection: Projection, rehearsal: Rehearsal) -> np.ndarray:
+    n, d = data.n_samples, data.n_features
+    if n * d <= _READ and not rehearsal.knows(_NODES):
+        return participant.project(data, projection)
+    return of_shape(n, min(projection.n_clusters, n, d))
+
+
+def _is_known(rows: np.ndarray) -> bool:
+    return bool(rows.strides[0])  # those that only have a shape have one number
+
+
+def _global_norms(total: Total) -> GlobalNorms:
+    return sized(GlobalNorms, sample=len(total.values))
+
+
+def _cluster_locally(
+    rows: np.ndarray,
+    n_local_clusters: int,
+    basis: str,
+    n_init: int,
+    random_state: int,
+    party: str,
+) -> LocalClusters:
+    if _is_known(rows):
+        how = (n_local_clusters, basis, n_init, random_state, party)
+        return participant.cluster_locally(rows, *how)
+    return LocalClusters(_numbered(len(rows), n_local_clusters, "int32"))
+
+
+def _intersect(
+    parts: Sequence[LocalClusters | ClientLabels], rehearsal: Rehearsal
+) -> Intersections:
+    if all(_is_known(part.labels) for part in parts):
+        return server.intersect(parts)
+    n, cells = len(parts[0].labels), 1
+    for part in parts:
+        cells = min(n, cells * (int(part.labels.max()) + 1))
+    nodes = rehearsal.assume(_NODES, cells, at_most=True)
+    return sized(Intersections, sample=n, node=min(int(nodes), cells))
+
+
+def _nodes_of(rows: np.ndarray, nodes: Intersections) -> np.ndarray:
+    return of_shape(len(nodes.sizes), rows.shape[1])
+
+
+def _begin_on_nodes(nodes: Intersections, settings: LloydSettings, fewer: bool) -> _Lloyd:
+    k = min(settings.n_clusters, len(nodes.sizes)) if fewer else settings.n_clusters
+    return _Lloyd(replace(settings, n_clusters=k), len(nodes.sizes))
+
+
+def _begin_on_samples(n_samples: int, settings: LloydSettings) -> _Lloyd:
+    return _Lloyd(settings, n_samples)
+
+
+def _start_from(found: ClientLabels | LocalClusters, settings: LloydSettings) -> _Lloyd:
+    return _Lloyd(settings, len(found.labels), n_seeds=settings.n_clusters)
+
+
+def _next_measure(state: _Lloyd) -> Measure:
+    how = state.settings
+    if state.n_seeds < how.n_clusters:
+        centres = how.trials if state.n_seeds else 1
+        return sized(
+            Measure, n_clusters=how.n_clusters, run=how.n_init, centre=centres, start=0, node=0
+        )
+    return sized(
+        Measure, n_clusters=how.n_clusters, run=0, centre=0, start=how.n_init, node=state.n_nodes
+    )
+
+
+def _measure(rows: np.ndarray, request: Measure) -> np.ndarray:
+    if request.nodes.size:
+        return of_shape(len(rows), request.nodes.size)
+    return of_shape(len(rows), len(request.labels) * request.n_clusters)
+
+
+def _take_sum(state: _Lloyd, rehearsal: Rehearsal) -> _Lloyd:
+    how, n_sums = state.settings, state.n_sums + 1
+    if state.n_seeds < how.n_clusters:
+        return replace(state, n_seeds=state.n_seeds + 1, n_sums=n_sums)
+    most: float = how.max_iter
+    if how.n_init > 1 or state.n_sums > state.n_rounds:  # else a refinement, of few rounds
+        most = rehearsal.assume("rounds of Lloyd", min(_ROUNDS, how.max_iter))
+    rounds = state.n_rounds + 1
+    return replace(state, n_rounds=rounds, n_sums=n_sums, done=rounds >= most)
+
+
+def _progress(state: _Lloyd) -> LloydProgress:
+    return LloydProgress(int(state.done), 1, state.n_nodes, state.n_rounds, state.n_sums, 0, 0.0)
+
+
+def _labels_of(state: _Lloyd, nodes: Intersections | None) -> ClientLabels:
+    n = state.n_nodes if nodes is None else len(nodes.ids)
+    return ClientLabels(_numbered(n, state.settings.n_clusters, "int64"))
+
+
+STAND_INS: StandIns = {
+    participant.project: _project,
+    participant.row_norms: lambda rows: of_shape(len(rows)),
+    participant.divide_by_norms: lambda rows: rows,
+    participant.cluster_locally: _cluster_locally,
+    participant.nodes_of: _nodes_of,
+    participant.measure: _measure,
+    server.global_norms: _global_norms,
+    server.intersect: _intersect,
+    server.begin_on_nodes: _begin_on_nodes,
+    server.begin_on_samples: _begin_on_samples,
+    server.start_from: _start_from,
+    server.next_measure: _next_measure,
+    server.take_sum: _take_sum,
+    server.progress: _progress,
+    server.labels_of: _labels_of,
+}

@@ -1,0 +1,113 @@
+"""Cluster profiles in a run: whether they can be asked for, and what a summary tells of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
+from sklearn.base import BaseEstimator
+
+from daskfc.errors import InvalidInput
+from daskfc.federation import Federation
+from daskfc.runs.config import Pipeline
+from daskfc.secure.profiles import ClusterProfiles, Profile
+from daskfc.stores import ClientStore
+
+__all__ = ["check_profiles", "profiles_of"]
+
+
+def _asked(pipeline: Pipeline) -> Profile:
+    given: dict[str, Any] = pipeline.profiles or {}
+    known = ("smallest", "of_one_client")
+    for name in given:
+        if name not in known:
+            raise InvalidInput(
+                f"'profiles' has no key {name!r}; it has {', '.join(known)}. Correct the name or "
+                "leave it out."
+            )
+    return Profile(**given)
+
+
+def check_profiles(
+    pipeline: Pipeline,
+    estimator: BaseEstimator,
+    n_clients: int | None,
+    stores: Mapping[str, ClientStore] | None = None,
+) -> None:
+    """Refuse profiles of clusters that cannot be made of a pipeline's own method.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The definition; nothing is refused where it asks for no profiles.
+    estimator : BaseEstimator
+        Of its own method.
+    n_clients : int, optional
+        Where it is known.
+    stores : mapping of str to ClientStore, optional
+        Every client's, where they can be read from here.
+
+    Raises
+    ------
+    InvalidInput
+        Says what stands in the way.
+
+    Examples
+    --------
+    >>> from daskfc.runs import Pipeline, estimator_of
+    >>> from daskfc.runs.profiles import check_profiles
+    >>> pipeline = Pipeline(method="kCAGC", params={"n_clusters": 3}, profiles=True)
+    >>> check_profiles(pipeline, estimator_of(pipeline, "kCAGC", 0), 3)
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: 'profiles' are sums over clients with the same columns, and each \
+client of kCAGC has columns or views of its own. Leave them out.
+    """
+    if pipeline.profiles is None:
+        return
+    _asked(pipeline)
+    if estimator.split != "samples":
+        raise InvalidInput(
+            "'profiles' are sums over clients with the same columns, and each client of "
+            f"{pipeline.method} has columns or views of its own. Leave them out."
+        )
+    if getattr(estimator, "noise", None):
+        raise InvalidInput(
+            f"'profiles' bear no noise, and {pipeline.method} is asked for some: they would tell "
+            "what the noise hides. Leave one of the two out."
+        )
+    for name, store in (stores or {}).items():
+        if told := store.unprepared:
+            raise InvalidInput(
+                f"'profiles' are of stores that hold numbers without gaps; at client {name!r} "
+                f"{told}. Leave them out, or write stores of the other columns."
+            )
+    if n_clients is not None and n_clients < 2:
+        raise InvalidInput(
+            "'profiles' need two clients or more, as sums over fewer hide nobody's samples; got "
+            f"{n_clients}. Add clients, or leave them out."
+        )
+
+
+def profiles_of(
+    federation: Federation, pipeline: Pipeline, labels: xr.DataArray
+) -> ClusterProfiles | None:
+    """Describe the clusters of a fit, where the pipeline asks for it.
+
+    Parameters
+    ----------
+    federation : Federation
+        The parties, running.
+    pipeline : Pipeline
+        The definition.
+    labels : xarray.DataArray
+        ``(sample,)`` of the method's first fit.
+
+    Returns
+    -------
+    ClusterProfiles or None
+        None where nobody asked.
+    """
+    if pipeline.profiles is None:
+        return None
+    federation.report_progress("describing the clusters", 0, 0)
+    return _asked(pipeline).fit(federation, labels)

@@ -1,0 +1,216 @@
+"""What stands for the steps of secure distances in a rehearsal: sizes, without any share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from daskfc.coding import LagrangeCode, ResidueSystem
+from daskfc.federation.rehearsal import Rehearsal
+from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.linalg import LandmarkEmbedding, squared_distances
+from daskfc.pairwise import SymmetricGrid
+from daskfc.secure.distances import columns, graphs, party, rows, server
+from daskfc.secure.distances.graphs import NearPairs, ScoreRows
+from daskfc.secure.distances.messages import (
+    CodedDistances,
+    CodedRows,
+    DecodedBlock,
+    HidingKey,
+    Landmarks,
+    LandmarkStatus,
+    MissingBlocks,
+    PointsStatus,
+    SampleSummary,
+    ServerDisk,
+)
+from daskfc.secure.distances.rows import QuantisedRows, RowSummary
+from daskfc.secure.distances.server import Columns, RowPlan
+from daskfc.stores import ClientStore
+
+__all__ = ["STAND_INS"]
+
+_ROOM = 1 << 62  # of the server's disk, which nobody has seen
+_READ = 1 << 25  # ours: numbers of samples that are read to search landmarks among them, 256 MiB
+_SPAN = "dimensions that the samples span"
+
+
+# -- shares and answers ---------------------------------------------------------------------------
+
+
+def _coded(n_rows: int, n_columns: int, system: ResidueSystem) -> CodedRows:
+    size = {"prime": len(system.primes), "row": n_rows, "column": n_columns}
+    return sized(CodedRows, **size, dtype=np.dtype(system.dtype).name)
+
+
+def _encode_rows(
+    data: ClientStore,
+    start: int,
+    stop: int,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+) -> dict[str, CodedRows]:
+    return dict.fromkeys(evaluators, _coded(stop - start, code.n_columns(data.n_features), system))
+
+
+def _encode_quantised(
+    quantised: QuantisedRows,
+    start: int,
+    stop: int,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+) -> dict[str, CodedRows]:
+    n_columns = code.n_columns(quantised.rows.shape[1])
+    return dict.fromkeys(evaluators, _coded(stop - start, n_columns, system))
+
+
+def _answer(n_rows: int, n_columns: int, system: ResidueSystem) -> CodedDistances:
+    size = {"prime": len(system.primes), "row": n_rows, "column": n_columns}
+    return sized(CodedDistances, **size, dtype=np.dtype(system.dtype).name)
+
+
+def _answer_block(i: int, j: int, grid: SymmetricGrid, system: ResidueSystem) -> CodedDistances:
+    return _answer(*grid.shape(i, j), system)
+
+
+def _answer_columns(
+    landmarks: Landmarks, start: int, stop: int, system: ResidueSystem
+) -> CodedDistances:
+    return _answer(stop - start, len(landmarks.positions), system)
+
+
+def _decode_columns(answers: Mapping[str, CodedDistances]) -> Columns:
+    _, n_rows, n_columns = next(iter(answers.values())).residues.shape
+    return Columns(of_shape(n_rows, n_columns), of_shape(0, dtype="int64"))
+
+
+def _missing_blocks(tiles: SymmetricGrid) -> MissingBlocks:
+    return MissingBlocks(np.array(list(tiles.blocks()), dtype=np.int64).reshape(-1, 2))
+
+
+# -- landmarks ------------------------------------------------------------------------------------
+
+
+class _PlanOfSamples(RowPlan):
+    """A plan for the rows of the clients' stores, which can be read here."""
+
+
+@dataclass
+class _Search:
+    """A search for landmarks: a true one where samples can be read, else how far it would be."""
+
+    n_samples: int
+    n_features: int
+    n_landmarks: int = 0
+    found: LandmarkEmbedding | None = None
+    samples: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Coordinates, of which the size is known."""
+
+    n_samples: int
+    n_features: int
+
+
+def _plan(parts: Mapping[str, SampleSummary]) -> _PlanOfSamples:
+    return _PlanOfSamples(**vars(server.plan(parts)))
+
+
+def _begun(found: LandmarkEmbedding, plan: RowPlan, rehearsal: Rehearsal) -> _Search:
+    search = _Search(plan.n_samples, plan.n_features)
+    small = plan.n_samples * plan.n_features <= _READ
+    if isinstance(plan, _PlanOfSamples) and small and not rehearsal.knows(_SPAN):
+        search.found = found
+        search.samples = np.empty((plan.n_samples, plan.n_features))
+        for name, positions in plan.positions.items():
+            search.samples[positions] = rehearsal.rows_of(name)
+    return search
+
+
+def _start_landmarks(plan: RowPlan, tolerance: float, rehearsal: Rehearsal) -> _Search:
+    return _begun(server.start_landmarks(plan, tolerance=tolerance), plan, rehearsal)
+
+
+def _start_search(plan: RowPlan, system: ResidueSystem, rehearsal: Rehearsal) -> _Search:
+    return _begun(columns.start_search(plan, system=system), plan, rehearsal)
+
+
+def _next_landmarks(embedding: _Search, count: int) -> np.ndarray:
+    if embedding.found is not None:
+        return embedding.found.next_landmarks(count)
+    left = embedding.n_samples - embedding.n_landmarks
+    return of_shape(max(0, min(count, left)), dtype="int64")
+
+
+def _add_columns(embedding: _Search, landmarks: np.ndarray) -> _Search:
+    embedding.n_landmarks += len(landmarks)
+    if embedding.found is not None and embedding.samples is not None and len(landmarks):
+        samples = embedding.samples
+        embedding.found.add_panels(landmarks, [squared_distances(samples, samples[landmarks])])
+    return embedding
+
+
+def _landmark_status(embedding: _Search, rehearsal: Rehearsal) -> LandmarkStatus:
+    if embedding.found is not None:
+        return server.landmark_status(embedding.found)
+    most = min(embedding.n_samples - 1, embedding.n_features)
+    span = rehearsal.assume(_SPAN, most)
+    rank = max(0, min(embedding.n_landmarks - 1, int(span)))
+    over = rank >= span or embedding.n_landmarks >= embedding.n_samples
+    return LandmarkStatus(embedding.n_landmarks, rank, 0.0, int(over))
+
+
+def _points_status(rehearsal: Rehearsal) -> PointsStatus:
+    # Where it is not so, blocks of all pairs are computed after the columns.
+    certain = rehearsal.assume("columns that leave no distance open, 1 for yes", 1.0)
+    return sized(PointsStatus, certified=int(certain), prime=0)
+
+
+def _score_rows(points: _Points) -> ScoreRows:
+    return sized(ScoreRows, sample=points.n_samples, column=points.n_features + 1)
+
+
+def _near_pairs(rows: ScoreRows, n_neighbors: int | None, rehearsal: Rehearsal) -> NearPairs:
+    each = rehearsal.assume("pairs of a sample that are looked at", 2.0 * (n_neighbors or 16))
+    return sized(NearPairs, pair=int(each * len(rows.rows)), complete=1)
+
+
+# -- rows that clients computed -------------------------------------------------------------------
+
+
+def _summarise_rows(own: np.ndarray, radius: float | None) -> RowSummary:
+    n_rows, n_columns = own.shape
+    return RowSummary(n_rows, n_columns, 1.0 if radius is None else radius, 0)
+
+
+STAND_INS: StandIns = {
+    **as_they_are(party.describe, server.public_plan, server.row_positions),
+    **as_they_are(server.told_landmarks, rows.plan_rows),
+    server.server_disk: lambda: ServerDisk(_ROOM),
+    server.open_tiles: lambda grid: grid,
+    server.missing_blocks: _missing_blocks,
+    server.decode_block: lambda: sized(DecodedBlock, evaluator=0),
+    server.decode_columns: _decode_columns,
+    server.decoded_columns: lambda: sized(DecodedBlock, evaluator=0),
+    server.plan: _plan,
+    server.start_landmarks: _start_landmarks,
+    columns.start_search: _start_search,
+    server.next_landmarks: _next_landmarks,
+    server.add_columns: _add_columns,
+    server.landmark_status: _landmark_status,
+    columns.points: lambda plan: _Points(plan.n_samples, plan.n_features),
+    columns.points_status: _points_status,
+    graphs.score_rows: _score_rows,
+    graphs.near_pairs: _near_pairs,
+    party.hiding_key: lambda evaluators: dict.fromkeys(evaluators, sized(HidingKey, byte=32)),
+    party.encode_rows: _encode_rows,
+    party.answer_block: _answer_block,
+    party.answer_columns: _answer_columns,
+    rows.summarise_rows: lambda rows, radius: _summarise_rows(rows, radius),
+    rows.quantised_rows: lambda rows: QuantisedRows(of_shape(*rows.shape, dtype="int64"), "", None),
+    rows.encode_quantised: _encode_quantised,
+}

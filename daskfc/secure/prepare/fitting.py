@@ -1,0 +1,222 @@
+"""Finding the values of one step after the other, for clients that have the same columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from daskfc.errors import InvalidInput
+from daskfc.federation import Federation, Local, Sent
+from daskfc.secure.prepare import steps
+from daskfc.secure.prepare.quantiles import quantiles
+from daskfc.secure.prepare.words import shared_words
+from daskfc.secure.sums import Aggregation, MaskedSum
+from daskfc.stores.fitted_steps import SHIFTED, FittedStep
+from daskfc.stores.prepared import width_of
+from daskfc.stores.samples import unprepared
+
+__all__ = ["SMALLEST", "STRATEGIES", "Fitting"]
+
+STRATEGIES = ("mean", "median", "most-frequent")
+SMALLEST = 5  # ours: samples that a word must have before it is told
+
+
+@dataclass
+class Fitting:
+    """Steps so far, and the columns that rows have after them; made by `of`.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run.
+    clients : tuple of str
+        With the same columns.
+    columns : tuple of str
+        Their names.
+    categories : dict of str to sequence of str
+        The columns that hold words; the words that all clients agreed on, once there are some.
+    missing : bool
+        Whether values may be missing.
+    smallest : int
+        Words that fewer samples have are told to nobody.
+    """
+
+    federation: Federation
+    clients: tuple[str, ...]
+    columns: tuple[str, ...]
+    categories: dict[str, Sequence[str]]
+    missing: bool
+    smallest: int
+    steps: list[FittedStep] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, federation: Federation, clients: tuple[str, ...], smallest: int) -> "Fitting":
+        """Begin with what the clients' stores hold, and agree on the words of columns.
+
+        Raises
+        ------
+        InvalidInput
+            When a column holds words at one client and numbers at another.
+        """
+        contract = federation.contract
+        of_words = {client: set(contract.categorical.get(client, ())) for client in clients}
+        columns = contract.columns[clients[0]]
+        for name in columns:
+            there = [client for client in clients if name in of_words[client]]
+            if there and len(there) < len(clients):
+                other = next(client for client in clients if client not in there)
+                raise InvalidInput(
+                    f"column {name!r} holds words at client {there[0]!r} and numbers at client "
+                    f"{other!r}. Write one of the stores again."
+                )
+        words: dict[str, Sequence[str]] = {
+            name: () for name in columns if name in of_words[clients[0]]
+        }
+        missing = any(contract.missing.get(client) for client in clients)
+        return cls(federation, clients, columns, words, missing, smallest)
+
+    @property
+    def alone(self) -> bool:
+        """Whether one client alone has these columns."""
+        return len(self.clients) == 1
+
+    def add(self, name: str, params: Mapping[str, Any]) -> None:
+        """Find the values of the next step.
+
+        Raises
+        ------
+        InvalidInput
+            When the step does not go with what columns hold.
+        """
+        if name == "pca" and (told := unprepared(self.categories, self.missing)):
+            raise InvalidInput(
+                f"the step 'pca' needs numbers without gaps; {told}. Put 'impute' and 'one-hot' "
+                "before it."
+            )
+        if name == "pca" and self.alone:
+            raise InvalidInput(
+                f"the step {name!r} is for clients with the same columns; client "
+                f"{self.clients[0]!r} has columns of its own. Leave it out."
+            )
+        if name in ("impute", "one-hot") and not self.alone:
+            self._agree_on_words()
+        if name in ("log", "clip", "one-hot"):
+            params = {key: value for key, value in params.items() if key != "smallest"}
+            self.steps.append({"step": name, **params})
+        elif self.alone:
+            strategy = {"strategy": params.get("strategy") or "mean"} if name == "impute" else {}
+            self.steps.append({"step": name, "own": True, **strategy})
+        elif name == "impute":
+            fill = self._filling(params.get("strategy") or "mean")
+            self.steps.append({"step": name, "fill": fill})
+        elif name in ("min-max", "robust"):
+            self.steps.append({"step": name, **self._between(name)})
+        else:
+            self.steps.append({"step": name, **self._sums(name, params)})
+        self._go_on_after(name, params)
+
+    def _go_on_after(self, name: str, params: Mapping[str, Any]) -> None:
+        if name == "impute":
+            self.missing = False
+        if name == "one-hot":
+            self.columns = tuple(
+                made
+                for column in self.columns
+                for made in [f"{column}={word}" for word in self.categories.get(column, ())]
+                or [column]
+            )
+            self.categories = {}
+        if name == "pca":
+            self.columns = tuple(f"pc{i + 1}" for i in range(params["n_components"]))
+
+    def _agree_on_words(self) -> None:
+        if not self.categories or any(self.categories.values()):
+            return
+        shared = shared_words(
+            self.federation,
+            self._summing(),
+            self.steps,
+            tuple(self.categories),
+            self.clients,
+            smallest=self.smallest,
+        )
+        self._counts = {name: [one.count for one in words] for name, words in shared.items()}
+        self.categories = {name: [one.word for one in words] for name, words in shared.items()}
+        self.steps.append({"step": "categories", "words": dict(self.categories)})
+
+    def _filling(self, strategy: str) -> list[float]:
+        """Return what stands for a missing value, column by column."""
+        numbers = [name for name in self.columns if name not in self.categories]
+        if strategy == "most-frequent" and numbers:
+            shared = shared_words(
+                self.federation,
+                self._summing(),
+                self.steps,
+                numbers,
+                self.clients,
+                smallest=self.smallest,
+                most_frequent=True,
+            )
+            found = {name: min(float(one.word) for one in own) for name, own in shared.items()}
+        else:
+            by_column = self._medians() if strategy == "median" else self._means()[0]
+            found = dict(zip(self.columns, self._known(by_column).tolist(), strict=True))
+        for name in self.categories:
+            found[name] = float(np.argmax(self._counts[name]))
+        return [found[name] for name in self.columns]
+
+    def _medians(self) -> np.ndarray:
+        return self._quantiles([0.5])[:, 0]
+
+    def _quantiles(self, levels: Sequence[float]) -> np.ndarray:
+        return quantiles(self.federation, self._summing(), self.steps, levels, self.clients)
+
+    def _between(self, name: str) -> dict[str, list[float]]:
+        """Return what min-max and robust scaling subtract, and divide by."""
+        levels = [0.0, 1.0] if name == "min-max" else [0.25, 0.5, 0.75]
+        found = self._quantiles(levels)
+        self._known(found[:, 0])
+        centre = found[:, 0 if name == "min-max" else 1]
+        values = (centre.tolist(), width_of(found[:, -1] - found[:, 0]).tolist())
+        return dict(zip(SHIFTED[name], values, strict=True))
+
+    def _known(self, values: np.ndarray) -> np.ndarray:
+        """Return values of columns, each of which must have one."""
+        if np.isnan(values).any():
+            empty = self.columns[int(np.isnan(values).argmax())]
+            raise InvalidInput(f"column {empty!r} has no value at any client. Leave it out.")
+        return values
+
+    def _summing(self) -> Aggregation:
+        return MaskedSum(self.federation, clients=self.clients)
+
+    def _magnitudes(self, means: Any) -> Sent:
+        clients = self.clients
+        told = self.federation.ask(steps.column_magnitudes, self.steps, means, clients=clients)
+        return self.federation.tell(steps.common_magnitudes, told, clients=clients)
+
+    def _means(self) -> tuple[np.ndarray, Local]:
+        """Return the mean of each column, and where it lies at the server."""
+        largest = self._magnitudes(None)
+        parts = self.federation.on_clients(steps.sums, self.steps, largest, clients=self.clients)
+        total = self._summing().sum(parts)
+        fitted = self.federation.on_server(steps.means_of, total, largest)
+        return self.federation.publish(fitted).means, fitted
+
+    def _sums(self, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a step that sums over columns give."""
+        federation, clients, summing = self.federation, self.clients, self._summing()
+        plain, fitted = self._means()
+        mean = self._known(plain).tolist()
+        means = federation.tell(fitted, clients=clients)
+        farthest = self._magnitudes(means)
+        args = (self.steps, means, farthest)
+        if name == "standardise":
+            total = summing.sum(federation.on_clients(steps.squares, *args, clients=clients))
+            scales = federation.publish(steps.scales_of, total, fitted, farthest)
+            return {"mean": mean, "scale": scales.scales.tolist()}
+        total = summing.sum(federation.on_clients(steps.covariances, *args, clients=clients))
+        k = params["n_components"]
+        told = federation.publish(steps.components_of, total, farthest, n_components=k)
+        return {"mean": mean, "components": told.components.tolist()}

@@ -1,0 +1,75 @@
+"""Which clusters are large enough to be described, before anything of them is summed."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+__all__ = ["Withheld", "withheld_clusters"]
+
+Withheld = Mapping[int, str]
+"""Clusters that are not described, each with the reason."""
+
+_BY_DIFFERENCE = (
+    "its figures, beside those of all samples that the preparation told, would tell those of "
+    "the other clusters that are withheld"
+)
+
+
+def withheld_clusters(
+    counts: Mapping[str, np.ndarray],
+    outside: Mapping[str, int],
+    *,
+    smallest: int,
+    of_one_client: bool,
+    all_are_told: bool,
+) -> dict[int, str]:
+    """Return the clusters that must not be described, and why.
+
+    Parameters
+    ----------
+    counts : mapping of str to ndarray of shape (n_clusters,), int64
+        Samples of each cluster at each client.
+    outside : mapping of str to int
+        Samples of each client in no cluster.
+    smallest : int
+        Samples that must be left of a cluster without those of any one client.
+    of_one_client : bool
+        Whether all clients' samples count instead, so that one may have a whole cluster.
+    all_are_told : bool
+        Whether means of all samples are known: then what is withheld must be as large together,
+        or it is what they and the clusters that are described leave over.
+
+    Returns
+    -------
+    dict of int to str
+        By the cluster's number, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.profiles import withheld_clusters
+    >>> counts = {"a": np.array([40, 9, 3]), "b": np.array([30, 2, 20])}
+    >>> rules = {"smallest": 5, "of_one_client": False, "all_are_told": False}
+    >>> list(withheld_clusters(counts, {"a": 0, "b": 0}, **rules))
+    [1, 2]
+    """
+    table = np.array(list(counts.values()), dtype=np.int64)  # (client, cluster)
+    others = np.array([outside[name] for name in counts], dtype=np.int64)
+
+    def left(each: np.ndarray) -> int:
+        """Return how many of some samples, by client, protect a single one among them."""
+        return int(each.sum() if of_one_client else each.sum() - each.max())
+
+    without = "" if of_one_client else " without those of any one client"
+    reasons = {
+        c: f"it has fewer than {smallest} samples{without}"
+        for c in range(table.shape[1])
+        if left(table[:, c]) < smallest
+    }
+    while all_are_told:
+        rest = table[:, list(reasons)].sum(axis=1) + others
+        described = [c for c in range(table.shape[1]) if c not in reasons]
+        if not rest.any() or left(rest) >= smallest or not described:
+            break
+        reasons[min(described, key=lambda c: (table[:, c].sum(), c))] = _BY_DIFFERENCE
+    return dict(sorted(reasons.items()))

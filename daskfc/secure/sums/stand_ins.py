@@ -1,0 +1,91 @@
+"""What stands for the steps of secure sums in a rehearsal: arrays of their shapes, no keys."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from daskfc.coding import SHARE_BYTES
+from daskfc.federation import Message
+from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.privacy import Part, noise_of_part
+from daskfc.secure.sums import interpoint, masked, plain, recovering, total, vault
+from daskfc.secure.sums.interpoint import KernelWidth
+from daskfc.secure.sums.messages import (
+    KeyShares,
+    Magnitude,
+    MaskedPart,
+    PlainPart,
+    PublicKeys,
+    RevealedShares,
+)
+from daskfc.secure.sums.total import Total, as_matrix
+from daskfc.stores import ClientStore
+
+__all__ = ["STAND_INS"]
+
+_SEAL = 16  # bytes by which ChaCha20-Poly1305 makes a text longer
+
+
+def _summed(parts: Mapping[str, MaskedPart | PlainPart]) -> Total:
+    shapes = {message.values.shape for message in parts.values()}
+    assert len(shapes) == 1, shapes
+    return Total(of_shape(*shapes.pop()), 0.0, tuple(parts))
+
+
+def _masked(part: Part, tag: str, n_keys: int) -> MaskedPart:
+    rows, columns = as_matrix(part).shape
+    return sized(
+        MaskedPart, tag=tag, key=n_keys, row=rows, column=columns,
+        noise_multiplier=noise_of_part(part),
+    )  # fmt: skip
+
+
+def _public_key(neighbours: Mapping[str, tuple[str, ...]], party: str) -> dict[str, PublicKeys]:
+    return dict.fromkeys(neighbours[party], sized(PublicKeys, key=1))
+
+
+def _advertise(receivers: Sequence[str], tags: Sequence[str]) -> dict[str, PublicKeys]:
+    return dict.fromkeys(receivers, sized(PublicKeys, key=1 + len(tags)))
+
+
+def _seal(
+    public: Mapping[str, PublicKeys], tags: Sequence[str], party: str
+) -> dict[str, KeyShares]:
+    content = 2 * SHARE_BYTES * len(tags)
+    return {
+        member: sized(KeyShares, byte=content + (0 if member == party else _SEAL))
+        for member in public
+    }
+
+
+def _reveal(tag: str, present: Sequence[str]) -> RevealedShares:
+    return sized(RevealedShares, tag=tag, present=len(present), dropped=0)
+
+
+def _receive(message: Message) -> Message:
+    return message
+
+
+def _moments(data: ClientStore, kernel_kind: str) -> np.ndarray:
+    d = data.n_features
+    squares = d if kernel_kind == "laplacian" else 1
+    return of_shape(1 + squares + (0 if kernel_kind == "polynomial" else d))
+
+
+STAND_INS: StandIns = {
+    **as_they_are(total.itself, plain.plain_part),
+    total.magnitude: lambda: Magnitude(1.0),
+    total.largest: lambda: Magnitude(1.0),
+    plain.plain_total: _summed,
+    masked.public_key: _public_key,
+    masked.masked_part: lambda part, tag: _masked(part, tag, 0),
+    masked.masked_total: _summed,
+    vault.advertise: _advertise,
+    vault.seal: _seal,
+    vault.masked_once: lambda part, tag: _masked(part, tag, 1),
+    vault.reveal: _reveal,
+    recovering.receive: _receive,
+    recovering.recovered_total: _summed,
+    interpoint.interpoint_moments: _moments,
+    interpoint.width_of_total: lambda: KernelWidth(1.0),
+}

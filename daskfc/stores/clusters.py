@@ -1,0 +1,129 @@
+"""Clusters that a run found, kept in the store of the samples: arrays ``clusters/<name>``.
+
+They lie beside the features and change nothing that a method reads; a store that is written again
+has none.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import zarr
+
+from daskfc.errors import InvalidInput, StoreError
+from daskfc.folders import check_folder_name
+from daskfc.stores.client import ClientStore
+from daskfc.stores.layout import array_options
+from daskfc.stores.locations import zarr_store
+
+__all__ = ["read_clusters", "write_clusters"]
+
+_GROUP = "clusters"
+
+
+def write_clusters(
+    store: ClientStore,
+    name: str,
+    clusters: np.ndarray,
+    fits: Sequence[str],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write clusters of a store's samples into the store.
+
+    Parameters
+    ----------
+    store : ClientStore
+        Whose samples they are of.
+    name : str
+        What they are called there.
+    clusters : ndarray of shape (n_samples, n_fits), int64
+        In the order of the store.
+    fits : sequence of str
+        What each column is.
+    overwrite : bool
+        Whether clusters of that name may be replaced.
+
+    Raises
+    ------
+    InvalidInput
+        For a name that is taken or is none, or clusters of other samples.
+    StoreError
+        When the store cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores import ClientStore, write_store
+    >>> from daskfc.stores.clusters import read_clusters, write_clusters
+    >>> write_store("memory://doc/clustered.zarr", "a", np.eye(3), overwrite=True)
+    >>> store = ClientStore.open("memory://doc/clustered.zarr")
+    >>> write_clusters(store, "night", np.array([[0], [1], [1]]), ["cluster"])
+    >>> read_clusters(store, "night")[0].tolist()
+    [[0], [1], [1]]
+    """
+    check_folder_name("set of clusters", name)
+    values = np.ascontiguousarray(clusters, dtype=np.int64)
+    shape = (store.n_samples, len(fits))
+    if values.shape != shape:
+        raise InvalidInput(
+            f"clusters of client {store.name!r} must have shape {shape}; got {values.shape}. Give "
+            "a row for each sample and a column for each fit."
+        )
+    try:
+        root = zarr.open_group(zarr_store(store.url, read_only=False), mode="r+", zarr_format=3)
+        group = root.require_group(_GROUP)
+        if name in group and not overwrite:
+            raise InvalidInput(
+                f"client {store.name!r}: the store {store.url} has clusters called {name!r}. "
+                "Choose another name, or ask for them to be replaced."
+            )
+        array = group.create_array(
+            name,
+            dtype="int64",
+            overwrite=overwrite,
+            **array_options(shape, (min(store.chunk_rows, len(values)), len(fits)), _AXES),
+        )
+        array[:] = values
+        array.attrs.update({"fits": list(fits), "complete": True})  # last: it is whole
+    except OSError as error:
+        raise StoreError(
+            f"client {store.name!r}: clusters cannot be written into the store {store.url} "
+            f"({type(error).__name__}). Make it writable, or write them into a file."
+        ) from error
+
+
+_AXES = ("sample", "fit")
+
+
+def read_clusters(store: ClientStore, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Read what `write_clusters` wrote.
+
+    Parameters
+    ----------
+    store : ClientStore
+        Of the samples.
+    name : str
+        What the clusters are called.
+
+    Returns
+    -------
+    clusters : ndarray of shape (n_samples, n_fits), int64
+        In the order of the store.
+    fits : tuple of str
+        What each column is.
+
+    Raises
+    ------
+    InvalidInput
+        When the store has no whole clusters of that name.
+    """
+    root = zarr.open_group(zarr_store(store.url, read_only=True), mode="r", zarr_format=3)
+    array = root.get(f"{_GROUP}/{name}")
+    if not isinstance(array, zarr.Array) or array.attrs.get("complete") is not True:
+        raise InvalidInput(
+            f"client {store.name!r}: the store {store.url} has no clusters called {name!r}. "
+            "Correct the name, or write them with 'daskfc labels RUN --into-store NAME'."
+        )
+    fits: object = array.attrs["fits"]
+    assert isinstance(fits, list), fits
+    return np.asarray(array[:]), tuple(str(fit) for fit in fits)

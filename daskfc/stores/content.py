@@ -1,0 +1,81 @@
+"""What a store holds, read once more and held against the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from daskfc.errors import StoreError
+from daskfc.stores.layout import ContentDigest, positions_of_repeats
+
+__all__ = ["check_rows"]
+
+
+def check_rows(
+    blocks: Iterable[tuple[np.ndarray, np.ndarray]],
+    digest: ContentDigest,
+    *,
+    missing: bool,
+    client: str,
+    url: str,
+) -> str:
+    """Read all rows of a store, and refuse those that break a rule.
+
+    Parameters
+    ----------
+    blocks : iterable of (ndarray of shape (rows, n_features), ndarray of shape (rows,))
+        Features in their stored type, and ids, in order.
+    digest : ContentDigest
+        Of the store's columns; rows are added to it.
+    missing : bool
+        Whether features may be NaN.
+    client, url : str
+        Whose store, and where, for messages.
+
+    Returns
+    -------
+    str
+        The digest of all rows.
+
+    Raises
+    ------
+    StoreError
+        For features that are not finite, and repeated ids; names row numbers, never values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores.content import check_rows
+    >>> from daskfc.stores.layout import ContentDigest
+    >>> digest = ContentDigest(np.dtype("f8"), ["age"])
+    >>> rows = [(np.array([[61.0], [np.inf]]), np.array(["p7", "p9"]))]
+    >>> check_rows(rows, digest, missing=True, client="a", url="a.zarr")
+    Traceback (most recent call last):
+        ...
+    daskfc.errors.StoreError: client 'a': features must be finite; got infinity in 1 of 2 rows, ...
+    """
+    n_rows, n_bad, first_bad = 0, 0, -1
+    ids: list[np.ndarray] = []
+    for features, own in blocks:
+        ids.append(own)
+        digest.add(features, own)
+        odd = np.isinf(features) if missing else ~np.isfinite(features)
+        bad = np.flatnonzero(odd.any(axis=1))
+        if len(bad) and not n_bad:
+            first_bad = n_rows + int(bad[0])
+        n_rows, n_bad = n_rows + len(own), n_bad + len(bad)
+    if n_bad:
+        raise StoreError(
+            f"client {client!r}: features must be finite; got "
+            f"{'infinity' if missing else 'NaN or infinity'} in {n_bad} of {n_rows} rows, the "
+            f"first is row {first_bad}. Clean the source of {url}."
+        )
+    repeats = positions_of_repeats(np.concatenate(ids))
+    if repeats is not None:
+        first, second, count = repeats
+        raise StoreError(
+            f"client {client!r}: sample ids must differ; got {count} repeated, rows {first} and "
+            f"{second} are the first pair. Clean the source of {url}."
+        )
+    return digest.hexdigest()

@@ -1,0 +1,193 @@
+"""What fitted steps of a preparation do to rows, and to the columns that rows have.
+
+A step is a mapping of plain values, so that a run's folder and every party's settings can hold it:
+
+``{"step": "standardise", "mean": [...], "scale": [...]}``  (x - mean) / scale, column by column
+``{"step": "min-max", "low": [...], "width": [...]}``       (x - low) / width
+``{"step": "robust", "center": [...], "scale": [...]}``     (x - center) / scale
+``{"step": "log"}``                                         log(1 + x)
+``{"step": "clip", "low": a, "high": b}``                   x, but at least a and at most b
+``{"step": "impute", "fill": [...]}``                       a column's value where one is missing
+``{"step": "categories", "words": {...}}``                  words get the numbers of these lists
+``{"step": "one-hot"}``                                     a column of 0 and 1 for each word
+``{"step": "pca", "mean": [...], "components": [[...]]}``   (x - mean) componentsᵀ
+``{"step": "jitter", "share": a, "seed": s}``               x plus chance of a times the client's
+                                                            own deviation of the column
+
+Columns of words, before they are one-hot, are left alone by all steps but ``impute``. With
+``"own": true`` in place of its values a step takes those of the client's own samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from daskfc.errors import StoreError
+from daskfc.seeds import generator
+from daskfc.stores.samples import renumbered, unprepared
+
+__all__ = ["SHIFTED", "Columns", "FittedStep", "applied"]
+
+FittedStep: TypeAlias = Mapping[str, Any]
+Change: TypeAlias = Callable[[np.ndarray, int], np.ndarray]  # rows, and which is the first
+
+_BLOCK = 1024  # ours: rows whose chance is made together
+
+SHIFTED = {
+    "standardise": ("mean", "scale"),
+    "min-max": ("low", "width"),
+    "robust": ("center", "scale"),
+}
+"""Steps that subtract a number from each column and divide by another, and what these are called"""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that rows have.
+
+    Parameters
+    ----------
+    names : tuple of str
+        In their order.
+    categories : mapping of str to tuple of str
+        Words of those whose values are their numbers; one that is not listed has the number after
+        the last.
+    missing : bool
+        Whether values may be NaN.
+    client : str
+        Whose they are, for messages.
+    """
+
+    names: tuple[str, ...]
+    categories: Mapping[str, tuple[str, ...]]
+    missing: bool
+    client: str
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Which of them hold numbers, (n_columns,) bool."""
+        return np.array([name not in self.categories for name in self.names])
+
+
+def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
+    """Return what a step does to rows, and the columns that come of it.
+
+    Parameters
+    ----------
+    step : mapping
+        See the module.
+    columns : Columns
+        Of the rows that it is given.
+
+    Raises
+    ------
+    StoreError
+        For steps that are not known, or were fitted on other columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores.fitted_steps import Columns, applied
+    >>> columns = Columns(("age", "sex"), {"sex": ("f", "m")}, True, "a")
+    >>> fill, columns = applied({"step": "impute", "fill": [60.0, 0.0]}, columns)
+    >>> encode, columns = applied({"step": "one-hot"}, columns)
+    >>> columns.names
+    ('age', 'sex=f', 'sex=m')
+    >>> encode(fill(np.array([[np.nan, 1.0], [58.0, np.nan]]), 0), 0).tolist()
+    [[60.0, 0.0, 1.0], [58.0, 1.0, 0.0]]
+    """
+    kind, width = step["step"], len(columns.names)
+    for value in ("mean", "low", "center", "fill"):
+        given = step.get(value)
+        if isinstance(given, list) and len(given) != width:
+            raise StoreError(
+                f"client {columns.client!r}: the step {kind!r} was fitted on {len(given)} columns, "
+                f"and the store has {width}. Fit the preparation again."
+            )
+    match kind:
+        case "standardise" | "min-max" | "robust":
+            shift, scale = (np.asarray(step[value], dtype=np.float64) for value in SHIFTED[kind])
+            return (lambda rows, _: (rows - shift) / scale), columns
+        case "log":
+            return (lambda rows, _: _log(rows, columns)), columns
+        case "clip":
+            low, high, numbers = step.get("low"), step.get("high"), columns.numbers
+            return (lambda rows, _: np.where(numbers, np.clip(rows, low, high), rows)), columns
+        case "impute":
+            fill = np.asarray(step["fill"], dtype=np.float64)
+            filled = replace(columns, missing=False)
+            return (lambda rows, _: np.where(np.isnan(rows), fill, rows)), filled
+        case "categories":
+            words = {name: tuple(listed) for name, listed in step["words"].items()}
+            own = columns.categories
+            there = replace(columns, categories={name: words[name] for name in own})
+            return (lambda rows, _: renumbered(rows, columns.names, own, there.categories)), there
+        case "jitter":
+            name, seed = columns.client, int(step["seed"])
+            by = np.asarray(step["scale"])
+            return (lambda rows, at: rows + by * _chance(name, seed, at, *rows.shape)), columns
+        case "one-hot":
+            return _one_hot(columns)
+        case "pca":
+            return _projected(step, columns)
+    raise StoreError(f"client {columns.client!r}: no step is called {kind!r}.")
+
+
+def _log(rows: np.ndarray, columns: Columns) -> np.ndarray:
+    numbers = columns.numbers
+    wrong = ((rows <= -1.0) & numbers).any(axis=1)
+    if wrong.any():
+        raise StoreError(
+            f"client {columns.client!r}: the step 'log' needs features above -1; {int(wrong.sum())}"
+            f" of {len(rows)} rows have others. Leave the step out, or clip first."
+        )
+    found: np.ndarray = np.where(numbers, np.log1p(np.where(numbers, rows, 0.0)), rows)
+    return found
+
+
+def _chance(name: str, seed: int, start: int, n: int, d: int) -> np.ndarray:
+    """Return standard normal numbers of some rows, the same whichever rows are read together."""
+    first, last = start // _BLOCK, (start + max(n, 1) - 1) // _BLOCK
+    blocks = [
+        generator(seed, "jitter", name, block).standard_normal((_BLOCK, d))
+        for block in range(first, last + 1)
+    ]
+    return np.concatenate(blocks)[start - first * _BLOCK :][:n]
+
+
+def _one_hot(columns: Columns) -> tuple[Change, Columns]:
+    def encoded(rows: np.ndarray, _: int) -> np.ndarray:
+        parts = []
+        for name, column in zip(columns.names, rows.T, strict=True):
+            words = columns.categories.get(name)
+            if words is None:
+                parts.append(column[:, None])
+            else:  # neither a missing word nor an unlisted one has a column
+                parts.append((column[:, None] == np.arange(len(words))).astype(np.float64))
+        return np.hstack(parts)
+
+    names = tuple(
+        column
+        for name in columns.names
+        for column in (
+            [f"{name}={word}" for word in columns.categories[name]]
+            if name in columns.categories
+            else [name]
+        )
+    )
+    return encoded, replace(columns, names=names, categories={})
+
+
+def _projected(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
+    if told := unprepared(columns.categories, columns.missing):
+        raise StoreError(
+            f"client {columns.client!r}: the step 'pca' needs numbers without gaps; {told}. Impute "
+            "and one-hot first."
+        )
+    mean, components = (np.asarray(step[value]) for value in ("mean", "components"))
+    names = tuple(f"pc{i}" for i in range(1, len(components) + 1))
+    return (lambda rows, _: (rows - mean) @ components.T), replace(columns, names=names)

@@ -1,0 +1,85 @@
+"""The secret of a store's sample ids: who can read the ids has it, and nobody else.
+
+It lies beside the ids, as an attribute of their array. Pseudonyms are made under keys derived from
+it, so that a site can take them back with its store alone.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import zarr
+
+from daskfc.stores.locations import zarr_store
+
+__all__ = ["content_key", "kept_key", "stored_key"]
+
+_ATTRIBUTE = "id_key"
+_BYTES = 32
+
+
+def stored_key(sample_ids: Any) -> bytes | None:
+    """Return the secret beside an array of ids; None in stores of daskfc 0.1, which have none.
+
+    Parameters
+    ----------
+    sample_ids : zarr.Array
+        The store's ``sample_id``.
+    """
+    text = dict(sample_ids.attrs).get(_ATTRIBUTE)
+    try:
+        key = bytes.fromhex(str(text))
+    except ValueError:
+        return None
+    return key if len(key) == _BYTES else None
+
+
+def kept_key(url: str, client: str, *, replaces: bool) -> dict[str, Any]:
+    """Return the attributes of a new array of ids: the key of the store it replaces, or a new one.
+
+    Parameters
+    ----------
+    url : str
+        Where the store will be.
+    client : str
+        Whose it is; another client's key is never taken over.
+    replaces : bool
+        Whether something is there.
+    """
+    key = None
+    if replaces:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # no whole store
+            group = zarr.open_group(zarr_store(url, read_only=True), mode="r", zarr_format=3)
+            if group.attrs.get("client") == client:
+                key = stored_key(group["sample_id"])
+    return {_ATTRIBUTE: (key or os.urandom(_BYTES)).hex()}
+
+
+def content_key(features: Iterable[np.ndarray], sample_ids: np.ndarray) -> bytes:
+    """Return the secret of a store that keeps none: a digest of all that only its readers know.
+
+    Parameters
+    ----------
+    features : iterable of ndarray
+        All rows, in blocks, as they are stored.
+    sample_ids : ndarray of shape (n_samples,), str
+        Their ids.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores.id_key import content_key
+    >>> rows = np.eye(3)
+    >>> content_key([rows[:1], rows[1:]], np.array(["a"])) == content_key([rows], np.array(["a"]))
+    True
+    """
+    digest = hashlib.sha256(b"daskfc.id_key")
+    for block in features:
+        digest.update(np.ascontiguousarray(block).data)
+    for name in sample_ids:
+        text = str(name).encode()
+        digest.update(len(text).to_bytes(4, "little") + text)
+    return digest.digest()

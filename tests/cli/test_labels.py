@@ -1,0 +1,113 @@
+"""``daskfc labels`` at a site, and ``daskfc predict``."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from daskfc.stores import ClientStore, write_store
+from daskfc.stores.clusters import read_clusters
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """A store and the labels of its samples, as the caller of a run sends them."""
+    from daskfc.federation.pseudonyms import Pseudonyms
+
+    write_store(str(tmp_path / "a.zarr"), "a", np.eye(3), ["p1", "p2", "p3"])
+    store, names = ClientStore.open(str(tmp_path / "a.zarr")), Pseudonyms.fresh()
+    told = names.of(["p1", "p2", "p3"], names.key("a", store.id_key()))
+    table = pd.DataFrame({"pseudonym": told, "client": "a", "cluster": [2, 0, 1], "B seed 1": 7})
+    table[::-1].to_csv(tmp_path / "labels.csv", index=False)
+    return store
+
+
+OWN = "sample_id,cluster,B seed 1\np1,2,7\np2,0,7\np3,1,7\n"
+
+
+def test_a_site_prints_or_writes_its_own_clusters(daskfc, labelled, tmp_path):
+    done = daskfc("labels", "labels.csv", "--store", "a.zarr")
+    assert (done.exit_code, done.stdout) == (0, OWN)
+    done = daskfc("labels", "labels.csv", "--store", "a.zarr", "--out", "own.csv")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert (tmp_path / "own.csv").read_text() == OWN
+    assert (tmp_path / "own.csv").stat().st_mode & 0o077 == 0  # clear ids
+    done = daskfc("labels", "labels.csv", "--store", "a.zarr", "--out", "own.parquet")
+    assert done.exit_code == 0
+    assert pd.read_parquet(tmp_path / "own.parquet").to_csv(index=False) == OWN
+
+
+def test_a_site_keeps_them_in_its_store(daskfc, labelled, tmp_path):
+    words = ("labels", "labels.csv", "--store", "a.zarr", "--into-store", "night")
+    done = daskfc(*words)
+    assert done.exit_code == 0, done.output
+    for _ in range(2):
+        store = ClientStore.open(str(tmp_path / "a.zarr"), verify=True)  # as good as it was
+        assert store.digest == labelled.digest
+        assert store.rows(0, 3).tolist() == np.eye(3).tolist()
+        clusters, fits = read_clusters(store, "night")
+        assert clusters.tolist() == [[2, 7], [0, 7], [1, 7]]
+        assert fits == ("cluster", "B seed 1")
+        assert labelled.rows(0, 3).tolist() == np.eye(3).tolist()  # opened before, and not changed
+        again = daskfc(*words)
+        assert again.exit_code == 2
+        assert "has clusters called 'night'. Choose another name" in again.stderr
+        assert daskfc(*words, "--overwrite").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--store", "b.zarr"), "no store of a client is there"),
+        (("--store", "a.zarr", "--out", "own.txt"), "--out must end in .csv or .parquet"),
+        (("--store", "a.zarr", "--out", "labels.csv"), "a file is there and is not written over"),
+        (("--store", "a.zarr", "--out", "no/own.csv"), "cannot be written"),
+        (("--store", "a.zarr", "--into-store", "../x"), "the name of a set of clusters"),
+        (("--store", "a.zarr", "--samples", "b.zarr"), "no store of a client is there"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(daskfc, labelled, tmp_path, words, said):
+    before = (tmp_path / "labels.csv").read_text()
+    done = daskfc("labels", "labels.csv", *words)
+    assert done.exit_code == 2, done.output
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert (tmp_path / "labels.csv").read_text() == before
+
+
+def test_clusters_that_are_not_there_are_said_to_be_missing(labelled):
+    with pytest.raises(Exception, match=r"has no clusters called 'day'\. Correct the name"):
+        read_clusters(labelled, "day")
+
+
+def test_predict_hands_the_stores_to_the_run_and_says_where_the_labels_are(
+    daskfc, monkeypatch, tmp_path
+):
+    asked = []
+
+    def predict_run(folder, stores, **how):
+        asked.append((folder, stores, how))
+        return tmp_path / "predictions"
+
+    monkeypatch.setattr(sys.modules["daskfc.cli.labels"], "predict_run", predict_run)
+    done = daskfc("predict", "r", "--store", "a=x=y.zarr", "--store", "b=z", "--seed", "3")
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"{tmp_path / 'predictions' / 'labels.csv'}\n"
+    how = {"method": None, "seed": 3, "name": None}
+    assert asked == [("r", {"a": "x=y.zarr", "b": "z"}, how)]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--store", "a.zarr"), "--store must be CLIENT=URL; got 'a.zarr'."),
+        (("--store", "=x"), "--store must be CLIENT=URL"),
+        (("--store", "a=x", "--store", "a=y"), "--store names a client twice"),
+        (("--store", "a=x"), "no run is there"),
+    ],
+)
+def test_predict_refuses_what_names_no_store(daskfc, words, said):
+    done = daskfc("predict", "no-run", *words)
+    assert done.exit_code == 2
+    assert said in done.stderr

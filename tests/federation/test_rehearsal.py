@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+
+from daskfc.federation import Message, array
+from daskfc.federation.messages import payload_bytes
+from daskfc.federation.rehearsal import Rehearsal
+from daskfc.federation.sizes import NotRehearsed, of_shape, sized
+from daskfc.federation.traffic import DELAYS, Network
+from daskfc.stores import ClientStore, write_store
+
+
+class Rows(Message, route=("client → server", "client → client"), reveals="rows"):
+    rows: np.ndarray = array("sample", "feature", dtype="float32 | float64")
+    note: str
+
+
+class Count(Message, route=("server → client", "server → caller"), reveals="a number"):
+    n: int
+
+
+def own_rows(data) -> Rows:
+    raise AssertionError("a step was performed")
+
+
+def rows_for_all(data) -> dict[str, Rows]:
+    raise AssertionError("a step was performed")
+
+
+def count(parts) -> Count:
+    raise AssertionError("a step was performed")
+
+
+def heard(told):
+    raise AssertionError("a step was performed")
+
+
+def _rows(data):
+    return sized(Rows, sample=data.n_samples, feature=data.n_features, note="ab", dtype="float64")
+
+
+STAND_INS = {
+    own_rows: _rows,
+    rows_for_all: lambda data: {name: _rows(data) for name in ("a", "b")},
+}
+
+
+@pytest.fixture
+def stores():
+    for name, n in (("a", 10), ("b", 20)):
+        url = f"memory://rehearsal/{name}.zarr"
+        write_store(url, name, np.ones((n, 3)), overwrite=True)
+    return {name: ClientStore.open(f"memory://rehearsal/{name}.zarr") for name in ("a", "b")}
+
+
+@pytest.fixture
+def rehearsal(stores):
+    made = Rehearsal(stores, STAND_INS, network=Network(1e9, 1.0), process_bytes=1000)
+    made.start_run("r", random_state=0)
+    return made
+
+
+def test_sizes_without_memory():
+    message = sized(Rows, sample=10**6, feature=10**6, dtype="float64")
+    assert payload_bytes(message) == 8 * 10**12
+    assert sized(Rows, sample=1, feature=1).rows.dtype == np.float32
+    assert of_shape(2, 3).tolist() == [[0.0] * 3] * 2
+    with pytest.raises(KeyError):
+        sized(Rows, sample=3)
+
+
+def test_a_message_is_counted_when_its_receiver_takes_it_and_once(rehearsal):
+    sent = rehearsal.ask(own_rows)
+    assert not len(rehearsal.ledger)
+    for _ in range(2):
+        rehearsal.on_server(count, sent)
+    assert [(row.sender, row.payload_bytes) for row in rehearsal.ledger] == [
+        ("a", 10 * 3 * 8 + 2),
+        ("b", 20 * 3 * 8 + 2),
+    ]
+    assert all(row.wire_bytes > row.payload_bytes + 300 for row in rehearsal.ledger)
+
+
+def test_own_messages_do_not_travel(rehearsal):
+    sent = rehearsal.exchange(rows_for_all)
+    rehearsal.on_clients(heard, sent)
+    assert {(row.sender, row.receiver) for row in rehearsal.ledger} == {("a", "b"), ("b", "a")}
+
+
+def test_messages_that_wait_for_one_another(rehearsal):
+    told = rehearsal.tell(count, rehearsal.ask(own_rows))
+    rehearsal.wait(rehearsal.on_clients(heard, told))
+    assert rehearsal.depth == 2
+    assert rehearsal.clock == pytest.approx(2 * DELAYS, abs=0.01)
+    rehearsal.publish(count, rehearsal.ask(own_rows))
+    assert rehearsal.depth == 4
+
+
+def test_a_message_that_nobody_knows_the_size_of(stores):
+    rehearsal = Rehearsal(stores, {})
+    rehearsal.start_run("r", random_state=0)
+    with pytest.raises(NotRehearsed, match="how large the message Rows of step 'own_rows' is"):
+        rehearsal.ask(own_rows)
+    rehearsal.publish(count, {})  # of one size always
+
+
+def test_what_is_assumed_is_noted(stores):
+    rehearsal = Rehearsal(stores, {}, assumed={"rounds": 3.0})
+    assert rehearsal.assume("rounds", 100.0, at_most=True) == 3.0
+    assert rehearsal.assume("clusters", 7.0, at_most=True) == 7.0
+    assert [(one.what, one.value, one.at_most) for one in rehearsal.assumptions] == [
+        ("rounds", 3.0, False),
+        ("clusters", 7.0, True),
+    ]
+
+
+def test_memory_is_that_of_the_largest_step(rehearsal):
+    sent = rehearsal.ask(own_rows)
+    rehearsal.on_server(heard, sent)
+    table = {"a": 10 * 3 * 8, "b": 20 * 3 * 8}
+    needed = {name: bytes_ for name, (bytes_, _) in rehearsal.memory.items()}
+    assert needed["a"] == 1000 + 2 * table["a"]  # its store, and what it sends
+    rehearsal.foresee({"server": 10**6, "a": 5}, "graph")
+    assert rehearsal.memory["server"] == (10**6, "graph")
+    assert rehearsal.memory["a"][1] == "step 'own_rows'"
+
+
+def test_steps_may_be_performed_on_the_stores(stores):
+    def means(data) -> Rows:
+        return Rows(data.rows(0, data.n_samples).mean(axis=0)[None], "")
+
+    rehearsal = Rehearsal(stores, {}, performs=True)
+    rehearsal.start_run("r", random_state=0)
+    seen = []
+    rehearsal.on_server(lambda parts: seen.extend(parts.values()), rehearsal.ask(means))
+    assert [message.rows.tolist() for message in seen] == [[[1.0, 1.0, 1.0]]] * 2
