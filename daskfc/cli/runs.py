@@ -85,6 +85,8 @@ def run(
             name=name,
             progress=progress,
         )
+    for warning in prepared.config.get("warnings", ()):
+        click.echo(f"Note: {warning}", err=True)
     _carry_out(prepared, as_json)
 
 

@@ -12,7 +12,8 @@ from rich.text import Text
 from daskfc.cli.exits import exits
 from daskfc.cli.output import stdout_console
 from daskfc.cli.progress import shown_progress
-from daskfc.stores import add_store, load_storage
+from daskfc.stores import ClientStore, add_store, load_storage
+from daskfc.stores.ranges import column_warnings
 
 __all__ = ["stores"]
 
@@ -149,10 +150,14 @@ def check(storage: str, root: str | None) -> None:
     """Read every store of STORAGE and check it against its checksums and the rules.
 
     Rules: finite features; the same columns everywhere and sample ids that differ over all clients,
-    or columns that no other has of the same samples, or views that some samples link.
+    or columns that no other has of the same samples, or views that some samples link. Columns of
+    one value, and ranges that are far apart, are told and not refused.
     """
     with exits():
         found = load_storage(storage)
         found.check(root)
-        for client, url in found.client_urls(root).items():
+        urls = found.client_urls(root)
+        for client, url in urls.items():
             click.echo(f"{client}: ok, {url}")
+        for warning in column_warnings({name: ClientStore.open(url) for name, url in urls.items()}):
+            click.echo(f"Note: {warning}")

@@ -14,7 +14,9 @@ __all__ = ["quality_of"]
 _FEW = 0.005  # ours: a smaller share of the samples is a small cluster
 
 
-def quality_of(fits: Sequence[Fit], params: Mapping[str, Any]) -> dict[str, Any]:
+def quality_of(
+    fits: Sequence[Fit], params: Mapping[str, Any], of_data: Sequence[str] = ()
+) -> dict[str, Any]:
     """Describe the clusters that a method found.
 
     Parameters
@@ -23,6 +25,8 @@ def quality_of(fits: Sequence[Fit], params: Mapping[str, Any]) -> dict[str, Any]
         Of one method, one a seed.
     params : mapping
         Its parameters, of which ``n_clusters`` counts.
+    of_data : sequence of str
+        Warnings that were given before the run.
 
     Returns
     -------
@@ -62,6 +66,7 @@ def quality_of(fits: Sequence[Fit], params: Mapping[str, Any]) -> dict[str, Any]
         "stability": float(np.mean(pairs)) if pairs else None,
         "silhouette": fits[0].facts.get("silhouette"),
         "warnings": [
+            *of_data,
             *_warnings(sizes, by_client, labels, params.get("n_clusters")),
             *_drowned(fits[0].facts.get("noise") or {}),
         ],

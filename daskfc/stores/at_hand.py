@@ -48,7 +48,7 @@ def samples_at_hand(
     data : ndarray, list of rows, DataFrame, DataArray, sparse array or matrix, or path-like
         Rows are samples. A path is read as by `source.path` of a storage file.
     sample_ids, labels : str or sequence, optional
-        One value a sample; or the name of a column of a DataFrame or of a csv or parquet file, or
+        One value a sample; or the name of a column of a DataFrame or of a table in a file, or
         of an array of an npz. By default a DataFrame's own index, unless it is 0, 1, ..., and a
         DataArray's own coordinates are ids, and there are no labels.
     columns : sequence of str, optional

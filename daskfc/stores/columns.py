@@ -1,13 +1,15 @@
-"""Readers of tables with columns: csv, parquet, libsvm."""
+"""Readers of tables with columns: csv, parquet, feather, libsvm."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import fsspec
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as pf
 import pyarrow.parquet as pq
 from sklearn.datasets import load_svmlight_file
 
@@ -19,11 +21,11 @@ from daskfc.stores.layout import default_names
 from daskfc.stores.locations import expand
 from daskfc.stores.samples import Samples, encode_labels, reading
 
-__all__ = ["column_names", "read_csv", "read_libsvm", "read_parquet"]
+__all__ = ["column_names", "read_csv", "read_feather", "read_libsvm", "read_parquet"]
 
 
 def column_names(source: SourceConfig) -> list[str]:
-    """Return the names of all columns of a csv or parquet file, from its head alone.
+    """Return the names of all columns of a csv, parquet or feather file, from its head alone.
 
     Parameters
     ----------
@@ -39,6 +41,9 @@ def column_names(source: SourceConfig) -> list[str]:
     if path.endswith((".parquet", ".pq")) or source.format == "parquet":
         with reading(path, "parquet"), fsspec.open(path, "rb") as file:
             return [str(name) for name in pq.ParquetFile(file).schema_arrow.names]
+    if path.endswith(".feather") or source.format == "feather":
+        with reading(path, "feather"), fsspec.open(path, "rb") as file:
+            return [str(name) for name in pa.ipc.open_file(file).schema.names]
     with reading(path, "csv"):
         return CsvFile(source).names
 
@@ -199,13 +204,60 @@ def read_parquet(source: SourceConfig) -> Samples:
     StoreError
         When the file is no parquet, lacks the columns, or a feature column is not numeric.
     """
-    path = expand(str(source.path))
-    wanted = _read_at_once(source)
-    with reading(path, "parquet"), fsspec.open(path, "rb") as file:
+    def opened(file: Any) -> tuple[int, list[str], pd.DataFrame]:
         table = pq.ParquetFile(file)
-        n_samples = table.metadata.num_rows
-        columns = _feature_columns(source, table.schema_arrow.names, path)
-        side = table.read(columns=wanted).to_pandas()
+        side = table.read(columns=_read_at_once(source)).to_pandas()
+        return table.metadata.num_rows, table.schema_arrow.names, side
+
+    def batches(file: Any, rows: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        yield from pq.ParquetFile(file).iter_batches(batch_size=rows, columns=columns)
+
+    return _read_arrow(source, "parquet", opened, batches)
+
+
+def read_feather(source: SourceConfig) -> Samples:
+    """Open a feather (Arrow) file; its feature columns are in memory while blocks are read.
+
+    Parameters
+    ----------
+    source : SourceConfig
+        `labels` and `ids` name columns; `columns` the features, all others by default.
+
+    Returns
+    -------
+    Samples
+        Only labels and ids are read at once.
+
+    Raises
+    ------
+    StoreError
+        When the file is no feather, lacks the columns, or a feature column is not numeric.
+    """
+
+    def opened(file: Any) -> tuple[int, list[str], pd.DataFrame]:
+        names = pa.ipc.open_file(file).schema.names
+        file.seek(0)
+        wanted = [name for name in _read_at_once(source) if name in names]
+        side = pf.read_table(file, columns=wanted or names[:1], memory_map=False)
+        return side.num_rows, names, side.to_pandas()
+
+    def batches(file: Any, rows: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        table = pf.read_table(file, columns=columns, memory_map=False).combine_chunks()
+        yield from table.to_batches(max_chunksize=rows)
+
+    return _read_arrow(source, "feather", opened, batches)
+
+
+def _read_arrow(
+    source: SourceConfig,
+    format: str,
+    opened: Callable[[Any], tuple[int, list[str], pd.DataFrame]],
+    batches: Callable[[Any, int, list[str]], Iterator[pa.RecordBatch]],
+) -> Samples:
+    path = expand(str(source.path))
+    with reading(path, format), fsspec.open(path, "rb") as file:
+        n_samples, names, side = opened(file)
+        columns = _feature_columns(source, names, path)
     labels, classes, ids = _side_columns(side, source, path)
 
     cells = Cells(
@@ -218,8 +270,8 @@ def read_parquet(source: SourceConfig) -> Samples:
 
     def blocks(rows: int) -> Iterator[np.ndarray]:
         start = 0
-        with reading(path, "parquet"), fsspec.open(path, "rb") as file:
-            for batch in pq.ParquetFile(file).iter_batches(batch_size=rows, columns=columns):
+        with reading(path, format), fsspec.open(path, "rb") as file:
+            for batch in batches(file, rows, columns):
                 yield cells.numbers(batch.to_pandas()[columns], start)
                 start += len(batch)
 

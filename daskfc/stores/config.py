@@ -209,14 +209,14 @@ class SourceConfig(_FileConfig):
     format : str, optional
         Reader; guessed from the path's suffix by default.
     features, labels, ids : str, optional
-        Names of arrays (npz, zarr, mat) or of columns (csv, parquet: labels and ids); for idx,
+        Names of arrays (npz, zarr, mat) or of columns (tables: labels and ids); for idx,
         `labels` is the path of the label file. For views of their own files, `labels` is a column
         of whichever tables have it. A list of at least two `features` names the arrays of as many
         views (npz, mat).
     adjacency : str, optional
         Name of the graph's array in a mat file, where it is none of the usual ones.
     columns : sequence of str, optional
-        Feature columns of csv and parquet; all but labels and ids by default.
+        Feature columns of a table (csv, parquet, feather); all but labels and ids by default.
     delimiter : str, optional
         Of csv; a comma by default, a tab for .tsv.
     header : bool, optional
@@ -231,13 +231,13 @@ class SourceConfig(_FileConfig):
         NumPy's name of the type that features of a csv must have, or columns and one each; values
         that it cannot hold are refused.
     categorical : sequence of str, optional
-        Columns of csv and parquet that hold words; the store keeps numbers for them and the words
+        Columns of a table that hold words; the store keeps numbers for them and the words
         beside. ``prepare: [one-hot]`` makes features of them.
     dates : sequence of str, optional
-        Columns of csv and parquet that hold dates, as 2026-03-31 with or without a time; they
+        Columns of a table that hold dates, as 2026-03-31 with or without a time; they
         become days since 1970-01-01.
     missing : "keep", optional
-        Cells of csv and parquet may be empty; ``prepare: [impute]`` fills them. By default they
+        Cells of a table may be empty; ``prepare: [impute]`` fills them. By default they
         are refused.
     scale : float, optional
         Every feature is multiplied by it.

@@ -111,6 +111,7 @@ READERS: dict[str, Reader] = {
         | set("delimiter header decimal thousands na_values encoding dtype".split()),
     ),
     "parquet": Reader(_columns("read_parquet"), (".parquet", ".pq"), _KEYS_OF_TABLES),
+    "feather": Reader(_columns("read_feather"), (".feather",), _KEYS_OF_TABLES),
     "libsvm": Reader(_columns("read_libsvm"), (".libsvm", ".svm", ".svmlight"), frozenset()),
     "idx": Reader(
         read_idx,
@@ -387,14 +388,14 @@ def _open_views(source: SourceConfig) -> Samples:
             )
     if not found:
         raise StoreError(
-            f"{source.where}: no csv or parquet file has the column {source.labels!r} that "
+            f"{source.where}: no table has the column {source.labels!r} that "
             "source.labels names; correct it, or give 'labels' to a view."
         )
     return join_views(parts)
 
 
 def _has_column(source: SourceConfig, name: str) -> bool:
-    if format_of(source) not in ("csv", "parquet"):
+    if format_of(source) not in ("csv", "parquet", "feather"):
         return False
     from daskfc.stores.columns import column_names  # pandas, only where a table is opened anyway
 

@@ -260,14 +260,15 @@ def test_a_table_comes_back(tmp_path_factory, values, delimiter, decimal, groupe
     assert samples.ids().tolist() == [f"s{i}" for i in range(len(values))]
 
 
-def test_parquet_names_rows(tmp_path):
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_tables_name_rows(kind, tmp_path):
     table = pd.DataFrame({"a": [1.0, 2.0, np.nan], "b": [1, 2, 3], "c": ["u", "v", "w"]})
-    table.to_parquet(tmp_path / "t.parquet")
+    getattr(table, f"to_{kind}")(tmp_path / f"t.{kind}")
     for columns, match in (
         ("a", "row 3, column 'a': .* missing"),
         ("c", "row 1, column 'c': .* a"),
     ):
-        source = SourceConfig(path=str(tmp_path / "t.parquet"), columns=[columns, "b"])
+        source = SourceConfig(path=str(tmp_path / f"t.{kind}"), columns=[columns, "b"])
         with pytest.raises(StoreError, match=match):
             read(open_source(source))
 

@@ -51,12 +51,13 @@ def test_a_csv_with_words_dates_and_gaps(csv, tmp_path):
     assert row["to prepare"] == "column 'sex' holds words, and cells may be empty"
 
 
-def test_a_parquet_with_words_dates_and_gaps(csv, tmp_path):
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_a_table_with_words_dates_and_gaps(kind, csv, tmp_path):
     frame = pd.read_csv(csv, dtype={"stage": "Int64"}, skipinitialspace=True)
     frame["sex"] = frame["sex"].str.strip()
-    frame.to_parquet(tmp_path / "a.parquet")
+    getattr(frame, f"to_{kind}")(tmp_path / f"a.{kind}")
     url = str(tmp_path / "a.zarr")
-    add_store("a", [str(tmp_path / "a.parquet")], url, source=KINDS, dtype="float64")
+    add_store("a", [str(tmp_path / f"a.{kind}")], url, source=KINDS, dtype="float64")
     check_stored(ClientStore.open(url))
 
 

@@ -60,6 +60,11 @@ def write_parquet(folder):
     return {"path": folder / "t.parquet", "labels": "kind", "ids": "key"}
 
 
+def write_feather(folder):
+    frame().to_feather(folder / "t.feather", chunksize=5)
+    return {"path": folder / "t.feather", "labels": "kind", "ids": "key"}
+
+
 def write_libsvm(folder):
     dump_svmlight_file(X, y, str(folder / "t.svm"), zero_based=False)
     return {"path": folder / "t.svm"}
@@ -99,6 +104,7 @@ WRITERS = [
     write_csv_gz,
     write_headless,
     write_parquet,
+    write_feather,
     write_libsvm,
     write_idx,
     write_mat,
@@ -129,7 +135,7 @@ def test_missing_file(write, tmp_path):
     assert fingerprint(SourceConfig(**(keys | {"path": gone}))) is None
 
 
-@pytest.mark.parametrize("name", ["npz", "parquet", "idx", "libsvm", "mat"])
+@pytest.mark.parametrize("name", ["npz", "parquet", "feather", "idx", "libsvm", "mat"])
 def test_not_of_the_format(name, tmp_path):
     (tmp_path / "file").write_bytes(b"certainly not it\n")
     with pytest.raises(StoreError, match=f"cannot be read as {name}"):

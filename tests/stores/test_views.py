@@ -377,7 +377,7 @@ def test_the_fingerprint_is_that_of_all_files(files):
             {},
             r"^views blood: every sample must have a label; got none for 1 of 5, which only other ",
         ),
-        ({}, {"labels": "colour"}, "no csv or parquet file has the column 'colour'"),
+        ({}, {"labels": "colour"}, "no table has the column 'colour'"),
         ({"image": {"ids": None}}, {}, "'image': .* has none; name them by source.views.image.ids"),
         ({"blood": {"path": "gone.csv"}}, {}, "^view 'blood': gone.csv: the source file is not th"),
         (

@@ -1,0 +1,64 @@
+"""What can be said of a run's data before it starts, where the stores can be read from here."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from daskfc.runs.config import Pipeline
+from daskfc.secure.prepare import Prepare
+from daskfc.stores import ClientStore
+from daskfc.stores.ranges import column_warnings
+
+__all__ = ["data_warnings"]
+
+_SCALES = frozenset({"standardise", "min-max", "robust"})
+_LOOKED_AT = 500  # ours: samples of a client that are compared with each other
+_APART = 10.0  # ours: widths beyond which nothing is alike; the Gaussian kernel is 2e-22 there
+
+
+def data_warnings(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> list[str]:
+    """Say what makes clusters of these stores doubtful, without refusing it.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The definition.
+    stores : mapping of str to ClientStore
+        Every client's.
+
+    Returns
+    -------
+    list of str
+        Sentences, for the run's summary; they hold no values of samples.
+
+    Examples
+    --------
+    >>> from daskfc.runs import Pipeline
+    >>> from daskfc.runs.remarks import data_warnings
+    >>> data_warnings(Pipeline(method="FedSC", params={"n_clusters": 3}), {})
+    []
+    """
+    prepared = {name for name, _ in Prepare(pipeline.prepare).steps}
+    told = column_warnings(stores, scaled=bool(prepared & _SCALES))
+    width = pipeline.params.get("kernel_width")
+    if width and not prepared and stores and not _any_alike(stores, width):
+        told.append(
+            f"a kernel_width of {width:g} is less than a tenth of the distance of any two samples "
+            "that were compared: no two are similar. Raise it, or leave it out."
+        )
+    return told
+
+
+def _any_alike(stores: Mapping[str, ClientStore], width: float) -> bool:
+    """Whether any of some samples is near its nearest neighbour at the same client."""
+    for store in stores.values():
+        if store.unprepared:
+            return True  # not known
+        rows = store.rows(0, min(store.n_samples, _LOOKED_AT))
+        if len(rows) < 2:
+            continue
+        distances, _ = NearestNeighbors(n_neighbors=1).fit(rows).kneighbors()
+        if np.any(distances < _APART * width):
+            return True
+    return False

@@ -1,0 +1,46 @@
+"""What a run says of its data before it starts."""
+
+import numpy as np
+import pytest
+
+from daskfc.runs import Pipeline
+from daskfc.runs.quality import quality_of
+from daskfc.runs.remarks import data_warnings
+from daskfc.stores import ClientStore, write_store
+from tests.runs.test_quality import fit
+
+
+@pytest.fixture
+def stores(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        rows = rng.normal(size=(40, 2)) * [1.0, 1e6]
+        write_store(str(tmp_path / name), name, rows, dtype="float64")
+    return {name: ClientStore.open(str(tmp_path / name)) for name in "ab"}
+
+
+def told(stores, prepare=(), **params):
+    return data_warnings(Pipeline(method="FedSC", params=params, prepare=prepare), stores)
+
+
+@pytest.mark.parametrize("step", ["standardise", "min-max", "robust"])
+def test_unlike_ranges_are_told_unless_they_are_prepared(stores, step):
+    assert ["standardise" in one for one in told(stores)] == [True]
+    assert ["standardise" in one for one in told(stores, ["log"])] == [True]
+    assert told(stores, [step]) == []
+
+
+def test_a_width_is_told_where_no_two_samples_are_alike(stores):
+    apart = min(
+        np.linalg.norm(rows[i] - rows[j])
+        for rows in (store.rows(0, 40) for store in stores.values())
+        for i in range(40)
+        for j in range(i)
+    )
+    assert len(told(stores, kernel_width=apart / 10.1)) == 2
+    assert len(told(stores, kernel_width=apart / 9.9)) == 1
+    assert told(stores, ["standardise"], kernel_width=1e-12) == []  # prepared, so not known
+
+
+def test_what_is_told_before_a_run_stands_in_its_summary():
+    assert quality_of([fit([0, 1, 0, 1])], {}, ["of data."])["warnings"][0] == "of data."
