@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from daskfc.federation.stage import Stage
+from daskfc.federation.stage import Notice, Stage
 
 __all__ = ["PATIENCE_S", "SILENCE_S", "shown_progress"]
 
@@ -57,6 +57,9 @@ class _Bar:
             threading.Thread(target=self._tell_again, daemon=True).start()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
+        if isinstance(stage, Notice):
+            self._console.print(stage, style=None, soft_wrap=True)
+            return
         stage = stage.with_unit if isinstance(stage, Stage) else stage
         with self._lock:
             if stage != self._stage:

@@ -264,6 +264,14 @@ class Federation(ServerWork):
         self.round = 0
 
     @property
+    def dashboard_link(self) -> str | None:
+        """Where the scheduler shows tasks and memory of all parties, if it was started to.
+
+        None for parties that were started here: their scheduler shows nothing.
+        """
+        return None if self.processes is not None else str(self.dask_client.dashboard_link)
+
+    @property
     def run_id(self) -> str | None:
         """Identity of the run under way."""
         return None if self._run is None else self._run.run_id

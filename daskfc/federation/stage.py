@@ -1,8 +1,21 @@
-"""A stage of a fit, as whoever watches is told of it."""
+"""A stage of a fit, and a notice beside, as whoever watches is told of them."""
 
 from typing import Self
 
-__all__ = ["Stage"]
+__all__ = ["Notice", "Stage"]
+
+
+class Notice(str):
+    """What whoever watches should be able to read again, whatever stage comes after it.
+
+    Examples
+    --------
+    >>> from daskfc.federation.stage import Notice
+    >>> print(Notice("Dask's dashboard: http://127.0.0.1:8787/status"))
+    Dask's dashboard: http://127.0.0.1:8787/status
+    """
+
+    __slots__ = ()
 
 
 class Stage(str):

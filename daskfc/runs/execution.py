@@ -27,7 +27,7 @@ from daskfc.errors import (
 )
 from daskfc.federation import Federation
 from daskfc.federation.pseudonyms import agree_on_pseudonyms, pseudonyms_of
-from daskfc.federation.stage import Stage
+from daskfc.federation.stage import Notice, Stage
 from daskfc.folders import PrivateLog, write_private
 from daskfc.runs.choice import (
     Choice,
@@ -418,6 +418,8 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
         tell("starting the workers", 0, 0)
         with open_federation(record, pipeline) as federation:
             opened = True
+            if federation.dashboard_link:
+                tell(Notice(f"Dask's dashboard, if it is on: {federation.dashboard_link}"), 0, 0)
             folder.update(
                 status="running",
                 started=True,

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from daskfc.cli import main
 from daskfc.cli.progress import PATIENCE_S, shown_progress
-from daskfc.federation.stage import Stage
+from daskfc.federation.stage import Notice, Stage
 
 
 def commands(group=main, prefix=()):
@@ -84,6 +84,15 @@ def test_without_a_terminal_every_stage_is_one_line():
         "encoding  1 of 10, 10%",
         "clustering",
     ]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_notice_is_a_line_of_its_own_at_once(terminal):
+    clock, console = Clock(), Console(file=io.StringIO(), force_terminal=terminal, width=100)
+    with shown_progress(console, clock) as progress:
+        progress(Notice("http://here"), 0, 0)
+    assert "http://here" in console.file.getvalue()
+    assert console.file.getvalue().count("\n") == 1
 
 
 def test_without_a_terminal_a_line_comes_at_least_every_ten_seconds():
