@@ -204,6 +204,7 @@ def read_parquet(source: SourceConfig) -> Samples:
     StoreError
         When the file is no parquet, lacks the columns, or a feature column is not numeric.
     """
+
     def opened(file: Any) -> tuple[int, list[str], pd.DataFrame]:
         table = pq.ParquetFile(file)
         side = table.read(columns=_read_at_once(source)).to_pandas()
