@@ -111,9 +111,14 @@ def sampled(seen: View | ExactPoints | LandmarkEmbedding, *, n: int, seed: int) 
     if isinstance(seen, FullDistances):
         return Sampled(rows, np.sqrt(seen.matrix[np.ix_(rows, rows)]), distances=True)
     if isinstance(seen, ExactPoints):
-        return Sampled(rows, seen.points.coordinates[rows])
+        return Sampled(rows, _with_columns(seen.points.coordinates[rows]))
     assert isinstance(seen, LandmarkEmbedding), type(seen)
-    return Sampled(rows, seen.coordinates[rows])
+    return Sampled(rows, _with_columns(seen.coordinates[rows]))
+
+
+def _with_columns(points: np.ndarray) -> np.ndarray:
+    """Return coordinates, at least one: samples that are all alike have none."""
+    return points if points.shape[1] else np.zeros((len(points), 1))
 
 
 def cluster_report(clustering: Clustering, some: Sampled | None) -> ClusterReport:

@@ -19,6 +19,7 @@ LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST
 COLUMN_ROWS = 8192  # ours: samples of one panel of landmark columns
 
 _MOST_BLOCKS = 20_000  # ours: of distances; at a few milliseconds each a run would take minutes
+_FEW_ROWS, _MOST_SMALL = 32, 1_000  # ours: blocks of so few rows are all messages and no work
 _ROUNDED = 2**36  # ours: larger whole distances may need residues, which need ...
 _SPARES = 8  # ... landmarks of full rank modulo primes: one more fails 1 time in p, 8 never
 
@@ -96,8 +97,9 @@ class Sizing:
             server_limit=limits[SERVER],
         )
         rows = -(-self._n_samples // tile)
-        if rows * (rows + 1) // 2 > _MOST_BLOCKS:
-            least = -(-self._n_samples // int((2 * _MOST_BLOCKS) ** 0.5 - 1))
+        most = _MOST_BLOCKS if tile >= _FEW_ROWS else _MOST_SMALL
+        if rows * (rows + 1) // 2 > most:
+            least = -(-self._n_samples // int((2 * most) ** 0.5 - 1))
             raise InvalidInput(
                 f"tiles of {tile} rows make {rows * (rows + 1) // 2:,} blocks of {self._n_samples} "
                 f"samples, each of which costs messages of every evaluator. Raise 'tile' to at "

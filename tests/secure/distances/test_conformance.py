@@ -119,9 +119,17 @@ def test_few_samples_are_blocks(federation, monkeypatch):
     assert distances._sizing.cheaper("full", None, True)[0] == "columns"
 
 
-def test_blocks_without_number_are_refused(federation):
+@pytest.mark.parametrize(
+    ("tile", "n_samples", "told"),
+    [
+        (1, 100, "tiles of 1 rows make 5,050 blocks .* at least 3, or"),
+        (31, 31 * 45, "tiles of 31 rows make 1,035 blocks .* at least 33, or"),
+        (32, 32 * 200, "tiles of 32 rows make 20,100 blocks .* at least 33, or"),
+    ],
+)
+def test_blocks_without_number_are_refused(federation, tile, n_samples, told):
     code = choose_code(len(federation.clients), None, None, None)
-    distances = SecureDistances.of_samples(federation, code, tolerance=1e-6, tile=1)
-    distances._sizing._n_samples = 300
-    with pytest.raises(InvalidInput, match=r"tiles of 1 rows make 45,150 blocks .* at least 2, or"):
+    distances = SecureDistances.of_samples(federation, code, tolerance=1e-6, tile=tile)
+    distances._sizing._n_samples = n_samples
+    with pytest.raises(InvalidInput, match=told):
         distances.blocks("full")
