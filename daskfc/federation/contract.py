@@ -74,19 +74,12 @@ class Contract:
     builds : mapping of str to str
         Which writing of its store each client brought.
     readable : mapping of str to ClientStore, optional
-            Their stores, where they can be read from here.
-
-    Raises
-    ------
-        StoreError
-            When a client brings the store of another one.
-        categorical : mapping of str to tuple of str, optional
+        The stores, where they can be read from here; elsewhere only a method's own messages tell
+        whether samples go together.
+    categorical : mapping of str to tuple of str, optional
         Names of every client's columns that hold words; by default none does.
     missing : mapping of str to bool, optional
         Whether a client's values may be missing; by default not.
-    readable : mapping of str to ClientStore
-        The stores, where they can be read from here; elsewhere only a method's own messages tell
-        whether samples go together.
     """
 
     columns: Mapping[str, tuple[str, ...]]
@@ -107,6 +100,13 @@ class Contract:
         ----------
         stores : mapping of str to StoreSummary
             What every client brings.
+        readable : mapping of str to ClientStore, optional
+            Their stores, where they can be read from here.
+
+        Raises
+        ------
+        StoreError
+            When a client brings the store of another one.
         """
         for client, store in stores.items():
             check_owner(store.owner, client, "its store")

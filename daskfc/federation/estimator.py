@@ -15,11 +15,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc.checks import check_params, integer, optional
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import InvalidInput
 from daskfc.federation.contract import summary_of_new
 from daskfc.federation.federation import Federation
 from daskfc.federation.fitted import FittedModel
 from daskfc.federation.handles import Local, PerClient, Sent
+from daskfc.federation.one_budget import count_preparation, noise_beside
 from daskfc.federation.parameters import constraints_of, make_init, param
 from daskfc.federation.pseudonyms import agree_on_pseudonyms
 from daskfc.federation.sample_map import SampleMap
@@ -178,6 +179,7 @@ class FederatedClusterer(FittedModel):
         parts = self._fit(federation)
         with self._stage(federation, "labels"):
             self.labels_ = self._told_labels(parts)
+        count_preparation(getattr(self, "privacy_", None), federation.preparation)
         self.timing_["total_s"] = time.monotonic() - started
         self.ledger_ = federation.ledger
         return self
@@ -194,12 +196,8 @@ class FederatedClusterer(FittedModel):
         federation.contract.check_prepared(_steps_of(federation))
         if federation.contract.readable:
             self.check_data(federation.contract.readable)
-        if federation.preparation is not None and getattr(self, "noise", None):
-            raise PrivacyError(
-                f"{type(self).__name__} with noise cannot read prepared features: the means and "
-                "deviations that a preparation tells bear none. Leave the preparation out, or the "
-                "noise."
-            )
+        asked = getattr(self, "noise", None)
+        self._noise_within = noise_beside(type(self).__name__, asked, federation.preparation)
         self._contract = federation.contract  # that new samples are checked against
         self._prepared = _steps_of(federation)  # as new samples are to be
         self.timing_: dict[str, float] = {}

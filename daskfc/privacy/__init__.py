@@ -1,7 +1,7 @@
 """Privacy: Gaussian mechanisms and what they cost, FedSC's noise, measures of leakage, attacks."""
 
 from daskfc.privacy.accounting import Accountant, GaussianEvent, noise_multiplier
-from daskfc.privacy.asked import asked_noise, multiplier_of_each
+from daskfc.privacy.asked import asked_noise, budget_left, multiplier_of_each
 from daskfc.privacy.gaussian import (
     classical_sigma,
     gaussian_delta,
@@ -30,6 +30,7 @@ __all__ = [
     "RandomWords",
     "add_gaussian_noise",
     "asked_noise",
+    "budget_left",
     "classical_sigma",
     "clip_matrix",
     "clip_rows",

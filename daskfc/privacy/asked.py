@@ -1,13 +1,17 @@
 """What a caller asks for as noise: a mapping of (ε, δ), or of a noise multiplier and δ."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from daskfc.checks import Constraint, between_0_and_1, check_params, real
-from daskfc.errors import InvalidInput
-from daskfc.privacy.accounting import noise_multiplier
+from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.privacy.accounting import Accountant, noise_multiplier
+from daskfc.privacy.gaussian import gaussian_epsilon
 
-__all__ = ["asked_noise", "multiplier_of_each"]
+__all__ = ["asked_noise", "budget_left", "multiplier_of_each"]
+
+_NOTHING_LEFT = 1e-6  # ours: less of a budget needs noise beyond all bounds
 
 _KEYS: dict[str, Constraint] = {
     "epsilon": real(above=0),
@@ -76,3 +80,47 @@ def multiplier_of_each(given: Mapping[str, Any], releases: int) -> float:
     if "multiplier" in given:
         return float(given["multiplier"])
     return float(noise_multiplier(given["epsilon"], given["delta"], releases))
+
+
+def budget_left(asked: Mapping[str, Any], spent: Accountant) -> Mapping[str, Any]:
+    """Return the noise of a fit after other releases of the same samples, within one budget.
+
+    Parameters
+    ----------
+    asked : mapping
+        The ``noise`` of a method; without "epsilon" it is returned as it is.
+    spent : Accountant
+        The other releases.
+
+    Returns
+    -------
+    mapping
+        With the "epsilon" with which all releases together cost what was asked for, at the same
+        "delta".
+
+    Raises
+    ------
+    PrivacyError
+        When nothing is left.
+
+    Examples
+    --------
+    >>> from daskfc.privacy import Accountant, GaussianEvent, noise_multiplier
+    >>> from daskfc.privacy.asked import budget_left
+    >>> before = Accountant((GaussianEvent(10.0),))
+    >>> left = budget_left({"epsilon": 1.0, "delta": 1e-5}, before)
+    >>> fit = GaussianEvent(noise_multiplier(left["epsilon"], 1e-5))
+    >>> round(left["epsilon"], 3), round(before.compose(fit).epsilon(1e-5), 6)
+    (0.921, 1.0)
+    """
+    if asked.get("epsilon") is None or not spent.events:
+        return asked
+    epsilon, delta = float(asked["epsilon"]), float(asked["delta"])
+    whole = 1.0 / noise_multiplier(epsilon, delta)
+    if spent.mu >= (1.0 - _NOTHING_LEFT) * whole:
+        raise PrivacyError(
+            f"the preparation released data for epsilon {spent.epsilon(delta):.4g} at delta "
+            f"{delta:g}, the whole of the budget of {epsilon:g}. Give the preparation less, or the "
+            "method more."
+        )
+    return {**asked, "epsilon": gaussian_epsilon(1.0, delta, math.sqrt(whole**2 - spent.mu**2))}

@@ -327,7 +327,9 @@ def _write_results(
     rows += [ledger.assign(method=name, seed=-1) for name, ledger in others.items() if len(ledger)]
     every = pd.concat(rows, ignore_index=True)
     folder.write_ledger(every)
-    summary = {**summary_of(folder.record, pipeline, fits, truth, total_s=total_s), **made}
+    prepared = others.get("preparation")
+    found = summary_of(folder.record, pipeline, fits, truth, total_s=total_s, preparation=prepared)
+    summary = {**found, **made}
     folder.write_summary(summary)
     done = {"status": "done", "error": None, "resumable": False}
     folder.write_text("report.html", report_html({**folder.record, **done}, summary, every))

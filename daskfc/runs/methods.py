@@ -12,6 +12,7 @@ from daskfc.baselines import BASELINES, Central
 from daskfc.errors import InvalidInput
 from daskfc.federation import FederatedClusterer
 from daskfc.federation.contract import check_prepared
+from daskfc.federation.one_budget import check_noise_beside
 from daskfc.plugins import with_plugins
 from daskfc.protocols import METHODS
 from daskfc.runs.choice import candidates_of, check_choice, check_seeds
@@ -248,7 +249,8 @@ def check_pipeline(
     daskfc.errors.InvalidInput: OmniFC asks for 3 clusters and the clients hold 2 samples in all. \
 Lower 'n_clusters'.
     """
-    prepared = [name for name, _ in Prepare(pipeline.prepare).steps]
+    prepare = Prepare(pipeline.prepare)
+    prepared = [name for name, _ in prepare.steps]
     for name, store in (stores or {}).items():
         check_prepared(name, tuple(store.categories), store.missing, prepared)
     if stores is not None:
@@ -269,6 +271,8 @@ Lower 'n_clusters'.
         estimator = estimator_of(tried, method, pipeline.seeds[0])
         if hasattr(estimator, "check"):
             estimator.check(n_clients)
+        if getattr(estimator, "noise", None):
+            check_noise_beside(method, prepare.bare)
         if columns is not None:
             check_columns(columns, estimator.split, method)
         if stores is not None:

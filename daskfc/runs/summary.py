@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from daskfc.runs.communication import communication_of, costliest_client
 from daskfc.runs.config import Pipeline
@@ -72,7 +73,7 @@ def _timing(own: Sequence[Fit], fits: Sequence[Fit], total_s: float) -> dict[str
     }
 
 
-def _noise(fits: Sequence[Fit]) -> dict[str, Any]:
+def _noise(fits: Sequence[Fit], preparation: pd.DataFrame | None) -> dict[str, Any]:
     """Return what a method's noise was, and what its fits with all seeds cost a client together."""
     told = [fit.facts.get("noise") for fit in fits]
     if not told or not all(told):
@@ -81,7 +82,8 @@ def _noise(fits: Sequence[Fit]) -> dict[str, Any]:
     if first["delta"] is None:
         return {"noise": {**first, "epsilon": None}}
     earlier = [z for fit in fits for z in fit.facts.get("released_before", ())]
-    epsilon = costliest_client([fit.ledger for fit in fits], earlier).epsilon(first["delta"])
+    ledgers = [fit.ledger for fit in fits] + ([] if preparation is None else [preparation])
+    epsilon = costliest_client(ledgers, earlier).epsilon(first["delta"])
     return {"noise": {**first, "fits": len(fits), "epsilon_of_all_fits": epsilon}}
 
 
@@ -97,7 +99,9 @@ def _reconstruction(own: Fit) -> dict[str, Any]:
     return {"reconstruction": clients}
 
 
-def _privacy(communication: Mapping[str, Any], fits: Sequence[Fit]) -> dict[str, Any]:
+def _privacy(
+    communication: Mapping[str, Any], fits: Sequence[Fit], preparation: pd.DataFrame | None
+) -> dict[str, Any]:
     own = fits[0]
     kinds = communication["by_message"]
     protections: dict[str, int] = {}
@@ -107,7 +111,7 @@ def _privacy(communication: Mapping[str, Any], fits: Sequence[Fit]) -> dict[str,
         "statement": own.facts.get("privacy", ""),
         "messages_by_protection": protections,
         "reveals": {name: row["reveals"] for name, row in kinds.items()},
-        **_noise(fits),
+        **_noise(fits, preparation),
         **_reconstruction(own),
     }
 
@@ -119,6 +123,7 @@ def summary_of(
     truth: Truth,
     *,
     total_s: float,
+    preparation: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
     """Return the summary of a finished run.
 
@@ -134,6 +139,8 @@ def summary_of(
         The true labels, or why there are none.
     total_s : float
         Seconds of the whole run, the start of the workers included.
+    preparation : pandas.DataFrame, optional
+        Messages by which features were prepared, whose noise counts as well.
 
     Returns
     -------
@@ -172,7 +179,7 @@ def summary_of(
         "confusion": confusion_of(truth, own[0].labels.to_numpy()),
         "methods": methods,
         "communication": communication,
-        "privacy": _privacy(communication, own),
+        "privacy": _privacy(communication, own, preparation),
         "timing": _timing(own, fits, total_s),
         "peak_memory_bytes": peaks,
         "histories": own[0].facts.get("histories", {}),

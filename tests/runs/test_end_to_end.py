@@ -145,6 +145,32 @@ def test_an_interrupted_run_resumes_with_the_same_labels(done, place):
     assert "done before, kept" in (place / "runs" / "b" / "log.txt").read_text()
 
 
+def test_preparation_and_fits_share_the_budget_of_a_run(place):
+    noise = "{kind: data, epsilon: 5.0, delta: 1e-5, clip: 10.0}"
+    ranges = "{low: 0, high: 2000, epsilon: 1.0, delta: 1e-5}"
+    done = daskfc(
+        place, "run", ROOT / "pipelines" / "fedsc.yaml",
+        "--storage", ROOT / "storage" / "wine.yaml", "--name", "within", "--json",
+        "--set", "params.n_clusters=3", "--set", "params.rounds=2",
+        "--set", f"params.noise={noise}",
+        "--set", f"prepare=[{{standardise: {ranges}}}]", "--set", "compare=[]",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["privacy"]["noise"]
+    assert told["epsilon"] < 5.0
+    assert told["epsilon_with_preparation"] == pytest.approx(5.0)
+    assert told["epsilon_of_all_fits"] == pytest.approx(5.0)
+    refused = daskfc(
+        place, "run", ROOT / "pipelines" / "fedsc.yaml",
+        "--storage", ROOT / "storage" / "wine.yaml", "--name", "bare",
+        "--set", "params.n_clusters=3", "--set", f"params.noise={noise}",
+        "--set", "prepare=[standardise]", "--set", "compare=[]",
+    )  # fmt: skip
+    assert refused.returncode == 2
+    assert "FedSC with noise cannot read features prepared by 'standardise'" in refused.stderr
+    assert not (place / "runs" / "bare").exists()
+
+
 def test_prepared_features_find_the_growers_of_wines(place):
     result = daskfc(
         place, "run", ROOT / "pipelines" / "prepared.yaml",

@@ -177,7 +177,7 @@ class ESFMC(FederatedClusterer):
                 "Leave 'recipe' out."
             )
         rounds = self.rounds or recipe(self.recipe, told.n_samples).rounds
-        noise = noise_of(self.noise, rounds=rounds)
+        noise = noise_of(self._noise_within, rounds=rounds)
         aligned = aligned and not told.joins_graphs
         clients = picked(
             party.ClientSettings,

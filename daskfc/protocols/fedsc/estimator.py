@@ -270,7 +270,7 @@ class FedSC(FederatedClusterer):
 
     def _resumed(self, federation: Federation, positions: Local) -> tuple[Local, Resumed]:
         """Open the journal of this fit; return it, and where an earlier start of it broke off."""
-        noise = noise_of(self.noise, rounds=self.rounds, ridge=self.ridge)
+        noise = noise_of(self._noise_within, rounds=self.rounds, ridge=self.ridge)
         # noise that guarantees something leaves no room for a tag of the data
         known = noise is None or not noise.claims
         contents = federation.ask(store_content) if known else None
@@ -284,7 +284,7 @@ class FedSC(FederatedClusterer):
     ) -> tuple[Noise | None, Local]:
         """Return the noise of what is still to be released, noted where it is on the data."""
         noise = noise_of(
-            self.noise,
+            self._noise_within,
             rounds=self.rounds - done.round,
             ridge=self.ridge,
             spent=self._releases.accountant,
@@ -328,7 +328,7 @@ class FedSC(FederatedClusterer):
         """Whether the releases of a fit that broke off left anything of its budget."""
         spent = Releases(list(self.released)).accountant
         try:
-            noise_of(self.noise, rounds=self.rounds, ridge=self.ridge, spent=spent)
+            noise_of(self._noise_within, rounds=self.rounds, ridge=self.ridge, spent=spent)
         except PrivacyError:
             return False
         return True

@@ -217,7 +217,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         self.history_: list[IterationReport] = []
         self.__dict__.pop("privacy_", None)
-        noise = noise_of(self.noise, iterations=self.iterations)
+        noise = noise_of(self._noise_within, iterations=self.iterations)
         sums = open_sum(
             federation,
             self.averaging,

@@ -9,6 +9,12 @@ import numpy as np
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Sent
 from daskfc.secure.prepare import steps
+from daskfc.secure.prepare.declared import (
+    Declared,
+    declared_width,
+    noisy_moments,
+    noisy_scales,
+)
 from daskfc.secure.prepare.quantiles import quantiles
 from daskfc.secure.prepare.words import shared_words
 from daskfc.secure.sums import Aggregation, MaskedSum
@@ -104,6 +110,13 @@ class Fitting:
         if name in ("log", "clip", "one-hot"):
             params = {key: value for key, value in params.items() if key != "smallest"}
             self.steps.append({"step": name, **params})
+        elif name == "min-max" and params.get("low") is not None:
+            self._check_numbers(name)
+            values = map(list, declared_width(params, self.columns))
+            self.steps.append({"step": name, **dict(zip(SHIFTED[name], values, strict=True))})
+        elif name == "standardise" and params.get("low") is not None:
+            self._check_numbers(name)
+            self.steps.append({"step": name, **self._noisy_sums(params)})
         elif self.alone:
             strategy = {"strategy": params.get("strategy") or "mean"} if name == "impute" else {}
             self.steps.append({"step": name, "own": True, **strategy})
@@ -115,6 +128,31 @@ class Fitting:
         else:
             self.steps.append({"step": name, **self._sums(name, params)})
         self._go_on_after(name, params)
+
+    def _check_numbers(self, name: str) -> None:
+        """Refuse columns of words and gaps, of which there are no declared ranges."""
+        if told := unprepared(self.categories, self.missing):
+            raise InvalidInput(
+                f"the step {name!r} with 'low' and 'high' needs numbers without gaps; {told}. "
+                "Write stores of the other columns, or leave 'low' and 'high' out."
+            )
+
+    def _noisy_sums(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return mean and scale of columns within declared ranges, with noise."""
+        if self.alone:
+            raise InvalidInput(
+                "the step 'standardise' with noise is a sum over clients with the same columns; "
+                f"client {self.clients[0]!r} has columns of its own. Leave the noise out."
+            )
+        federation, clients, summing = self.federation, self.clients, self._summing()
+        declared = Declared.of(params, self.columns)
+        counts = summing.sum(federation.on_clients(steps.own_count, clients=clients))
+        n = federation.publish(steps.sample_total, counts).n_samples
+        shares = summing.n_noise_shares
+        parts = federation.on_clients(noisy_moments, self.steps, declared, shares, clients=clients)
+        total = summing.sum(parts, max_abs=declared.bound(n, shares))
+        told = federation.publish(noisy_scales, total, declared, n)
+        return {"mean": told.means.tolist(), "scale": told.scales.tolist()}
 
     def _go_on_after(self, name: str, params: Mapping[str, Any]) -> None:
         if name == "impute":

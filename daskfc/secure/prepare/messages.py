@@ -15,6 +15,8 @@ __all__ = [
     "HashKey",
     "KeptBuckets",
     "NarrowedRanges",
+    "NoisyScales",
+    "SampleTotal",
 ]
 
 
@@ -67,6 +69,27 @@ class FittedComponents(
 
     components: np.ndarray = array("component", "column", dtype="float64")
     variances: np.ndarray = array("component", dtype="float64")
+
+
+class SampleTotal(
+    Message,
+    route="server → caller",
+    reveals="to the caller the number of samples of all clients",
+):
+    """How many samples a noisy sum is of."""
+
+    n_samples: int
+
+
+class NoisyScales(
+    Message,
+    route="server → caller",
+    reveals="to the caller the mean and standard deviation of each column, with noise",
+):
+    """Of values within declared ranges, from a masked sum in which every client's noise is."""
+
+    means: np.ndarray = array("column", dtype="float64")
+    scales: np.ndarray = array("column", dtype="float64")
 
 
 class NarrowedRanges(

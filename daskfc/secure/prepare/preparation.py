@@ -5,9 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from daskfc.checks import Constraint, check_params, integer, one_of, optional, real
+from daskfc.checks import (
+    Constraint,
+    between_0_and_1,
+    check_params,
+    integer,
+    one_of,
+    optional,
+    real,
+)
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Ledger
+from daskfc.privacy import Accountant
 from daskfc.secure.prepare.fitting import SMALLEST, STRATEGIES, Fitting
 from daskfc.stores.prepared import FittedStep
 
@@ -15,11 +24,23 @@ __all__ = ["STEPS", "Prepare", "Prepared"]
 
 Asked: TypeAlias = "str | Mapping[str, Mapping[str, Any] | None]"
 
+_DECLARED = Constraint(
+    "a finite number, or a mapping of columns to such",
+    lambda value: all(
+        real().holds(one) for one in (value.values() if isinstance(value, Mapping) else [value])
+    ),
+)
+
 STEPS: dict[str, Mapping[str, Constraint]] = {
     "impute": {"strategy": optional(one_of(*STRATEGIES))},
     "one-hot": {"smallest": optional(integer(1))},
-    "standardise": {},
-    "min-max": {},
+    "standardise": {
+        "low": optional(_DECLARED),
+        "high": optional(_DECLARED),
+        "epsilon": optional(real(above=0)),
+        "delta": optional(between_0_and_1()),
+    },
+    "min-max": {"low": optional(_DECLARED), "high": optional(_DECLARED)},
     "robust": {},
     "log": {},
     "clip": {"low": optional(real()), "high": optional(real())},
@@ -38,10 +59,19 @@ class Prepared:
         Of each client, in their order, as plain values; see ``daskfc.stores.fitted_steps``.
     ledger : Ledger
         Every message that finding them took.
+    bare : tuple of str
+        Steps whose values tell of the samples without noise.
     """
 
     steps: Mapping[str, list[FittedStep]]
     ledger: Ledger = field(repr=False)
+    bare: tuple[str, ...] = ()
+
+    @property
+    def spent(self) -> Accountant:
+        """What the noisy steps cost the client that they cost most."""
+        made = self.ledger.releases().values()
+        return max(made, key=lambda accountant: accountant.mu, default=Accountant())
 
 
 class Prepare:
@@ -59,9 +89,12 @@ class Prepare:
             A column of 0 and 1 for each word that at least `smallest` samples of all clients have;
             samples with other words, and with none, have 0 in all of them.
         ``"standardise"``
-            Mean 0 and variance 1 of every column over all clients that have it.
+            Mean 0 and variance 1 of every column over all clients that have it. With ``low`` and
+            ``high``, numbers or mappings of columns to such, that are known without looking at the
+            samples, and ``epsilon`` and ``delta``: mean and variance are told with noise.
         ``"min-max"``
-            Smallest value 0 and largest value 1.
+            Smallest value 0 and largest value 1. With ``low`` and ``high``: low 0 and high 1, and
+            nothing is asked of the samples.
         ``"robust"``
             Median 0, and 1 between the first and the third quartile.
         ``"log"``
@@ -86,7 +119,8 @@ class Prepare:
     the server and the caller learn them, but not whose they are. Of words the server learns how
     many samples share each, and the words that `smallest` samples share; what the others are called
     is told to nobody. Columns that one client alone has are prepared there, and nothing of them is
-    told. None of this bears noise.
+    told. Only ``standardise`` with ``epsilon`` bears noise, on the sums, in shares of the clients:
+    (epsilon, delta) for each sample, whatever it is replaced by; the number of all samples is told.
 
     Error: values are those of scikit-learn's `StandardScaler`, `MinMaxScaler`, `RobustScaler` and
     `SimpleImputer` on the pooled samples to 1e-9 of a column's largest magnitude, quantiles to the
@@ -133,9 +167,18 @@ class Prepare:
             found: dict[str, list[FittedStep]] = {name: [] for name in federation.clients}
             for clients in _groups(federation):
                 self._fit_group(federation, clients, found)
-            return Prepared(found, federation.ledger)
+            return Prepared(found, federation.ledger, self.bare)
         finally:
             federation.preparation = before
+
+    @property
+    def bare(self) -> tuple[str, ...]:
+        """The steps whose values depend on the samples and bear no noise."""
+        return tuple(
+            name
+            for name, params in self.steps
+            if name not in ("log", "clip") and params.get("low") is None
+        )
 
     def _fit_group(
         self, federation: Federation, clients: tuple[str, ...], found: dict[str, list[FittedStep]]
@@ -186,6 +229,14 @@ def _checked(step: Any) -> tuple[str, dict[str, Any]]:
     if missing := sorted(required - set(params)):
         raise InvalidInput(f"the step {name!r} needs the parameter {missing[0]!r}. Give it.")
     check_params(f"step {name!r}", params, rules)
+    given = {key for key, value in params.items() if value is not None}
+    whole = {"low", "high"} | ({"epsilon", "delta"} if name == "standardise" else set())
+    if name in ("min-max", "standardise") and given not in (set(), whole):
+        listed = [repr(key) for key in rules]
+        raise InvalidInput(
+            f"the step {name!r} has all of {', '.join(listed[:-1])} and {listed[-1]}, or none; got "
+            f"{', '.join(sorted(given))}. Give the others."
+        )
     if name == "clip":
         low, high = params.get("low"), params.get("high")
         if low is None and high is None:

@@ -11,6 +11,7 @@ from daskfc.secure.prepare.messages import (
     FittedComponents,
     FittedMeans,
     FittedScales,
+    SampleTotal,
 )
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
@@ -22,7 +23,9 @@ __all__ = [
     "components_of",
     "covariances",
     "means_of",
+    "own_count",
     "powers_above",
+    "sample_total",
     "scales_of",
     "squares",
     "sums",
@@ -55,6 +58,16 @@ def powers_above(largest: np.ndarray) -> np.ndarray:
 def common_magnitudes(parts: Mapping[str, ColumnMagnitudes]) -> CommonMagnitudes:
     """Tell the clients the largest of all."""
     return CommonMagnitudes(np.max([part.powers for part in parts.values()], axis=0))
+
+
+def own_count(data: ClientStore) -> np.ndarray:
+    """Return the client's number of samples, (1, 1)."""
+    return np.array([[float(data.n_samples)]])
+
+
+def sample_total(total: Total) -> SampleTotal:
+    """Tell the caller the number of all samples."""
+    return SampleTotal(round(float(total.values[0, 0])))
 
 
 def sums(

@@ -1,0 +1,157 @@
+"""Ranges of columns that a caller declares, and noise on what is told of values within them.
+
+With v = (x - low) / (high - low) - 1/2 in [-1/2, 1/2] a client's sums hold v and 3 v² of every
+column. To replace one sample moves those of one column by at most 1 in Euclidean norm: with
+t = |v - v'| and |v + v'| <= 1 - t, t² + 9 t² (1 - t)² <= 1 for t in [0, 1], as
+9 t² (1 - t) <= 4/3 <= 1 + t from t = 1/3 on, and 9 t² <= 1 below. All d columns: √d.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from daskfc.coding import SecretKey
+from daskfc.errors import InvalidInput
+from daskfc.privacy import (
+    REACH_OF_NOISE,
+    Noised,
+    input_digest,
+    noise_label,
+    noise_multiplier,
+    with_noise_share,
+)
+from daskfc.secure.prepare.messages import NoisyScales
+from daskfc.secure.sums import Total
+from daskfc.stores.client import ClientStore
+from daskfc.stores.prepared import FittedStep, PreparedStore, numbers_of
+
+__all__ = ["Declared", "declared_width", "noisy_moments", "noisy_scales"]
+
+_SQUARES = 3.0  # squares bear a third of the noise so, at no cost
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is known of columns without looking, and the noise on the rest.
+
+    Parameters
+    ----------
+    low, high : tuple of float
+        Of each column; values beyond count as at the end.
+    multiplier : float
+        Standard deviation of the noise on all sums over their sensitivity, √d.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    multiplier: float
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], columns: Sequence[str]) -> "Declared":
+        """Return what the parameters of a step say of columns.
+
+        Raises
+        ------
+        InvalidInput
+            For a range that is empty, or lacks a column.
+
+        Examples
+        --------
+        >>> from daskfc.secure.prepare.declared import Declared
+        >>> params = {"low": 0, "high": {"age": 120, "bmi": 60}, "epsilon": 1.0, "delta": 1e-5}
+        >>> found = Declared.of(params, ["age", "bmi"])
+        >>> found.high, round(found.multiplier, 2)
+        ((120.0, 60.0), 3.73)
+        """
+        low, _ = declared_width(params, columns)
+        high = _by_column(params["high"], columns, "high")
+        return cls(low, high, noise_multiplier(params["epsilon"], params["delta"]))
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise on every number of the sum."""
+        return self.multiplier * math.sqrt(len(self.low))
+
+    def bound(self, n_samples: int, n_shares: int) -> float:
+        """Return the largest number that a client's noisy sums can have."""
+        return _SQUARES / 4.0 * n_samples + REACH_OF_NOISE * self.sigma / math.sqrt(n_shares)
+
+
+def declared_width(
+    params: Mapping[str, Any], columns: Sequence[str]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the least value that each column is declared to have, and how wide it is.
+
+    Raises
+    ------
+    InvalidInput
+        For a range that is empty, or lacks a column.
+
+    Examples
+    --------
+    >>> from daskfc.secure.prepare.declared import declared_width
+    >>> declared_width({"low": 20, "high": {"age": 120, "bmi": 60}}, ["age", "bmi"])
+    ((20.0, 20.0), (100.0, 40.0))
+    """
+    low, high = (_by_column(params[key], columns, key) for key in ("low", "high"))
+    width = tuple(above - below for below, above in zip(low, high, strict=True))
+    if empty := [name for name, wide in zip(columns, width, strict=True) if wide <= 0]:
+        raise InvalidInput(
+            f"the declared range of column {empty[0]!r} must have 'low' below 'high'. Correct it."
+        )
+    return low, width
+
+
+def _by_column(given: Any, columns: Sequence[str], key: str) -> tuple[float, ...]:
+    if not isinstance(given, Mapping):
+        return (float(given),) * len(columns)
+    if lacking := [name for name in columns if name not in given]:
+        raise InvalidInput(
+            f"{key!r} of a declared range must be one number, or one for each column; column "
+            f"{lacking[0]!r} has none. Add it."
+        )
+    return tuple(float(given[name]) for name in columns)
+
+
+def noisy_moments(
+    data: ClientStore,
+    so_far: Sequence[FittedStep],
+    declared: Declared,
+    n_shares: int,
+    durable_secret: SecretKey,
+) -> Noised:
+    """Return sums of v and 3 v², (2, column), with the client's share of the noise.
+
+    The same when it is repeated, also by a run that is resumed.
+    """
+    store = PreparedStore.of(data, so_far)
+    low, width = np.array(declared.low), np.subtract(declared.high, declared.low)
+    found = np.zeros((2, store.n_features))
+    for _, block in store.blocks():
+        v = np.clip((numbers_of(store, block) - low) / width, 0.0, 1.0) - 0.5
+        found += v.sum(axis=0), _SQUARES * np.square(v).sum(axis=0)
+    inputs = input_digest(data.digest, repr(so_far), low, width)
+    label = noise_label("preparation: standardise", sigma=declared.sigma, clip=1.0, inputs=inputs)
+    return with_noise_share(
+        found,
+        sigma=declared.sigma,
+        sensitivity=math.sqrt(store.n_features),
+        n_shares=n_shares,
+        stream=durable_secret.derive(*label).stream(),
+    )
+
+
+def noisy_scales(total: Total, declared: Declared, n_samples: int) -> NoisyScales:
+    """Tell the caller the mean and deviation of each column, as far as the noise lets them be seen.
+
+    No variance is below what the noise alone would give it.
+    """
+    low, width = np.array(declared.low), np.subtract(declared.high, declared.low)
+    mean = np.clip(total.values[0] / n_samples, -0.5, 0.5)
+    squares = total.values[1] / (_SQUARES * n_samples)
+    least = min(declared.sigma / (_SQUARES * n_samples), 0.25)
+    variance = np.clip(squares - np.square(mean), least, 0.25)
+    return NoisyScales(low + width * (mean + 0.5), width * np.sqrt(variance))
