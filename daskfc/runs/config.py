@@ -44,7 +44,8 @@ class Pipeline(BaseModel):
         back, or the ids of the stores.
     profiles : bool or {str: int or bool}
         Whether to describe the clusters of the own method's first fit by means and deviations of
-        all features; as a mapping with the rules of `daskfc.secure.profiles.Profile`.
+        all features, and shares of words; as a mapping with the rules of
+        `daskfc.secure.profiles.Profile`.
     choose : str or {str: object}
         What ``n_clusters`` is chosen by; as a mapping ``by`` and, for stability, ``seeds``.
 

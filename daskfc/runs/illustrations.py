@@ -18,6 +18,7 @@ from daskfc.runs.figures import (
     stacked_bars,
     time_line,
 )
+from daskfc.runs.profile_rows import word_name, words_shown
 
 __all__ = [
     "Figure",
@@ -116,7 +117,8 @@ def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
     ----------
     profiles : mapping, optional
         ``columns`` and ``clusters``, names, and ``standardised``, a row a cluster: its means in
-        standard deviations from the mean of all samples, None where it is not told.
+        standard deviations from the mean of all samples, None where it is not told; and where
+        columns hold words ``shares``, which has the same of each word.
 
     Returns
     -------
@@ -132,14 +134,20 @@ def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
     """
     if not profiles or not profiles.get("standardised"):
         return ""
-    columns = [str(name) for name in profiles["columns"]]
-    clusters = [str(name) for name in profiles["clusters"]]
-    means = [[math.nan if v is None else float(v) for v in row] for row in profiles["standardised"]]
-    shown = range(min(len(columns), _BARS))
-    values = [[row[c] for row in means] for c in shown]
+    rows: list[tuple[str, list[float | None]]] = []
+    for i, name in enumerate(profiles["columns"]):
+        if own := profiles.get("shares", {}).get(name):
+            rows += [
+                (word_name(name, own, word), [line[word] for line in own["standardised"]])
+                for word in words_shown(own)
+            ]
+        else:
+            rows.append((str(name), [line[i] for line in profiles["standardised"]]))
+    shown = rows[:_BARS]
+    values = [[math.nan if v is None else float(v) for v in row] for _, row in shown]
     return heat_table(
-        [columns[c] for c in shown],
-        clusters,
+        [name for name, _ in shown],
+        [str(name) for name in profiles["clusters"]],
         values,
         [[f"{v:+.1f}" if math.isfinite(v) else "" for v in row] for row in values],
         caption="Profiles of the clusters, by column",
@@ -174,8 +182,9 @@ def of_clusters(summary: Mapping[str, Any]) -> list[Figure]:
         Figure(
             "Profiles",
             profiles,
-            "Mean of each column (rows) in each cluster (columns), in standard deviations from the "
-            "mean of all samples; what tells clusters apart most comes first.",
+            "Mean of each column, or share of each word (rows), in each cluster (columns), in "
+            "standard deviations from that of all samples; what tells clusters apart most comes "
+            "first.",
         ),
         Figure(
             "True classes and clusters",

@@ -280,7 +280,7 @@ Lower 'n_clusters'.
         if stores is not None and hasattr(estimator, "check_data"):
             estimator.check_data(stores)
         if method == pipeline.method:
-            check_profiles(pipeline, estimator, n_clients, stores)
+            check_profiles(pipeline, estimator, n_clients)
         clusters = getattr(estimator, "n_clusters", None)
         if n_samples is not None and isinstance(clusters, int) and clusters > n_samples:
             raise InvalidInput(

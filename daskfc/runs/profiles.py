@@ -1,6 +1,5 @@
 """Cluster profiles in a run: whether they can be asked for, and what a summary tells of them."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import xarray as xr
@@ -10,7 +9,6 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.runs.config import Pipeline
 from daskfc.secure.profiles import ClusterProfiles, Profile
-from daskfc.stores import ClientStore
 
 __all__ = ["check_profiles", "profiles_of"]
 
@@ -27,12 +25,7 @@ def _asked(pipeline: Pipeline) -> Profile:
     return Profile(**given)
 
 
-def check_profiles(
-    pipeline: Pipeline,
-    estimator: BaseEstimator,
-    n_clients: int | None,
-    stores: Mapping[str, ClientStore] | None = None,
-) -> None:
+def check_profiles(pipeline: Pipeline, estimator: BaseEstimator, n_clients: int | None) -> None:
     """Refuse profiles of clusters that cannot be made of a pipeline's own method.
 
     Parameters
@@ -43,8 +36,6 @@ def check_profiles(
         Of its own method.
     n_clients : int, optional
         Where it is known.
-    stores : mapping of str to ClientStore, optional
-        Every client's, where they can be read from here.
 
     Raises
     ------
@@ -75,12 +66,6 @@ client of kCAGC has columns or views of its own. Leave them out.
             f"'profiles' bear no noise, and {pipeline.method} is asked for some: they would tell "
             "what the noise hides. Leave one of the two out."
         )
-    for name, store in (stores or {}).items():
-        if told := store.unprepared:
-            raise InvalidInput(
-                f"'profiles' are of stores that hold numbers without gaps; at client {name!r} "
-                f"{told}. Leave them out, or write stores of the other columns."
-            )
     if n_clients is not None and n_clients < 2:
         raise InvalidInput(
             "'profiles' need two clients or more, as sums over fewer hide nobody's samples; got "

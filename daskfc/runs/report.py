@@ -21,17 +21,12 @@ from daskfc.runs.illustrations import (
     of_traffic,
     own_rows,
 )
-from daskfc.runs.table import (
-    choice_in_words,
-    noise_in_words,
-    profile_head,
-    profile_rows,
-    seconds_in_words,
-)
+from daskfc.runs.profile_rows import cells_in_words, profile_head, profile_rows
+from daskfc.runs.table import choice_in_words, noise_in_words, seconds_in_words
 
 __all__ = ["report_html", "write_report"]
 
-_MOST = 40  # ours: features of profiles that are listed
+_MOST = 40  # ours: clusters of profiles that have a column
 
 
 class _Table(NamedTuple):
@@ -177,6 +172,7 @@ def report_html(
         quality=summary.get("quality"),
         choice=_choice(summary),
         profiles=_profiles(summary),
+        withheld_cells=cells_in_words(summary.get("profiles") or {}),
         withheld=(summary.get("profiles") or {}).get("withheld", {}),
         tiles=_tiles(summary),
         clusters=of_clusters(summary),

@@ -9,12 +9,12 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from daskfc.runs.profile_rows import cells_in_words, profile_head, profile_rows
+
 __all__ = [
     "choice_in_words",
     "noise_in_words",
     "print_summary",
-    "profile_head",
-    "profile_rows",
     "seconds_in_words",
     "summary_tables",
 ]
@@ -191,50 +191,23 @@ def choice_in_words(choice: Mapping[str, Any]) -> str:
     return f"{head}: {choice['why']}. {scores}."
 
 
-_FEATURES = 10  # ours: features of a profile that have a line in a terminal
-
-
-def profile_rows(profiles: Mapping[str, Any], clusters: int) -> list[list[str]]:
-    """Return a row for each feature: name, share between clusters, and each cluster's figures.
-
-    Examples
-    --------
-    >>> from daskfc.runs.table import profile_rows
-    >>> found = {"columns": ["cells"], "separation": [0.5], "means": [[41250.7]], "stds": [[2.0]]}
-    >>> profile_rows(found, 6)
-    [['cells', '0.500', '41,251 ± 2']]
-    """
-    tables = list(zip(profiles["means"], profiles["stds"], strict=True))[:clusters]
-    return [
-        [name, f"{profiles['separation'][i]:.3f}"]
-        + [f"{_figure(means[i], 4)} ± {_figure(stds[i], 3)}" for means, stds in tables]
-        for i, name in enumerate(profiles["columns"])
-    ]
-
-
-def _figure(value: float, digits: int) -> str:
-    """Return a number with so many digits, or all before the point where these are more."""
-    whole = 10**digits <= abs(value) < 1e9
-    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
-
-
-def profile_head(profiles: Mapping[str, Any], clusters: int) -> list[str]:
-    """Return the head of `profile_rows`."""
-    return ["feature", "separation", *(f"cluster {c}" for c in profiles["clusters"][:clusters])]
+_FEATURES = 10  # ours: features of a profile that are in a terminal
 
 
 def _profiles(profiles: Mapping[str, Any]) -> list[RenderableType]:
     """Return the features that tell clusters apart best, and which clusters are withheld."""
     parts: list[RenderableType] = []
     if profiles["clusters"]:
-        title = "What tells the clusters apart (mean ± standard deviation)"
+        title = "What tells the clusters apart (mean ± standard deviation, or share)"
         table = _table(title, *profile_head(profiles, _SITES))
-        for name, *cells in profile_rows(profiles, _SITES)[:_FEATURES]:
+        for name, *cells in profile_rows(profiles, _SITES, _FEATURES):
             table.add_row(Text(name), *cells)
         parts.append(table)
     left = (len(profiles["columns"]) - _FEATURES, len(profiles["clusters"]) - _SITES)
     if profiles["clusters"] and max(left) > 0:
         parts.append(Text("summary.json has all features and clusters.\n"))
+    if told := cells_in_words(profiles):
+        parts.append(Text(f"{told}\n"))
     for cluster, why in profiles["withheld"].items():
         parts.append(Text(f"Cluster {cluster} is not described: {why}.\n"))
     return parts

@@ -180,10 +180,6 @@ COMMANDS: dict[str, Case] = {
     "gaps": Case("gaps that are not filled", "values of client 'a' may be missing", files={
         "s.yaml": MIXED, **HOSPITALS,
         "p.yaml": OMNIFC + "prepare: [one-hot]\n"}),
-    "gaps-profiles": Case("profiles of words", "numbers without gaps; at client 'a' column", files={
-        "s.yaml": MIXED, **HOSPITALS,
-        "p.yaml": "method: k-FED\nparams: {n_clusters: 2}\nprepare: [impute, one-hot]\n"
-                      "profiles: true\n"}),
     "X30": Case("a csv for a store", "daskfc stores add", ("stores", "check", "s.yaml"),
                 {"a.csv": "a,b\n1,2\n", "s.yaml": "clients: {a: {store: a.csv}}\n"}),
     "X33": Case("a client with nothing said of it", "'store' that exists, or a 'source'",

@@ -88,6 +88,17 @@ def test_profiles_show_what_sets_clusters_apart_first():
     assert profile_heat_map(None) == profile_heat_map({"columns": [], "standardised": []}) == ""
 
 
+def test_words_have_a_row_each_in_a_heat_map():
+    sex = {"words": ["f", "m"], "overall": [0.4, 0.6, 0.0],
+           "standardised": [[-0.3, 0.3, None], [0.2, -0.2, None]]}  # fmt: skip
+    profiles = {"columns": ["sex", "age"], "clusters": [0, 1], "shares": {"sex": sex},
+                "standardised": [[None, 1.5], [None, None]]}  # fmt: skip
+    page = profile_heat_map(profiles)
+    assert page.index("sex = m") < page.index("sex = f") < page.index("age")
+    assert "+0.3" in page
+    assert "other" not in page
+
+
 def test_only_the_first_fit_of_the_runs_own_method_is_drawn():
     frame = pd.concat(
         [

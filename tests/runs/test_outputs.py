@@ -16,6 +16,7 @@ from daskfc.runs.communication import communication_of, costliest_client, ledger
 from daskfc.runs.evaluate import EvaluationLabels, joined, score
 from daskfc.runs.fits import Fit, FitShelf, folder_name, labels_cube
 from daskfc.runs.methods import known_methods
+from daskfc.runs.profile_rows import profile_rows
 from daskfc.runs.promises import paper_of, privacy_of
 from daskfc.runs.report import report_html
 from daskfc.runs.table import seconds_in_words
@@ -267,3 +268,38 @@ def test_profiles_are_shown_with_what_is_withheld(summary):
     assert "Cluster 1 is not described: it has fewer than 5 samples." in page
     none = {**PROFILES, "clusters": [], "sizes": [], "means": [], "stds": []}
     assert "What tells the clusters apart (" not in printed({**summary, "profiles": none})
+
+
+def test_words_are_shown_below_their_column_and_gaps_beside(summary):
+    sex = {"words": ["f", "<m>"], "shares": [[0.25, 0.5, 0.25], [None, None, None]],
+           "overall": [0.25, 0.5, 0.25]}  # fmt: skip
+    why = "fewer than 5 values are there"
+    profiles = {
+        **PROFILES, "shares": {"sex": sex}, "means": [[61.25, None], [None, None]],
+        "stds": [[2.0, None], [None, None]], "missing": [[0.125, 0.0], [None, None]],
+        "separation": [None, 0.5],
+        "withheld_cells": [{"cluster": 2, "column": name, "why": why} for name in ("<age>", "sex")],
+    }  # fmt: skip
+    lines = [line.split() for line in printed({**summary, "profiles": profiles}).splitlines()]
+    rows = [
+        ["<age>", "–", "61.25", "±", "2", "–"],
+        ["<age>:", "missing", "12.5%", "–"],
+        ["sex", "0.500"],
+        ["sex", "=", "<m>", "50.0%", "–"],
+        ["sex", "=", "f", "25.0%", "–"],
+        ["sex:", "other", "words", "25.0%", "–"],
+    ]
+    start = lines.index(rows[0])
+    assert lines[start : start + len(rows)] == rows
+    page = report_html({"run_id": "a", "status": "done"}, {**summary, "profiles": profiles})
+    for told in (
+        "sex = &lt;m&gt;",
+        "12.5%",
+        f"A feature is not described (–) in a cluster where {why}",
+    ):
+        assert told in page
+    many = {"words": list("abcdefghijk"), "shares": [[0.1] * 12], "overall": [0.1] * 12}
+    own = {"columns": ["x"], "separation": [0.1], "means": [[None]], "stds": [[None]]}
+    told = profile_rows({**own, "shares": {"x": many}}, 6)
+    assert told[-1] == ["x: 3 more, in summary.json", "", ""]
+    assert len(told) == 1 + 8 + 1 + 1

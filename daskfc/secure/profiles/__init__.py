@@ -1,6 +1,7 @@
-"""Profiles of clusters: means and deviations of features by cluster, found by masked sums."""
+"""Profiles of clusters: means, deviations and shares of words by cluster, by masked sums."""
 
-from daskfc.secure.profiles.groups import Withheld, withheld_clusters
-from daskfc.secure.profiles.profile import ClusterProfiles, Profile
+from daskfc.secure.profiles.described import ClusterProfiles
+from daskfc.secure.profiles.groups import Withheld, withheld_cells, withheld_clusters
+from daskfc.secure.profiles.profile import Profile
 
-__all__ = ["ClusterProfiles", "Profile", "Withheld", "withheld_clusters"]
+__all__ = ["ClusterProfiles", "Profile", "Withheld", "withheld_cells", "withheld_clusters"]

@@ -1,15 +1,20 @@
-"""Which clusters are large enough to be described, before anything of them is summed."""
+"""Which clusters, and columns in them, have enough samples to be described.
+
+This is decided before anything of them is summed.
+"""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-__all__ = ["Withheld", "withheld_clusters"]
+__all__ = ["BY_DIFFERENCE", "TOO_FEW", "Withheld", "withheld_cells", "withheld_clusters"]
+
+TOO_FEW, BY_DIFFERENCE = 1, 2  # why a cell is withheld
 
 Withheld = Mapping[int, str]
 """Clusters that are not described, each with the reason."""
 
-_BY_DIFFERENCE = (
+_OF_OTHERS = (
     "its figures, beside those of all samples that the preparation told, would tell those of "
     "the other clusters that are withheld"
 )
@@ -71,5 +76,47 @@ def withheld_clusters(
         described = [c for c in range(table.shape[1]) if c not in reasons]
         if not rest.any() or left(rest) >= smallest or not described:
             break
-        reasons[min(described, key=lambda c: (table[:, c].sum(), c))] = _BY_DIFFERENCE
+        reasons[min(described, key=lambda c: (table[:, c].sum(), c))] = _OF_OTHERS
     return dict(sorted(reasons.items()))
+
+
+def withheld_cells(counts: np.ndarray, needed: int, *, all_are_told: bool) -> np.ndarray:
+    """Return the cells, columns in clusters, that must not be described, and why.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_clusters + 1, n_columns), int64
+        Samples with a value, of each client at most `smallest`; the last row is of the samples that
+        are in no cluster that is described.
+    needed : int
+        Least count of a cell that is described. Twice `smallest` says that so many values are
+        there, and `smallest` of them without those of any one client.
+    all_are_told : bool
+        Whether means or counts of all samples are known: then what is withheld of a column must be
+        as large, or it is what they and the cells that are described leave over.
+
+    Returns
+    -------
+    ndarray of shape (n_clusters, n_columns), uint8
+        0 for cells that are described, `TOO_FEW` or `BY_DIFFERENCE` for the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.profiles.groups import withheld_cells
+    >>> counts = np.array([[15, 15], [12, 10], [4, 15], [0, 0]])
+    >>> withheld_cells(counts, 10, all_are_told=False).tolist()
+    [[0, 0], [0, 0], [1, 0]]
+    >>> withheld_cells(counts, 10, all_are_told=True).tolist()
+    [[0, 0], [2, 0], [1, 0]]
+    """
+    cells, outside = counts[:-1], counts[-1]
+    why = np.where(cells < needed, TOO_FEW, 0).astype(np.uint8)
+    if not all_are_told:
+        return why
+    for column, own in enumerate(cells.T):
+        described = np.flatnonzero(why[:, column] == 0)
+        rest = own[why[:, column] > 0].sum() + outside[column]
+        if rest and outside[column] < needed and len(described):
+            why[described[own[described].argmin()], column] = BY_DIFFERENCE
+    return why

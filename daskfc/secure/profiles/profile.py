@@ -1,9 +1,8 @@
-"""Profiles of clusters: which features tell them apart, from sums over all clients."""
+"""Describing clusters: which features tell them apart, from sums over all clients."""
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,141 +10,34 @@ import xarray as xr
 
 from daskfc.checks import Constraint, boolean, check_params, integer
 from daskfc.errors import InvalidInput
-from daskfc.federation import Federation, Ledger, PerClient
+from daskfc.federation import Federation, PerClient
 from daskfc.federation.contract import Contract
 from daskfc.secure.prepare.steps import common_magnitudes
 from daskfc.secure.profiles import steps
-from daskfc.secure.profiles.groups import withheld_clusters
+from daskfc.secure.profiles.described import ClusterProfiles
+from daskfc.secure.profiles.groups import BY_DIFFERENCE, TOO_FEW, withheld_clusters
+from daskfc.secure.profiles.steps import Words
 from daskfc.secure.sums import MaskedSum
 
-__all__ = ["ClusterProfiles", "Profile"]
+__all__ = ["Profile"]
 
 _RULES: Mapping[str, Constraint] = {"smallest": integer(low=2), "of_one_client": boolean()}
 
 
-@dataclass(frozen=True)
-class ClusterProfiles:
-    """What the samples of each cluster have in common, in the units of the clients' stores.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        Features, those that tell the clusters apart best first.
-    clusters : tuple of int
-        Numbers of the clusters that are described; all below is of their samples alone.
-    sizes : ndarray of shape (cluster,), int64
-        Samples of each.
-    means, stds : ndarray of shape (cluster, column)
-        Mean and standard deviation (divided by n). The mean of a column of 0 and 1 is a share.
-    withheld : mapping of int to str
-        Clusters that are not described, and why.
-    ledger : Ledger
-        Every message that finding them took.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation import Ledger
-    >>> from daskfc.secure.profiles import ClusterProfiles
-    >>> means, stds = np.array([[0.0], [2.0]]), np.array([[1.0], [1.0]])
-    >>> found = ClusterProfiles(("age",), (0, 1), np.array([5, 5]), means, stds, {}, Ledger([]))
-    >>> found.separation.tolist(), found.overall_mean.tolist()
-    ([0.5], [1.0])
-    """
-
-    columns: tuple[str, ...]
-    clusters: tuple[int, ...]
-    sizes: np.ndarray
-    means: np.ndarray
-    stds: np.ndarray
-    withheld: Mapping[int, str]
-    ledger: Ledger = field(repr=False)
-
-    @cached_property
-    def overall_mean(self) -> np.ndarray:
-        """Mean of each column over all clusters that are described, ``(column,)``."""
-        shares = self.sizes / max(self.sizes.sum(), 1)
-        mean: np.ndarray = shares @ self.means
-        return mean
-
-    @cached_property
-    def overall_std(self) -> np.ndarray:
-        """Standard deviation of each column over all clusters that are described."""
-        between, within = self._variances()
-        std: np.ndarray = np.sqrt(between + within)
-        return std
-
-    @cached_property
-    def separation(self) -> np.ndarray:
-        """Share of each column's variance that is between clusters (η²), in [0, 1]."""
-        between, within = self._variances()
-        whole = between + within
-        share: np.ndarray = np.divide(between, whole, out=np.zeros_like(whole), where=whole > 0)
-        return share
-
-    @cached_property
-    def standardised(self) -> np.ndarray:
-        """How many overall deviations a cluster's mean is off the overall mean, (cluster, column).
-
-        0 for columns that are constant.
-        """
-        off = self.means - self.overall_mean
-        spread = np.broadcast_to(self.overall_std, off.shape)
-        scaled: np.ndarray = np.divide(off, spread, out=np.zeros_like(off), where=spread > 0)
-        return scaled
-
-    def _variances(self) -> tuple[np.ndarray, np.ndarray]:
-        shares = self.sizes / max(self.sizes.sum(), 1)
-        between = shares @ np.square(self.means - self.overall_mean)
-        # A column whose clusters' means differ by rounding alone does not tell them apart.
-        least = 10.0 * np.finfo(np.float64).eps * np.abs(self.means).max(axis=0, initial=0.0)
-        between[between <= least**2] = 0.0
-        return between, shares @ np.square(self.stds)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values, for JSON.
-
-        Returns
-        -------
-        dict
-            ``columns``, ``clusters``, ``sizes``, ``means``, ``stds``, ``overall_mean``,
-            ``overall_std``, ``standardised``, ``separation``, ``withheld``; tables are lists of
-            one list a cluster.
-        """
-        return {
-            "columns": list(self.columns),
-            "clusters": list(self.clusters),
-            "sizes": self.sizes.tolist(),
-            "means": self.means.tolist(),
-            "stds": self.stds.tolist(),
-            "overall_mean": self.overall_mean.tolist(),
-            "overall_std": self.overall_std.tolist(),
-            "standardised": self.standardised.tolist(),
-            "separation": self.separation.tolist(),
-            "withheld": {str(cluster): why for cluster, why in self.withheld.items()},
-        }
-
-    def _ranked(self) -> "ClusterProfiles":
-        order = np.argsort(-self.separation, kind="stable")
-        return ClusterProfiles(
-            tuple(self.columns[i] for i in order),
-            self.clusters,
-            self.sizes,
-            self.means[:, order],
-            self.stds[:, order],
-            self.withheld,
-            self.ledger,
-        )
-
-
 class Profile:
-    """Means and deviations of every feature by cluster, for clients with the same columns.
+    """Figures of every feature by cluster, for clients with the same columns.
+
+    Of columns of numbers these are means and deviations, of columns of words the share of each word
+    that the preparation's clients agreed on, and of all others together; of the values that are
+    there, where some are missing.
 
     Parameters
     ----------
     smallest : int
         A cluster is described where at least so many of its samples are left without those of any
         one client: who reads a profile and knows one client's samples learns of no smaller group.
+        Where values may be missing, a column is described in a cluster where as many values are
+        left as well, and twice as many are there in all.
     of_one_client : bool
         Count the samples of all clients instead; a cluster may then be one client's own.
 
@@ -161,16 +53,25 @@ class Profile:
     Privacy: the server and all clients learn the mean of every column in every cluster that is
     described, the server these clusters' sizes, the caller also the deviations; of a client alone
     the server learns the largest magnitude of each column, and of its distance from the clusters'
-    means, as powers of two.
-    Samples of clusters that are withheld, and those in no cluster, enter no sum and no magnitude.
-    Where a preparation told means of all samples, more clusters are withheld until what is left
-    over is large enough itself. Profiles of two fits whose clusters differ by a few samples tell
-    of these by their difference: nothing here hinders that, and none of it bears noise.
+    means, as powers of two, from which it sees a column that is empty or 0 there.
+    The server and the caller learn the words' shares and how many samples lack a value. The rule is
+    on the samples that a figure is of: the share of a word, or of missing values, may be one
+    sample's, and that of all other words tells how often a word that few have occurs.
+    Samples of clusters that are withheld, and those in no cluster, enter no sum of values and no
+    magnitude. Where values may be missing the server learns how many are there in each cluster that
+    is described and column, and of all other samples in each column, each client's counted up to
+    `smallest`, which is what the rule needs: nobody learns who has how many. A column that is
+    withheld in a cluster enters nothing more there; all learn that it is.
+    Where a preparation told means of all samples, or counts of words, more clusters are withheld
+    until what is left over is large enough itself; and of a column one more cluster, where the
+    values that are left over are few. Profiles of two fits whose clusters differ by a few samples
+    tell of these by their difference: nothing here hinders that, and none of it bears noise.
 
     Error: means are those of the pooled samples to 1e-9 of a column's largest magnitude, and
-    deviations to 1e-9 of the largest distance from a cluster's mean.
+    deviations to 1e-9 of the largest distance from a cluster's mean; counts and shares are exact.
 
-    Cost: two masked sums of k × d numbers, in six rounds.
+    Cost: two masked sums of k × d numbers, in six rounds; where values may be missing one more, and
+    twice as many numbers in the first; and k numbers for each word.
 
     Examples
     --------
@@ -207,30 +108,31 @@ class Profile:
         Raises
         ------
         InvalidInput
-            For clients with other columns than each other, and labels without their coordinates.
+            For clients with other columns than each other, labels without their coordinates, and
+            columns of words without a preparation whose clients agreed on them.
         PartyError
             For labels of other samples than the clients'.
         PrivacyError
             With fewer than two clients.
         """
         federation.contract.check_split("samples", "Profile")
-        _check_numbers(federation.contract)
         if lacking := sorted({"client", "sample_id"} - set(map(str, labels.coords))):
             raise InvalidInput(
                 "the labels given to Profile must have the coordinates 'client' and 'sample_id'; "
                 f"they lack {', '.join(map(repr, lacking))}. Give the labels_ of a fit."
             )
+        words = _words_of(federation.contract, federation.preparation)
         before, federation.preparation = federation.preparation, None
-        told = before is not None and _tells_means(before)
+        told = before is not None and _tells_totals(before)
         try:
             run_id = f"profiling-{uuid.uuid4().hex}"
             federation.start_run(run_id, random_state=0, workspace=federation.workspace)
-            return self._fit(federation, labels, told)
+            return self._fit(federation, labels, words, told)
         finally:
             federation.preparation = before
 
     def _fit(
-        self, federation: Federation, labels: xr.DataArray, all_are_told: bool
+        self, federation: Federation, labels: xr.DataArray, words: Words, all_are_told: bool
     ) -> ClusterProfiles:
         numbers = labels.to_numpy().astype(np.int64)
         owners = labels["client"].to_numpy().astype(str)
@@ -258,58 +160,143 @@ class Profile:
             place[np.flatnonzero(real)[kept]] = np.arange(len(kept))
             groups = place[inverse].astype(np.int32)
             parts = {name: (groups[owners == name], ids[owners == name]) for name in by_client}
-            means, stds = _sums(federation, parts, sizes)
+            sums = self._sums(federation, parts, sizes, words, all_are_told)
         else:
-            means = stds = np.zeros((0, len(columns)))
+            sums = _Sums.of_nothing(len(columns), sum(map(len, words.values())))
         told = tuple(int(clusters[i]) for i in kept)
+        of_words = [name in words for name in columns]
         return ClusterProfiles(
-            columns, told, sizes, means, stds, withheld, federation.ledger
-        )._ranked()
+            columns,
+            told,
+            sizes,
+            sums.counts,
+            np.where(of_words, np.nan, sums.means),
+            np.where(of_words, np.nan, sums.stds),
+            withheld,
+            federation.ledger,
+            categories={name: tuple(own) for name, own in words.items()},
+            shares=sums.shares(columns, words),
+            withheld_cells={
+                (told[c], columns[i]): self._reasons[sums.why[c, i]]
+                for c, i in np.argwhere(sums.why).tolist()
+            },
+        ).ranked()
 
-
-def _sums(
-    federation: Federation, parts: Mapping[str, tuple[np.ndarray, np.ndarray]], sizes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and deviations of groups, (group, column), by masked sums."""
-    summing = MaskedSum(federation)
-    groups = federation.on_clients(
-        steps.own_groups,
-        PerClient({name: own for name, (own, _) in parts.items()}),
-        PerClient({name: steps.digest_of_ids(ids.tolist()) for name, (_, ids) in parts.items()}),
-        federation.pseudonyms,
-    )
-    # Public, so that no client tells how large its own sums are: each term is at most 1.
-    most = 2.0 * float(sizes.max())
-
-    def magnitudes(means: Any) -> Any:
-        told = federation.ask(steps.cluster_magnitudes, groups, means)
-        return federation.tell(common_magnitudes, told)
-
-    largest = magnitudes(None)
-    own = federation.on_clients(steps.cluster_sums, groups, largest, n_groups=len(sizes))
-    fitted = federation.on_server(steps.means_of, summing.sum(own, max_abs=most), largest, sizes)
-    means = federation.tell(fitted)
-    farthest = magnitudes(means)
-    own = federation.on_clients(steps.cluster_squares, groups, means, farthest)
-    spreads = federation.publish(
-        steps.spreads_of, summing.sum(own, max_abs=most), fitted, farthest, sizes
-    )
-    return federation.publish(fitted).means, spreads.spreads
-
-
-def _tells_means(preparation: Any) -> bool:
-    """Return whether finding a preparation told means of all samples."""
-    return any(
-        "mean" in step or "fill" in step for own in preparation.steps.values() for step in own
-    )
-
-
-def _check_numbers(contract: Contract) -> None:
-    """Refuse stores with words or missing values, of which there are no means."""
-    for client, words in contract.categorical.items():
-        if words or contract.missing.get(client):
-            what = f"column {words[0]!r} holds words" if words else "values may be missing"
-            raise InvalidInput(
-                f"profiles are of stores that hold numbers without gaps; {what} at client "
-                f"{client!r}. Leave them out, or write stores of the other columns."
+    def _sums(
+        self,
+        federation: Federation,
+        parts: Mapping[str, tuple[np.ndarray, np.ndarray]],
+        sizes: np.ndarray,
+        words: Words,
+        all_are_told: bool,
+    ) -> "_Sums":
+        """Return what masked sums tell of groups."""
+        summing, k = MaskedSum(federation), len(sizes)
+        groups = federation.on_clients(
+            steps.own_groups,
+            PerClient({name: own for name, (own, _) in parts.items()}),
+            PerClient(
+                {name: steps.digest_of_ids(ids.tolist()) for name, (_, ids) in parts.items()}
+            ),
+            federation.pseudonyms,
+        )
+        why: np.ndarray = np.zeros((k, 1), dtype=np.uint8)
+        cells = there = None  # at the server, and at the clients
+        if any(federation.contract.missing.values()):
+            own = federation.on_clients(
+                steps.cell_counts, groups, n_groups=k, smallest=self.smallest
             )
+            total = summing.sum(own, max_abs=float(self.smallest))
+            needed = self.smallest if self.of_one_client else 2 * self.smallest
+            cells = federation.on_server(steps.cells_of, total, needed, all_are_told=all_are_told)
+            there, why = federation.tell(cells), federation.publish(cells).why
+        # Public, so that no client tells how large its own sums are: each term is at most 1.
+        most = 2.0 * float(sizes.max())
+        args = (groups, words, there)
+
+        def magnitudes(means: Any) -> Any:
+            told = federation.ask(steps.cluster_magnitudes, *args, means)
+            return federation.tell(common_magnitudes, told)
+
+        largest = magnitudes(None)
+        own = federation.on_clients(steps.cluster_sums, *args, largest, n_groups=k)
+        total = summing.sum(own, max_abs=most)
+        counts = federation.on_server(steps.counts_of, total, largest, sizes, cells)
+        fitted = federation.on_server(steps.means_of, total, largest, counts)
+        means = federation.tell(fitted)
+        farthest = magnitudes(means)
+        own = federation.on_clients(steps.cluster_squares, *args, means, farthest)
+        squares = summing.sum(own, max_abs=most)
+        spreads = federation.publish(steps.spreads_of, squares, fitted, farthest, counts).spreads
+        found = federation.publish(fitted).means
+        if cells is None and not words:  # then all is known of counts
+            everyone = np.tile(sizes[:, None], found.shape[1])
+            return _Sums(why, everyone, np.zeros((k, 0), dtype=np.int64), found, spreads)
+        told = federation.publish(counts)
+        return _Sums(why, told.values, told.words, found, spreads)
+
+    @property
+    def _reasons(self) -> dict[int, str]:
+        few = f"fewer than {self.smallest} values are there"
+        if not self.of_one_client:
+            few = (
+                f"fewer than {2 * self.smallest} values are there, or fewer than {self.smallest} "
+                "without those of any one client"
+            )
+        others = (
+            "its figures, beside those of all samples that the preparation told, would tell those "
+            "of a few others"
+        )
+        return {TOO_FEW: few, BY_DIFFERENCE: others}
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What sums tell of groups: tables of (group, column), and of (group, word)."""
+
+    why: np.ndarray
+    counts: np.ndarray
+    words: np.ndarray
+    means: np.ndarray
+    stds: np.ndarray
+
+    @classmethod
+    def of_nothing(cls, n_columns: int, n_words: int) -> "_Sums":
+        none = np.zeros((0, n_columns))
+        counts = none.astype(np.int64)
+        return cls(counts, counts, np.zeros((0, n_words), dtype=np.int64), none, none)
+
+    def shares(self, columns: tuple[str, ...], words: Words) -> dict[str, np.ndarray]:
+        """Return for each column of words the share of each, and of all others."""
+        found, start = {}, 0
+        for name, own in words.items():
+            values = self.counts[:, [columns.index(name)]]
+            listed = self.words[:, start : start + len(own)]
+            each = np.hstack([listed, values - listed.sum(axis=1, keepdims=True)])
+            found[name] = np.divide(each, values, out=np.full(each.shape, np.nan), where=values > 0)
+            start += len(own)
+        return found
+
+
+def _tells_totals(preparation: Any) -> bool:
+    """Return whether finding a preparation told means of all samples, or counts of words."""
+    told = {"mean", "fill", "words"}
+    return any(told & set(step) for own in preparation.steps.values() for step in own)
+
+
+def _words_of(contract: Contract, preparation: Any) -> Words:
+    """Return the words that clients agreed on when features were prepared, by column.
+
+    Agreeing on them here would be to tell counts of words twice, by two rules.
+    """
+    steps = [] if preparation is None else next(iter(preparation.steps.values()))
+    agreed: Words = next((step["words"] for step in steps if "words" in step), {})
+    for client, of_words in contract.categorical.items():
+        for name in of_words:
+            if name not in agreed:
+                raise InvalidInput(
+                    f"a profile needs the words that clients agreed on of column {name!r}, which "
+                    f"holds words at client {client!r}; the federation's preparation has none. Set "
+                    "federation.preparation to one with 'one-hot', as for the fit."
+                )
+    return agreed

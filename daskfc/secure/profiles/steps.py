@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,19 +11,31 @@ from daskfc.errors import InvalidInput
 from daskfc.federation.pseudonyms import Pseudonyms
 from daskfc.secure.prepare.messages import ColumnMagnitudes, CommonMagnitudes
 from daskfc.secure.prepare.steps import powers_above
-from daskfc.secure.profiles.messages import ClusterMeans, ClusterSpreads
+from daskfc.secure.profiles.groups import withheld_cells
+from daskfc.secure.profiles.messages import (
+    ClusterCounts,
+    ClusterMeans,
+    ClusterSpreads,
+    WithheldCells,
+)
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
+from daskfc.stores.prepared import PreparedStore, numbers_of
 
 __all__ = [
+    "cell_counts",
+    "cells_of",
     "cluster_magnitudes",
     "cluster_squares",
     "cluster_sums",
+    "counts_of",
     "digest_of_ids",
     "means_of",
     "own_groups",
     "spreads_of",
 ]
+
+Words: TypeAlias = Mapping[str, Sequence[str]]  # by column, as all clients agreed on them
 
 
 def digest_of_ids(sample_ids: Sequence[str]) -> str:
@@ -71,68 +84,147 @@ def own_groups(
     return groups
 
 
+def cell_counts(
+    data: ClientStore, groups: np.ndarray, *, n_groups: int, smallest: int
+) -> np.ndarray:
+    """Count the values of each column in each group, and last in none; at most `smallest` of each.
+
+    Over all clients such counts are twice `smallest` or more where, and only where, so many values
+    are there and `smallest` of them without those of any one client. Whole counts would tell the
+    server more than that in vain.
+    """
+    place = np.where(groups < 0, n_groups, groups)
+    found = np.zeros((n_groups + 1, data.n_features))
+    for start, block in data.blocks():
+        own = place[start : start + len(block)]
+        found += _members(own, n_groups + 1).T @ ~np.isnan(block)
+    return np.minimum(found, smallest)
+
+
+def cells_of(total: Total, needed: int, *, all_are_told: bool) -> WithheldCells:
+    """Tell which columns have too few values in which groups."""
+    counts = np.rint(total.values).astype(np.int64)
+    return WithheldCells(withheld_cells(counts, needed, all_are_told=all_are_told))
+
+
+def _told(
+    data: ClientStore, groups: np.ndarray, words: Words, withheld: WithheldCells | None
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Iterate over samples that are in a group, in blocks.
+
+    Yields their groups; their values, in which words have the numbers that all clients agreed on,
+    and what is missing or withheld is NaN; and these with 0 in place of the numbers of words.
+    """
+    store = PreparedStore.of(data, [{"step": "categories", "words": words}])
+    for start, block in store.blocks():
+        own = groups[start : start + len(block)]
+        block, own = block[own >= 0], own[own >= 0]
+        if withheld is not None:
+            block = np.where(withheld.why[own] > 0, np.nan, block)
+        yield own, block, numbers_of(store, block)
+
+
 def cluster_magnitudes(
-    data: ClientStore, groups: np.ndarray, means: ClusterMeans | None
+    data: ClientStore,
+    groups: np.ndarray,
+    words: Words,
+    withheld: WithheldCells | None,
+    means: ClusterMeans | None,
 ) -> ColumnMagnitudes:
     """Tell the largest magnitude of each column, or of its distance from the cluster's mean.
 
     Samples in no group do not count.
     """
     largest = np.zeros(data.n_features)
-    for start, block in data.blocks():
-        own = groups[start : start + len(block)]
-        told = block[own >= 0]
-        if means is not None:
-            told = told - means.means[own[own >= 0]]
-        np.maximum(largest, np.abs(told).max(axis=0, initial=0.0), out=largest)
+    for own, _, told in _told(data, groups, words, withheld):
+        shifted = told if means is None else told - means.means[own]
+        np.fmax(largest, np.fmax.reduce(np.abs(shifted), axis=0, initial=0.0), out=largest)
     return ColumnMagnitudes(powers_above(largest))
 
 
 def cluster_sums(
-    data: ClientStore, groups: np.ndarray, magnitudes: CommonMagnitudes, *, n_groups: int
+    data: ClientStore,
+    groups: np.ndarray,
+    words: Words,
+    withheld: WithheldCells | None,
+    magnitudes: CommonMagnitudes,
+    *,
+    n_groups: int,
 ) -> np.ndarray:
-    """Return the sum of each column in each group, in units of its magnitude, (group, column)."""
-    found = np.zeros((n_groups, data.n_features))
-    for start, block in data.blocks():
-        own = groups[start : start + len(block)]
-        scaled = np.ldexp(block[own >= 0], -magnitudes.powers.astype(int))
-        found += _members(own, n_groups).T @ scaled
+    """Return sums and counts of each group, side by side.
+
+    They are the sum of each column in units of its magnitude; where some may be missing how many
+    values each column has; and how many samples have each of the words.
+    """
+    powers, numbers = magnitudes.powers.astype(int), [*map(data.feature_names.index, words)]
+    listed = [np.arange(len(own)) for own in words.values()]
+    parts: list[np.ndarray] = []
+    for own, block, told in _told(data, groups, words, withheld):
+        columns = [np.nan_to_num(np.ldexp(told, -powers))]
+        if withheld is not None:
+            columns.append(~np.isnan(block))
+        columns += [block[:, [i]] == each for i, each in zip(numbers, listed, strict=True)]
+        parts.append(_members(own, n_groups).T @ np.hstack(columns))
+    found: np.ndarray = np.sum(parts, axis=0)
     return found
 
 
 def _members(groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Return of the samples that are in a group which it is, (sample, group)."""
-    members: np.ndarray = np.eye(n_groups)[groups[groups >= 0]]
+    """Return of samples in which group each is, (sample, group)."""
+    members: np.ndarray = np.eye(n_groups)[groups]
     return members
 
 
-def means_of(total: Total, magnitudes: CommonMagnitudes, sizes: np.ndarray) -> ClusterMeans:
+def counts_of(
+    total: Total,
+    magnitudes: CommonMagnitudes,
+    sizes: np.ndarray,
+    withheld: WithheldCells | None,
+) -> ClusterCounts:
+    """Tell how many values, and how many of each word, are in each group."""
+    d = len(magnitudes.powers)
+    counted = np.rint(total.values[:, d:]).astype(np.int64)
+    if withheld is not None:
+        return ClusterCounts(counted[:, :d].copy(), counted[:, d:].copy())
+    return ClusterCounts(np.tile(sizes[:, None], d).astype(np.int64), counted)
+
+
+def means_of(total: Total, magnitudes: CommonMagnitudes, counts: ClusterCounts) -> ClusterMeans:
     """Tell the mean of each column in each group."""
-    plain = np.ldexp(total.values, magnitudes.powers.astype(int))
-    return ClusterMeans(plain / sizes[:, None])
+    powers = magnitudes.powers.astype(int)
+    return ClusterMeans(_each(np.ldexp(total.values[:, : len(powers)], powers), counts))
+
+
+def _each(sums: np.ndarray, counts: ClusterCounts) -> np.ndarray:
+    figures: np.ndarray = np.full(sums.shape, np.nan)
+    np.divide(sums, counts.values, out=figures, where=counts.values > 0)
+    return figures
 
 
 def cluster_squares(
-    data: ClientStore, groups: np.ndarray, means: ClusterMeans, magnitudes: CommonMagnitudes
+    data: ClientStore,
+    groups: np.ndarray,
+    words: Words,
+    withheld: WithheldCells | None,
+    means: ClusterMeans,
+    magnitudes: CommonMagnitudes,
 ) -> np.ndarray:
     """Return sums of squared distances from the group's mean, in units of the magnitudes' squares.
 
     Shape (group, column).
     """
     found = np.zeros_like(means.means)
-    for start, block in data.blocks():
-        own = groups[start : start + len(block)]
-        apart = block[own >= 0] - means.means[own[own >= 0]]
-        squares = np.square(np.ldexp(apart, -magnitudes.powers.astype(int)))
-        found += _members(own, len(found)).T @ squares
+    for own, _, told in _told(data, groups, words, withheld):
+        apart = np.ldexp(told - means.means[own], -magnitudes.powers.astype(int))
+        found += _members(own, len(found)).T @ np.square(np.nan_to_num(apart))
     return found
 
 
 def spreads_of(
-    total: Total, means: ClusterMeans, magnitudes: CommonMagnitudes, sizes: np.ndarray
+    total: Total, means: ClusterMeans, magnitudes: CommonMagnitudes, counts: ClusterCounts
 ) -> ClusterSpreads:
     """Tell the standard deviation of each column in each group; 0 where it is but rounding."""
-    variance = np.maximum(total.values, 0.0) / sizes[:, None]
+    variance = _each(np.maximum(total.values, 0.0), counts)
     spreads = np.ldexp(np.sqrt(variance), magnitudes.powers.astype(int))
     spreads[spreads <= 10.0 * np.finfo(np.float64).eps * np.abs(means.means)] = 0.0
     return ClusterSpreads(spreads)

@@ -152,15 +152,17 @@ def test_one_client_alone_has_nobody_to_hide_among(tmp_path):
         Profile(of_one_client=True).fit(federation, labels_of(rows, y))
 
 
-def all_that_is_told(store, groups, means=None):
+def all_that_is_told(store, groups):
     """Every array of a client that goes into a message."""
-    told = steps.cluster_magnitudes(store, groups, None)
+    told = steps.cluster_magnitudes(store, groups, {}, None, None)
     common = common_magnitudes({"a": told})
-    total = steps.cluster_sums(store, groups, common, n_groups=2)
+    total = steps.cluster_sums(store, groups, {}, None, common, n_groups=2)
     sizes = np.bincount(groups[groups >= 0], minlength=2)
-    means = steps.means_of(Total(total, 0.0, ("a",)), common, sizes)
-    apart = steps.cluster_magnitudes(store, groups, means)
-    squares = steps.cluster_squares(store, groups, means, common_magnitudes({"a": apart}))
+    summed = Total(total, 0.0, ("a",))
+    means = steps.means_of(summed, common, steps.counts_of(summed, common, sizes, None))
+    apart = steps.cluster_magnitudes(store, groups, {}, None, means)
+    common = common_magnitudes({"a": apart})
+    squares = steps.cluster_squares(store, groups, {}, None, means, common)
     return [told.powers, total, means.means, apart.powers, squares]
 
 

@@ -1,0 +1,121 @@
+"""Rows of the table of cluster profiles, for a terminal and for a report."""
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["cells_in_words", "profile_head", "profile_rows", "word_name", "words_shown"]
+
+_NOT_TOLD = "–"  # stands for figures of a feature that are withheld in a cluster
+_WORDS = 8  # ours: words of a feature that have a line
+
+
+def profile_rows(
+    profiles: Mapping[str, Any], clusters: int, features: int | None = None
+) -> list[list[str]]:
+    """Return rows for each feature: name, share between clusters, and each cluster's figures.
+
+    Below a feature of words are the shares of these, the most frequent first, and below one with
+    gaps the share of samples that lack it.
+
+    Parameters
+    ----------
+    profiles : mapping
+        As a run's summary has them.
+    clusters : int
+        How many of them are shown.
+    features : int, optional
+        How many of them are shown, of those that tell clusters apart best; by default all.
+
+    Examples
+    --------
+    >>> from daskfc.runs.profile_rows import profile_rows
+    >>> found = {"columns": ["cells"], "separation": [0.5], "means": [[41250.7]], "stds": [[2.0]]}
+    >>> profile_rows(found, 6)
+    [['cells', '0.500', '41,251 ± 2']]
+    >>> sex = {"words": ["f", "m"], "shares": [[0.4, 0.6, 0.0]], "overall": [0.4, 0.6, 0.0]}
+    >>> found = {"columns": ["sex"], "separation": [0.5], "means": [[None]], "stds": [[None]]}
+    >>> profile_rows({**found, "shares": {"sex": sex}}, 6)
+    [['sex', '0.500', ''], ['sex = m', '', '60.0%'], ['sex = f', '', '40.0%']]
+    """
+    rows = []
+    tables = list(zip(profiles["means"], profiles["stds"], strict=True))[:clusters]
+    for i, name in enumerate(profiles["columns"][:features]):
+        separation = profiles["separation"][i]
+        head = [name, _NOT_TOLD if separation is None else f"{separation:.3f}"]
+        if own := profiles.get("shares", {}).get(name):
+            rows.append([*head, *("" for _ in tables)])
+            rows += _rows_of_words(name, own, clusters)
+        else:
+            rows.append([*head, *(_spread(means[i], stds[i]) for means, stds in tables)])
+        lacking = [one[i] for one in profiles.get("missing", ())][:clusters]
+        if any(lacking):
+            rows.append([f"{name}: missing", "", *map(_share, lacking)])
+    return rows
+
+
+def words_shown(own: Mapping[str, Any]) -> list[int]:
+    """Return which words of a feature have a line: the most frequent ones, and those left over.
+
+    Examples
+    --------
+    >>> from daskfc.runs.profile_rows import words_shown
+    >>> words_shown({"words": ["f", "m"], "overall": [0.4, 0.5, 0.1]})
+    [1, 0, 2]
+    """
+    shares, n = own["overall"], len(own["words"])
+    order = sorted(range(n), key=lambda i: (-(shares[i] or 0.0), i))[:_WORDS]
+    return [*order, *([n] if shares[n] else [])]
+
+
+def word_name(column: str, own: Mapping[str, Any], i: int) -> str:
+    """Return what a line of a word is called; the last word stands for all that few have."""
+    words = own["words"]
+    return f"{column} = {words[i]}" if i < len(words) else f"{column}: other words"
+
+
+def _rows_of_words(name: str, own: Mapping[str, Any], clusters: int) -> list[list[str]]:
+    shares = own["shares"][:clusters]
+    rows = [
+        [word_name(name, own, i), "", *(_share(one[i]) for one in shares)] for i in words_shown(own)
+    ]
+    if (left := len(own["words"]) - _WORDS) > 0:
+        rows.append([f"{name}: {left} more, in summary.json", "", *("" for _ in shares)])
+    return rows
+
+
+def _spread(mean: float | None, std: float | None) -> str:
+    if mean is None or std is None:
+        return _NOT_TOLD
+    return f"{_figure(mean, 4)} ± {_figure(std, 3)}"
+
+
+def _share(share: float | None) -> str:
+    return _NOT_TOLD if share is None else f"{share:.1%}"
+
+
+def _figure(value: float, digits: int) -> str:
+    """Return a number with so many digits, or all before the point where these are more."""
+    whole = 10**digits <= abs(value) < 1e9
+    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
+
+
+def profile_head(profiles: Mapping[str, Any], clusters: int) -> list[str]:
+    """Return the head of `profile_rows`."""
+    return ["feature", "separation", *(f"cluster {c}" for c in profiles["clusters"][:clusters])]
+
+
+def cells_in_words(profiles: Mapping[str, Any]) -> str:
+    """Return why some features are not described in some clusters; empty where all are.
+
+    Examples
+    --------
+    >>> from daskfc.runs.profile_rows import cells_in_words
+    >>> cell = {"cluster": 0, "column": "age", "why": "fewer than 5 values are there"}
+    >>> cells_in_words({"withheld_cells": [cell]})
+    'A feature is not described (–) in a cluster where fewer than 5 values are there.'
+    """
+    reasons = dict.fromkeys(cell["why"] for cell in profiles.get("withheld_cells", ()))
+    if not reasons:
+        return ""
+    why = "; or where ".join(reasons)
+    return f"A feature is not described ({_NOT_TOLD}) in a cluster where {why}."
