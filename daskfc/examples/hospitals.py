@@ -1,4 +1,4 @@
-"""Three hospitals' patients, none of whom exists: numbers drawn at random, and called synthetic."""
+"""Three hospitals' patients, none of whom exists: drawn at random, and called synthetic."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from daskfc.seeds import generator
 __all__ = ["COLUMNS", "hospital_tables"]
 
 COLUMNS = (
-    "patient", "age", "bmi", "systolic", "heart_rate", "creatinine", "glucose", "crp", "smoker",
+    "patient", "age", "bmi", "systolic", "heart_rate", "creatinine", "glucose", "crp", "smoking",
     "diagnosis",
 )  # fmt: skip
 DIAGNOSES = ("cardiac", "diabetes", "renal")
@@ -33,23 +33,30 @@ _SKEWED = {
     "diabetes": ((4.4, 0.18), (2.35, 0.20), (1.2, 0.6)),
     "renal": ((5.6, 0.25), (1.70, 0.12), (1.3, 0.6)),
 }
-_SMOKERS = {"cardiac": 0.45, "diabetes": 0.25, "renal": 0.2}
+_SMOKING = ("never", "former", "current")
+# Shares of these.
+_SMOKERS = {
+    "cardiac": (0.25, 0.3, 0.45),
+    "diabetes": (0.5, 0.25, 0.25),
+    "renal": (0.6, 0.2, 0.2),
+}
+_NOT_MEASURED = 0.08  # share of patients without a crp: the last measure's cell is empty then
 _DECIMALS = (0, 1, 0, 0, 0, 1, 1)  # as such measures are written down
 
 
-def _patients(diagnosis: str, n: int, random: np.random.Generator) -> np.ndarray:
-    """Return measures of so many patients, (n, 8)."""
+def _patients(diagnosis: str, n: int, random: np.random.Generator) -> list[list[str]]:
+    """Return the cells of so many patients, all but id and diagnosis."""
     mean, deviation = np.transpose(_MEASURES[diagnosis])
     plain = random.normal(mean, deviation, size=(n, len(mean)))
     log_mean, log_deviation = np.transpose(_SKEWED[diagnosis])
     skewed = random.lognormal(log_mean, log_deviation, size=(n, len(log_mean)))
-    smokers = random.random((n, 1)) < _SMOKERS[diagnosis]
-    return np.hstack([plain, skewed, smokers])
-
-
-def _row(name: str, values: np.ndarray, diagnosis: str) -> list[str]:
-    measures = [f"{v:.{d}f}" for v, d in zip(values[:-1], _DECIMALS, strict=True)]
-    return [name, *measures, str(int(values[-1])), diagnosis]
+    smoking = random.choice(_SMOKING, size=n, p=_SMOKERS[diagnosis])
+    measured = random.random(n) >= _NOT_MEASURED
+    rows = []
+    for values, is_there, word in zip(np.hstack([plain, skewed]), measured, smoking, strict=True):
+        cells = [f"{v:.{d}f}" for v, d in zip(values, _DECIMALS, strict=True)]
+        rows.append([*cells[:-1], cells[-1] if is_there else "", str(word)])
+    return rows
 
 
 def hospital_tables(seed: int = 0) -> dict[str, Sequence[Sequence[str]]]:
@@ -63,8 +70,9 @@ def hospital_tables(seed: int = 0) -> dict[str, Sequence[Sequence[str]]]:
     Returns
     -------
     dict of str to list of rows
-        By the hospital's name; the first row names the columns: an id, eight measures of very
-        different size, some with long tails, and the diagnosis that the measures were drawn from.
+        By the hospital's name; the first row names the columns: an id, seven measures of very
+        different size, some with long tails and one with gaps, a column of words, and the
+        diagnosis that all of them were drawn from.
 
     Examples
     --------
@@ -79,13 +87,13 @@ def hospital_tables(seed: int = 0) -> dict[str, Sequence[Sequence[str]]]:
     for hospital, counts in PATIENTS.items():
         random = generator(seed, "example", hospital)
         found = [
-            (values, diagnosis)
+            [*cells, diagnosis]
             for diagnosis, n in zip(DIAGNOSES, counts, strict=True)
-            for values in _patients(diagnosis, n, random)
+            for cells in _patients(diagnosis, n, random)
         ]
         letter = hospital[-1]
         rows = [
-            _row(f"synthetic-{letter}-{number:03d}", *found[i])
+            [f"synthetic-{letter}-{number:03d}", *found[i]]
             for number, i in enumerate(random.permutation(len(found)), start=1)
         ]
         tables[hospital] = [list(COLUMNS), *rows]

@@ -8,14 +8,15 @@ command line's way, in Python.
 """
 
 # %%
-# The files of the example, in an empty folder. Features are standardised over all hospitals by
-# masked sums, then clustered on exact distances.
+# The files of the example, in an empty folder. One column holds words and another has gaps: features
+# are filled, made numbers and standardised over all hospitals by masked sums, then clustered on
+# exact distances.
 import os
 import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
+import pandas as pd
 
 import daskfc as fc
 from daskfc.examples import write_example
@@ -28,7 +29,6 @@ print(Path("storage/hospitals.yaml").read_text(encoding="utf-8"))
 run = fc.run("pipelines/hospitals.yaml", storage="storage/hospitals.yaml")
 folder = Path(run.folder).absolute()
 print(sorted(path.name for path in folder.iterdir()))
-store = fc.ClientStore.open(str(Path("stores/hospitals/hospital-b.zarr").absolute()))
 scores_of = run.summary["metrics"]
 
 # %%
@@ -38,19 +38,26 @@ for method, scores in scores_of.items():
     print(method, {name: round(score["mean"], 3) for name, score in scores.items()})
 
 # %%
+# The run also told what the patients of each cluster have in common, by sums over all hospitals that
+# show no one hospital's: what tells clusters apart best comes first.
+profiles = run.summary["profiles"]
+for feature, share in zip(profiles["columns"], profiles["separation"], strict=True):
+    print(f"{feature:<12} {share:.2f} of its variance is between clusters")
+
+# %%
 # What a hospital can do with it: the run knows patients by pseudonyms, which the hospital takes
-# back with its store, as ``daskfc labels`` does; it looks at their measures, which never left it.
+# back with its store, as ``daskfc labels`` does; it looks at its own table, which never left it.
 # Here is hospital-b.
-own = site_labels(folder, store.url)
+own = site_labels(folder, "stores/hospitals/hospital-b.zarr").set_index("sample_id")
 print(own.head())
-clusters = own["cluster"].to_numpy()
-rows = store.rows(0, store.n_samples)
-scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-profile = np.array([scaled[clusters == k].mean(axis=0) for k in range(3)])
+table = pd.read_csv("data/hospital-b.csv", index_col="patient")
+measures = table.select_dtypes("number")
+scaled = (measures - measures.mean()) / measures.std()
+profile = scaled.groupby(own["cluster"]).mean()
 fig, ax = plt.subplots(figsize=(7, 2.8))
 image = ax.imshow(profile, cmap="RdBu_r", vmin=-1.5, vmax=1.5, aspect="auto")
-ax.set(xticks=range(len(store.feature_names)), yticks=range(3), ylabel="cluster")
-ax.set_xticklabels(store.feature_names, rotation=30, ha="right")
+ax.set(xticks=range(len(measures.columns)), yticks=range(len(profile)), ylabel="cluster")
+ax.set_xticklabels(measures.columns, rotation=30, ha="right")
 ax.set_title("mean of each cluster at hospital-b, in standard deviations")
 fig.colorbar(image)
 fig.tight_layout()
