@@ -20,8 +20,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from daskfc.clustering.kmeans import KMeans
-from daskfc.clustering.views import RowFactors
+from daskfc.clustering.kmeans import KMeans, best_partition
 from daskfc.seeds import generator
 
 __all__ = ["REFERENCES", "box_of", "dispersion", "gap_statistic", "reference"]
@@ -100,7 +99,7 @@ def gap_statistic(points: Floats, k: int, clusterer: KMeans, seed: int) -> tuple
     points : ndarray of shape (n, d), float64
         Samples.
     k : int
-        Number of clusters, at most n.
+        Number of clusters.
     clusterer : KMeans
         On coordinates; of the samples and of every reference.
     seed : int
@@ -110,8 +109,8 @@ def gap_statistic(points: Floats, k: int, clusterer: KMeans, seed: int) -> tuple
     -------
     gap : float
         Mean of log W_k over the references, less that of the samples; infinite for samples without
-        differences. The smallest k with ``gap(k) >= gap(k + 1) - error(k + 1)`` is the number of
-        clusters.
+        differences, and for fewer than k. The number of clusters is the smallest k with
+        ``gap(k) >= gap(k + 1) - error(k + 1)``.
     error : float
         The paper's s_k.
 
@@ -131,12 +130,20 @@ def gap_statistic(points: Floats, k: int, clusterer: KMeans, seed: int) -> tuple
     """
     n = len(points)
     total = dispersion(points, np.zeros(n, dtype=np.int64))
-    if not total > 0:
+    if not total > 0 or k > n:
         return math.inf, 0.0
 
     def log_within(rows: Floats, least: float) -> float:
-        labels = clusterer.fit(RowFactors(rows), k, seed).labels
-        return math.log(max(dispersion(rows, labels), least))
+        found = best_partition(
+            rows,
+            k,
+            seed,
+            n_init=clusterer.n_init,
+            max_iter=clusterer.max_iter,
+            owner=clusterer.name,
+            threads=1,  # many small fits: a second thread costs more than it brings
+        )
+        return math.log(max(dispersion(rows, found.labels), least))
 
     own = log_within(points, _LEAST * total)
     widths = box_of(points)

@@ -229,9 +229,12 @@ class FederatedClusterer(FittedModel):
         """By what `scores_of` can tell good numbers of clusters, the first choice first."""
         return ()
 
-    def scores_of(
-        self, federation: Federation, n_clusters: Sequence[int], *, by: str
-    ) -> Scores:
+    @property
+    def criterion(self) -> str | None:
+        """Which of `criteria` goes where none is asked for; None where stability tells better."""
+        return next(iter(self.criteria), None)
+
+    def scores_of(self, federation: Federation, n_clusters: Sequence[int], *, by: str) -> Scores:
         """Score numbers of clusters by what the server knows, in one run for all of them.
 
         Parameters

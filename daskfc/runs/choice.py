@@ -45,7 +45,8 @@ _WHY = {
     "the server's distances",
     "calinski-harabasz": "variance between clusters over variance within, from the server's "
     "distances",
-    "eigengap": "the gap after as many eigenvalues of the graph's Laplacian, which the server has",
+    "eigengap": "the gap after as many eigenvalues of the Laplacian of the samples' graph or "
+    "similarities, which the server has",
     _GAP: "how much tighter clusters are than those of uniform samples; the least number whose gap "
     "is that of the next one or more, but for the next one's error by chance, and else the largest",
     STABILITY: "how well fits agree (adjusted Rand index) with other seeds, and with features "
@@ -188,7 +189,7 @@ def check_choice(estimator: BaseEstimator, by: str | None) -> None:
     Traceback (most recent call last):
     ...
     daskfc.errors.InvalidInput: a number of clusters of FedSC cannot be chosen by 'silhouette'; it \
-can be by 'stability'. Choose by that, or leave the criterion out.
+can be by 'eigengap', 'stability'. Choose by that, or leave the criterion out.
     """
     name = type(estimator).__name__
     known = (*getattr(estimator, "criteria", ()), STABILITY)
@@ -224,7 +225,7 @@ def choose_n_clusters(
     candidates : sequence of int
         Two numbers or more, ascending, each of at least 2.
     by : str, optional
-        "stability", or one of the estimator's `criteria`, whose first is the default. What these
+        "stability", or one of the estimator's `criteria`; by default its `criterion`. What these
         score is made once for all candidates; stability takes as many fits of each as there are
         seeds.
     seeds : sequence of int, optional
@@ -262,7 +263,7 @@ def choose_n_clusters(
     """
     check_choice(estimator, by)
     if by is None:
-        by = (*getattr(estimator, "criteria", ()), STABILITY)[0]
+        by = getattr(estimator, "criterion", None) or STABILITY
     if by != STABILITY:
         scores = estimator.scores_of(federation, list(candidates), by=by)
         errors = getattr(scores, "errors", {})

@@ -237,6 +237,11 @@ class FedSC(FederatedClusterer):
         """See the base class: the spectrum of the similarities; with noise nothing is tried."""
         return () if self.noise else ("eigengap",)
 
+    @property
+    def criterion(self) -> str | None:
+        """See the base class: all similarities fade too smoothly for a gap (D74)."""
+        return super().criterion if self.sparsify else None
+
     def _scores_of(
         self, federation: Federation, n_clusters: Sequence[int], by: str
     ) -> ClusterScores:
