@@ -132,7 +132,8 @@ def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
             by, most = np.asarray(step["scale"]), float(step["largest"])  # a bound may be declared
 
             def moved(rows: np.ndarray, at: int) -> np.ndarray:
-                return np.clip(rows + by * _chance(name, seed, at, *rows.shape), -most, most)
+                found = rows + by * _chance(name, seed, at, *rows.shape)
+                return np.asarray(np.clip(found, -most, most))
 
             return moved, columns
         case "one-hot":

@@ -274,8 +274,8 @@ class FedSC(FederatedClusterer):
             rows = self._rows(federation, planned, final, older)
             how = picked(SimilarityClustering, self, seed=seed)
             reference = how.learned(federation, rows, positions, planned.plan, noise)
-            coded = isinstance(reference, CodedSimilarity)
-            federation.wait(reference.graph if coded else reference)
+            at_server = reference.graph if isinstance(reference, CodedSimilarity) else reference
+            federation.wait(at_server)
         return _Learned(planned, how, final, older, dictionary, rows, reference, positions)
 
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
