@@ -1,6 +1,5 @@
 """The contract of every method: scikit-learn's, with ``fit(federation)``."""
 
-import math
 import time
 import uuid
 from abc import abstractmethod
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from daskfc.checks import check_params, integer, optional
 from daskfc.errors import InvalidInput
+from daskfc.federation.cluster_scores import ClusterScores, Scores, scores_told
 from daskfc.federation.contract import summary_of_new
 from daskfc.federation.federation import Federation
 from daskfc.federation.fitted import FittedModel
@@ -227,9 +227,12 @@ class FederatedClusterer(FittedModel):
         """By what `scores_of` can tell good numbers of clusters, the first choice first."""
         return ()
 
-    def scores_of(
-        self, federation: Federation, n_clusters: Sequence[int], *, by: str
-    ) -> dict[int, float | None]:
+    @property
+    def criterion(self) -> str | None:
+        """Which of `criteria` goes where none is asked for; None where stability tells better."""
+        return next(iter(self.criteria), None)
+
+    def scores_of(self, federation: Federation, n_clusters: Sequence[int], *, by: str) -> Scores:
         """Score numbers of clusters by what the server knows, in one run for all of them.
 
         Parameters
@@ -243,9 +246,9 @@ class FederatedClusterer(FittedModel):
 
         Returns
         -------
-        dict of int to float or None
-            Of each number, the larger the better; None where there is no score. The messages are
-            in ``federation.ledger``.
+        Scores
+            A dict: of each number, the larger the better; None where there is no score. Its
+            ``errors`` are how far chance moves them. The messages are in ``federation.ledger``.
 
         Raises
         ------
@@ -259,12 +262,11 @@ class FederatedClusterer(FittedModel):
             )
         scoring = clone(self)  # so that a fit that was there before is left alone
         scoring._begin(federation)
-        scores = scoring._scores_of(federation, n_clusters, by)
-        return {k: one if math.isfinite(one) else None for k, one in scores.items()}
+        return scores_told(n_clusters, scoring._scores_of(federation, n_clusters, by))
 
     def _scores_of(
         self, federation: Federation, n_clusters: Sequence[int], by: str
-    ) -> dict[int, float]:
+    ) -> ClusterScores:
         """Wire the steps of `scores_of`; a score that is not finite is none."""
         raise NotImplementedError
 

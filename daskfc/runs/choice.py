@@ -3,8 +3,8 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from daskfc.metrics import ari
 from daskfc.runs.communication import ledger_frame
 from daskfc.runs.fits import Fit, FitShelf
 from daskfc.secure.prepare import Prepared
-from daskfc.seeds import integer_seed
+from daskfc.seeds import fresh_seed, integer_seed
 
 __all__ = [
     "STABILITY",
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 STABILITY = "stability"
+_GAP = "gap"
 _MOST = 12  # ours: clusters that "auto" goes up to
 _SEEDS = 3  # ours: fits of a number of clusters that are compared with each other
 _AS_STABLE = 0.02  # ours: adjusted Rand indices that are nearer than this count as equal
@@ -44,7 +45,10 @@ _WHY = {
     "the server's distances",
     "calinski-harabasz": "variance between clusters over variance within, from the server's "
     "distances",
-    "eigengap": "the gap after as many eigenvalues of the graph's Laplacian, which the server has",
+    "eigengap": "the gap after as many eigenvalues of the Laplacian of the samples' graph or "
+    "similarities, which the server has",
+    _GAP: "how much tighter clusters are than those of uniform samples; the least number whose gap "
+    "is that of the next one or more, but for the next one's error by chance, and else the largest",
     STABILITY: "how well fits agree (adjusted Rand index) with other seeds, and with features "
     "shifted by chance by a tenth of their deviation; of numbers that are as stable, the largest",
 }
@@ -67,6 +71,8 @@ class Choice:
         Of every number that was tried, the larger the better; None where it has no score.
     ledger : pandas.DataFrame
         Every message that the choice took, one row each.
+    errors : mapping of int to float
+        How far chance moves scores, where it does and that is known.
 
     Examples
     --------
@@ -80,15 +86,16 @@ class Choice:
     by: str
     scores: Mapping[int, float | None]
     ledger: pd.DataFrame
+    errors: Mapping[int, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the choice as plain values: ``n_clusters``, ``by``, ``why``, ``scores``."""
-        scores = {str(k): score for k, score in self.scores.items()}
+        """Return plain values: ``n_clusters``, ``by``, ``why``, ``scores``, ``errors``."""
         return {
             "n_clusters": self.n_clusters,
             "by": self.by,
             "why": _WHY.get(self.by, ""),
-            "scores": scores,
+            "scores": {str(k): score for k, score in self.scores.items()},
+            "errors": {str(k): error for k, error in self.errors.items()},
         }
 
 
@@ -182,7 +189,7 @@ def check_choice(estimator: BaseEstimator, by: str | None) -> None:
     Traceback (most recent call last):
     ...
     daskfc.errors.InvalidInput: a number of clusters of FedSC cannot be chosen by 'silhouette'; it \
-can be by 'stability'. Choose by that, or leave the criterion out.
+can be by 'eigengap', 'stability'. Choose by that, or leave the criterion out.
     """
     name = type(estimator).__name__
     known = (*getattr(estimator, "criteria", ()), STABILITY)
@@ -218,7 +225,7 @@ def choose_n_clusters(
     candidates : sequence of int
         Two numbers or more, ascending, each of at least 2.
     by : str, optional
-        "stability", or one of the estimator's `criteria`, whose first is the default. What these
+        "stability", or one of the estimator's `criteria`; by default its `criterion`. What these
         score is made once for all candidates; stability takes as many fits of each as there are
         seeds.
     seeds : sequence of int, optional
@@ -232,7 +239,8 @@ def choose_n_clusters(
     -------
     Choice
         Of the best score, and of the least number among equal ones; with "stability" the largest of
-        the numbers that are within 0.02 of the best.
+        the numbers that are within 0.02 of the best; with "gap" the least number whose gap is at
+        least that of the next one less its error, or the largest number where there is none.
 
     Raises
     ------
@@ -255,11 +263,13 @@ def choose_n_clusters(
     """
     check_choice(estimator, by)
     if by is None:
-        by = (*getattr(estimator, "criteria", ()), STABILITY)[0]
+        by = getattr(estimator, "criterion", None) or STABILITY
     if by != STABILITY:
         scores = estimator.scores_of(federation, list(candidates), by=by)
-        return Choice(_best(scores, by), by, scores, ledger_frame(federation.ledger))
-    first = int(estimator.random_state)
+        errors = getattr(scores, "errors", {})
+        k = _first_enough(scores, errors) if by == _GAP else _best(scores, by)
+        return Choice(k, by, scores, ledger_frame(federation.ledger), errors)
+    first = fresh_seed() if estimator.random_state is None else int(estimator.random_state)
     seeds = list(seeds) or list(range(first, first + _SEEDS))
     check_seeds(seeds)
     fit = fitting or _fitting_of(federation, estimator)
@@ -327,8 +337,10 @@ def kept_choice(shelf: FitShelf, seed: int) -> Choice | None:
     fit = shelf.get(_KEPT, seed)
     if fit is None:
         return None
-    scores = {int(k): score for k, score in fit.facts["scores"].items()}
-    return Choice(fit.facts["n_clusters"], fit.facts["by"], scores, fit.ledger)
+    scores, errors = (
+        {int(k): value for k, value in fit.facts[name].items()} for name in ("scores", "errors")
+    )
+    return Choice(fit.facts["n_clusters"], fit.facts["by"], scores, fit.ledger, errors)
 
 
 def _fitting_of(federation: Federation, estimator: BaseEstimator) -> Fitting:
@@ -339,14 +351,28 @@ def _fitting_of(federation: Federation, estimator: BaseEstimator) -> Fitting:
     return fit
 
 
-def _best(scores: Mapping[int, float | None], by: str) -> int:
+def _told(scores: Mapping[int, float | None], by: str) -> dict[int, float]:
     told = {k: score for k, score in scores.items() if score is not None}
     if not told:
         raise InvalidInput(
             f"no number of clusters from {min(scores)} to {max(scores)} has a score by {by!r}. "
             "Choose by another criterion, or give a number."
         )
+    return told
+
+
+def _best(scores: Mapping[int, float | None], by: str) -> int:
+    told = _told(scores, by)
     return max(told, key=lambda k: (told[k], -k))
+
+
+def _first_enough(scores: Mapping[int, float | None], errors: Mapping[int, float]) -> int:
+    """Return the number of clusters that the gap statistic's authors take."""
+    told = _told(scores, _GAP)
+    for k, after in pairwise(told):
+        if told[k] >= told[after] - errors.get(after, 0.0):
+            return k
+    return list(told)[-1]
 
 
 def _most_stable(scores: Mapping[int, float]) -> int:

@@ -164,7 +164,8 @@ class _Fits:
                     place = self.folder.path / "work" / f"{folder_name(name)}-{seed}"
                     federation.workspace = str(place.absolute())
                     model = estimator_of(with_n_clusters(pipeline, k), method, seed)
-                    fit = replace(self._fit(federation, model, method, seed), method=name)
+                    found = self._fit(federation, model, method, seed, tried=True)
+                    fit = replace(found, method=name)
                     self._shelf.put(fit)
                 return fit.labels, fit.ledger
 
@@ -198,7 +199,15 @@ class _Fits:
         if changes:
             self.folder.update(**changes)
 
-    def _fit(self, federation: Federation, model: BaseEstimator, method: str, seed: int) -> Fit:
+    def _fit(
+        self,
+        federation: Federation,
+        model: BaseEstimator,
+        method: str,
+        seed: int,
+        *,
+        tried: bool = False,
+    ) -> Fit:
         stages: list[str] = []
 
         def told(stage: str, done: int, total: int) -> None:
@@ -220,8 +229,10 @@ class _Fits:
                 warning.message, warning.category, warning.filename, warning.lineno
             )
         log.info("%s, seed %d: done in %.1f s", method, seed, model.timing_.get("total_s", 0.0))
-        keep_model(self.folder, model, method, seed)
-        drawn = self._map(federation, model, method, seed)
+        drawn: dict[str, Any] = {}
+        if not tried:  # nobody predicts by a fit that only tells how stable its number is
+            keep_model(self.folder, model, method, seed)
+            drawn = self._map(federation, model, method, seed)
         ledger = ledger_frame(federation.ledger if drawn else model.ledger_)
         facts = {
             "peak_memory_bytes": {k: int(v) for k, v in federation.peak_memory().items()},

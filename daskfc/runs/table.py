@@ -183,8 +183,9 @@ def choice_in_words(choice: Mapping[str, Any]) -> str:
     >>> choice_in_words({"n_clusters": 3, "by": "silhouette", "why": "...", "scores": scores})
     'Chosen number of clusters: 3, by silhouette: .... 2: 0.500, 3: 0.750, 4: none.'
     """
+    errors = {k: f" ± {error:.3f}" for k, error in choice.get("errors", {}).items()}
     scores = ", ".join(
-        f"{k}: {'none' if score is None else format(score, '.3f')}"
+        f"{k}: {'none' if score is None else format(score, '.3f')}{errors.get(k, '')}"
         for k, score in choice["scores"].items()
     )
     head = f"Chosen number of clusters: {choice['n_clusters']}, by {choice['by']}"

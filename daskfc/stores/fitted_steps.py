@@ -12,7 +12,8 @@ A step is a mapping of plain values, so that a run's folder and every party's se
 ``{"step": "one-hot"}``                                     a column of 0 and 1 for each word
 ``{"step": "pca", "mean": [...], "components": [[...]]}``   (x - mean) componentsᵀ
 ``{"step": "jitter", "share": a, "seed": s}``               x plus chance of a times the client's
-                                                            own deviation of the column
+                                                            own deviation of the column, not
+                                                            beyond its largest magnitude
 
 Columns of words, before they are one-hot, are left alone by all steps but ``impute``. With
 ``"own": true`` in place of its values a step takes those of the client's own samples.
@@ -128,8 +129,13 @@ def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
             return (lambda rows, _: renumbered(rows, columns.names, own, there.categories)), there
         case "jitter":
             name, seed = columns.client, int(step["seed"])
-            by = np.asarray(step["scale"])
-            return (lambda rows, at: rows + by * _chance(name, seed, at, *rows.shape)), columns
+            by, most = np.asarray(step["scale"]), float(step["largest"])  # a bound may be declared
+
+            def moved(rows: np.ndarray, at: int) -> np.ndarray:
+                found = rows + by * _chance(name, seed, at, *rows.shape)
+                return np.asarray(np.clip(found, -most, most))
+
+            return moved, columns
         case "one-hot":
             return _one_hot(columns)
         case "pca":

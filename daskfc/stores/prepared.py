@@ -111,7 +111,8 @@ def _own(store: ClientStore, step: FittedStep) -> FittedStep:
     """Return a step with the values that a client's own samples give."""
     kind = step["step"]
     if kind == "jitter":
-        return {**step, "scale": (float(step["share"]) * _deviations(store)).tolist()}
+        scale = float(step["share"]) * _deviations(store)
+        return {**step, "scale": scale.tolist(), "largest": _largest(store)}
     if kind == "standardise":
         mean, scale = spread_of(store)
         return {"step": kind, "mean": mean.tolist(), "scale": scale.tolist()}
@@ -149,6 +150,11 @@ def _filling(column: np.ndarray, strategy: str) -> float | None:
 def width_of(width: np.ndarray) -> np.ndarray:
     """Return what columns are divided by: their width, or 1 where that is 0."""
     return np.where(width < 10.0 * np.finfo(np.float64).eps, 1.0, width)  # as scikit-learn's
+
+
+def _largest(store: ClientStore) -> float:
+    """Return the largest magnitude of a store's numbers."""
+    return max(float(np.abs(numbers_of(store, block)).max()) for _, block in store.blocks())
 
 
 def _deviations(store: ClientStore) -> np.ndarray:

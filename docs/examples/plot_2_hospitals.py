@@ -8,9 +8,9 @@ command line's way, in Python.
 """
 
 # %%
-# The files of the example, in an empty folder. One column holds words and another has gaps: features
-# are filled, made numbers and standardised over all hospitals by masked sums, then clustered on
-# exact distances.
+# The files of the example, in an empty folder. One column holds words and another has gaps: gaps are
+# filled, words made numbers, and all standardised over all hospitals by masked sums; then patients
+# are clustered on exact distances.
 import os
 import tempfile
 from pathlib import Path
@@ -38,8 +38,8 @@ for method, scores in scores_of.items():
     print(method, {name: round(score["mean"], 3) for name, score in scores.items()})
 
 # %%
-# The run also told what the patients of each cluster have in common, by sums over all hospitals that
-# show no one hospital's: what tells clusters apart best comes first.
+# The run also told what the patients of each cluster have in common, by sums over all hospitals
+# that show no one hospital's: what tells clusters apart best comes first.
 profiles = run.summary["profiles"]
 for feature, share in zip(profiles["columns"], profiles["separation"], strict=True):
     print(f"{feature:<12} {share:.2f} of its variance is between clusters")

@@ -1,6 +1,7 @@
 """The number of clusters: what is refused, what is chosen, and what a resumed run goes on with."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,8 @@ from sklearn.metrics import calinski_harabasz_score, silhouette_score
 from daskfc import FedSC, OmniFC
 from daskfc.baselines import BASELINES
 from daskfc.errors import InvalidInput
-from daskfc.federation import Federation
+from daskfc.federation import Federation, Ledger
+from daskfc.federation.cluster_scores import Scores
 from daskfc.protocols import METHODS
 from daskfc.runs import RunFailed, check_pipeline, load_pipeline, resume, run
 from daskfc.runs.choice import candidates_of, choose_n_clusters
@@ -65,8 +67,11 @@ NOISE = {"kind": "data", "clip": 1.0, "epsilon": 1.0, "delta": 1e-5}
     [
         ("OmniFC", {"clusterer": {"dbscan": {"eps": 1.0}}}, {}, "must be left out with clusterer"),
         ("OmniFC", {"clusterer": "k-means"}, {"choose": "eigengap"},
-         "by 'eigengap'; it can be by 'silhouette', 'calinski-harabasz', 'stability'"),
-        ("FedSC", {}, {"choose": "silhouette"}, "by 'silhouette'; it can be by 'stability'"),
+         "by 'eigengap'; it can be by 'silhouette', 'calinski-harabasz', 'gap', 'stability'"),
+        ("OmniFC", {"clusterer": "hierarchical"}, {"choose": "gap"}, "cannot be chosen by 'gap'"),
+        ("OmniFC", {"clusterer": {"k-means": {"rows": "distances"}}}, {"choose": "gap"},
+         "cannot be chosen by 'gap'"),
+        ("FedSC", {}, {"choose": "silhouette"}, "it can be by 'eigengap', 'stability'"),
         ("FedSC", {"noise": NOISE}, {}, "every fit is a release of its own"),
         ("FedSC", {}, {"choose": {"by": "stability", "seeds": [0]}}, "two different seeds or more"),
         ("FedSC", {}, {"choose": {"seeds": [0, 0]}}, "two different seeds or more"),
@@ -177,6 +182,7 @@ class Scored(Parts):
     """Its server tells scores of all numbers at once."""
 
     criteria = ("silhouette",)
+    criterion = "silhouette"
     asked: list = []  # noqa: RUF012 - what was scored, over all instances
 
     def scores_of(self, federation, n_clusters, *, by):
@@ -200,6 +206,41 @@ def test_scores_of_a_server_are_asked_for_once(start, tmp_path, monkeypatch):
     assert "2: none" in report_html(done.config, done.summary)
 
 
+class Gaps(Parts):
+    """Its server tells gap statistics."""
+
+    criteria = ("silhouette", "gap")
+    told = Scores({2: 0.5, 3: 0.9, 4: 0.95})
+
+    def scores_of(self, federation, n_clusters, *, by):
+        return self.told
+
+
+@pytest.mark.parametrize(
+    ("scores", "errors", "expected"),
+    [
+        ({2: 0.5, 3: 0.9, 4: 0.95}, {2: 0.01, 3: 0.01, 4: 0.06}, 3),
+        ({2: 0.5, 3: 0.9, 4: 0.95}, {2: 0.06, 3: 0.06, 4: 0.01}, 4),  # it rises to the end
+        ({2: 0.9, 3: 0.5, 4: 2.0}, {2: 0.0, 3: 0.0, 4: 0.0}, 2),  # the first, not the best
+        ({2: 0.5, 3: 0.9, 4: None}, {2: 0.1, 3: 0.1}, 3),
+    ],
+)
+def test_the_gap_statistics_rule(scores, errors, expected, monkeypatch):
+    monkeypatch.setattr(Gaps, "told", Scores(scores, errors))
+    nowhere = SimpleNamespace(ledger=Ledger([]), preparation=None)
+    found = choose_n_clusters(nowhere, Gaps(2), range(2, 5), by="gap")
+    assert (found.n_clusters, found.by) == (expected, "gap")
+    assert found.as_dict()["errors"] == {str(k): error for k, error in errors.items()}
+
+
+def test_a_gap_statistic_is_kept_with_its_error(start, monkeypatch):
+    monkeypatch.setitem(METHODS, "Gaps", Gaps)
+    monkeypatch.setattr(Gaps, "told", Scores({2: 0.5, 3: 0.9, 4: 0.8}, {3: 0.015625}))
+    done = start(method="Gaps", choose="gap")
+    assert done.summary["n_clusters_choice"]["errors"] == {"3": 0.015625}
+    assert "3: 0.900 ± 0.016" in report_html(done.config, done.summary)
+
+
 class Nowhere:
     """A federation that nothing is asked of."""
 
@@ -220,7 +261,9 @@ def stable(agreeing):
 
 
 def test_of_numbers_as_stable_the_largest_is_chosen():
-    found = choose_n_clusters(Nowhere(), FedSC(2), range(2, 7), fitting=stable({2, 3, 4}))
+    found = choose_n_clusters(
+        Nowhere(), FedSC(2), range(2, 7), by="stability", fitting=stable({2, 3, 4})
+    )
     assert found.n_clusters == 4
     assert len(found.ledger) == 5 * 3
     assert Nowhere.preparation is None
@@ -228,7 +271,9 @@ def test_of_numbers_as_stable_the_largest_is_chosen():
 
 def test_stability_that_tells_nothing_is_not_taken_for_a_choice():
     with pytest.raises(InvalidInput, match="from 2 to 4 are as stable over seeds as each other"):
-        choose_n_clusters(Nowhere(), FedSC(2), range(2, 5), fitting=stable({2, 3, 4}))
+        choose_n_clusters(
+            Nowhere(), FedSC(2, sparsify=False), range(2, 5), fitting=stable({2, 3, 4})
+        )
 
 
 # -- real parties ---------------------------------------------------------------------------------
@@ -258,6 +303,7 @@ def of_blobs(request, tmp_path_factory):
     [
         ("k-means", "silhouette"),
         ("k-means", "calinski-harabasz"),
+        ("k-means", "gap"),
         ("hierarchical", "calinski-harabasz"),
         ("spectral", "silhouette"),
         ("spectral", "eigengap"),
@@ -272,7 +318,9 @@ def test_clear_clusters_are_counted(of_blobs, clusterer, by):
     assert "ClientLabels" not in set(choice.ledger["message"])
     again = choose_n_clusters(federation, model, range(2, 8), by=by)
     assert again.scores == choice.scores
-    if by == "eigengap":
+    if by in ("eigengap", "gap"):
+        assert set(choice.errors) == (set(range(2, 8)) if by == "gap" else set())
+        assert choice.errors == again.errors
         return
     labels = OmniFC(k, clusterer=clusterer, n_colluding=1).fit(federation).labels_.values
     pooled = np.concatenate(list(ROWS[k].values()))

@@ -30,6 +30,7 @@ Messages    who → whom           class             what it reveals
             client → server      CodedDistances    similarities
             server → client      ClientLabels      the clusters of its samples
             server → caller      DictionaryChange, KernelPlan, Resumed: change of Z, what was chosen
+            server → caller      ClusterScores     how well numbers of clusters fit, if asked for
             client → caller      Reconstruction    on demand: errors of its own similarities
             client → caller      LabelledSamples   labels with sample ids
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -11,6 +11,7 @@ from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.cluster_scores import ClusterScores
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param, picked
 from daskfc.federation.sample_map import SampleMap
@@ -40,6 +41,20 @@ from daskfc.secure.sums import Aggregation, check_maskers
 from daskfc.stores import ClientStore
 
 __all__ = ["FedSC"]
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """What is at the parties once the server knows how similar samples are; handles mostly."""
+
+    planned: Planned
+    how: SimilarityClustering
+    final: Sent
+    older: Sent | None
+    dictionary: Local
+    rows: PerClient[Local]
+    reference: Local | CodedSimilarity
+    positions: Local
 
 
 class FedSC(FederatedClusterer):
@@ -217,7 +232,25 @@ class FedSC(FederatedClusterer):
         n = sum(store.n_samples for store in stores.values())
         server.check_counts(n, n_atoms=self.n_atoms, neighbors=self.neighbors)
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """See the base class: the spectrum of the similarities; with noise nothing is tried."""
+        return () if self.noise else ("eigengap",)
+
+    @property
+    def criterion(self) -> str | None:
+        """See the base class: all similarities fade too smoothly for a gap (D74)."""
+        return super().criterion if self.sparsify else None
+
+    def _scores_of(
+        self, federation: Federation, n_clusters: Sequence[int], by: str
+    ) -> ClusterScores:
+        learned = self._learn(federation)
+        with self._stage(federation, "clustering"):
+            return learned.how.eigengaps(federation, learned.reference, n_clusters)
+
+    def _learn(self, federation: Federation) -> "_Learned":
+        """Have the server learn how similar all samples are: all but the clusters."""
         self._forget()
         seed = seeds.integer_seed(self.seed_, "FedSC")
         settings = picked(AveragingSettings, self, random_state=self.seed_)
@@ -235,21 +268,39 @@ class FedSC(FederatedClusterer):
         with self._stage(federation, "averaging"):
             rounds = Averaging(federation, settings, planned, sums, self._note)
             dictionary, before = rounds.run(start, done)
-        with self._stage(federation, "clustering"):
+        with self._stage(federation, "similarities"):
             final = federation.tell(server.tell_final, dictionary, planned.plan)
             older = federation.tell(before) if self.stale_pair else None
             rows = self._rows(federation, planned, final, older)
             how = picked(SimilarityClustering, self, seed=seed)
-            labels, reference = how.run(federation, rows, positions, planned.plan, noise)
+            reference = how.learned(federation, rows, positions, planned.plan, noise)
+            at_server = reference.graph if isinstance(reference, CodedSimilarity) else reference
+            federation.wait(at_server)
+        return _Learned(planned, how, final, older, dictionary, rows, reference, positions)
+
+    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+        learned = self._learn(federation)
+        planned, how, final = learned.planned, learned.how, learned.final
+        with self._stage(federation, "clustering"):
+            labels = how.labels(federation, learned.reference)
             federation.wait(labels)
         if self.diagnostics:
-            self.reconstruction_ = diagnose(federation, planned, rows, final, older, self.ridge)
+            self.reconstruction_ = diagnose(
+                federation, planned, learned.rows, final, learned.older, self.ridge
+            )
         self._fitted = Fitted(
-            planned, how, final, dictionary, reference, positions, labels, self.released_before
+            planned,
+            how,
+            final,
+            learned.dictionary,
+            learned.reference,
+            learned.positions,
+            labels,
+            self.released_before,
         )
-        if noise is not None:
-            self.privacy_ = cost_of(noise, spent_of(federation, self.released_before))
-        labels_sent = federation.tell(server.tell_labels, labels, positions)
+        if planned.noise is not None:
+            self.privacy_ = cost_of(planned.noise, spent_of(federation, self.released_before))
+        labels_sent = federation.tell(server.tell_labels, labels, learned.positions)
         return federation.publish(labelled_samples, labels_sent, party="clients", wait=False)
 
     @property

@@ -1,6 +1,6 @@
 """What the server of FedSC does: average dictionaries, and cluster the similarity."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.linalg
@@ -14,6 +14,7 @@ from daskfc.clustering.low_rank_similarity import (
 )
 from daskfc.errors import InvalidInput
 from daskfc.federation import Checkpoints
+from daskfc.federation.cluster_scores import ClusterScores, without_errors
 from daskfc.federation.sample_map import SampleMap, map_of_points, mapped_rows
 from daskfc.federation.samples import ClientLabels
 from daskfc.protocols.fedsc.journal import Journal
@@ -22,7 +23,12 @@ from daskfc.protocols.fedsc.maths.dictionary_start import (
     first_dictionary,
     normal_dictionary,
 )
-from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph, cluster_rows
+from daskfc.protocols.fedsc.maths.similarity_spectral import (
+    cluster_graph,
+    cluster_rows,
+    graph_eigengaps,
+    row_eigengaps,
+)
 from daskfc.protocols.fedsc.messages import (
     Dictionary,
     DictionaryChange,
@@ -39,6 +45,8 @@ __all__ = [
     "check_counts",
     "cluster",
     "cluster_similarity",
+    "eigengaps",
+    "eigengaps_of_graph",
     "empty_rows",
     "first",
     "mean_dictionary",
@@ -198,6 +206,21 @@ def cluster_similarity(graph: Graph, n_clusters: int, n_init: int, seed: int) ->
     """Cluster all samples, in canonical order, on the graph of their most similar ones."""
     _check_clusters(n_clusters, graph.shape[0])
     return cluster_graph(graph, n_clusters, seed=seed, n_init=n_init).labels
+
+
+def eigengaps(
+    B: Floats, n_clusters: Sequence[int], neighbors: int | None, seed: int, sparsify: bool
+) -> ClusterScores:
+    """Tell the caller the gap in the spectrum of what `cluster` clusters, after each number."""
+    if sparsify:
+        return eigengaps_of_graph(similarity_graph(B, neighbors), n_clusters, seed)
+    return without_errors(row_eigengaps(B, max(n_clusters))[np.array(n_clusters) - 1])
+
+
+def eigengaps_of_graph(graph: Graph, n_clusters: Sequence[int], seed: int) -> ClusterScores:
+    """Tell the caller the gap in the spectrum of the graph of the most similar samples."""
+    gaps = graph_eigengaps(graph, max(n_clusters), seed)
+    return without_errors(gaps[np.array(n_clusters) - 1])
 
 
 def _check_clusters(n_clusters: int, n_samples: int) -> None:

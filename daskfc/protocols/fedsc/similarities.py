@@ -1,8 +1,10 @@
 """FedSC, Stage II: from rows at the clients to labels, by way of the server or of coded shares."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.cluster_scores import ClusterScores
 from daskfc.federation.samples import LabelledSamples, labelled_new
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Planned
@@ -27,25 +29,23 @@ class SimilarityClustering:
     n_colluding: int
     seed: int
 
-    def run(
+    def learned(
         self,
         federation: Federation,
         rows: PerClient[Local],
         positions: Local,
         plan: KernelPlan,
         noise: Noise | None,
-    ) -> tuple[Local, Local | CodedSimilarity]:
-        """Cluster the samples whose rows are at the clients.
+    ) -> Local | CodedSimilarity:
+        """Have the server learn how similar the samples are whose rows are at the clients.
 
         Returns
         -------
-        labels : Local
-            At the server, in canonical order.
-        reference : Local or CodedSimilarity
-            What new samples are compared with: all rows, or what the clients hold.
+        Local or CodedSimilarity
+            What new samples are compared with: all rows, or the graph and what the clients hold.
         """
         if self.similarity == "coded":
-            similarity = coded_similarity(
+            return coded_similarity(
                 federation,
                 rows,
                 positions,
@@ -54,27 +54,34 @@ class SimilarityClustering:
                 # without noise on the factors no row is longer than 1
                 radius=1.0 if noise is None or isinstance(noise, DataNoise) else None,
             )
-            labels = federation.on_server(
-                server.cluster_similarity,
-                similarity.graph,
-                self.n_clusters,
-                self.n_init,
-                self.seed,
-            )
-            return labels, similarity
         all_rows = federation.on_server(server.empty_rows, positions, plan)
         for name, sent in federation.ask(party.tell_rows, rows).items():
             all_rows = federation.on_server(server.place_rows, all_rows, sent, positions, name)
-        labels = federation.on_server(
-            server.cluster,
-            all_rows,
-            self.n_clusters,
-            self.neighbors,
-            self.n_init,
-            self.seed,
-            self.sparsify,
+        return all_rows
+
+    def labels(self, federation: Federation, similar: Local | CodedSimilarity) -> Local:
+        """Have the server cluster all samples, in canonical order, by what `learned` returned."""
+        how = self.n_clusters, self.n_init, self.seed
+        if isinstance(similar, CodedSimilarity):
+            return federation.on_server(server.cluster_similarity, similar.graph, *how)
+        k, *others = how
+        return federation.on_server(
+            server.cluster, similar, k, self.neighbors, *others, self.sparsify
         )
-        return labels, all_rows
+
+    def eigengaps(
+        self,
+        federation: Federation,
+        similar: Local | CodedSimilarity,
+        n_clusters: Sequence[int],
+    ) -> ClusterScores:
+        """Have the server tell the gap after each of some numbers of eigenvalues."""
+        asked = list(n_clusters)
+        if isinstance(similar, CodedSimilarity):
+            return federation.publish(server.eigengaps_of_graph, similar.graph, asked, self.seed)
+        return federation.publish(
+            server.eigengaps, similar, asked, self.neighbors, self.seed, self.sparsify
+        )
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,14 @@ from daskfc.clustering import (
     Clustering,
     ExactPoints,
     FullDistances,
+    KMeans,
     RowFactors,
     Spectral,
     View,
 )
+from daskfc.clustering.gap import gap_statistic
 from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
+from daskfc.federation.cluster_scores import ClusterScores, without_errors
 from daskfc.federation.sample_map import (
     SampleMap,
     map_of_distances,
@@ -26,7 +29,7 @@ from daskfc.federation.sample_map import (
 from daskfc.federation.samples import ClientLabels
 from daskfc.linalg import LandmarkEmbedding, symmetric_squared_distances
 from daskfc.pairwise import DistanceTiles
-from daskfc.protocols.omnifc.messages import ClusterReport, ClusterScores
+from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.secure.distances import Columns, RowPlan, Tiles
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "cluster_report",
     "cluster_score",
     "eigengaps",
+    "gap",
     "labels_for",
     "new_labels",
     "predict_panel",
@@ -163,7 +167,7 @@ def _calinski_harabasz(some: Sampled, labels: np.ndarray) -> float:
 def cluster_score(clustering: Clustering, some: Sampled, by: str) -> ClusterScores:
     """Tell the caller the silhouette of a clustering, or what else is asked for."""
     score = {"silhouette": _silhouette, "calinski-harabasz": _calinski_harabasz}[by]
-    return ClusterScores(np.array([score(some, clustering.labels[some.rows])]))
+    return without_errors(np.array([score(some, clustering.labels[some.rows])]))
 
 
 def eigengaps(
@@ -172,7 +176,16 @@ def eigengaps(
     """Tell the caller the gap in the Laplacian's spectrum after each number of eigenvalues."""
     assert isinstance(view, clusterer.accepts)
     gaps = clusterer.eigengaps(view, max(n_clusters), seed)
-    return ClusterScores(gaps[np.array(n_clusters) - 1])
+    return without_errors(gaps[np.array(n_clusters) - 1])
+
+
+def gap(some: Sampled, *, clusterer: KMeans, n_clusters: int, seed: int) -> ClusterScores:
+    """Tell the caller the gap statistic of k-means on some samples, and its error."""
+    points = some.points
+    if some.distances:  # which give the points up to a motion, and no more is needed
+        points = FullDistances(np.square(points)).coordinates()
+    found, error = gap_statistic(points, n_clusters, clusterer, seed)
+    return ClusterScores(np.array([found]), np.array([error]))
 
 
 def sample_map(clustering: Clustering, some: Sampled) -> SampleMap:

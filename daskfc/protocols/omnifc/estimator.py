@@ -16,12 +16,14 @@ from daskfc.clustering import (
     Clusterer,
     Clustering,
     ExactPoints,
+    KMeans,
     Spectral,
     View,
     make_clusterer,
 )
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.cluster_scores import ClusterScores, joined
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
 from daskfc.federation.sample_map import SampleMap
@@ -179,44 +181,46 @@ class OmniFC(FederatedClusterer):
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """See the base class: distances of some samples, and the spectrum of a graph."""
+        """See the base class: distances of some samples, and what the clusterer makes of them."""
         clusterer = make_clusterer(self.clusterer)
         if clusterer.finds_n_clusters:
             return ()
-        of_graphs = ("eigengap",) if isinstance(clusterer, Spectral) else ()
-        return ("silhouette", "calinski-harabasz", *of_graphs)
+        own = ("eigengap",) if isinstance(clusterer, Spectral) else ()
+        if isinstance(clusterer, KMeans) and clusterer.rows == "coordinates":
+            own = ("gap",)  # it makes variance within small, which is what the statistic is of
+        return ("silhouette", "calinski-harabasz", *own)
 
     def _scores_of(
         self, federation: Federation, n_clusters: Sequence[int], by: str
-    ) -> dict[int, float]:
+    ) -> ClusterScores:
         clusterer, _, view = self._seen(federation, max(n_clusters))
         seed = seeds.integer_seed(self.seed_, clusterer.name)
         with self._stage(federation, "clustering"):
             if by == "eigengap":
                 assert isinstance(clusterer, Spectral)
-                told = federation.publish(
+                return federation.publish(
                     clusters.eigengaps,
                     view,
                     clusterer=clusterer,
                     n_clusters=list(n_clusters),
                     seed=seed,
                 )
-                return dict(zip(n_clusters, told.scores.tolist(), strict=True))
             if self._some is None:
                 raise InvalidInput(
                     f"the server of OmniFC has no distances to tell the {by} from: from blocks it "
                     "keeps the nearest neighbours alone. Choose the number of clusters by "
                     "'eigengap' or 'stability', or give distances='landmark'."
                 )
-            scores: dict[int, float] = {}
+            told: list[ClusterScores] = []
             for k in n_clusters:
-                federation.report_progress(f"{k} clusters", len(scores), len(n_clusters))
-                found = federation.on_server(
-                    clusters.cluster, view, clusterer=clusterer, n_clusters=k, seed=seed
-                )
-                told = federation.publish(clusters.cluster_score, found, self._some, by)
-                scores[k] = float(told.scores[0])
-            return scores
+                federation.report_progress(f"{k} clusters", len(told), len(n_clusters))
+                how: dict[str, Any] = {"clusterer": clusterer, "n_clusters": k, "seed": seed}
+                if by == "gap":
+                    told.append(federation.publish(clusters.gap, self._some, **how))
+                    continue
+                found = federation.on_server(clusters.cluster, view, **how)
+                told.append(federation.publish(clusters.cluster_score, found, self._some, by))
+            return joined(told)
 
     def _seen(
         self, federation: Federation, n_clusters: int | None

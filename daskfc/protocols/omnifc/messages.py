@@ -4,7 +4,7 @@ import numpy as np
 
 from daskfc.federation import Message, array, text
 
-__all__ = ["ClusterReport", "ClusterScores"]
+__all__ = ["ClusterReport"]
 
 
 class ClusterReport(
@@ -19,13 +19,3 @@ class ClusterReport(
     n_noise: int
     notes: str = text(2000)
     silhouette: float  # in [-1, 1]; infinite where there is none
-
-
-class ClusterScores(
-    Message,
-    route="server → caller",
-    reveals="to the caller how well each of some numbers of clusters fits the samples",
-):
-    """What the number of clusters is chosen by."""
-
-    scores: np.ndarray = array("candidate", dtype="float64")  # infinite where there is none

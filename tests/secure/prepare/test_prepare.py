@@ -230,6 +230,7 @@ def test_jitter_is_the_same_however_rows_are_read(tmp_path):
     moved = whole - rows
     np.testing.assert_allclose(moved.std(axis=0), 0.1 * rows.std(axis=0), rtol=0.05)
     assert not moved[:, 2].any()  # a constant column stays one
+    assert np.abs(whole).max() <= np.abs(store.rows(0, 2500)).max()  # a declared bound holds
     assert made.rows(3, 3).shape == (0, 3)
     other = PreparedStore.of(store, [{**step, "seed": 5}])
     assert abs(np.corrcoef(other.rows(0, 2500)[:, 0] - rows[:, 0], moved[:, 0])[0, 1]) < 0.1

@@ -13,6 +13,7 @@ Departures  Without Eq. (25) the embedding is that of K̂ as it is, unscaled, in
 """
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike
 
 from daskfc.checks import check_params, integer
@@ -22,13 +23,15 @@ from daskfc.clustering.low_rank_similarity import Floats, Graph
 from daskfc.errors import InvalidInput
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
 from daskfc.linalg.local_basis import divide_rows, singular_coordinates, squared_row_norms
-from daskfc.linalg.spectrum import laplacian_embedding
+from daskfc.linalg.spectrum import laplacian_eigenvalues, laplacian_embedding
 
 __all__ = [
     "cluster_graph",
     "cluster_rows",
+    "graph_eigengaps",
     "graph_embedding",
     "normalised_with_loops",
+    "row_eigengaps",
     "row_embedding",
 ]
 
@@ -143,6 +146,35 @@ def cluster_graph(
     return Partition(found.labels, found.inertia, found.converged, (note, *found.notes))
 
 
+def graph_eigengaps(graph: Graph, most: int, seed: int) -> Floats:
+    """Return how far the k-th smallest eigenvalue of a similarity's Laplacian is from the next one.
+
+    Parameters
+    ----------
+    graph : csr_array of shape (n, n)
+        As for `cluster_graph`.
+    most : int
+        The largest k, below n.
+    seed : int
+        Of the start vector of the iteration.
+
+    Returns
+    -------
+    ndarray of shape (most,)
+        For k = 1, 2, ...: the largest gap tells the number of parts that hang together least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from daskfc.protocols.fedsc.maths.similarity_spectral import graph_eigengaps
+    >>> pairs = sparse.csr_array(np.kron(np.eye(2), np.ones((2, 2))))
+    >>> graph_eigengaps(pairs, 3, seed=0).round(12).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    return np.diff(laplacian_eigenvalues(normalised_with_loops(graph), most + 1, seed))
+
+
 def row_embedding(B: ArrayLike, n_clusters: int) -> Floats:
     """Return the rows that Ng, Jordan and Weiss cluster, of K̂ = B Bᵀ with all its entries.
 
@@ -179,6 +211,52 @@ def row_embedding(B: ArrayLike, n_clusters: int) -> Floats:
     B = real_matrix(B, "B")
     rule = integer(1, min(B.shape))
     check_params("row_embedding", {"n_clusters": n_clusters}, {"n_clusters": rule})
+    U = singular_coordinates(_over_degrees(B), n_clusters)
+    return divide_rows(U, squared_row_norms(U))
+
+
+def row_eigengaps(B: ArrayLike, most: int) -> Floats:
+    """Return how far the k-th smallest eigenvalue of the Laplacian of K̂ = B Bᵀ is from the next.
+
+    Parameters
+    ----------
+    B : array_like of shape (n, d)
+        Of `similarity_rows`.
+    most : int
+        The largest k, below n.
+
+    Returns
+    -------
+    ndarray of shape (most,)
+        For k = 1, 2, ...; infinite beyond d, where there are no more vectors to cluster.
+
+    Raises
+    ------
+    InvalidInput
+        As for `row_embedding`.
+
+    Notes
+    -----
+    The eigenvalues are 1 less those of Bᵀ Δ⁻¹ B, of order d, and 1 for all others: O(n d²).
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.similarity_spectral import row_eigengaps
+    >>> row_eigengaps([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 1.0]], 3).round(12).tolist()
+    [0.0, 1.0, inf]
+    """
+    B = real_matrix(B, "B")
+    rule = integer(1, len(B) - 1)
+    check_params("row_eigengaps", {"most": most}, {"most": rule})
+    rows = _over_degrees(B)
+    leading = scipy.linalg.eigvalsh(rows.T @ rows)[::-1]
+    gaps = np.full(max(most, leading.size), np.inf)
+    gaps[: leading.size] = leading - np.append(leading[1:], 0.0)
+    return gaps[:most]
+
+
+def _over_degrees(B: Floats) -> Floats:
+    """Return Δ^(-1/2) B."""
     degrees = B @ B.sum(axis=0)  # (n,)
     missing = int((degrees <= 0).sum())
     if missing:
@@ -187,8 +265,8 @@ def row_embedding(B: ArrayLike, n_clusters: int) -> Floats:
             f"got {missing} of {len(B)} samples for which they do not. Keep only the nearest "
             f"neighbours, or use more atoms or less noise."
         )
-    U = singular_coordinates(B / np.sqrt(degrees)[:, None], n_clusters)
-    return divide_rows(U, squared_row_norms(U))
+    result: Floats = B / np.sqrt(degrees)[:, None]
+    return result
 
 
 def cluster_rows(
