@@ -8,9 +8,9 @@ command line's way, in Python.
 """
 
 # %%
-# The files of the example, in an empty folder. One column holds words and another has gaps: gaps are
-# filled, words made numbers, and all standardised over all hospitals by masked sums; then patients
-# are clustered on exact distances.
+# The files of the example, in an empty folder. One column holds words and another has gaps, which
+# are filled; words become numbers, and all is standardised over all hospitals by masked sums. Then
+# patients are clustered on exact distances.
 import os
 import tempfile
 from pathlib import Path
