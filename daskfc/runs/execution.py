@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.errors import (
     ClusterError,
@@ -223,8 +224,12 @@ class _Fits:
         with warnings.catch_warnings(record=True) as noticed:
             warnings.simplefilter("always")
             model.fit(federation)
-        for warning in noticed:  # for the run's folder, and again for who looks on
+        notices: list[str] = []
+        for warning in noticed:  # for the run's folder, and in its summary or again at once
             log.warning("%s, seed %d: %s", method, seed, warning.message)
+            if method == self.pipeline.method and issubclass(warning.category, ConvergenceWarning):
+                notices.append(str(warning.message))
+                continue
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
@@ -236,6 +241,7 @@ class _Fits:
         ledger = ledger_frame(federation.ledger if drawn else model.ledger_)
         facts = {
             "peak_memory_bytes": {k: int(v) for k, v in federation.peak_memory().items()},
+            "notices": notices,
             "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
             "privacy": privacy_of(type(model)),
             "noise": getattr(model, "privacy_", None),

@@ -67,6 +67,7 @@ def quality_of(
         "silhouette": fits[0].facts.get("silhouette"),
         "warnings": [
             *of_data,
+            *fits[0].facts.get("notices", ()),
             *_warnings(sizes, by_client, labels, params.get("n_clusters")),
             *_drowned(fits[0].facts.get("noise") or {}),
         ],

@@ -14,6 +14,7 @@ __all__ = ["data_warnings"]
 
 _SCALES = frozenset({"standardise", "min-max", "robust"})
 _LOOKED_AT = 500  # ours: samples of a client that are compared with each other
+_FEW = 0.05  # ours: copies of a few samples make no clusters
 _APART = 10.0  # ours: widths beyond which nothing is alike; the Gaussian kernel is 2e-22 there
 
 
@@ -42,23 +43,26 @@ def data_warnings(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> list
     prepared = {name for name, _ in Prepare(pipeline.prepare).steps}
     told = column_warnings(stores, scaled=bool(prepared & _SCALES))
     width = pipeline.params.get("kernel_width")
-    if width and not prepared and stores and not _any_alike(stores, width):
+    if width and not prepared and _share_alike(stores, width) < _FEW:
         told.append(
-            f"a kernel_width of {width:g} is less than a tenth of the distance of any two samples "
-            "that were compared: no two are similar. Raise it, or leave it out."
+            f"a kernel_width of {width:g} is less than a tenth of the distances of neighbours, "
+            "where these were compared: hardly two samples are similar. Raise it, or leave it out."
         )
     return told
 
 
-def _any_alike(stores: Mapping[str, ClientStore], width: float) -> bool:
-    """Whether any of some samples is near its nearest neighbour at the same client."""
+def _share_alike(stores: Mapping[str, ClientStore], width: float) -> float:
+    """Return the share of some samples that are near their nearest neighbour at the same client.
+
+    1 where it is not known.
+    """
+    near, n = 0, 0
     for store in stores.values():
         if store.unprepared:
-            return True  # not known
+            return 1.0
         rows = store.rows(0, min(store.n_samples, _LOOKED_AT))
         if len(rows) < 2:
             continue
         distances, _ = NearestNeighbors(n_neighbors=1).fit(rows).kneighbors()
-        if np.any(distances < _APART * width):
-            return True
-    return False
+        near, n = near + int(np.sum(distances < _APART * width)), n + len(rows)
+    return near / n if n else 1.0

@@ -25,6 +25,7 @@ class FakeFederation:
     """Client stores and a place for progress; steps of clients run right here."""
 
     opened = 0
+    dashboard_link = None
 
     def __init__(self, record, pipeline):
         type(self).opened += 1

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
 
 from daskfc.errors import ClusterError, EgressRefused, InvalidInput
@@ -379,6 +380,13 @@ def test_a_warning_is_shown_and_kept(start):
     with pytest.warns(UserWarning, match="did not converge"):
         run = start()
     assert "seed 0: did not converge" in (run.folder / "log.txt").read_text()
+
+
+def test_what_did_not_converge_stands_in_the_summary(start):
+    FakeMethod.trouble[0] = ConvergenceWarning("the centres still move.")
+    run = start()
+    assert "the centres still move." in run.summary["quality"]["warnings"]
+    assert "seed 0: the centres still move." in (run.folder / "log.txt").read_text()
 
 
 def test_a_full_disk_says_so(start):
