@@ -16,12 +16,12 @@ from daskfc.clustering.screening import (
     Ints,
     PairScreen,
     Rounded,
+    block_rows,
     rounded_products,
-    rows_at,
     score_buffer,
 )
 
-__all__ = ["HalfDistances", "MaybeWithin", "Share", "pieces"]
+__all__ = ["ALL", "HalfDistances", "MaybeWithin", "Share", "pieces"]
 
 # Numbers of samples and of others, and which of the pairs are not sure to be within a radius.
 MaybeWithin: TypeAlias = tuple[Ints, Ints, NDArray[np.bool_]]
@@ -45,6 +45,7 @@ class Share:
 
 
 ALL = Share()
+"""All blocks."""
 
 
 def pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
@@ -146,14 +147,10 @@ class HalfDistances:
         They are written over when the next are made.
         """
         buffer = score_buffer(self.n, share.of)
-        start = number = 0
-        while start < self.n:
-            stop = start + rows_at(start, self.n, share.of)
-            if number % share.of == share.part:
-                left = self.rows(start, stop).copy()
-                left[:, -2], left[:, -1] = -1.0, -left[:, -2]
-                yield start, rounded_products(left, self.rows, start, self.n, buffer)
-            start, number = stop, number + 1
+        for start, stop in block_rows(self.n, share.part, share.of):
+            left = self.rows(start, stop).copy()
+            left[:, -2], left[:, -1] = -1.0, -left[:, -2]
+            yield start, rounded_products(left, self.rows, start, self.n, buffer)
 
     def nearest(self, k: int, share: Share = ALL) -> tuple[Ints, Ints] | None:
         """Return pairs with those of each row and its k nearest others.

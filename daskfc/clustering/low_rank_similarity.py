@@ -16,7 +16,7 @@ Departures  The paper says little of Eq. (25); like the published runs, similari
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -27,7 +27,7 @@ from scipy import sparse
 
 from daskfc.checks import check_params, integer
 from daskfc.clustering.kernels import atom_kernel, real_matrix
-from daskfc.clustering.largest_products import largest_products
+from daskfc.clustering.largest_products import Screened, largest_products
 from daskfc.clustering.nearest import nearest_columns
 from daskfc.errors import InvalidInput
 
@@ -257,7 +257,9 @@ def join_similar(parts: Iterable[MostSimilar]) -> Graph:
     return graph
 
 
-def similarity_graph(B: ArrayLike, n_neighbors: int | None = None) -> Graph:
+def similarity_graph(
+    B: ArrayLike, n_neighbors: int | None = None, found: Sequence[Screened] = ()
+) -> Graph:
     """Return the sparse graph of Eq. (25) for K̂ = B Bᵀ, read in blocks of rows.
 
     Parameters
@@ -266,6 +268,8 @@ def similarity_graph(B: ArrayLike, n_neighbors: int | None = None) -> Graph:
         Of `similarity_rows`.
     n_neighbors : int, optional
         k in [1, n], the sample itself among them; `default_neighbors` by default.
+    found : sequence of Screened
+        Of shares that are all blocks together, where others did the screening.
 
     Returns
     -------
@@ -294,11 +298,11 @@ def similarity_graph(B: ArrayLike, n_neighbors: int | None = None) -> Graph:
     check_params("similarity_graph", {"n_neighbors": k}, {"n_neighbors": integer(1, n)})
     # no product is larger than the larger of two squares
     real_matrix(np.einsum("ij,ij->i", B, B)[:, None], "the similarities")
-    found = largest_products(B, k)
-    if found is None:
+    kept = largest_products(B, k, found)
+    if kept is None:
         return join_similar(_blocks(B, k))
-    highest = float(found.values[:, 0].max())  # among the squares
-    return join_similar([MostSimilar(0, found.indices, found.values, found.lowest, highest)])
+    highest = float(kept.values[:, 0].max())  # among the squares
+    return join_similar([MostSimilar(0, kept.indices, kept.values, kept.lowest, highest)])
 
 
 def _blocks(B: Floats, k: int) -> Iterator[MostSimilar]:

@@ -4,7 +4,7 @@ Scores are symmetric and come in blocks, each pair once for both of its rows; ne
 is left of the pairs is scored in float64 by the caller, so that the result is that of float64.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "PairScreen",
+    "block_rows",
     "few",
     "first_of_each_row",
     "is_worthwhile",
@@ -40,6 +41,24 @@ def is_worthwhile(n: int, k: int, of: int = 1) -> bool:
 def rows_at(start: int, n: int, of: int = 1) -> int:
     """Return how many rows a block has whose scores with itself and later rows are taken."""
     return min(n - start, max(1, _entries(n, of) // (n - start)))
+
+
+def block_rows(n: int, part: int = 0, of: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield the first row of each block and the one after its last, of every `of`-th block.
+
+    Examples
+    --------
+    >>> from daskfc.clustering.screening import block_rows
+    >>> list(block_rows(10)), sum(stop - start for part in (0, 1)
+    ...                           for start, stop in block_rows(10, part, 2))
+    ([(0, 10)], 10)
+    """
+    start = number = 0
+    while start < n:
+        stop = start + rows_at(start, n, of)
+        if number % of == part:
+            yield start, stop
+        start, number = stop, number + 1
 
 
 def score_buffer(n: int, of: int = 1) -> Rounded:

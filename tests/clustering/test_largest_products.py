@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from daskfc.clustering import largest_products as module
 from daskfc.clustering import screening
-from daskfc.clustering.largest_products import largest_products
+from daskfc.clustering.half_distances import Share
+from daskfc.clustering.largest_products import RoundedRows, largest_products
 
 
 def points(kind: str, n: int) -> np.ndarray:
@@ -74,3 +76,41 @@ def test_pairs_are_dropped_on_the_way(monkeypatch):
 )
 def test_where_screening_tells_nothing_nothing_is_returned(B, k):
     assert largest_products(B, k) is None
+
+
+def shares(B, k, of):
+    rounded = RoundedRows.of(B)
+    table = rounded.table(), rounded.error, rounded.unit, rounded.lowest
+    return [RoundedRows.of_table(*table).screened(k - 1, Share(i, of)) for i in range(of)]
+
+
+@pytest.mark.parametrize("of", [1, 2, 5])
+@pytest.mark.parametrize("k", [1, 2, 6])
+@pytest.mark.parametrize("kind", ["cloud", "along a curve", "growing", "in pairs"])
+def test_shares_of_the_blocks_give_the_same_bits(kind, k, of):
+    B = points(kind, 600)
+    alone, together = largest_products(B, k), largest_products(B, k, shares(B, k, of))
+    assert together.lowest == alone.lowest
+    np.testing.assert_array_equal(together.indices, alone.indices)
+    np.testing.assert_array_equal(together.values, alone.values)
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_a_share_that_lacks_blocks_is_noticed(part):
+    B = points("cloud", 600)
+    found = shares(B, 6, 3)
+    del found[part]
+    assert not np.array_equal(largest_products(B, 6, found).indices, largest_products(B, 6).indices)
+
+
+def test_of_the_pairs_with_the_smallest_product_few_are_listed(monkeypatch):
+    B = points("cloud", 600)
+    B[:, 0] = np.linspace(3.0, -3.0, 600)  # ever smaller products with the first rows
+    monkeypatch.setattr(screening, "_BLOCK", 60 * 600)
+    want = largest_products(B, 2).lowest
+    monkeypatch.setattr(module, "_LISTED", 4)
+    found = shares(B, 2, 1)
+    assert 1 <= found[0].low_rows.size <= 4
+    assert largest_products(B, 2, found).lowest == want
+    monkeypatch.setattr(module, "_LISTED", 0)
+    assert shares(B, 2, 1) == [None]

@@ -10,7 +10,6 @@ from daskfc.clustering.low_rank_similarity import (
     Graph,
     default_neighbors,
     dictionary_root,
-    similarity_graph,
 )
 from daskfc.errors import InvalidInput
 from daskfc.federation import Checkpoints
@@ -187,19 +186,10 @@ def place_rows(
     return B
 
 
-def cluster(
-    B: Floats,
-    n_clusters: int,
-    neighbors: int | None,
-    n_init: int,
-    seed: int,
-    sparsify: bool,
-) -> NDArray[np.int64]:
-    """Cluster all samples, in canonical order, on their most similar ones or on all (Stage II)."""
+def cluster(B: Floats, n_clusters: int, n_init: int, seed: int) -> NDArray[np.int64]:
+    """Cluster all samples, in canonical order, on the similarities of all (Stage II)."""
     _check_clusters(n_clusters, len(B))
-    if not sparsify:
-        return cluster_rows(B, n_clusters, seed=seed, n_init=n_init).labels
-    return cluster_similarity(similarity_graph(B, neighbors), n_clusters, n_init, seed)
+    return cluster_rows(B, n_clusters, seed=seed, n_init=n_init).labels
 
 
 def cluster_similarity(graph: Graph, n_clusters: int, n_init: int, seed: int) -> NDArray[np.int64]:
@@ -208,12 +198,8 @@ def cluster_similarity(graph: Graph, n_clusters: int, n_init: int, seed: int) ->
     return cluster_graph(graph, n_clusters, seed=seed, n_init=n_init).labels
 
 
-def eigengaps(
-    B: Floats, n_clusters: Sequence[int], neighbors: int | None, seed: int, sparsify: bool
-) -> ClusterScores:
-    """Tell the caller the gap in the spectrum of what `cluster` clusters, after each number."""
-    if sparsify:
-        return eigengaps_of_graph(similarity_graph(B, neighbors), n_clusters, seed)
+def eigengaps(B: Floats, n_clusters: Sequence[int]) -> ClusterScores:
+    """Tell the caller the gap in the spectrum of all similarities, after each number."""
     return without_errors(row_eigengaps(B, max(n_clusters))[np.array(n_clusters) - 1])
 
 

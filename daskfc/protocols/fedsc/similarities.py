@@ -9,6 +9,7 @@ from daskfc.federation.samples import LabelledSamples, labelled_new
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.coded import CodedSimilarity, coded_predict, coded_similarity
+from daskfc.protocols.fedsc.graph import graph_of_rows
 from daskfc.protocols.fedsc.messages import KernelPlan
 from daskfc.protocols.fedsc.noise import DataNoise, Noise
 from daskfc.stores import ClientStore
@@ -62,12 +63,9 @@ class SimilarityClustering:
     def labels(self, federation: Federation, similar: Local | CodedSimilarity) -> Local:
         """Have the server cluster all samples, in canonical order, by what `learned` returned."""
         how = self.n_clusters, self.n_init, self.seed
-        if isinstance(similar, CodedSimilarity):
-            return federation.on_server(server.cluster_similarity, similar.graph, *how)
-        k, *others = how
-        return federation.on_server(
-            server.cluster, similar, k, self.neighbors, *others, self.sparsify
-        )
+        if (graph := self._graph(federation, similar)) is not None:
+            return federation.on_server(server.cluster_similarity, graph, *how)
+        return federation.on_server(server.cluster, similar, *how)
 
     def eigengaps(
         self,
@@ -77,11 +75,15 @@ class SimilarityClustering:
     ) -> ClusterScores:
         """Have the server tell the gap after each of some numbers of eigenvalues."""
         asked = list(n_clusters)
+        if (graph := self._graph(federation, similar)) is not None:
+            return federation.publish(server.eigengaps_of_graph, graph, asked, self.seed)
+        return federation.publish(server.eigengaps, similar, asked)
+
+    def _graph(self, federation: Federation, similar: Local | CodedSimilarity) -> Local | None:
+        """Return the graph of the most similar samples, None where all similarities count."""
         if isinstance(similar, CodedSimilarity):
-            return federation.publish(server.eigengaps_of_graph, similar.graph, asked, self.seed)
-        return federation.publish(
-            server.eigengaps, similar, asked, self.neighbors, self.seed, self.sparsify
-        )
+            return similar.graph
+        return graph_of_rows(federation, similar, self.neighbors) if self.sparsify else None
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from daskfc.clustering.low_rank_similarity import default_neighbors
+from daskfc.federation.rehearsal import Rehearsal
 from daskfc.federation.samples import ClientLabels
 from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
 from daskfc.federation.stand_ins import labels_for_each
 from daskfc.privacy import Noised, Part
-from daskfc.protocols.fedsc import coded_rows, journal, party, server
+from daskfc.protocols.fedsc import coded_rows, graph, journal, party, server
 from daskfc.protocols.fedsc.coded_rows import SquaredNorms
+from daskfc.protocols.fedsc.graph import RoundedSimilarities, SimilarPairs
 from daskfc.protocols.fedsc.messages import (
     Dictionary,
     DictionaryChange,
@@ -58,6 +61,18 @@ def _squared_norms(quantised: QuantisedRows) -> SquaredNorms:
     return sized(SquaredNorms, sample=len(quantised.rows))
 
 
+def _rounded(rows: np.ndarray, neighbors: int | None) -> RoundedSimilarities:
+    n, d = rows.shape
+    k = neighbors or default_neighbors(n)
+    return sized(RoundedSimilarities, sample=n, atom=d, unit=1.0, lowest=0.0, n_neighbors=k)
+
+
+def _similar_pairs(rounded: RoundedSimilarities, rehearsal: Rehearsal) -> SimilarPairs:
+    each = rehearsal.assume("pairs of a sample that are looked at", 2.0 * rounded.n_neighbors)
+    n = int(each * len(rounded.rows))
+    return sized(SimilarPairs, pair=n, low_pair=0, lowest=0.0, complete=1)
+
+
 STAND_INS: StandIns = {
     **as_they_are(party.samples_of, party.summarise, party.tell_rows, server.plan_of),
     party.moments: lambda samples: of_shape(2, samples.shape[1]),
@@ -72,4 +87,6 @@ STAND_INS: StandIns = {
     server.tell_final: _final,
     server.tell_labels: _tell_labels,
     coded_rows.squared_norms: _squared_norms,
+    graph.rounded_similarities: _rounded,
+    graph.similar_pairs: _similar_pairs,
 }

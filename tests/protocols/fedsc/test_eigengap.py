@@ -55,9 +55,9 @@ def test_gaps_of_all_similarities():
 
 def test_what_the_server_tells():
     B = rows_of(60, 5)
-    told = server.eigengaps(B, [2, 4], 9, 0, True)
+    told = server.eigengaps_of_graph(similarity_graph(B, 9), [2, 4], 0)
     assert told.scores.tolist() == graph_eigengaps(similarity_graph(B, 9), 4, 0)[[1, 3]].tolist()
-    told = server.eigengaps(B, [2, 7], None, 0, False)
+    told = server.eigengaps(B, [2, 7])
     assert told.scores.tolist() == row_eigengaps(B, 7)[[1, 6]].tolist()
     assert not told.errors.any()
 

@@ -1,0 +1,147 @@
+"""FedSC's graph of similar samples at the server, with the search divided among its workers.
+
+Which pairs can matter is told by products in float32, n² / 2 of them: every worker takes its share
+of the blocks. The server settles these few pairs in float64, so that the graph is the same, to the
+last bit, whatever the number of workers.
+"""
+
+import logging
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.clustering.half_distances import Share
+from daskfc.clustering.largest_products import RoundedRows, Screened
+from daskfc.clustering.low_rank_similarity import Graph, default_neighbors, similarity_graph
+from daskfc.clustering.screening import is_worthwhile
+from daskfc.federation import SERVER, Federation, Local, Message, PerClient, array
+from daskfc.secure.distances.memory import PROCESS_BYTES, USABLE
+
+__all__ = ["RoundedSimilarities", "SimilarPairs", "graph_of_rows"]
+
+log = logging.getLogger("daskfc.protocols")
+
+_SCREENING = 450 << 20  # bytes of `RoundedRows.screened` beside the rows
+
+
+class RoundedSimilarities(
+    Message,
+    route="server → server worker",
+    reveals="to the server's own workers what it has: rows of all samples, rounded",
+):
+    """What tells roughly how similar samples are: `RoundedRows.table`, or nothing."""
+
+    rows: np.ndarray = array("sample", "atom", dtype="float32")
+    error: np.ndarray = array("sample", dtype="float32")
+    unit: float
+    lowest: float
+    n_neighbors: int  # the sample itself among them
+
+
+class SimilarPairs(
+    Message,
+    route="server worker → server",
+    reveals="to the server which samples can be similar to one another, and which least",
+):
+    """Pairs of samples that can be neighbours in the graph, or have the smallest similarity."""
+
+    samples: np.ndarray = array("pair", dtype="int32")
+    others: np.ndarray = array("pair", dtype="int32")
+    low_samples: np.ndarray = array("low_pair", dtype="int32")
+    low_others: np.ndarray = array("low_pair", dtype="int32")
+    lowest: float
+    complete: int  # or else float32 tells too little
+
+
+def graph_of_rows(federation: Federation, rows: Local, neighbors: int | None) -> Local[Graph]:
+    """Have the server make the graph of its rows, with the help of its workers if it has any.
+
+    Parameters
+    ----------
+    federation : Federation
+        The parties, running.
+    rows : Local of ndarray of shape (n_samples, n_atoms)
+        B, at the server.
+    neighbors : int, optional
+        Of each sample, itself among them; by default as many as `default_neighbors` says.
+
+    Returns
+    -------
+    Local of csr_array
+        At the server; exact.
+
+    Notes
+    -----
+    Privacy: nothing leaves the server but to its own workers.
+    """
+    workers = federation.server_workers
+    if not workers:
+        return federation.on_server(settled_graph, rows, {}, neighbors)
+    limits = federation.limits()
+    room = min((limit for name in workers if (limit := limits.get(name)) is not None), default=None)
+    of = len(workers) + 1
+    rounded = federation.on_server(rounded_similarities, rows, neighbors, of, room)
+    told = federation.hand_out(rounded)
+    federation.wait(told)  # or the server would do its own share before it tells the others
+    parts = PerClient({worker: number for number, worker in enumerate(workers, start=1)})
+    theirs = federation.hand_back(similar_pairs, told, part=parts, of=of)
+    own = federation.on_server(similar_pairs, rounded, part=0, of=of)
+    return federation.on_server(settled_graph, rows, {SERVER: own, **theirs}, neighbors)
+
+
+def rounded_similarities(
+    rows: NDArray[np.float64], neighbors: int | None, of: int, room: int | None
+) -> RoundedSimilarities:
+    """Tell the server's workers what they need to know of the rows, if they have room for it."""
+    n, d = rows.shape
+    k = neighbors or default_neighbors(n)
+    needed = PROCESS_BYTES + _SCREENING + 2 * n * d * 4
+    fits = room is None or needed <= USABLE * room
+    if not fits:
+        log.info("the server's workers have no room for a share of the graph, made by it alone")
+    # what is not finite is refused when the graph is made
+    useful = fits and is_worthwhile(n, k - 1, of) and bool(np.isfinite(rows).all())
+    rounded = RoundedRows.of(rows) if useful else None
+    if rounded is None:
+        empty = np.empty(0, np.float32)
+        return RoundedSimilarities(np.empty((0, 0), np.float32), empty, 1.0, 0.0, k)
+    return RoundedSimilarities(rounded.table(), rounded.error, rounded.unit, rounded.lowest, k)
+
+
+def similar_pairs(rounded: RoundedSimilarities, *, part: int, of: int) -> SimilarPairs:
+    """Return the pairs of one worker's share of the blocks."""
+    found = None
+    if len(rounded.error):
+        table = rounded.rows, rounded.error, rounded.unit, rounded.lowest
+        found = RoundedRows.of_table(*table).screened(rounded.n_neighbors - 1, Share(part, of))
+    if found is None:
+        none = np.empty(0, np.int32)
+        return SimilarPairs(none, none, none, none, 0.0, 0)
+    return SimilarPairs(
+        found.rows.astype(np.int32),
+        found.others.astype(np.int32),
+        found.low_rows.astype(np.int32),
+        found.low_others.astype(np.int32),
+        found.lowest,
+        complete=1,
+    )
+
+
+def settled_graph(
+    rows: NDArray[np.float64], found: Mapping[str, SimilarPairs], neighbors: int | None
+) -> Graph:
+    """Return the graph, from the pairs that all workers found, or without them."""
+    if not all(part.complete for part in found.values()):
+        found = {}
+    screened = [
+        Screened(
+            part.samples.astype(np.int64),
+            part.others.astype(np.int64),
+            part.low_samples.astype(np.int64),
+            part.low_others.astype(np.int64),
+            part.lowest,
+        )
+        for part in found.values()
+    ]
+    return similarity_graph(rows, neighbors, screened)
