@@ -338,7 +338,8 @@ def kept_choice(shelf: FitShelf, seed: int) -> Choice | None:
     if fit is None:
         return None
     scores, errors = (
-        {int(k): value for k, value in fit.facts[name].items()} for name in ("scores", "errors")
+        {int(k): value for k, value in fit.facts.get(name, {}).items()}
+        for name in ("scores", "errors")
     )
     return Choice(fit.facts["n_clusters"], fit.facts["by"], scores, fit.ledger, errors)
 
