@@ -164,7 +164,7 @@ def report_html(
     return _template().render(
         name=record["run_id"],
         lead=lead,
-        created=record.get("created", ""),
+        created=str(record.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
         error=record.get("error"),
         scores=_scores(summary),
         seeds=len(summary.get("seeds", ())),

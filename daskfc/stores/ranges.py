@@ -49,15 +49,15 @@ def column_warnings(stores: Mapping[str, ClientStore], *, scaled: bool = False) 
 large columns: add 'prepare: [standardise]'.
     """
     told: list[str] = []
+    constant: list[str] = []
     groups: dict[tuple[str, ...], list[ClientStore]] = {}
     for store in stores.values():
         groups.setdefault(store.feature_names, []).append(store)
     for columns, own in groups.items():
         spans, whole = _spans(own)
         numbers = [i for i, name in enumerate(columns) if name not in own[0].categories]
-        constant = [columns[i] for i in numbers if spans[i] == 0.0]
-        if whole and constant:
-            told.append(f"{_listed(constant)} one value in all samples.")
+        if whole:
+            constant += [columns[i] for i in numbers if spans[i] == 0.0]
         ranked = sorted((spans[i], columns[i]) for i in numbers if spans[i] > 0.0)
         if not scaled and ranked and ranked[-1][0] > _UNLIKE * ranked[0][0]:
             told.append(
@@ -65,7 +65,7 @@ large columns: add 'prepare: [standardise]'.
                 f"column {ranked[0][1]!r}, and distances are those of large columns: add "
                 "'prepare: [standardise]'."
             )
-    return told
+    return [f"{_listed(constant)} one value in all samples.", *told] if constant else told
 
 
 def _spans(stores: Sequence[ClientStore]) -> tuple[np.ndarray, bool]:

@@ -51,6 +51,11 @@ def test_clients_with_columns_of_their_own_are_looked_at_one_by_one(stores):
     assert column_warnings(found) == []
 
 
+def test_columns_of_one_value_are_one_sentence(stores):
+    found = stores(a=({"x": [1.0, 1.0]}, {}), b=({"y": [2.0, 2.0], "z": [0.0, 1.0]}, {}))
+    assert column_warnings(found) == ["2 columns ('x', 'y') have one value in all samples."]
+
+
 def test_words_have_no_range_and_gaps_no_value(stores):
     table = {"sex": ["f", "m", "f"], "all": ["f", "f", "f"], "age": [np.nan, 4.0, 4.0]}
     more = {"categorical": ["sex", "all"], "missing": "keep"}
