@@ -2,6 +2,7 @@
 
 import click
 
+from daskfc.cli.certs import certs
 from daskfc.cli.compare import compare
 from daskfc.cli.init import init
 from daskfc.cli.labels import labels, predict
@@ -28,6 +29,6 @@ def main() -> None:
 
 
 for command in (
-    init, run, plan, resume, report, compare, labels, predict, stores, party, methods,
+    init, run, plan, resume, report, compare, labels, predict, stores, party, certs, methods,
 ):  # fmt: skip
     main.add_command(command)
