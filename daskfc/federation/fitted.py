@@ -10,6 +10,7 @@ import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from daskfc.errors import InvalidInput
 from daskfc.federation.contract import Contract
 from daskfc.federation.saving import read_model, write_model
 from daskfc.html_tables import html_table
@@ -24,6 +25,20 @@ class FittedModel(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     model_at_parties: ClassVar[bool] = True  # whether predict needs the run of fit
     labels_: xr.DataArray
+
+    def score(self, federation: Any, y: None = None) -> float:
+        """Refuse to score: what tools for arrays ask for before they split samples.
+
+        Raises
+        ------
+        InvalidInput
+            Always; says what to do.
+        """
+        raise InvalidInput(
+            f"{type(self).__name__} has no score, and a federation cannot be split for a search. "
+            "Fit with each parameter, and compare the labels_ by daskfc.metrics, or runs by "
+            "'daskfc compare'."
+        )
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the fitted method into a new folder, as plain text and arrays.

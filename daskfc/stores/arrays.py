@@ -215,7 +215,12 @@ def _npz_labels(
 
 def _npz_table(path: str, name: str) -> Samples:
     """Return an array's rows, streamed, with columns called 0, 1, ..."""
-    shape, _ = _npy_header(path, name)
+    shape, dtype = _npy_header(path, name)
+    if dtype.hasobject:
+        raise StoreError(
+            f"{path}: the array {name!r} must hold numbers; it holds Python objects, whose pickles "
+            "are never opened. Save it again as numbers, as by X.astype(float)."
+        )
     if len(shape) < 2:
         raise StoreError(
             f"{path}: the array {name!r} must have rows and columns; got shape {shape}."

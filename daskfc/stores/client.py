@@ -10,7 +10,7 @@ import zarr
 from scipy import sparse
 
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.stores.content import check_rows
+from daskfc.stores.content import check_rows, finite
 from daskfc.stores.graph import StoredGraph, checked_graph, graph_digest
 from daskfc.stores.id_key import content_key, stored_key
 from daskfc.stores.layout import (
@@ -257,7 +257,8 @@ class ClientStore:
                 f"{stop}."
             )
         rows = self._read(self._features, start, stop)
-        return np.ascontiguousarray(rows, dtype=np.float64)
+        numbers = np.ascontiguousarray(rows, dtype=np.float64)
+        return finite(numbers, start, self.name, missing=self.missing)
 
     def blocks(self, rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """Iterate over all rows in blocks.

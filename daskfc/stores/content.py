@@ -9,7 +9,7 @@ import numpy as np
 from daskfc.errors import StoreError
 from daskfc.stores.layout import ContentDigest, positions_of_repeats
 
-__all__ = ["check_rows"]
+__all__ = ["check_rows", "finite"]
 
 
 def check_rows(
@@ -79,3 +79,45 @@ def check_rows(
             f"{second} are the first pair. Clean the source of {url}."
         )
     return digest.hexdigest()
+
+
+def finite(rows: np.ndarray, start: int, client: str, *, missing: bool) -> np.ndarray:
+    """Return features that were read, unless they are no numbers: no store is written with such.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d), float64
+        Features.
+    start : int
+        Number of the first row.
+    client : str
+        Whose they are.
+    missing : bool
+        Whether NaN stands for a missing value.
+
+    Raises
+    ------
+    StoreError
+        For NaN and infinity; names rows, and no values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores.content import finite
+    >>> finite(np.array([[1.0], [np.nan]]), 10, "a", missing=False)
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.StoreError: the features of client 'a' must be finite; 1 of the rows 10 to 12 \
+hold NaN or infinity, the first is row 11. Build the store again.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(rows.sum()):  # as it is only if all are
+            return rows
+    wrong = (np.isinf(rows) if missing else ~np.isfinite(rows)).any(axis=1)
+    if wrong.any():
+        raise StoreError(
+            f"the features of client {client!r} must be finite; {int(wrong.sum())} of the rows "
+            f"{start} to {start + len(rows)} hold NaN or infinity, the first is row "
+            f"{start + int(wrong.argmax())}. Build the store again."
+        )
+    return rows

@@ -4,7 +4,11 @@ from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from daskfc import OmniFC
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation import Federation, Ledger
 from daskfc.federation import federation as module
@@ -125,3 +129,18 @@ def test_a_federation_in_no_run_has_no_messages(federation, monkeypatch):
     with pytest.raises(InvalidInput) as refusal:
         federation.on_server(len, "x")
     assert str(refusal.value) == "the federation is in no run; call start_run first."
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        GridSearchCV(OmniFC(3), {"n_clusters": [2, 3]}),
+        make_pipeline(StandardScaler(), OmniFC(3)),
+    ],
+    ids=["search", "pipeline"],
+)
+def test_tools_that_split_samples_are_told_that_these_stay_where_they_are(federation, tool):
+    with pytest.raises(InvalidInput, match="cannot be split or transformed .* fit with each para"):
+        tool.fit(federation)
+    with pytest.raises(InvalidInput, match=r"OmniFC has no score.* 'daskfc compare'\."):
+        OmniFC(3).score(federation)

@@ -323,3 +323,9 @@ def test_bundled(name):
     samples = open_source(SourceConfig(dataset=name))
     assert len(samples.feature_names) == next(samples.blocks(10)).shape[1]
     assert len(samples.classes) == len(np.unique(samples.labels))
+
+
+def test_pickled_objects_are_told_and_never_opened(tmp_path):
+    np.savez(tmp_path / "o.npz", X=np.array([[1, "a"]], dtype=object))
+    with pytest.raises(StoreError, match=r"array 'X' must hold numbers; it holds Python objects"):
+        opened(tmp_path / "o.npz")
