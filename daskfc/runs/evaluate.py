@@ -140,7 +140,8 @@ def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
     """
     without = [name for name, part in parts.items() if not len(part.labels)]
     if without:
-        return Truth(None, f"{_clients(without)} lacks true labels.")
+        lack = "lacks" if len(without) == 1 else "lack"
+        return Truth(None, f"{_clients(without)} {lack} true labels.")
     words = {name: part.words() for name, part in parts.items()}
     if all(own is None for own in words.values()):
         return Truth(np.concatenate([part.labels for part in parts.values()]))
@@ -161,7 +162,7 @@ def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
 
 
 def _clients(names: Sequence[str]) -> str:
-    return f"client {', '.join(map(repr, names))}"
+    return f"client{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
 
 
 def true_labels(federation: Federation, like: xr.DataArray) -> Truth:

@@ -214,14 +214,15 @@ RUNS: dict[str, Case] = {
                stores=clusters(all=every(np.zeros_like))),
     "95": Case("scales of 1e6 and 1e-6", "standardise", code=0, files=held(),
                stores=clusters(all=every(lambda X: X * [1e6, 1e-6, 1.0]))),
-    "101": Case("no labels at all", "samples", code=0, files=held(), stores=clusters()),
-    "102": Case("labels at one client only", "a", code=0, files=held(), stores=clusters(
-        a=lambda own: {**own, "labels": np.arange(30) // 10})),
+    "101": Case("no labels at all", "cluster +samples +share", code=0, files=held(),
+                stores=clusters()),
+    "102": Case("labels at one client only", "clients 'b', 'c' lack true", code=0, files=held(),
+                stores=clusters(a=lambda own: {**own, "labels": np.arange(30) // 10})),
     "113": Case("one sample a client", "one sample|alike|equal", code=1, files={
         **pipeline("FedSC", n_clusters=3), **held()},
         stores=clusters(all=lambda stores: {
             name: {"features": own["features"][:1], "sample_ids": own["sample_ids"][:1]}
             for name, own in stores.items()})),
-    "X43": Case("noise far larger than the data", "noise", code=0, files=pipeline(
+    "X43": Case("noise far larger than the data", "noise has deviation", code=0, files=pipeline(
         "FedSC", n_clusters=3, noise="{kind: data, clip: 60, epsilon: 0.001, delta: 1.0e-5}")),
 }  # fmt: skip

@@ -140,7 +140,7 @@ def test_a_federation_in_no_run_has_no_messages(federation, monkeypatch):
     ids=["search", "pipeline"],
 )
 def test_tools_that_split_samples_are_told_that_these_stay_where_they_are(federation, tool):
-    with pytest.raises(InvalidInput, match="cannot be split or transformed .* fit with each para"):
+    with pytest.raises(InvalidInput, match=r"cannot be split or transformed .* fit with each para"):
         tool.fit(federation)
     with pytest.raises(InvalidInput, match=r"OmniFC has no score.* 'daskfc compare'\."):
         OmniFC(3).score(federation)
