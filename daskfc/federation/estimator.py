@@ -197,13 +197,19 @@ class FederatedClusterer(FittedModel):
         if federation.contract.readable:
             self.check_data(federation.contract.readable)
         asked = getattr(self, "noise", None)
-        self._noise_within = noise_beside(type(self).__name__, asked, federation.preparation)
+        self._noise_left = noise_beside(type(self).__name__, asked, federation.preparation)
         self._contract = federation.contract  # that new samples are checked against
         self._prepared = _steps_of(federation)  # as new samples are to be
         self.timing_: dict[str, float] = {}
         self.seed_ = fresh_seed() if self.random_state is None else int(self.random_state)
         self.stages_: list[tuple[str, float, float]] = []
         self.run_id_ = self._start_run(federation)
+
+    @property
+    def _noise_within(self) -> Mapping[str, Any] | None:
+        """The noise of a fit whose budget its preparation shares; before one, the parameter."""
+        left: Mapping[str, Any] | None = vars(self).get("_noise_left", getattr(self, "noise", None))
+        return left
 
     def rehearse(self, federation: Federation) -> None:
         """Go through a fit for the sake of its messages; nothing is kept of it.

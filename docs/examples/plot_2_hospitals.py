@@ -29,18 +29,20 @@ print(Path("storage/hospitals.yaml").read_text(encoding="utf-8"))
 run = fc.run("pipelines/hospitals.yaml", storage="storage/hospitals.yaml")
 folder = Path(run.folder).absolute()
 print(sorted(path.name for path in folder.iterdir()))
-scores_of = run.summary["metrics"]
+summary = run.summary
+table = pd.read_csv("data/hospital-b.csv", index_col="patient")
+store = Path("stores/hospitals/hospital-b.zarr").absolute()
 
 # %%
 # Diagnoses were in a column of their own, which only scores read: beside OmniFC's, those of the
 # same method on pooled rows.
-for method, scores in scores_of.items():
+for method, scores in summary["metrics"].items():
     print(method, {name: round(score["mean"], 3) for name, score in scores.items()})
 
 # %%
 # The run also told what the patients of each cluster have in common, by sums over all hospitals
 # that show no one hospital's: what tells clusters apart best comes first.
-profiles = run.summary["profiles"]
+profiles = summary["profiles"]
 for feature, share in zip(profiles["columns"], profiles["separation"], strict=True):
     print(f"{feature:<12} {share:.2f} of its variance is between clusters")
 
@@ -48,9 +50,8 @@ for feature, share in zip(profiles["columns"], profiles["separation"], strict=Tr
 # What a hospital can do with it: the run knows patients by pseudonyms, which the hospital takes
 # back with its store, as ``daskfc labels`` does; it looks at its own table, which never left it.
 # Here is hospital-b.
-own = site_labels(folder, "stores/hospitals/hospital-b.zarr").set_index("sample_id")
+own = site_labels(folder, str(store)).set_index("sample_id")
 print(own.head())
-table = pd.read_csv("data/hospital-b.csv", index_col="patient")
 measures = table.select_dtypes("number")
 scaled = (measures - measures.mean()) / measures.std()
 profile = scaled.groupby(own["cluster"]).mean()
