@@ -5,17 +5,50 @@ from collections.abc import Mapping
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from daskfc.errors import InvalidInput
 from daskfc.runs.config import Pipeline
 from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore
 from daskfc.stores.ranges import column_warnings
 
-__all__ = ["data_warnings"]
+__all__ = ["check_bound", "data_warnings"]
 
 _SCALES = frozenset({"standardise", "min-max", "robust"})
 _LOOKED_AT = 500  # ours: samples of a client that are compared with each other
 _FEW = 0.05  # ours: copies of a few samples make no clusters
 _APART = 10.0  # ours: widths beyond which nothing is alike; the Gaussian kernel is 2e-22 there
+
+
+def check_bound(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> None:
+    """Refuse features beyond a declared ``max_abs``, where nothing prepares them.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The definition.
+    stores : mapping of str to ClientStore
+        Every client's.
+
+    Raises
+    ------
+    InvalidInput
+        Names the first client with such features, and none of them.
+
+    Examples
+    --------
+    >>> from daskfc.runs import Pipeline
+    >>> from daskfc.runs.remarks import check_bound
+    >>> check_bound(Pipeline(method="OmniFC", params={"n_clusters": 3, "max_abs": 1.0}), {})
+    """
+    most = pipeline.params.get("max_abs")
+    if most is None or pipeline.prepare:
+        return
+    for name, store in stores.items():
+        if not store.unprepared and any(np.abs(rows).max() > most for _, rows in store.blocks()):
+            raise InvalidInput(
+                f"the features of client {name!r} must lie within the declared max_abs={most:g}; "
+                "some do not. Declare a larger bound, or none."
+            )
 
 
 def data_warnings(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> list[str]:

@@ -20,7 +20,7 @@ from daskfc.runs.execution import Progress, execute
 from daskfc.runs.folder import RunFolder
 from daskfc.runs.methods import check_pipeline
 from daskfc.runs.parties import locate
-from daskfc.runs.remarks import data_warnings
+from daskfc.runs.remarks import check_bound, data_warnings
 from daskfc.runs.report import write_report
 from daskfc.runs.settings import digests_of
 from daskfc.runs.showing import run_in_html, shown_in_browser, shown_in_notebook
@@ -259,6 +259,7 @@ def prepare(
         "versions": _versions(),
     }
     if located.stores is not None:
+        check_bound(definition, located.stores)
         record["warnings"] = data_warnings(definition, located.stores)
     if definition.ids == "pseudonyms":
         record["pseudonyms"] = Pseudonyms.fresh().as_dict()

@@ -190,6 +190,13 @@ COMMANDS: dict[str, Case] = {
                files=held(), stores=clusters(all=lambda stores: {
                    name: {"features": own["features"][:1], "sample_ids": own["sample_ids"][:1]}
                    for name, own in stores.items()})),
+    "49": Case("a declared bound that is too small", "larger bound",
+               files=pipeline("OmniFC", n_clusters=3, max_abs=0.001)),
+    "113": Case("one sample a client", "every client has one", files={
+        **pipeline("FedSC", n_clusters=3), **held()},
+        stores=clusters(all=lambda stores: {
+            name: {"features": own["features"][:1], "sample_ids": own["sample_ids"][:1]}
+            for name, own in stores.items()})),
 }  # fmt: skip
 
 
@@ -200,8 +207,6 @@ ALIKE = every(lambda X: np.ones_like(X))
 RUNS: dict[str, Case] = {
     "37": Case("as many clusters as samples", "every sample is a cluster of its own", code=0,
                files=pipeline("OmniFC", n_clusters=150)),
-    "49": Case("a declared bound that is too small", "larger bound", code=1,
-               files=pipeline("OmniFC", n_clusters=3, max_abs=0.001)),
     "50": Case("tiles of one row", "Raise 'tile' to at least", code=1,
                files=pipeline("OmniFC", n_clusters=3, tile=1, distances="blocks")),
     "44": Case("a tolerance that no fit can meet", "Raise the tolerance", code=1, files={
@@ -218,11 +223,6 @@ RUNS: dict[str, Case] = {
                 stores=clusters()),
     "102": Case("labels at one client only", "clients 'b', 'c' lack true", code=0, files=held(),
                 stores=clusters(a=lambda own: {**own, "labels": np.arange(30) // 10})),
-    "113": Case("one sample a client", "one sample|alike|equal", code=1, files={
-        **pipeline("FedSC", n_clusters=3), **held()},
-        stores=clusters(all=lambda stores: {
-            name: {"features": own["features"][:1], "sample_ids": own["sample_ids"][:1]}
-            for name, own in stores.items()})),
     "X43": Case("noise far larger than the data", "noise has deviation", code=0, files=pipeline(
         "FedSC", n_clusters=3, noise="{kind: data, clip: 60, epsilon: 0.001, delta: 1.0e-5}")),
 }  # fmt: skip

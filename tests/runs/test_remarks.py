@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from daskfc.errors import InvalidInput
 from daskfc.runs import Pipeline
 from daskfc.runs.quality import quality_of
-from daskfc.runs.remarks import data_warnings
+from daskfc.runs.remarks import check_bound, data_warnings
 from daskfc.stores import ClientStore, write_store
 from tests.runs.test_quality import fit
 
@@ -38,6 +39,16 @@ def test_a_width_is_told_where_no_two_samples_are_alike(stores):
     assert len(told(stores, kernel_width=nearest[3] / 9.99)) == 1
     assert len(told(stores, kernel_width=nearest[3] / 10.01)) == 2
     assert told(stores, ["standardise"], kernel_width=1e-12) == []  # prepared, so not known
+
+
+def test_features_beyond_a_declared_bound_are_refused(stores):
+    most = max(np.abs(store.rows(0, 40)).max() for store in stores.values())
+    params = {"n_clusters": 2, "max_abs": float(most)}
+    check_bound(Pipeline(method="OmniFC", params=params), stores)
+    params["max_abs"] *= 1 - 1e-9
+    with pytest.raises(InvalidInput, match=r"features of client '[ab]' must lie within the declar"):
+        check_bound(Pipeline(method="OmniFC", params=params), stores)
+    check_bound(Pipeline(method="OmniFC", params=params, prepare=["standardise"]), stores)
 
 
 def test_what_is_told_before_a_run_stands_in_its_summary():

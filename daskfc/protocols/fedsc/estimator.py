@@ -228,9 +228,14 @@ class FedSC(FederatedClusterer):
             check_maskers(active, self.n_colluding, self.allow_few)
 
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
-        """Refuse more atoms or neighbours than samples."""
+        """Refuse more atoms or neighbours than samples, and clients of one sample each."""
         n = sum(store.n_samples for store in stores.values())
         server.check_counts(n, n_atoms=self.n_atoms, neighbors=self.neighbors)
+        if self.kernel_width is None and n == len(stores):
+            raise InvalidInput(
+                "the kernel's width of FedSC is the mean distance of each client's samples, and "
+                "every client has one. Give 'kernel_width', or clients with more samples."
+            )
 
     @property
     def criteria(self) -> tuple[str, ...]:
