@@ -258,7 +258,8 @@ class ClientStore:
             )
         rows = self._read(self._features, start, stop)
         numbers = np.ascontiguousarray(rows, dtype=np.float64)
-        return finite(numbers, start, self.name, missing=self.missing)
+        gaps = bool(self.attributes.get("missing", False))  # as it is written, before preparation
+        return finite(numbers, start, self.name, missing=gaps)
 
     def blocks(self, rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """Iterate over all rows in blocks.
