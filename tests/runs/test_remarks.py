@@ -46,7 +46,9 @@ def test_features_beyond_a_declared_bound_are_refused(stores):
     params = {"n_clusters": 2, "max_abs": float(most)}
     check_bound(Pipeline(method="OmniFC", params=params), stores)
     params["max_abs"] *= 1 - 1e-9
-    with pytest.raises(InvalidInput, match=r"features of client '[ab]' must lie within the declar"):
+    with pytest.raises(
+        InvalidInput, match=r"features of client '[ab]' must lie within the declared"
+    ):
         check_bound(Pipeline(method="OmniFC", params=params), stores)
     check_bound(Pipeline(method="OmniFC", params=params, prepare=["standardise"]), stores)
 
