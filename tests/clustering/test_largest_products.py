@@ -114,3 +114,19 @@ def test_of_the_pairs_with_the_smallest_product_few_are_listed(monkeypatch):
     assert largest_products(B, 2, found).lowest == want
     monkeypatch.setattr(module, "_LISTED", 0)
     assert shares(B, 2, 1) == [None]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_smallest_product_is_found_where_float32_cannot_tell_it(monkeypatch, seed):
+    """-1 in the first block, and in the last a number below it that may be rounded above it."""
+    random = np.random.default_rng(seed)
+    B = 0.3 * random.uniform(-1.0, 1.0, size=(600, 6))
+    B[:2] = np.eye(6)[0], -np.eye(6)[0]
+    v = random.normal(size=6)
+    B[-2] = v / np.linalg.norm(v)
+    B[-1] = -(1.0 + 1e-9) * B[-2]
+    monkeypatch.setattr(screening, "_BLOCK", 60 * 600)
+    want = np.einsum("ij,ij->i", B[-2:-1], B[-1:])[0]
+    assert want < -1.0
+    assert largest_products(B, 2).lowest == want
+    assert largest_products(B, 2, shares(B, 2, 2)).lowest == want

@@ -102,6 +102,9 @@ def test_a_certificate_says_role_name_and_hosts(authority, role):
     assert datetime.timedelta(days=29) < issued.ends - now < datetime.timedelta(days=30)
     assert issued.begins < now
     assert list(authority.issued()) == [issued]
+    signed = x509.load_pem_x509_certificate((authority.folder_of(name) / "cert.pem").read_bytes())
+    assert not signed.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert not signed.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
 
 
 def test_a_renewed_certificate_is_of_the_same_key(authority):
