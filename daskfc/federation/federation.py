@@ -10,12 +10,13 @@ from typing import Any, Self
 
 from daskfc.errors import ENDS_A_RUN, DaskfcError, DeadlineError, EgressRefused, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
+from daskfc.federation.envelopes import Outgoing
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
 from daskfc.federation.ledger import Ledger
 from daskfc.federation.messages import CALLER, SERVER, Message, role_of
 from daskfc.federation.opening import Opened, open_existing, open_local
-from daskfc.federation.party import Outgoing, RunSettings
+from daskfc.federation.party import RunSettings
 from daskfc.federation.pseudonyms import Pseudonyms
 from daskfc.federation.roll_call import RollCall
 from daskfc.federation.server_work import ServerWork
@@ -87,6 +88,7 @@ class Federation(ServerWork):
 
     def __init__(self, opened: Opened, *, allow_raw: bool = False) -> None:
         super().__init__(opened.dask_client, opened.clients, allow_raw=allow_raw)
+        self.driver_key = opened.driver_key
         self.server_workers = opened.server_workers
         self.processes = opened.processes
         self.on_progress: Callable[[str, int, int], None] | None = None

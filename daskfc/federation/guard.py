@@ -13,6 +13,7 @@ that takes a network sandbox of the operating system. Whoever may submit tasks i
 import asyncio
 import contextlib
 import gc
+import multiprocessing
 import pickle
 import signal
 import time
@@ -26,18 +27,12 @@ from threadpoolctl import threadpool_limits
 
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
 from daskfc.federation.crossing import without_values
+from daskfc.federation.envelopes import Here, Outgoing
+from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process, restricted
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.memory import give_back, peak_memory_bytes
 from daskfc.federation.messages import CALLER, Message, multiplier_of, payload_bytes
-from daskfc.federation.party import (
-    Kept,
-    Outgoing,
-    Party,
-    PartyOptions,
-    RunSettings,
-    logger,
-)
-from daskfc.federation.steps import SentCall
+from daskfc.federation.party import Kept, Party, PartyOptions, RunSettings, logger
 from daskfc.federation.versions import HERE
 
 __all__ = [
@@ -53,7 +48,7 @@ __all__ = [
 REFUSALS = "daskfc-refusals"  # the event topic by which a party tells the driver
 
 _WORKER_OPEN = frozenset(
-    "close connection_stream echo free_keys get_data identity ping terminate update_data versions "
+    "close connection_stream echo free_keys get_data identity ping terminate versions "
     "daskfc_describe daskfc_ledger daskfc_peak_memory daskfc_start_run".split()
 )
 _TAKEN_FOR_GONE = ("scheduler-remove-worker", "worker-heartbeat-missing")
@@ -88,16 +83,24 @@ def _passive(kind: type[DaskfcError], sentence: str) -> _Refused:
     return _Refused(kind(sentence), raises=False)
 
 
-def run_step(call: SentCall, *values: Any) -> Any:
+def run_step(call: bytes, *values: Any) -> Any:
     """Perform a step at the party whose worker process this is."""
     worker = get_worker()
     give_back(worker.memory_manager.memory_limit)
-    return worker.party.perform(call.opened(), values)
+    try:
+        return worker.party.perform_sent(call, values)
+    except Exception as error:
+        # Dask would pickle it, and open that again.
+        worker.crossing[worker.get_current_task()] = error
+        raise
 
 
 def hand_over(receiver: str, envelopes: dict[str, Outgoing]) -> Outgoing:
     """Pick the envelope of one receiver out of those that a step made."""
     return envelopes[receiver]
+
+
+admit([run_step, hand_over], [_passive])
 
 
 class Connection:
@@ -117,8 +120,9 @@ class Connection:
 
     async def read(self, **kwargs: Any) -> Any:
         """Return the next request."""
-        request = await self.comm.read(**kwargs)
-        return await self.comm.read(**kwargs) if request == "OK" else request
+        with restricted():
+            request = await self.comm.read(**kwargs)
+            return await self.comm.read(**kwargs) if request == "OK" else request
 
 
 class _Door:
@@ -192,6 +196,10 @@ class PartyWorker(Worker):  # type: ignore[misc]
         # What was imported stays; a collection that visits it would copy every page that this
         # process shares with the one it was forked from: 1.3 s each for 11 parties on two cores.
         gc.freeze()
+        if multiprocessing.parent_process() is not None:  # its own, which a nanny started
+            restrict_process()
+        if party.driver_key is not None:
+            Here.keys.add(party.driver_key)
         super().__init__(*args, name=kwargs.pop("name", party.name), **kwargs)
         with contextlib.suppress(ValueError):  # not in the main thread
             # Ctrl-C reaches the whole terminal; the nanny ends this process in order.
@@ -204,6 +212,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
         self.handlers["daskfc_start_run"] = self.start_run
         # A copy at a third party would be asked for a message that it did not write.
         self.stream_handlers["acquire-replicas"] = lambda **_: None
+        self.crossing: dict[Any, Exception] = {}  # what a step raised, by task
         self._names: dict[str, str] = {}  # party by address
         self._limits = threadpool_limits(party.blas_threads)
 
@@ -357,12 +366,23 @@ class PartyWorker(Worker):  # type: ignore[misc]
         poison = [v for d in task.dependencies if type(v := self.data.get(d.key)) is _Refused]
         if poison:
             return self._failure(key, task.run_id, poison[0].error, stimulus_id)
+        if any(self.data.get(d.key) is Forbidden for d in task.dependencies):
+            refused = EgressRefused(
+                f"party {self.party.name!r} was sent what is no declared message, and did not read "
+                "it. Its party.log says more; install the same version at every party."
+            )
+            return self._failure(key, task.run_id, refused, stimulus_id)
+        if not is_admitted(task.run_spec):
+            refused = EgressRefused(
+                f"party {self.party.name!r} was asked to run a task that is no step of daskfc. "
+                "Nothing was run; use the verbs of a Federation."
+            )
+            return self._failure(key, task.run_id, refused, stimulus_id)
         event = await super().execute(key, stimulus_id=stimulus_id)
+        error = self.crossing.pop(key, None)
         if not isinstance(event, ExecuteFailureEvent):
             return event
-        error = event.exception.data
-        error = pickle.loads(error) if isinstance(error, bytes) else error
-        crossing = without_values(error, self.party.name, _step_of(key))
+        crossing = without_values(error or RuntimeError(), self.party.name, _step_of(key))
         if isinstance(crossing, ENDS_A_RUN) and str(self.party.refusal) == str(crossing):
             self.refuse(crossing)  # which the party did in the run under way
         return self._failure(key, event.run_id, crossing, event.stimulus_id)

@@ -13,7 +13,7 @@ from distributed.core import Status
 
 from daskfc.deploy.spawn import without_main
 from daskfc.errors import ClusterError
-from daskfc.federation.guard import AllBut, PartyWorker, declined
+from daskfc.federation.guard import AllBut, Connection, PartyWorker, declined
 from daskfc.federation.party import PartyOptions, RunSettings
 
 __all__ = ["PartyNanny"]
@@ -144,6 +144,10 @@ class PartyNanny(Nanny):  # type: ignore[misc]
             f"party {self._party.name!r} needs {used / 1e6:.0f} MB before its first step, and is "
             f"stopped at {share:.0%} of its memory_limit of {limit / 1e6:.0f} MB. Raise the limit."
         )
+
+    def handle_comm(self, comm: Any) -> Any:
+        """Serve a new connection; see `Server.handle_comm`."""
+        return super().handle_comm(Connection(comm))
 
     async def plugin_add(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse plugins, those that the scheduler brings at registration included."""

@@ -13,12 +13,14 @@ import psutil
 from distributed import Client
 
 from daskfc.coding import warm_up
+from daskfc.coding.streams import SecretKey
 from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_cluster
 from daskfc.deploy.connection import connect_client
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
+from daskfc.federation.envelopes import Here
 from daskfc.federation.messages import CALLER, SERVER, role_of, server_workers
 from daskfc.federation.nanny import PartyNanny
 from daskfc.federation.party import PartyOptions
@@ -53,6 +55,8 @@ class Opened:
         The parties' processes, when they were started here.
     server_workers : tuple of str
         Names of the server's workers beside the first.
+    driver_key : SecretKey, optional
+        That the parties were given, when they were started here.
     """
 
     dask_client: Client
@@ -63,6 +67,7 @@ class Opened:
     contract: Contract | None = None
     processes: LocalParties | None = None
     server_workers: tuple[str, ...] = ()
+    driver_key: SecretKey | None = None
 
 
 def check_party_name(name: str, role: str = "client") -> None:
@@ -141,6 +146,9 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
     contract = Contract.of({name: store_summary(store) for name, store in opened.items()}, opened)
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
+        driver_key = SecretKey.from_os()
+        Here.keys.add(driver_key)
+        stack.callback(Here.keys.discard, driver_key)
         parties = {
             name: PartyOptions(
                 name=name,
@@ -149,6 +157,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
                 store=urls.get(name),
                 blas_threads=config.limits(name).blas_threads,
                 latency=config.latency,
+                driver_key=driver_key,
             )
             for name in (*urls, SERVER, *workers)
         }
@@ -168,6 +177,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
             contract=contract,
             processes=processes,
             server_workers=workers,
+            driver_key=driver_key,
         )
 
 

@@ -1,5 +1,6 @@
 """A party inside its own worker process: its store, secret, folder, and the steps it performs."""
 
+import functools
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from daskfc.errors import (
 )
 from daskfc.federation.crossing import reason, without_values
 from daskfc.federation.durable_secret import durable_secret
+from daskfc.federation.envelopes import Here, Outgoing
 from daskfc.federation.handles import InnerCall, fill_slots
 from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.messages import (
@@ -28,9 +30,6 @@ from daskfc.federation.messages import (
     Message,
     as_declared,
     check_message,
-    content_of,
-    of_content,
-    payload_bytes,
     route_of,
     routes_of,
 )
@@ -38,11 +37,13 @@ from daskfc.federation.narration import Narration
 from daskfc.federation.pseudonyms import pseudonyms_of, under_pseudonyms
 from daskfc.federation.steps import (
     StepCall,
+    call_of,
     call_step,
     declared_message,
     read_step,
     step_name,
 )
+from daskfc.federation.wire_format import Reader, opened
 from daskfc.folders import PrivateLog, check_folder_name, make_private
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Kept",
-    "Outgoing",
     "Party",
     "PartyOptions",
     "RunSettings",
@@ -126,6 +126,9 @@ class PartyOptions:
         The run under way, for a worker process started within it.
     narrates : bool
         Whether it tells on standard error what it is asked and what it sends.
+    driver_key : SecretKey, optional
+        Seal of the driver that started it: what bears it may hold code. A party of a site of its
+        own has none, and runs installed steps alone.
     """
 
     name: str
@@ -138,6 +141,7 @@ class PartyOptions:
     secret: SecretKey = field(default_factory=SecretKey.from_os)
     run: RunSettings | None = None
     narrates: bool = False
+    driver_key: SecretKey | None = None
 
     def run_folder(self) -> Path:
         """Return the folder of this party in the run under way."""
@@ -165,28 +169,6 @@ class PartyOptions:
         return base / SERVER if self.role == SERVER else base / "parties" / self.name
 
 
-@dataclass(frozen=True, eq=False)
-class Outgoing:
-    """A message in its sender's memory, with where it may go."""
-
-    message: Message
-    sender: str
-    receiver: str
-    step: str
-    run_id: str
-    round: int
-    axes: Mapping[str, int]
-
-    def __sizeof__(self) -> int:
-        # Dask throttles transfers by this number.
-        return payload_bytes(self.message) if isinstance(self.message, Message) else 1
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A class's own way to be pickled could add to the declared content.
-        where = (self.sender, self.receiver, self.step, self.run_id, self.round)
-        return _arrived, (type(self.message), content_of(self.message), where)
-
-
 class Kept:
     """A result that stays at its party; Dask tells the scheduler the type and size of each."""
 
@@ -197,13 +179,6 @@ class Kept:
 
     def __sizeof__(self) -> int:
         return 1
-
-
-def _arrived(
-    message_type: type[Message], content: tuple[Any, ...], where: tuple[str, str, str, str, int]
-) -> Outgoing:
-    """Return an envelope as it is read at its receiver."""
-    return Outgoing(of_content(message_type, content), *where, {})
 
 
 def _content(value: Any) -> Any:
@@ -299,6 +274,19 @@ class Party:
 
         return PreparedStore.of(store, steps)
 
+    def perform_sent(self, data: bytes, values: tuple[Any, ...]) -> Any:
+        """Perform a step as it was sent; see `perform`."""
+        keys = [] if self.options.driver_key is None else [self.options.driver_key]
+        try:
+            content, trusted = opened(keys, data)
+            call = call_of(content, Reader(Here.packages, trusted=trusted))
+        except Exception as error:
+            logger.exception("a call could not be read")
+            crossing = without_values(error, self.name, "?")
+        else:
+            return self.perform(call, values)
+        raise crossing
+
     def perform(self, call: StepCall, values: tuple[Any, ...]) -> Any:
         """Perform a step and return what the worker keeps of it.
 
@@ -321,7 +309,8 @@ class Party:
             self._check_call(call, name)
             self.narration.asked(name)
             arrived = tuple(_content(value) for value in values)
-            arguments = fill_slots(call.arguments, arrived, self._inner)
+            inner = functools.partial(self._inner, reader=call.reader)
+            arguments = fill_slots(call.arguments, arrived, inner)
             return self._address(call, name, self._call(call.step, arguments, call.round))
         except Exception as error:
             logger.exception("step %s of round %d failed", name, call.round)
@@ -350,10 +339,10 @@ class Party:
                 f"({run_id!r}, {self.run.run_id!r}). Resume it when the other has ended."
             )
 
-    def _inner(self, inner: InnerCall, arguments: dict[str, Any]) -> Any:
+    def _inner(self, inner: InnerCall, arguments: dict[str, Any], *, reader: Reader) -> Any:
         """Perform a step within another; its errors are its own."""
         try:
-            return self._call(read_step(inner.name, inner.code), arguments, inner.round)
+            return self._call(read_step(inner.name, inner.code, reader), arguments, inner.round)
         except Exception as error:
             logger.exception("step %s of round %d failed", inner.name, inner.round)
             crossing = without_values(error, self.name, inner.name)
@@ -399,9 +388,8 @@ class Party:
             plain = as_declared(message, call.axes, party=self.name)
             if receiver == CALLER and self.options.store is not None:
                 plain = self._without_ids(plain)
-            envelope = Outgoing(
-                plain, self.name, receiver, name, call.run_id, call.round, call.axes
-            )
+            where = (self.name, receiver, name, call.run_id, call.round)
+            envelope = Outgoing(plain, *where, call.axes, self.options.driver_key)
             self._issued.add(envelope)
             self.check(envelope)
             envelopes[receiver] = envelope

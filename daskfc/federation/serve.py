@@ -11,6 +11,7 @@ from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.deploy.site import run_party
 from daskfc.errors import InvalidInput
+from daskfc.federation.ingress import restricted
 from daskfc.federation.messages import role_of
 from daskfc.federation.nanny import PartyNanny
 from daskfc.federation.narration import Narration
@@ -95,6 +96,7 @@ def serve_party(
         if workspace is not None:
             make_private(workspace)
         stack.enter_context(quiet_logs())
+        stack.enter_context(restricted())
         party = PartyOptions(
             name=name,
             role=role,

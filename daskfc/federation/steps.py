@@ -2,24 +2,23 @@
 
 import functools
 import inspect
-import pickle
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-import cloudpickle
-
-from daskfc.errors import ClusterError, InvalidInput
+from daskfc.errors import ClusterError, InvalidInput, PrivacyError
 from daskfc.federation.messages import Message
+from daskfc.federation.wire_format import Reader, encode
 
 __all__ = [
     "INJECTED",
     "Bound",
     "Forward",
-    "SentCall",
     "StepCall",
     "bind",
+    "call_bytes",
+    "call_of",
     "call_step",
     "declared_message",
     "read_step",
@@ -49,6 +48,8 @@ class StepCall:
         Who may get the messages.
     axes : dict of str to int
         Sizes that the caller fixed, entries along each axis.
+    reader : Reader
+        That read it; of the steps within it, too.
     """
 
     step: Callable[..., Any]
@@ -59,44 +60,45 @@ class StepCall:
     verb: str = "keep"
     receivers: tuple[str, ...] = ()
     axes: dict[str, int] = field(default_factory=dict)
+    reader: Reader = field(default_factory=Reader, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class SentCall:
-    """A StepCall as it travels: code and arguments are bytes, which its party alone reads.
+_TRAVELLING = ("party", "run_id", "round", "verb", "receivers", "axes")
+
+
+def call_bytes(call: StepCall, code: bytes | None = None) -> bytes:
+    """Return a call as it travels: bytes, which its party alone reads.
 
     The scheduler only passes them on. A party that lacks the code fails in this step, with a
     sentence; while it reads the message of the scheduler, its worker would be lost.
 
     Parameters
     ----------
-    name : str
-        The step's name.
-    code, arguments : bytes
-        The step and its arguments.
-    rest : dict
-        The other fields of the StepCall.
+    call : StepCall
+        The call.
+    code : bytes, optional
+        The step's, where it is at hand.
     """
+    rest = [getattr(call, name) for name in _TRAVELLING]
+    code = encode(call.step) if code is None else code
+    return encode([step_name(call.step), code, encode(call.arguments), rest])
 
-    name: str
-    code: bytes
-    arguments: bytes
-    rest: dict[str, Any]
 
-    @classmethod
-    def of(cls, call: StepCall, code: bytes | None = None) -> "SentCall":
-        """Return a call as it travels; give the step's code where it is at hand."""
-        rest = {f.name: getattr(call, f.name) for f in fields(call)[2:]}
-        code = cloudpickle.dumps(call.step) if code is None else code
-        return cls(step_name(call.step), code, cloudpickle.dumps(call.arguments), rest)
+def call_of(content: bytes, reader: Reader) -> StepCall:
+    """Return a call from what `call_bytes` wrote.
 
-    def opened(self) -> StepCall:
-        """Return the call, at its party."""
-        step = read_step(self.name, self.code)
-        try:
-            return StepCall(step, pickle.loads(self.arguments), **self.rest)
-        except Exception as error:
-            return StepCall(_Unreadable(self.name, error), {}, **self.rest)
+    Raises
+    ------
+    PrivacyError, ValueError, TypeError
+        For what that did not write.
+    """
+    name, code, arguments, rest = reader.decode(content)
+    fields = dict(zip(_TRAVELLING, rest, strict=True))
+    step = read_step(name, code, reader)
+    try:
+        return StepCall(step, reader.decode(arguments), **fields, reader=reader)
+    except Exception as error:
+        return StepCall(_Unreadable(name, error), {}, **fields, reader=reader)
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Bound:
         cls, step: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> "Bound":
         """Bind arguments as `bind` does."""
-        return cls(step, bind(step, args, kwargs), cloudpickle.dumps(step))
+        return cls(step, bind(step, args, kwargs), encode(step))
 
     @property
     def name(self) -> str:
@@ -130,7 +132,7 @@ class Bound:
         return step_name(self.step)
 
 
-def read_step(name: str, code: bytes) -> Callable[..., Any]:
+def read_step(name: str, code: bytes, reader: Reader) -> Callable[..., Any]:
     """Return a step from its code; where that cannot be read, one that says so when it is called.
 
     Parameters
@@ -138,10 +140,12 @@ def read_step(name: str, code: bytes) -> Callable[..., Any]:
     name : str
         The step's name.
     code : bytes
-        From `Bound` or `SentCall`.
+        From `Bound`.
+    reader : Reader
+        Decides what may be read.
     """
     try:
-        step: Callable[..., Any] = pickle.loads(code)
+        step: Callable[..., Any] = reader.decode(code)
     except Exception as error:
         return _Unreadable(name, error)
     return step
@@ -154,8 +158,11 @@ class _Unreadable:
         self.__name__ = name
         self.missing = error.name if isinstance(error, ImportError) else None
         self.kind = type(error).__name__
+        self.refused = str(error) if isinstance(error, PrivacyError) else None
 
     def __call__(self, **_: Any) -> None:
+        if self.refused is not None:
+            raise PrivacyError(self.refused)
         what = f"module {self.missing!r} is missing" if self.missing else self.kind
         raise ClusterError(
             f"its code cannot be read there ({what}). Install the same code at every party, or "
@@ -163,6 +170,7 @@ class _Unreadable:
         )
 
 
+@dataclass(frozen=True)
 class Forward:
     """The step that sends the message which another step left at its party.
 
@@ -172,14 +180,24 @@ class Forward:
         That step; its return annotation is the message class.
     """
 
-    def __init__(self, made_by: Callable[..., Any]) -> None:
-        self.__name__ = step_name(made_by)
-        self.message_type, by_receiver = declared_message(made_by)
-        if by_receiver:
+    made_by: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        if declared_message(self.made_by)[1]:
             raise InvalidInput(
                 f"the result of step {self.__name__!r} is a mapping of receivers to messages and "
                 "cannot be sent as it is. Tell or exchange with the step itself."
             )
+
+    @property
+    def __name__(self) -> str:
+        """The name of the step that made the message."""
+        return step_name(self.made_by)
+
+    @property
+    def message_type(self) -> type[Message]:
+        """The class of the message."""
+        return declared_message(self.made_by)[0]
 
     def __call__(self, message: Message) -> Message:
         """Return the message."""

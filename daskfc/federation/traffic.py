@@ -12,8 +12,8 @@ from distributed.protocol import dumps, to_serialize
 from distributed.protocol.utils import pack_frames_prelude
 
 from daskfc.errors import InvalidInput
+from daskfc.federation.envelopes import Outgoing
 from daskfc.federation.messages import Message, content_of, of_content, payload_bytes
-from daskfc.federation.party import Outgoing
 
 __all__ = ["DELAYS", "Links", "Network", "framing_bytes", "parse_bandwidth"]
 

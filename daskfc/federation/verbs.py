@@ -9,7 +9,9 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from distributed import Client, Future
 
+from daskfc.coding.streams import SecretKey
 from daskfc.errors import EgressRefused, InvalidInput
+from daskfc.federation.envelopes import Here
 from daskfc.federation.graph import PinnedTask, start
 from daskfc.federation.guard import hand_over, run_step
 from daskfc.federation.handles import Inline, Local, PerClient, Sent, pack
@@ -18,11 +20,12 @@ from daskfc.federation.party import RunSettings
 from daskfc.federation.steps import (
     Bound,
     Forward,
-    SentCall,
     StepCall,
+    call_bytes,
     declared_message,
     step_name,
 )
+from daskfc.federation.wire_format import sealed
 
 __all__ = ["Verbs"]
 
@@ -45,6 +48,8 @@ class Verbs(ABC):
     allow_raw : bool
         Whether messages with protection "raw" may leave a party.
     """
+
+    driver_key: SecretKey | None = None  # that the parties were started with; seals the calls
 
     def __init__(self, dask_client: Client, clients: Iterable[str], *, allow_raw: bool) -> None:
         self.dask_client = dask_client
@@ -406,6 +411,7 @@ class Verbs(ABC):
         """Check that a step's message may go this way; return whether there is one per receiver."""
         self._running()
         message_type, mapped = declared_message(step)
+        Here.packages.add(message_type.__module__.partition(".")[0])
         name = step_name(step)
         if by_receiver is not None and mapped != by_receiver:
             wanted = "a mapping of receivers to one" if by_receiver else "one message"
@@ -443,7 +449,7 @@ class Verbs(ABC):
         call = StepCall(
             step, packed, party, run.run_id, self.round, verb, receivers, dict(axes or {})
         )
-        sent = SentCall.of(call, bound.code)
+        sent = sealed(self.driver_key, call_bytes(call, bound.code))
         return self._pinned(party, name, run_step, sent, *futures)
 
     def _start(self, tasks: Mapping[str, PinnedTask]) -> dict[str, Future]:

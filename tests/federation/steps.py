@@ -15,8 +15,8 @@ from distributed import Worker, WorkerPlugin, get_worker
 
 from daskfc.errors import EgressRefused, OverflowRefused, PartyError
 from daskfc.federation import Message, NoiseMultiplier, array, text
+from daskfc.federation.envelopes import Outgoing
 from daskfc.federation.guard import Connection
-from daskfc.federation.party import Outgoing
 
 EVERYWHERE = (
     "client → server",
@@ -455,3 +455,8 @@ def held_part(task, *, ways) -> Part:
 
 def parts_together(own, parts) -> Vector:
     return Vector(np.concatenate([own.values, *(part.values for part in parts.values())]))
+
+
+def vector_of_zeros():
+    """A message that stays where it is."""
+    return Vector(np.zeros(3))

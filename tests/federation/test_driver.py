@@ -20,11 +20,15 @@ from daskfc.errors import (
 )
 from daskfc.federation import Federation, Ledger
 from daskfc.federation import federation as module
+from daskfc.federation.envelopes import Outgoing
 from daskfc.federation.federation import _Refusals
 from daskfc.federation.guard import REFUSALS, hand_over, run_step
 from daskfc.federation.handles import Local, PerClient, Sent
 from daskfc.federation.opening import Opened
-from daskfc.federation.party import Outgoing, RunSettings
+from daskfc.federation.party import RunSettings
+from daskfc.federation.steps import call_of
+from daskfc.federation.wire_format import Reader
+from daskfc.federation.wire_format import opened as content_of
 from tests.federation import steps
 
 CLIENTS = ("a", "b")
@@ -409,7 +413,8 @@ def asked(federation):
         name, at, serial = task.key.split("|")
         assert (at, name != "", serial != "") == (party, True, True)
         if task.function is run_step:
-            call = task.args[0].opened()
+            content, _ = content_of([], task.args[0])
+            call = call_of(content, Reader(trusted=True))
             assert (call.party, call.run_id, call.round) == (party, "r", federation.round)
             found.append((name, party, call.verb, call.receivers, call.axes))
         else:

@@ -10,8 +10,9 @@ import pytest
 
 from daskfc.errors import EgressRefused, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import PerClient
-from daskfc.federation.guard import Connection, run_step
-from daskfc.federation.steps import SentCall, StepCall
+from daskfc.federation.guard import Connection, hand_over, run_step
+from daskfc.federation.steps import StepCall, call_bytes
+from daskfc.federation.wire_format import sealed
 from tests.federation import steps
 from tests.federation.conftest import ROWS
 
@@ -157,28 +158,24 @@ def test_a_refusal_holds_back_earlier_messages(federation):
     assert len(federation.ledger) == 0
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        {"message": steps.pair_wrong_dtype},
-        {"message": steps.a_bare_array},
-        {"message": steps.pair_whole},  # which goes to the server only
-        {"message": steps.rows_of_zeros},
-        {"message": steps.a_vector, "axes": {"n": 4}},
-        {"message": steps.a_vector, "run_id": "another"},
-        {"message": steps.a_vector, "sender": "client-2"},
-    ],
-    ids=["dtype", "no message", "route", "raw", "axes", "run", "sender"],
-)
-def test_an_envelope_that_no_verb_made_is_held_at_the_door(federation, made):
-    made = {"run_id": federation.run_id, "sender": "client-1", **made}
-    kind = type(made["message"]()).__name__
-    future = federation.dask_client.submit(
-        steps.forged, resources={"client-1": 1}, pure=False, **made
-    )
-    with pytest.raises(EgressRefused, match=f"party 'client-1' .*{kind}.* Nothing was sent"):
-        federation.dask_client.gather(future)
-    assert len(federation.ledger) == 0
+def test_a_task_that_no_verb_made_is_not_run(federation, tmp_path):
+    """Neither a function of the submitter nor one of daskfc's own, and the party goes on."""
+    marked = tmp_path / "run"
+    for function, arguments in (
+        (steps.forged, {"message": steps.a_vector, "run_id": "r", "sender": "client-1"}),
+        (hand_over, {"receiver": "caller", "envelopes": {"caller": 3}}),
+        (marked.touch, {}),
+        (lambda: marked.touch(), {}),
+    ):
+        future = federation.dask_client.submit(
+            function, resources={"client-1": 1}, pure=False, **arguments
+        )
+        with pytest.raises(EgressRefused, match=r"no step of daskfc\. Nothing was run"):
+            federation.dask_client.gather(future)
+        assert not marked.exists()
+        federation.start_run("next", random_state=0)
+    assert federation.publish(steps.row_sum, party="client-1")
+    assert len(federation.ledger) == 1
 
 
 def test_a_message_has_its_row_before_it_is_sent(federation):
@@ -264,15 +261,16 @@ def test_a_class_does_not_decide_how_it_is_sent(federation):
     assert steps._remembered == {}
 
 
-def test_only_envelopes_of_the_party_itself_leave(federation):
-    scattered = steps.Outgoing(
-        steps.Vector(np.zeros(3)), "client-1", "caller", "where", federation.run_id, 1, {}
-    )
+def test_nothing_can_be_put_into_a_party(federation):
+    """Nor a forged envelope, which would leave it again."""
     addresses = federation._roll_call.addresses()
     worker = next(a for a, name in addresses.items() if name == "client-1")
-    future = federation.dask_client.scatter(scattered, workers=[worker], direct=True)
-    with pytest.raises(EgressRefused, match="for Vector in an envelope that it did not make"):
-        federation.dask_client.gather(future, direct=True)
+    for direct in (True, False):
+        with pytest.raises(Exception, match="'update_data' handler has been explicitly disallow"):
+            federation.dask_client.scatter(3, workers=[worker], direct=direct, timeout=5)
+
+
+def test_only_envelopes_of_the_party_itself_leave(federation):
     federation.start_run("forged", random_state=0)
     kept = federation.on_client("client-1", steps.forged_by_a_step, run_id=federation.run_id)
     with pytest.raises(EgressRefused, match="for a Outgoing, which is no declared message"):
@@ -281,15 +279,13 @@ def test_only_envelopes_of_the_party_itself_leave(federation):
 
 
 def test_a_connection_serves_the_next_request_after_a_refusal(federation):
-    addresses = federation._roll_call.addresses()
-    worker = next(a for a, name in addresses.items() if name == "client-1")
-    scattered = steps.Vector(np.zeros(3))
     for direct in (True, False):  # read by the caller, passed on by the scheduler
         for _ in range(3):
-            future = federation.dask_client.scatter(scattered, workers=[worker], direct=True)
+            federation.start_run("another", random_state=0)
+            kept = federation.on_client("client-1", steps.vector_of_zeros)
             with pytest.raises(EgressRefused, match="for a Vector, which is no declared message"):
-                federation.dask_client.gather(future, direct=direct)
-        federation.start_run("another", random_state=0)
+                federation.dask_client.gather(kept.futures["client-1"], direct=direct)
+    federation.start_run("another", random_state=0)
 
 
 def test_a_word_that_comes_after_a_refusal_is_no_request():
@@ -332,7 +328,10 @@ def test_routes_hold_when_the_graph_is_built_and_at_the_party(federation):
         federation.ask(steps.to_server)
     call = StepCall(steps.to_server, {}, "client-1", federation.run_id, 0, "send", ("server",), {})
     future = federation.dask_client.submit(
-        run_step, SentCall.of(call), resources={"client-1": 1}, pure=False
+        run_step,
+        sealed(federation.driver_key, call_bytes(call)),
+        resources={"client-1": 1},
+        pure=False,
     )
     with pytest.raises(EgressRefused, match=r"to 'server' \(client → server\)"):
         federation.dask_client.gather(future)

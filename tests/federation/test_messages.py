@@ -1,18 +1,20 @@
 import math
-import pickle
 import re
 from typing import Annotated
 
+import msgpack
 import numpy as np
 import pytest
+from distributed.protocol.serialize import dask_dumps, dask_loads
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from daskfc.coding.streams import SecretKey
 from daskfc.errors import EgressRefused
 from daskfc.federation import Message, array, check_message, payload_bytes, text
+from daskfc.federation.envelopes import Here, Outgoing
 from daskfc.federation.messages import as_declared, multiplier_of
-from daskfc.federation.party import Outgoing
 from tests.federation.steps import Noised, Pair, Vector, Where
 
 DTYPES = ("float64", "float32", "int64", "uint8", "uint32", "bool")
@@ -31,6 +33,9 @@ def test_exactly_the_declared_pairs_pass(n, m, left, right):
     else:
         with pytest.raises(EgressRefused, match="party 'a' tried to send Pair"):
             check_message(message, party="a")
+
+
+KEY = SecretKey.from_os()
 
 
 def test_a_refusal_names_types_and_shapes_and_no_values():
@@ -204,12 +209,13 @@ def tables(draw):
 def test_what_crosses_is_the_payload_and_a_frame_of_bounded_size(table, count, share, title):
     message = Everything(table, count, share, title)
     plain = as_declared(message, party="a")
-    envelope = Outgoing(plain, "a", "server", "step", "run", 0, {"n": 10**9})
-    outside = []
-    inside = pickle.dumps(envelope, protocol=5, buffer_callback=outside.append)
-    crossing = len(inside) + sum(buffer.raw().nbytes for buffer in outside)
+    envelope = Outgoing(plain, "a", "server", "step", "run", 0, {"n": 10**9}, KEY)
+    header, frames = dask_dumps(envelope)
+    crossing = len(msgpack.dumps(header)) + sum(frame.nbytes for frame in frames)
     assert payload_bytes(plain) <= crossing <= payload_bytes(plain) + 500
-    arrived = pickle.loads(inside, buffers=outside).message
+    Here.keys.add(KEY)
+    arrived = dask_loads(header, frames).message
+    Here.keys.discard(KEY)
     assert type(arrived) is Everything
     np.testing.assert_array_equal(arrived.table, table)
     assert arrived.table.dtype.metadata is None

@@ -3,13 +3,13 @@
 import errno
 import logging
 import os
-import pickle
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from distributed.protocol.serialize import dask_dumps, dask_loads
 
 from daskfc.coding import SecretKey
 from daskfc.errors import (
@@ -19,14 +19,15 @@ from daskfc.errors import (
     LedgerError,
     OverflowRefused,
     PartyError,
+    PrivacyError,
     StoreError,
 )
 from daskfc.federation import party as module
 from daskfc.federation.crossing import reason, without_values
+from daskfc.federation.envelopes import Here, Outgoing
 from daskfc.federation.handles import Slot
 from daskfc.federation.party import (
     Kept,
-    Outgoing,
     Party,
     PartyOptions,
     RunSettings,
@@ -175,9 +176,13 @@ def test_what_arrives_at_a_step_is_unpacked(made):
     assert kept.value[2] == 3
 
 
-def test_an_envelope_arrives_without_sizes_of_the_sender():
-    sent = Outgoing(steps.Vector(np.ones(2)), "client-2", "client-1", "s", "r", 3, {"n": 2})
-    arrived = pickle.loads(pickle.dumps(sent))
+def test_an_envelope_arrives_without_sizes_of_the_sender(monkeypatch):
+    key = SecretKey.from_os()
+    sent = Outgoing(steps.Vector(np.ones(2)), "client-2", "client-1", "s", "r", 3, {"n": 2}, key)
+    with pytest.raises(PrivacyError, match=r"steps\.Vector' may not be named"):
+        dask_loads(*dask_dumps(sent))
+    monkeypatch.setattr(Here, "keys", {key})
+    arrived = dask_loads(*dask_dumps(sent))
     assert arrived.message.values.tolist() == [1.0, 1.0]
     assert (arrived.sender, arrived.receiver) == ("client-2", "client-1")
     assert (arrived.step, arrived.run_id, arrived.round, arrived.axes) == ("s", "r", 3, {})

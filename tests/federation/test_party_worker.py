@@ -8,13 +8,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dask._task_spec import Task
 from distributed import Worker
 
 from daskfc.errors import ClusterError, EgressRefused, LedgerError, PartyError
 from daskfc.federation import guard as module
-from daskfc.federation.guard import Connection, PartyWorker, _Refused, _step_of
+from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.guard import Connection, PartyWorker, _Refused, _step_of, run_step
 from daskfc.federation.memory import peak_memory_bytes
-from daskfc.federation.party import Kept, Outgoing, PartyOptions, RunSettings
+from daskfc.federation.party import Kept, PartyOptions, RunSettings
 from daskfc.federation.versions import HERE
 from tests.federation import steps
 
@@ -336,7 +338,7 @@ def test_steps_and_dask_tell_the_scheduler_nothing(at_worker, monkeypatch):
 def executed(at_worker, monkeypatch):
     """Runs a task at a worker whose part of Dask does what the test says."""
 
-    def run(outcome, inputs=(), refused=None):
+    def run(outcome, inputs=(), refused=None, raised=None):
         async def execute(worker, key, *, stimulus_id):
             assert (key, stimulus_id) == ("means|a|0", "why")
             return outcome
@@ -347,7 +349,10 @@ def executed(at_worker, monkeypatch):
             real = worker.state.tasks
             worker.party.refusal = refused
             dependencies = [SimpleNamespace(key=i) for i in range(len(inputs) + 1)]
-            task = SimpleNamespace(dependencies=dependencies, run_id=5)
+            spec = Task("means|a|0", run_step, b"")
+            task = SimpleNamespace(dependencies=dependencies, run_id=5, run_spec=spec)
+            if raised is not None:
+                worker.crossing["means|a|0"] = raised
             worker.state.tasks = {"means|a|0": task}
             worker.data.update(enumerate(inputs))
             try:
@@ -365,9 +370,8 @@ class Failed(SimpleNamespace):
     """Stands for Dask's event of a task that failed."""
 
 
-def failure(error, pickled=True):
-    data = pickle.dumps(error) if pickled else error
-    return Failed(exception=SimpleNamespace(data=data), run_id=6, stimulus_id="its")
+def failure():
+    return Failed(run_id=6, stimulus_id="its")
 
 
 def test_a_task_that_ends_well_is_as_dask_left_it(executed):
@@ -382,10 +386,9 @@ def test_a_task_with_poison_among_its_inputs_fails_with_it(executed):
     assert (type(crossing), str(crossing)) == (EgressRefused, "no.")
 
 
-@pytest.mark.parametrize("pickled", [True, False])
-def test_of_a_task_that_fails_no_value_crosses(executed, monkeypatch, pickled):
+def test_of_a_task_that_fails_no_value_crosses(executed, monkeypatch):
     monkeypatch.setattr(module, "ExecuteFailureEvent", Failed)
-    event, refusal = executed(failure(ValueError("1.5"), pickled))
+    event, refusal = executed(failure(), raised=ValueError("1.5"))
     assert (event.key, event.run_id, event.stimulus_id) == ("means|a|0", 6, "its")
     crossing = pickle.loads(event.exception.data)
     assert type(crossing) is PartyError
@@ -399,6 +402,6 @@ def test_a_refusal_of_the_run_under_way_is_told(executed, monkeypatch):
     monkeypatch.setattr(Worker, "log_event", lambda worker, *event: events.append(event))
     for refused, told in ((EgressRefused("no."), 1), (EgressRefused("other."), 0), (None, 0)):
         events.clear()
-        event, _ = executed(failure(EgressRefused("no.")), refused=refused)
+        event, _ = executed(failure(), raised=EgressRefused("no."), refused=refused)
         assert type(pickle.loads(event.exception.data)) is EgressRefused
         assert len([one for one in events if one[0] == "daskfc-refusals"]) == told

@@ -20,7 +20,8 @@ from daskfc.errors import (
 from daskfc.federation import PerClient
 from daskfc.federation.guard import run_step
 from daskfc.federation.party import PartyOptions, RunSettings
-from daskfc.federation.steps import SentCall, StepCall
+from daskfc.federation.steps import StepCall, call_bytes
+from daskfc.federation.wire_format import sealed
 from daskfc.stores import ClientStore
 from tests.federation import steps
 from tests.federation.conftest import ROWS
@@ -430,7 +431,10 @@ def test_an_error_of_a_step_within_another_is_its_own(federation):
 def test_steps_of_another_party_are_not_performed(federation):
     call = StepCall(steps.row_sum, {}, "client-2", federation.run_id, 0, "send", ("server",), {})
     future = federation.dask_client.submit(
-        run_step, SentCall.of(call), resources={"client-1": 1}, pure=False
+        run_step,
+        sealed(federation.driver_key, call_bytes(call)),
+        resources={"client-1": 1},
+        pure=False,
     )
     with pytest.raises(PartyError, match="was meant for party 'client-2'"):
         federation.dask_client.gather(future)

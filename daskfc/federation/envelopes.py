@@ -1,0 +1,116 @@
+"""Envelopes: messages with where they may go, and the only form in which they cross.
+
+What crosses is what the message's class declares: a description of the fields, and the bytes of the
+arrays. Its receiver reads the description as data and makes the message anew; no pickle is opened.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from distributed.protocol.serialize import dask_deserialize, dask_serialize
+
+from daskfc.coding.streams import SecretKey
+from daskfc.federation.messages import (
+    Message,
+    as_declared,
+    content_of,
+    declared_fields,
+    of_content,
+    payload_bytes,
+)
+from daskfc.federation.wire_format import Reader, encode, opened, sealed
+
+__all__ = ["Here", "Outgoing"]
+
+
+class Here:
+    """What this process takes from others; one process may be the driver of several federations.
+
+    Attributes
+    ----------
+    keys : set of SecretKey
+        Seals under which classes that a script defines may come.
+    packages : set of str
+        Whose message classes may come by name.
+    """
+
+    keys: ClassVar[set[SecretKey]] = set()
+    packages: ClassVar[set[str]] = {"daskfc"}
+
+
+@dataclass(frozen=True, eq=False)
+class Outgoing:
+    """A message in its sender's memory, with where it may go.
+
+    Parameters
+    ----------
+    message : Message
+        As `as_declared` returned it.
+    sender, receiver, step : str
+        Parties, and the step that made it.
+    run_id, round : str, int
+        When.
+    axes : mapping of str to int
+        Sizes that the caller fixed; stay at the sender.
+    key : SecretKey, optional
+        Of the driver that started the sender; stays there.
+    """
+
+    message: Message
+    sender: str
+    receiver: str
+    step: str
+    run_id: str
+    round: int
+    axes: Mapping[str, int]
+    key: SecretKey | None = None
+
+    def __sizeof__(self) -> int:
+        # Dask throttles transfers by this number.
+        return payload_bytes(self.message) if isinstance(self.message, Message) else 1
+
+
+@dask_serialize.register(Outgoing)  # type: ignore[untyped-decorator]
+def _written(envelope: Outgoing) -> tuple[dict[str, Any], list[Any]]:
+    """Return the declared content of a message; whatever else it holds stays where it is."""
+    content = content_of(envelope.message)
+    frames = [value.ravel().view(np.uint8) for value in content if _has_bytes(value)]
+    described = [
+        [value.dtype.str, list(value.shape)] if isinstance(value, np.ndarray) else value
+        for value in content
+    ]
+    where = [envelope.sender, envelope.receiver, envelope.step, envelope.run_id, envelope.round]
+    about = encode([type(envelope.message), where, described])
+    return {"about": sealed(envelope.key, about)}, frames
+
+
+@dask_deserialize.register(Outgoing)  # type: ignore[untyped-decorator]
+def _arrived(header: dict[str, Any], frames: list[Any]) -> Outgoing:
+    """Return an envelope as its receiver has it."""
+    about, trusted = opened(Here.keys, header["about"])
+    kind, where, described = Reader(Here.packages, trusted=trusted).decode(about)
+    if not (isinstance(kind, type) and issubclass(kind, Message)):
+        raise TypeError("an envelope must hold a message")
+    left = iter(frames)
+    content = [
+        _array(value, left) if declared.kind == "array" else value
+        for (_, declared, _), value in zip(declared_fields(kind), described, strict=True)
+    ]
+    sender, receiver, step, run_id, round = where
+    message = as_declared(of_content(kind, tuple(content)), party=str(sender))
+    return Outgoing(message, str(sender), str(receiver), str(step), str(run_id), int(round), {})
+
+
+def _has_bytes(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.nbytes > 0
+
+
+def _array(described: list[Any], left: Iterator[Any]) -> np.ndarray:
+    name, shape = described
+    if 0 in shape:
+        return np.empty(shape, np.dtype(name))
+    held = memoryview(next(left))
+    # A step may write into what it got; Dask's own arrays allow that, too.
+    return np.ndarray(shape, np.dtype(name), buffer=bytearray(held) if held.readonly else held)

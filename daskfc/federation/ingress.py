@@ -1,0 +1,158 @@
+"""What Dask may unpickle in a party's processes: an exact list.
+
+Dask opens pickles as they come in, before it looks at what was asked for, and a pickle can run any
+code. In the processes of parties it may make no object but those of this list: Dask's own words for
+a task, the two functions by which a party performs a step or hands a message over, the envelope of
+a message, and refusals. Steps, arguments and messages travel as bytes of a form of their own, see
+`daskfc.federation.wire_format`.
+
+What is not on the list becomes `Forbidden`, and so does what is broken: an error while a party
+reads would end its connection to the scheduler, and with it every run.
+"""
+
+import contextlib
+import contextvars
+import io
+import logging
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import distributed.protocol.core
+import distributed.protocol.pickle
+from dask._task_spec import Task, TaskRef
+from distributed.protocol.serialize import dask_deserialize
+
+from daskfc import errors
+from daskfc.errors import DaskfcError, PrivacyError
+from daskfc.federation.envelopes import Outgoing
+
+__all__ = ["Forbidden", "admit", "allowed_names", "is_admitted", "restrict_process", "restricted"]
+
+logger = logging.getLogger("daskfc.party")
+_restricted: contextvars.ContextVar[bool] = contextvars.ContextVar("restricted", default=False)
+_dask_loads = distributed.protocol.pickle.loads
+_dask_deserialize = distributed.protocol.core.merge_and_deserialize
+
+
+class Forbidden:
+    """In place of what came in and may not be made, or could not be read; the class itself."""
+
+
+@dask_deserialize.register(Forbidden)  # type: ignore[untyped-decorator]
+def _stays_forbidden(header: Any, frames: Any) -> type[Forbidden]:
+    return Forbidden
+
+
+def _name(value: Any) -> tuple[str, str]:
+    return value.__module__, value.__qualname__
+
+
+_refusals = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, DaskfcError)
+]
+_allowed: dict[tuple[str, str], Any] = {
+    _name(value): value for value in (Task, TaskRef, Outgoing, *_refusals)
+}
+
+
+class _State:
+    whole_process = False
+    functions: tuple[Callable[..., Any], ...] = ()
+
+
+def allowed_names() -> tuple[str, ...]:
+    """Return what Dask may unpickle at a party, as ``module.name``, in order.
+
+    Examples
+    --------
+    >>> from daskfc.federation.ingress import allowed_names
+    >>> [name for name in allowed_names() if name.startswith("dask.")]
+    ['dask._task_spec.Task', 'dask._task_spec.TaskRef']
+    """
+    return tuple(sorted(".".join(name) for name in _allowed))
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Return an object of the list; never imports anything."""
+        try:
+            return _allowed[module, name]
+        except KeyError:
+            raise PrivacyError(
+                f"a pickle that came in names {module}.{name}, which a party does not make of what "
+                "comes in. Nothing was run; 'daskfc policy show --ingress' has the list."
+            ) from None
+
+    def persistent_load(self, pid: Any) -> Any:
+        """Refuse what is kept elsewhere."""
+        raise PrivacyError("a pickle that came in refers to something kept elsewhere.")
+
+
+def _is_restricted() -> bool:
+    return _State.whole_process or _restricted.get()
+
+
+def _loads(data: Any, *, buffers: Iterable[Any] = ()) -> Any:
+    if not _is_restricted():
+        return _dask_loads(data, buffers=buffers)
+    try:
+        return _Unpickler(io.BytesIO(bytes(data)), buffers=buffers).load()
+    except Exception as error:
+        logger.warning("%s", error if isinstance(error, PrivacyError) else "a broken pickle")
+        return Forbidden
+
+
+def _deserialize(header: Any, frames: Any, deserializers: Any = None) -> Any:
+    if not _is_restricted():
+        return _dask_deserialize(header, frames, deserializers=deserializers)
+    try:
+        return _dask_deserialize(header, frames, deserializers=deserializers)
+    except Exception as error:
+        logger.warning("what came in could not be read: %s", type(error).__name__)
+        return Forbidden
+
+
+def admit(functions: Iterable[Callable[..., Any]], others: Iterable[Any] = ()) -> None:
+    """Add to the list what runs steps, and other functions; once, where they are defined.
+
+    Parameters
+    ----------
+    functions : iterable of callable
+        A task's function must be one of them.
+    others : iterable of callable
+        Needed for what parties send one another beside messages.
+    """
+    _State.functions = tuple(functions)
+    _allowed.update({_name(value): value for value in (*_State.functions, *others)})
+    distributed.protocol.pickle.loads = _loads
+    distributed.protocol.core.merge_and_deserialize = _deserialize
+
+
+def restrict_process() -> None:
+    """Hold this process to the list, whatever Dask reads, for as long as it lives."""
+    _State.whole_process = True
+
+
+@contextlib.contextmanager
+def restricted() -> Iterator[None]:
+    """Hold what Dask reads within to the list; for a nanny in the driver's own process."""
+    token = _restricted.set(True)
+    try:
+        yield
+    finally:
+        _restricted.reset(token)
+
+
+def is_admitted(spec: Any) -> bool:
+    """Return whether a task is a step, or the handing over of its message, and nothing more."""
+    return (
+        type(spec) is Task
+        and any(spec.func is function for function in _State.functions)
+        and not spec.kwargs
+        and len(spec.args) > 0
+        and type(spec.args[0]) in (bytes, str)
+        and all(type(argument) is TaskRef for argument in spec.args[1:])
+    )

@@ -1,0 +1,255 @@
+"""How calls and messages are written as bytes, and read again without running what they hold.
+
+What is read is data: numbers, text, arrays, containers, and dataclasses of installed packages, made
+by their own constructors. A function is named, never sent. What a schema cannot say, such as a step
+that a script defines, travels as a pickle, which its reader opens for nobody but the driver that
+started it: that one seals what it sends with a key, which it gave its parties when it started them.
+"""
+
+import dataclasses
+import hashlib
+import hmac
+import importlib
+import inspect
+import math
+import pickle
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import cloudpickle
+import msgpack
+import numpy as np
+
+from daskfc.coding.streams import SecretKey
+from daskfc.errors import PrivacyError
+
+__all__ = ["Reader", "encode", "name_of", "opened", "sealed"]
+
+_TUPLE, _ARRAY, _NUMBER, _INTEGER, _COMPLEX, _RECORD, _NAMED, _PICKLED = range(1, 9)
+_KINDS = "biufcUS"  # of arrays: nothing that could be an object
+_DIGEST = hashlib.sha256().digest_size
+_MAIN = "__main__"
+
+
+def encode(value: Any) -> bytes:
+    """Return a value as bytes; the inverse of `Reader.decode`.
+
+    Parameters
+    ----------
+    value : object
+        Where the schema does not know a part of it, that part is a pickle.
+
+    Examples
+    --------
+    >>> from daskfc.federation.wire_format import Reader, encode
+    >>> Reader().decode(encode({"centers": (1, 2.5, None)}))
+    {'centers': (1, 2.5, None)}
+    """
+    packed: bytes = msgpack.packb(value, default=_extended, strict_types=True, use_bin_type=True)
+    return packed
+
+
+def name_of(value: Any) -> tuple[str, str] | None:
+    """Return module and name of a function or class that any process can import, or None."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+    if not isinstance(module, str) or module == _MAIN or not name.isidentifier():
+        return None
+    if _by_value(module) or getattr(inspect.getmodule(value), name, None) is not value:
+        return None
+    return module, name
+
+
+def _by_value(module: str) -> bool:
+    return module in cloudpickle.list_registry_pickle_by_value()
+
+
+def _extended(value: Any) -> msgpack.ExtType:
+    kind = type(value)
+    if kind is tuple:
+        return msgpack.ExtType(_TUPLE, encode(list(value)))
+    if kind is int:
+        return msgpack.ExtType(_INTEGER, str(value).encode())
+    if kind is complex:
+        return msgpack.ExtType(_COMPLEX, encode([value.real, value.imag]))
+    if kind is np.ndarray and value.dtype.kind in _KINDS:
+        plain = np.ascontiguousarray(value)
+        return msgpack.ExtType(
+            _ARRAY, encode([plain.dtype.str, list(value.shape), plain.tobytes()])
+        )
+    if isinstance(value, np.generic) and value.dtype.kind in _KINDS:
+        return msgpack.ExtType(_NUMBER, encode([value.dtype.str, value.tobytes()]))
+    if inspect.isroutine(value) or isinstance(value, type):
+        if (named := name_of(value)) is not None:
+            return msgpack.ExtType(_NAMED, encode(list(named)))
+    elif dataclasses.is_dataclass(value) and (named := name_of(kind)) is not None:
+        fields = dataclasses.fields(value)
+        if all(field.init for field in fields):
+            parts = {field.name: getattr(value, field.name) for field in fields}
+            return msgpack.ExtType(_RECORD, encode([*named, parts]))
+    return msgpack.ExtType(_PICKLED, cloudpickle.dumps(value))
+
+
+class Reader:
+    """Reads what `encode` wrote.
+
+    Parameters
+    ----------
+    packages : iterable of str
+        Whose dataclasses and functions may be named.
+    trusted : bool
+        Whether what is read comes from whoever started this process: any installed package may then
+        be named, and pickles are opened.
+
+    Examples
+    --------
+    >>> from daskfc.federation.wire_format import Reader, encode
+    >>> Reader().decode(encode(lambda: None))
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.PrivacyError: what was sent holds code, or an object of a kind that only the \
+driver which started a party may send. Use steps of an installed package that the site allows.
+    """
+
+    def __init__(self, packages: Iterable[str] = ("daskfc",), *, trusted: bool = False) -> None:
+        self.packages = frozenset(packages)
+        self.trusted = trusted
+
+    def decode(self, data: bytes) -> Any:
+        """Return the value.
+
+        Raises
+        ------
+        PrivacyError
+            For what may not be read.
+        ValueError, TypeError
+            For what `encode` did not write.
+        """
+        return msgpack.unpackb(
+            data, ext_hook=self._of_extension, strict_map_key=False, raw=False, use_list=True
+        )
+
+    def _of_extension(self, code: int, data: bytes) -> Any:
+        made = self._makers.get(code)
+        if made is None:
+            raise ValueError(f"no value has the code {code}")
+        return made(self, data)
+
+    def _tuple(self, data: bytes) -> tuple[Any, ...]:
+        return tuple(self.decode(data))
+
+    def _integer(self, data: bytes) -> int:
+        return int(data)
+
+    def _complex(self, data: bytes) -> complex:
+        return complex(*self.decode(data))
+
+    def _array(self, data: bytes) -> np.ndarray:
+        dtype, shape, content = self.decode(data)
+        return _array_of(_plain_dtype(dtype), shape, bytearray(content))
+
+    def _number(self, data: bytes) -> Any:
+        dtype, content = self.decode(data)
+        return _array_of(_plain_dtype(dtype), [], content)[()]
+
+    def _record(self, data: bytes) -> Any:
+        module, name, content = self.decode(data)
+        kind = self.named(module, name)
+        if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+            raise _may_not(f"{module}.{name}")
+        return kind(**content)
+
+    def _name(self, data: bytes) -> Any:
+        return self.named(*self.decode(data))
+
+    def _pickle(self, data: bytes) -> Any:
+        if not self.trusted:
+            raise PrivacyError(
+                "what was sent holds code, or an object of a kind that only the driver which "
+                "started a party may send. Use steps of an installed package that the site allows."
+            )
+        return pickle.loads(data)
+
+    _makers: ClassVar[dict[int, Callable[["Reader", bytes], Any]]] = {
+        _TUPLE: _tuple,
+        _INTEGER: _integer,
+        _COMPLEX: _complex,
+        _ARRAY: _array,
+        _NUMBER: _number,
+        _RECORD: _record,
+        _NAMED: _name,
+        _PICKLED: _pickle,
+    }
+
+    def named(self, module: str, name: str) -> Any:
+        """Return the function or class of a name.
+
+        Raises
+        ------
+        PrivacyError
+            When it is of no package that may be named, or was only imported there.
+        ImportError
+            When it is not installed.
+        """
+        parts = module.split(".")
+        if not name.isidentifier() or _MAIN in parts or not all(p.isidentifier() for p in parts):
+            raise _may_not(f"{module}.{name}")
+        if not self.trusted and parts[0] not in self.packages:
+            raise _may_not(f"{module}.{name}")
+        found = getattr(importlib.import_module(module), name, None)
+        if found is None:
+            raise ImportError(f"no {name} in {module}", name=module)
+        if getattr(found, "__module__", None) != module or not callable(found):
+            raise _may_not(f"{module}.{name}")
+        return found
+
+
+def _may_not(name: str) -> PrivacyError:
+    return PrivacyError(
+        f"{name!r} may not be named in what is sent to this party. Use steps of daskfc, or have "
+        "the site allow the package."
+    )
+
+
+def _plain_dtype(name: str) -> np.dtype[Any]:
+    dtype = np.dtype(name)
+    if dtype.kind not in _KINDS or dtype.itemsize == 0:
+        raise ValueError("no dtype of plain numbers or text")
+    return dtype
+
+
+def _array_of(dtype: np.dtype[Any], shape: list[int], content: bytes | bytearray) -> np.ndarray:
+    if math.prod(shape) * dtype.itemsize != len(content):
+        raise ValueError("an array's bytes must fill its shape")
+    return np.frombuffer(content, dtype).reshape(shape)
+
+
+def sealed(key: SecretKey | None, content: bytes) -> bytes:
+    """Return content under the seal of a key, or without one.
+
+    Parameters
+    ----------
+    key : SecretKey, optional
+        That the reader has too.
+    content : bytes
+        Anything.
+    """
+    return (bytes(_DIGEST) if key is None else _seal(key, content)) + content
+
+
+def opened(keys: Iterable[SecretKey], data: bytes) -> tuple[bytes, bool]:
+    """Return the content of what `sealed` wrote, and whether one of the keys sealed it.
+
+    Examples
+    --------
+    >>> from daskfc.coding.streams import SecretKey
+    >>> from daskfc.federation.wire_format import opened, sealed
+    >>> ours, other = SecretKey.from_os(), SecretKey.from_os()
+    >>> opened([ours], sealed(ours, b"step")), opened([ours], sealed(other, b"step"))
+    ((b'step', True), (b'step', False))
+    """
+    seal, content = data[:_DIGEST], data[_DIGEST:]
+    return content, any(hmac.compare_digest(seal, _seal(key, content)) for key in keys)
+
+
+def _seal(key: SecretKey, content: bytes) -> bytes:
+    return hmac.digest(key.to_bytes(), content, "sha256")
