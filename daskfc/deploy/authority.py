@@ -17,16 +17,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from daskfc.deploy.peers import ROLES, SCHEME, Peer
 from daskfc.errors import InvalidInput
 from daskfc.folders import make_private, write_private
 from daskfc.stores.config import client_name
 
 __all__ = ["ROLES", "Authority", "Issued"]
 
-ROLES = ("client", "server", "scheduler", "submitter")
-"""Who has certificates: parties, the scheduler between them, and whoever starts runs."""
-
-_SCHEME = "daskfc"
 _EARLY = timedelta(minutes=5)  # clocks of sites differ
 _CERT, _KEY, _CA, _CA_KEY = "cert.pem", "key.pem", "ca.pem", "ca-key.pem"
 
@@ -55,6 +52,17 @@ class Issued:
     hosts: tuple[str, ...] = ()
 
     @classmethod
+    def of_file(cls, path: str | os.PathLike[str]) -> "Issued":
+        """Read a certificate's file; see `of`."""
+        try:
+            return cls.of(x509.load_pem_x509_certificate(Path(path).read_bytes()))
+        except (OSError, ValueError) as error:
+            raise InvalidInput(
+                f"a certificate must be a file in PEM; {Path(path).name!r} cannot be read "
+                f"({type(error).__name__}). Correct the path."
+            ) from None
+
+    @classmethod
     def of(cls, certificate: x509.Certificate) -> "Issued":
         """Read a certificate.
 
@@ -72,18 +80,15 @@ class Issued:
             identities = found.value.get_values_for_type(x509.UniformResourceIdentifier)
             hosts = found.value.get_values_for_type(x509.DNSName)
             hosts += map(str, found.value.get_values_for_type(x509.IPAddress))
-        for identity in identities:
-            scheme, _, rest = identity.partition(":")
-            role, _, name = rest.partition("/")
-            if scheme == _SCHEME and role in ROLES and name:
-                return cls(
-                    role,
-                    name,
-                    certificate.not_valid_before_utc,
-                    certificate.not_valid_after_utc,
-                    certificate.serial_number,
-                    tuple(hosts),
-                )
+        if (peer := Peer.of_names(identities)) is not None:
+            return cls(
+                peer.role,
+                peer.name,
+                certificate.not_valid_before_utc,
+                certificate.not_valid_after_utc,
+                certificate.serial_number,
+                tuple(hosts),
+            )
         raise InvalidInput(
             "a certificate of a party must say its role and name, as daskfc:client/hospital-a; "
             "this one says neither. Have it issued by 'daskfc certs issue', or by your own "
@@ -263,7 +268,7 @@ class Authority:
                 f"{self._certificate.not_valid_after_utc:%Y-%m-%d}; got {days} days. Lower them."
             )
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        names = [x509.UniformResourceIdentifier(f"{_SCHEME}:{role}/{name}"), *map(_host, hosts)]
+        names = [x509.UniformResourceIdentifier(f"{SCHEME}:{role}/{name}"), *map(_host, hosts)]
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         return (
             _builder(subject, self._certificate.subject, public, days)

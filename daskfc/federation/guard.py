@@ -25,10 +25,12 @@ from distributed.protocol import to_serialize
 from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEvent
 from threadpoolctl import threadpool_limits
 
+from daskfc.deploy.peers import Peer, peer_of
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
+from daskfc.federation.connections import REFUSED, Connection, refuse_request
 from daskfc.federation.crossing import without_values
 from daskfc.federation.envelopes import Here, Outgoing
-from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process, restricted
+from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.memory import give_back, peak_memory_bytes
 from daskfc.federation.messages import CALLER, Message, multiplier_of, payload_bytes
@@ -38,7 +40,6 @@ from daskfc.federation.versions import HERE
 __all__ = [
     "REFUSALS",
     "AllBut",
-    "Connection",
     "PartyWorker",
     "declined",
     "hand_over",
@@ -49,7 +50,7 @@ REFUSALS = "daskfc-refusals"  # the event topic by which a party tells the drive
 
 _WORKER_OPEN = frozenset(
     "close connection_stream echo free_keys get_data identity ping terminate versions "
-    "daskfc_describe daskfc_ledger daskfc_peak_memory daskfc_start_run".split()
+    "daskfc_describe daskfc_ledger daskfc_peak_memory daskfc_refused daskfc_start_run".split()
 )
 _TAKEN_FOR_GONE = ("scheduler-remove-worker", "worker-heartbeat-missing")
 
@@ -101,28 +102,6 @@ def hand_over(receiver: str, envelopes: dict[str, Outgoing]) -> Outgoing:
 
 
 admit([run_step, hand_over], [_passive])
-
-
-class Connection:
-    """A connection to this party. It skips the word that a scheduler owes after a refusal.
-
-    Parameters
-    ----------
-    comm : distributed.comm.Comm
-        What Dask made; everything but `read` is its own.
-    """
-
-    def __init__(self, comm: Any) -> None:
-        self.comm = comm
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.comm, name)
-
-    async def read(self, **kwargs: Any) -> Any:
-        """Return the next request."""
-        with restricted():
-            request = await self.comm.read(**kwargs)
-            return await self.comm.read(**kwargs) if request == "OK" else request
 
 
 class _Door:
@@ -210,6 +189,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
         self.handlers["daskfc_ledger"] = self.ledger_rows
         self.handlers["daskfc_peak_memory"] = peak_memory_bytes
         self.handlers["daskfc_start_run"] = self.start_run
+        self.handlers[REFUSED] = refuse_request
         # A copy at a third party would be asked for a message that it did not write.
         self.stream_handlers["acquire-replicas"] = lambda **_: None
         self.crossing: dict[Any, Exception] = {}  # what a step raised, by task
@@ -257,8 +237,8 @@ class PartyWorker(Worker):  # type: ignore[misc]
         party.check_open()
         if receiver is None:  # such as one that was taken for gone and has not ended yet
             raise ClusterError(
-                f"party {party.name!r} was asked for a {type(value).__name__} by a process that "
-                "the scheduler does not know. Nothing was sent."
+                f"party {party.name!r} was asked for a {type(value).__name__} by a process that is "
+                "no party of this scheduler, or has no certificate of one. Nothing was sent."
             )
         if type(value) is not Outgoing:
             kind = type(value.value if isinstance(value, Kept) else value).__name__
@@ -346,7 +326,21 @@ class PartyWorker(Worker):  # type: ignore[misc]
 
     def handle_comm(self, comm: Any) -> Any:
         """Serve a new connection; see `Server.handle_comm`."""
-        return super().handle_comm(Connection(comm))
+        return super().handle_comm(Connection(comm, self._may_ask))
+
+    def _may_ask(self, peer: Peer, op: str) -> bool:
+        if op == "get_data":  # what each of them may have is decided there
+            return True
+        return peer.role == "scheduler" or (peer.is_party and peer.name == self.party.name)
+
+    async def _register_with_scheduler(self) -> None:
+        await super()._register_with_scheduler()
+        peer = peer_of(self.batched_stream.comm)
+        if peer is not None and peer.role != "scheduler":
+            raise ClusterError(
+                f"party {self.party.name!r} found {peer} at the scheduler's address, by its "
+                "certificate. Have the scheduler's issued for the role scheduler."
+            )
 
     async def get_data(
         self,
@@ -356,7 +350,11 @@ class PartyWorker(Worker):  # type: ignore[misc]
         serializers: list[str] | None = None,
     ) -> Any:
         """Answer for data; see `Worker.get_data`."""
-        receiver = CALLER if who is None else await self._party_at(who)
+        peer = peer_of(comm)
+        if peer is not None:  # whatever it says of itself
+            receiver = CALLER if peer.role == "submitter" else peer.name if peer.is_party else None
+        else:
+            receiver = CALLER if who is None else await self._party_at(who)
         door = _Door(comm, self, receiver, peer=who is not None)
         return await super().get_data(door, keys, who=who, serializers=serializers)
 

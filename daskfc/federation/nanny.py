@@ -11,16 +11,18 @@ import psutil
 from distributed import Nanny
 from distributed.core import Status
 
+from daskfc.deploy.peers import Peer
 from daskfc.deploy.spawn import without_main
 from daskfc.errors import ClusterError
-from daskfc.federation.guard import AllBut, Connection, PartyWorker, declined
+from daskfc.federation.connections import REFUSED, Connection, refuse_request
+from daskfc.federation.guard import AllBut, PartyWorker, declined
 from daskfc.federation.party import PartyOptions, RunSettings
 
 __all__ = ["PartyNanny"]
 
 _NANNY_OPEN = frozenset(
     "close close_gracefully connection_stream echo identity instantiate kill ping restart "
-    "terminate daskfc_processor_seconds daskfc_start_run".split()
+    "terminate daskfc_processor_seconds daskfc_refused daskfc_start_run".split()
 )
 # The scheduler notices a moment later that a client has closed, so a nanny looks several times.
 _LOOKS, _AGAIN_S = 10, 0.1
@@ -45,6 +47,7 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         self._began = 0.0  # the run under way, in seconds since 1970
         self.blocked_handlers = AllBut(_NANNY_OPEN)
         self.handlers["daskfc_start_run"] = self.start_run
+        self.handlers[REFUSED] = refuse_request
         self.handlers["daskfc_processor_seconds"] = self.processor_seconds
 
     def processor_seconds(self) -> float | None:
@@ -147,7 +150,10 @@ class PartyNanny(Nanny):  # type: ignore[misc]
 
     def handle_comm(self, comm: Any) -> Any:
         """Serve a new connection; see `Server.handle_comm`."""
-        return super().handle_comm(Connection(comm))
+        return super().handle_comm(Connection(comm, self._may_ask))
+
+    def _may_ask(self, peer: Peer, op: str) -> bool:
+        return peer.role == "scheduler" or (peer.is_party and peer.name == self._party.name)
 
     async def plugin_add(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse plugins, those that the scheduler brings at registration included."""

@@ -6,7 +6,9 @@ from pydantic import ValidationError
 
 from daskfc.checks import sentence_of
 from daskfc.coding import warm_up
-from daskfc.deploy.config import SecurityFiles, WorkerLimits
+from daskfc.deploy.authority import Issued
+from daskfc.deploy.config import SecurityFiles, WorkerLimits, needs_certificates
+from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.deploy.site import run_party
@@ -77,6 +79,7 @@ def serve_party(
     """
     role = role_of(name)
     check_party_name(name, role)
+    _check_certificate(name, role, scheduler, security)
     held = None
     if role != "client" and store is not None:
         raise InvalidInput("the server holds no data; start it without a store.")
@@ -119,4 +122,30 @@ def serve_party(
             host=host,
             connect=connect,
             joined=lambda: narration.say("joined; waits for runs, Ctrl-C ends it"),
+        )
+
+
+def _check_certificate(
+    name: str, role: str, scheduler: str, security: SecurityFiles | None
+) -> None:
+    """Refuse a party whose certificate names another, and one that has none off this machine.
+
+    Raises
+    ------
+    InvalidInput
+        Says which of the two.
+    """
+    if security is None:
+        if not (is_loopback(scheduler) or needs_certificates(scheduler)):
+            raise InvalidInput(
+                f"party {name!r} would join {scheduler} without TLS, where whoever reaches its "
+                "port could read and ask. Give certificates ('daskfc certs issue' makes them) and "
+                "an address that begins with tls://."
+            )
+        return
+    issued = Issued.of_file(security.cert)
+    if (issued.role, issued.name) != ("client" if role == "client" else "server", name):
+        raise InvalidInput(
+            f"the certificate of party {name!r} is of {issued.role} {issued.name!r}. Have one "
+            "issued for this party: roles and names are compared."
         )

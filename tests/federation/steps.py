@@ -15,8 +15,8 @@ from distributed import Worker, WorkerPlugin, get_worker
 
 from daskfc.errors import EgressRefused, OverflowRefused, PartyError
 from daskfc.federation import Message, NoiseMultiplier, array, text
+from daskfc.federation.connections import Connection
 from daskfc.federation.envelopes import Outgoing
-from daskfc.federation.guard import Connection
 
 EVERYWHERE = (
     "client → server",
@@ -252,7 +252,7 @@ class _Broken:
 def answers_a_broken_connection(key):
     """Be asked for a value by a caller who is gone by then."""
     worker = get_worker()
-    answering = worker.get_data(Connection(_Broken()), [key])
+    answering = worker.get_data(Connection(_Broken(), lambda peer, op: True), [key])
     try:
         asyncio.run_coroutine_threadsafe(answering, worker.loop.asyncio_loop).result(10)
     except OSError as error:

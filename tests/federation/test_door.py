@@ -8,7 +8,8 @@ from distributed.protocol import to_serialize
 
 from daskfc.errors import ClusterError, EgressRefused, LedgerError
 from daskfc.federation import guard as module
-from daskfc.federation.guard import Connection, _Door, _Refused
+from daskfc.federation.connections import Connection
+from daskfc.federation.guard import _Door, _Refused
 
 
 class Line:
@@ -49,7 +50,7 @@ def answer(told):
     told.release, told.record, told.refuse = release, record, told.refused.append
 
     def answer(peer=True, receiver="b", **values):
-        door = _Door(Connection(told.line), told, receiver, peer=peer)
+        door = _Door(Connection(told.line, None), told, receiver, peer=peer)
         data = {key: to_serialize(value) for key, value in values.items()}
 
         async def whole():

@@ -10,7 +10,8 @@ import pytest
 
 from daskfc.errors import EgressRefused, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import PerClient
-from daskfc.federation.guard import Connection, hand_over, run_step
+from daskfc.federation.connections import Connection
+from daskfc.federation.guard import hand_over, run_step
 from daskfc.federation.steps import StepCall, call_bytes
 from daskfc.federation.wire_format import sealed
 from tests.federation import steps
@@ -295,7 +296,7 @@ def test_a_word_that_comes_after_a_refusal_is_no_request():
         async def read(self):
             return next(said)
 
-    connection = Connection(Line())
+    connection = Connection(Line(), None)
     requests = [asyncio.run(connection.read()) for _ in range(2)]
     assert requests == [{"op": "identity"}, {"op": "ping"}]
 

@@ -13,8 +13,9 @@ from distributed import Worker
 
 from daskfc.errors import ClusterError, EgressRefused, LedgerError, PartyError
 from daskfc.federation import guard as module
+from daskfc.federation.connections import Connection
 from daskfc.federation.envelopes import Outgoing
-from daskfc.federation.guard import Connection, PartyWorker, _Refused, _step_of, run_step
+from daskfc.federation.guard import PartyWorker, _Refused, _step_of, run_step
 from daskfc.federation.memory import peak_memory_bytes
 from daskfc.federation.party import Kept, PartyOptions, RunSettings
 from daskfc.federation.versions import HERE
@@ -247,7 +248,7 @@ def test_only_a_message_leaves_for_whom_it_is(at_worker, tmp_path):
                 EgressRefused, match=r"^party 'a' was asked by 'b' for a float, which is no decl"
             ):
                 worker.release("key", value, "b")
-        with pytest.raises(ClusterError, match="asked for a Outgoing by a process that the sched"):
+        with pytest.raises(ClusterError, match="asked for a Outgoing by a process that is no party"):
             worker.release("key", sent, None)
         unknown = Outgoing(sent.message, "a", "server", "sums", "r", 0, {})
         with pytest.raises(EgressRefused, match="in an envelope that it did not make"):
@@ -280,7 +281,7 @@ def test_who_asks_is_known_by_the_address_of_a_worker(at_worker, monkeypatch, wh
 
     async def ask(worker):
         worker.scheduler = Scheduler()
-        connection = Connection("line")
+        connection = Connection("line", None)
         assert await worker.get_data(connection, ["k"], who, ["s"]) == "answered"
         assert asked == [
             (receiver, peer, "line", worker, ["k"], {"who": who, "serializers": ["s"]})

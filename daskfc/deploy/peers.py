@@ -1,0 +1,88 @@
+"""Who is at the other end of a connection, by its certificate, and what its role may ask."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ROLES", "SCHEME", "Peer", "is_loopback", "peer_of"]
+
+ROLES = ("client", "server", "scheduler", "submitter")
+"""Who has certificates: parties, the scheduler between them, and whoever starts runs."""
+
+SCHEME = "daskfc"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Whom a certificate names.
+
+    Parameters
+    ----------
+    role : {"client", "server", "scheduler", "submitter"}
+        What it may do.
+    name : str
+        Who it is.
+
+    Examples
+    --------
+    >>> from daskfc.deploy.peers import Peer
+    >>> Peer.of_names(["https://example.org", "daskfc:client/hospital-a"])
+    Peer(role='client', name='hospital-a')
+    """
+
+    role: str
+    name: str
+
+    @classmethod
+    def of_names(cls, uris: Iterable[str]) -> "Peer | None":
+        """Return the first that one of a certificate's URIs names, or None."""
+        for uri in uris:
+            scheme, _, rest = uri.partition(":")
+            role, _, name = rest.partition("/")
+            if scheme == SCHEME and role in ROLES and name:
+                return cls(role, name)
+        return None
+
+    @property
+    def is_party(self) -> bool:
+        """Whether it takes part in runs, as a client or as the server."""
+        return self.role in ("client", "server")
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name!r}"
+
+
+_NOBODY = Peer("nobody", "?")
+
+
+def peer_of(connection: Any) -> Peer | None:
+    """Return who is at the other end of a connection.
+
+    Parameters
+    ----------
+    connection : distributed.comm.Comm
+        Either end of it.
+
+    Returns
+    -------
+    Peer or None
+        None without TLS; a peer of no role for a certificate that names none.
+    """
+    extra: Mapping[str, Any] = getattr(connection, "extra_info", {})
+    if "peercert" not in extra:
+        return None
+    names = (extra["peercert"] or {}).get("subjectAltName", ())
+    return Peer.of_names(value for kind, value in names if kind == "URI") or _NOBODY
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether an address of Dask's is on this machine alone.
+
+    Examples
+    --------
+    >>> from daskfc.deploy.peers import is_loopback
+    >>> is_loopback("tcp://127.0.0.1:8786"), is_loopback("tcp://10.0.0.1:8786")
+    (True, False)
+    """
+    host = address.partition("://")[2].rpartition(":")[0].strip("[]")
+    return host == "localhost" or host == "::1" or host.startswith("127.")

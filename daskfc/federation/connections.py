@@ -1,0 +1,71 @@
+"""Connections to a party's processes: who asks, and what its role may ask."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from daskfc.deploy.peers import Peer, peer_of
+from daskfc.errors import PrivacyError
+from daskfc.federation.ingress import restricted
+
+__all__ = ["REFUSED", "Connection", "refuse_request"]
+
+logger = logging.getLogger("daskfc.party")
+
+REFUSED = "daskfc_refused"
+"""The handler that answers in place of one that a peer's role may not ask."""
+
+
+class Connection:
+    """A connection to this party, read with care.
+
+    It makes nothing of what comes in but what `daskfc.federation.ingress` lists, puts a refusal in
+    place of requests that the peer's role may not make, and skips the word that a scheduler owes
+    after a refusal.
+
+    Parameters
+    ----------
+    comm : distributed.comm.Comm
+        What Dask made; everything but `read` is its own.
+    may_ask : callable
+        From a peer and a request's name to whether it is answered; asked only with TLS.
+    """
+
+    def __init__(self, comm: Any, may_ask: Callable[[Peer, str], bool]) -> None:
+        self.comm = comm
+        self._may_ask = may_ask
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.comm, name)
+
+    async def read(self, **kwargs: Any) -> Any:
+        """Return the next request."""
+        with restricted():
+            request = await self.comm.read(**kwargs)
+            if request == "OK":
+                request = await self.comm.read(**kwargs)
+        return self._checked(request)
+
+    def _checked(self, request: Any) -> Any:
+        peer = peer_of(self.comm)
+        if peer is None or not isinstance(request, dict) or "op" not in request:
+            return request
+        op = request["op"]
+        if self._may_ask(peer, str(op)):
+            return request
+        logger.warning("%s asked for %r, which its role may not", peer, op)
+        return {"op": REFUSED, "reply": request.get("reply", True), "asked": str(op)[:64]}
+
+
+def refuse_request(asked: str) -> None:
+    """Answer a request that the peer's certificate gives no right to.
+
+    Raises
+    ------
+    PrivacyError
+        Always.
+    """
+    raise PrivacyError(
+        f"{asked!r} is not answered to the role in your certificate. Ask the authority for one of "
+        "the role that you need."
+    )
