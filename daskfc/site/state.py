@@ -21,7 +21,7 @@ from daskfc.site.request import Refusal, RunRequest
 
 __all__ = ["AuditRow", "Grant", "SiteState"]
 
-_ALMOST_NOTHING = 1e8  # ours: a release with more noise is counted as one with this
+_LEAST_NOISE, _MOST_NOISE = 1e-6, 1e8  # ours: releases with less or more count as with this
 _LAST_BITS = 1 + 1e-9  # ours: sums of a budget's parts differ from the whole by less
 _LONGEST = 1000  # ours: characters of a text in the audit log
 
@@ -380,7 +380,7 @@ what is asked.
 
 
 def _event(multiplier: float, count: int) -> GaussianEvent:
-    return GaussianEvent(min(multiplier, _ALMOST_NOTHING), count)
+    return GaussianEvent(min(max(multiplier, _LEAST_NOISE), _MOST_NOISE), count)
 
 
 def _spent(db: sqlite3.Connection, dataset: str) -> Accountant:

@@ -60,6 +60,12 @@ def _asks_noise(limits: dict[str, Limit]) -> bool:
     )
 
 
+def _maskers(policy: Policy) -> str:
+    least, share = policy.maskers.at_least, policy.maskers.threshold
+    told = f"a masked sum has at least {least} client{'s' * (least > 1)}"
+    return f"{told}, and {share} of them must stay where it survives that some leave"
+
+
 def _packages(policy: Policy) -> str:
     if policy.packages == "any":
         return "methods of every installed package"
@@ -86,7 +92,7 @@ def in_words(policy: Policy) -> dict[str, str]:
     >>> in_words(Policy())["raw"]
     'no raw data leave'
     """
-    masks, upload = policy.maskers, policy.upload
+    upload = policy.upload
     return {
         "raw": "no raw data leave" if policy.raw == "never" else "raw data may leave",
         "ids": "the caller is told pseudonyms" + (", or clear ids" * (policy.ids == "allow")),
@@ -101,8 +107,7 @@ def in_words(policy: Policy) -> dict[str, str]:
         "columns": _listed(policy.columns, "all of the store", "none"),
         "stores": _listed(policy.stores, "any besides the party's own", "the party's own alone"),
         "samples": f"at least {policy.samples.at_least:,} in the store",
-        "maskers": f"a masked sum has at least {masks.at_least} clients, and {masks.threshold} of them "
-        "must stay where it survives that some leave",
+        "maskers": _maskers(policy),
         "upload": "any number of bytes" if upload is None else f"at most {upload:,} bytes a run",
         "budget": _budget(policy),
     }
