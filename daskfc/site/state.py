@@ -284,8 +284,8 @@ what is asked.
             ).fetchone()
             spent, refusal = _spent(db, dataset), None
             if before is None:
-                spent = spent.compose(_event(multiplier, count))
-                refusal = _over(spent, budget, _granted(db, dataset), label)
+                then = spent.compose(_event(multiplier, count))
+                refusal = _over(then, budget, _granted(db, dataset), label)
             elif before != (multiplier, count):
                 said = f"the release {label!r} was counted with other noise before."
                 refusal = Refusal("budget", said)
@@ -296,6 +296,7 @@ what is asked.
                     "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)",
                     (*key, multiplier, count, now),
                 )
+                spent = _spent(db, dataset)
         if refusal is not None:
             raise refusal.error()
         return spent
