@@ -72,9 +72,7 @@ def show(file: str | None, loopback: bool) -> None:
 
 def _tell_unknown_methods(found: Policy) -> None:
     known = known_methods()
-    unknown = (
-        [] if found.methods == "any" else [name for name in found.methods if name not in known]
-    )
+    unknown = [] if found.methods is None else [name for name in found.methods if name not in known]
     if unknown:
         click.echo(f"Not installed here: {', '.join(unknown)}.", err=True)
 

@@ -25,9 +25,6 @@ def _listed(value: Any) -> list[Any]:
 def _days(value: Any) -> tuple[int, ...]:
     found: set[int] = set()
     for one in _listed(value):
-        if isinstance(one, int) and not isinstance(one, bool) and 0 <= one < len(DAYS):
-            found.add(one)  # as it was read before
-            continue
         first, dash, last = one.lower().partition("-") if isinstance(one, str) else ("", "", "")
         if first not in DAYS or (dash and last not in DAYS):
             raise ValueError("must be days such as mon-fri, or a list of them")
@@ -42,9 +39,6 @@ def _days(value: Any) -> tuple[int, ...]:
 def _times(value: Any) -> tuple[tuple[int, int], ...]:
     found = []
     for one in _listed(value):
-        if isinstance(one, tuple) and len(one) == 2:
-            found.append(one)  # as it was read before
-            continue
         match = _TIMES.fullmatch(one) if isinstance(one, str) else None
         if match is None:
             raise ValueError("must be times of day such as 20:00-06:00, or a list of them")

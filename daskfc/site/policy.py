@@ -41,7 +41,7 @@ def _names(value: Any) -> Any:
 
 def _methods(value: Any) -> Any:
     if value == "any":
-        return value
+        return None  # a union would put its branches into the path of a wrong key
     listed = [value] if isinstance(value, dict) else value
     if not isinstance(listed, list | tuple) or not all(
         isinstance(one, str | dict) for one in listed
@@ -72,6 +72,7 @@ def _packages(value: Any) -> Any:
 
 _Names = Annotated[tuple[str, ...] | Literal["any"], BeforeValidator(_names)]
 _Packages = Annotated[tuple[str, ...] | Literal["any"], BeforeValidator(_packages)]
+_Methods = Annotated[dict[str, dict[str, AsLimit]] | None, BeforeValidator(_methods)]
 
 
 class Policy(BaseModel):
@@ -83,7 +84,7 @@ class Policy(BaseModel):
         Whether messages with protection "raw" may leave.
     methods : "any", list of str, or {str: {str: limit}}
         Methods that may run. A limit is on one parameter, named by a dotted path: ``required``, a
-        value, a list of values, or ``{min: ..., max: ...}``.
+        value, a list of values, or ``{min: ..., max: ...}``. The attribute is None for any.
     submitters : "any" or list of str
         Who may begin runs.
     stores : "any" or list of str
@@ -127,9 +128,7 @@ class Policy(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     raw: Literal["never", "allow"] = "never"
-    methods: Annotated[
-        dict[str, dict[str, AsLimit]] | Literal["any"], BeforeValidator(_methods)
-    ] = "any"
+    methods: _Methods = None
     submitters: _Names = "any"
     stores: _Names = ()
     columns: _Names = "any"
@@ -276,9 +275,9 @@ got 'sometimes'. Correct the value.
         name, found = request.method, []
         if request.allow_raw and self.raw == "never":
             found.append(Refusal("raw", f"{name} sends raw data; the policy says raw: never."))
-        limits = {} if self.methods == "any" else self.methods.get(name)
+        limits = {} if self.methods is None else self.methods.get(name)
         if limits is None:
-            assert self.methods != "any"
+            assert self.methods is not None
             found.append(Refusal("methods", f"{name} is none of {_few(tuple(self.methods))}."))
         for path, limit in (limits or {}).items():
             broken = limit.broken_by(value_at(request.parameters, path))

@@ -29,7 +29,7 @@ def _listed(names: tuple[str, ...] | str, everyone: str, nobody: str) -> str:
 
 
 def _methods(policy: Policy) -> str:
-    if policy.methods == "any":
+    if policy.methods is None:
         return "every method"
     told = []
     for name, limits in policy.methods.items():
@@ -43,9 +43,9 @@ def _budget(policy: Policy) -> str:
         return "none: noisy releases are counted and never refused"
     told = f"epsilon {policy.budget.epsilon:g} at delta {policy.budget.delta:g} for the life of "
     told += "each data set"
-    methods = {} if policy.methods == "any" else policy.methods
+    methods = {} if policy.methods is None else policy.methods
     bare = [name for name, limits in methods.items() if not _asks_noise(limits)]
-    if policy.methods == "any" or bare:
+    if policy.methods is None or bare:
         told += "; releases without noise are not counted, and "
         told += f"{', '.join(bare) or 'every method'} may make them"
     return told
