@@ -1,9 +1,9 @@
-"""``daskfc policy init|show|check``."""
+"""``daskfc policy init|show|check|audit``."""
 
 import shlex
 import sys
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import click
 from rich import box
@@ -16,7 +16,7 @@ from daskfc.errors import InvalidInput
 from daskfc.folders import write_private
 from daskfc.runs import check_pipeline, known_methods, load_pipeline
 from daskfc.runs.requests import requests_of
-from daskfc.site import Policy, Refusal
+from daskfc.site import Policy, Refusal, SiteState
 from daskfc.site.words import in_words, template
 from daskfc.stores import ClientStore
 
@@ -28,7 +28,8 @@ def policy() -> None:
     """Say what a site takes part in: a file at the site, which no submitter can loosen.
 
     A site writes one with 'daskfc policy init', reads what it says with 'daskfc policy show', and
-    asks with 'daskfc policy check' what a pipeline would be answered.
+    asks with 'daskfc policy check' what a pipeline would be answered. 'daskfc policy audit' lists
+    what was answered.
     """
 
 
@@ -168,3 +169,26 @@ def _not_judged(found: Policy, **given: object) -> Iterable[str]:
         "budget": found.budget is not None,
     }
     return [name for name, is_open in depends.items() if is_open]
+
+
+@policy.command()
+@click.argument("state", type=click.Path())
+def audit(state: str) -> None:
+    """List what began, was refused and was granted at this site, oldest first.
+
+    STATE is the party's SQLite file.
+
+    \b
+    Example:
+      daskfc policy audit state.sqlite
+    """  # noqa: D301 - click reads \b
+    with exits():
+        rows = SiteState(state, new=False).audit()
+    table = Table(box=box.SIMPLE_HEAD)
+    for title in ("UTC", "what", "run", "by", "rule", "why"):
+        table.add_column(title)
+    for row in rows:
+        when = f"{datetime.fromtimestamp(row.time, UTC):%Y-%m-%d %H:%M:%S}"
+        told = (when, row.what, row.run_id, row.submitter or "", row.rule, row.text)
+        table.add_row(*map(Text, told))
+    stdout_console().print(table)

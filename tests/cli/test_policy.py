@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import yaml
 
-from daskfc.site import Policy
+from daskfc.site import Policy, Refusal, RunRequest, SiteState
 from daskfc.stores import write_store
 
 
@@ -130,3 +130,16 @@ def test_what_is_wrong_is_one_sentence(site, daskfc):
         assert len(told.stderr.splitlines()) == 1
     swapped = daskfc("policy", "check", "p.yaml", "site.yaml")
     assert "p.yaml: this is a pipeline file, and a policy file is wanted here" in swapped.stderr
+
+
+def test_the_audit_log_is_a_table(daskfc, tmp_path):
+    state = SiteState(tmp_path / "state.sqlite", clock=lambda: 0.0)
+    state.begin("r", "s", RunRequest("FedSC", submitter="alice"))
+    state.refused(Refusal("raw", "[bold]central[/bold] sends raw data."), run_id="q", start="t")
+    told = words(daskfc("policy", "audit", "state.sqlite"))
+    assert told[2:] == [
+        ["1970-01-01", "00:00:00", "began", "r", "alice", "FedSC"],
+        [*"1970-01-01 00:00:00 refused q raw [bold]central[/bold] sends raw data.".split()],
+    ]
+    none = daskfc("policy", "audit", "none.sqlite")
+    assert (none.exit_code, none.stdout) == (2, "")

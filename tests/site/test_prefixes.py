@@ -37,6 +37,7 @@ def test_below(url, prefix):
         ("gs://bucket/new/a", "s3://bucket/new"),
         ("https://a.example/new/%2e%2e/old", "https://a.example/new"),
         ("simplecache::file:///etc/a", "simplecache:"),
+        ("s3://bucket/new/a::memory", "s3://bucket/new"),
         ("/srv/new/${HOME}/a", "/srv/new"),
         ("~/a.zarr", "/"),
         ("", "/"),
