@@ -1,53 +1,18 @@
 """What a pipeline asks of the sites: one request for each start of each method."""
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any
 
-from daskfc.baselines import BASELINES
-from daskfc.protocols import METHODS
 from daskfc.runs.choice import candidates_of
 from daskfc.runs.config import Pipeline
 from daskfc.runs.methods import estimator_of, known_methods, with_n_clusters
 from daskfc.secure.prepare import Prepare
-from daskfc.site import RunRequest
+from daskfc.site import RunRequest, package_of
 
-__all__ = ["package_of", "request_of", "requests_of"]
+__all__ = ["request_of", "requests_of"]
 
-_OWN = "daskfc"
 _ASK_NOTHING = ("log", "clip")  # steps of a preparation that no client tells anything for
 _MASKS = "allow_few"  # the parameter by which a method says that it adds up arrays under masks
-
-
-def package_of(method: str) -> tuple[str, str]:
-    """Return the installed package that a method is of, and its version.
-
-    Parameters
-    ----------
-    method : str
-        A name of `known_methods`.
-
-    Returns
-    -------
-    tuple of str
-        The version is empty where it is not known.
-
-    Examples
-    --------
-    >>> from daskfc.runs.requests import package_of
-    >>> package_of("OmniFC")[0]
-    'daskfc'
-    """
-    if method in {*METHODS, *BASELINES, "central"}:
-        try:
-            return _OWN, version(_OWN)
-        except PackageNotFoundError:  # a source tree on the path
-            return _OWN, ""
-    kind = known_methods()[method]
-    for point in entry_points(group="daskfc.methods", name=method):
-        if point.dist is not None and point.load() is kind:
-            return point.dist.name, point.dist.version
-    return "unknown", ""
 
 
 def request_of(method: str, parameters: Mapping[str, Any], **more: Any) -> RunRequest:
@@ -72,9 +37,10 @@ def request_of(method: str, parameters: Mapping[str, Any], **more: Any) -> RunRe
     >>> request_of("central", {"n_clusters": 3}).allow_raw
     True
     """
-    package, installed = package_of(method)
+    kind = known_methods()[method]
+    package, installed = package_of(kind.__module__)
     given: dict[str, Any] = {
-        "allow_raw": bool(getattr(known_methods()[method], "needs_raw", False)),
+        "allow_raw": bool(getattr(kind, "needs_raw", False)),
         "masked": _MASKS in parameters,
         **more,
     }

@@ -93,6 +93,7 @@ def create(path: Path) -> None:
         partial = Path(name)
         try:
             with closing(sqlite3.connect(partial, isolation_level=None)) as db:
+                db.execute("PRAGMA synchronous = OFF")  # it is flushed as a whole, below
                 db.executescript(_TABLES)
                 secret = os.urandom(32)
                 digest = hashlib.sha256(secret).digest()
@@ -162,7 +163,7 @@ def _unusable(path: Path, why: str) -> str:
 
 def _connected(path: Path) -> sqlite3.Connection:
     # Never made here: a file that vanished is an error, and no budget that is whole again.
-    url = f"file:{quote(str(path.absolute()))}?mode=rw"
+    url = f"file:{quote(str(path))}?mode=rw"
     db = sqlite3.connect(url, uri=True, isolation_level=None, timeout=_PATIENCE_S)
     try:
         db.execute("PRAGMA synchronous = EXTRA")

@@ -128,7 +128,7 @@ what is asked.
         new: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # a process may change its folder
         self._clock = clock
         if new and not self.path.exists():
             create(self.path)

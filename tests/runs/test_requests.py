@@ -1,12 +1,10 @@
 """What a pipeline asks of the sites, method by method."""
 
-from importlib.metadata import EntryPoint
-
 import pytest
 
 from daskfc.baselines import KFED
 from daskfc.runs import known_methods, load_pipeline, requests
-from daskfc.runs.requests import package_of, requests_of
+from daskfc.runs.requests import request_of, requests_of
 from daskfc.site import RunRequest
 
 PARAMS = {"n_clusters": 3}
@@ -75,15 +73,8 @@ class Other(KFED):
 
 
 def test_a_method_of_another_package_names_it(monkeypatch):
-    class Installed:
-        name, version = "Our-Methods", "1.4"
-
-    point = EntryPoint("Other", f"{__name__}:Other", "daskfc.methods")
-    vars(point)["dist"] = Installed()
-    monkeypatch.setattr(EntryPoint, "load", lambda self: Other)
-    monkeypatch.setattr(requests, "entry_points", lambda **_: [point])
-    monkeypatch.setattr(requests, "known_methods", lambda: {**known_methods(), "Other": Other})
-    assert package_of("Other") == ("Our-Methods", "1.4")
-    monkeypatch.setattr(requests, "entry_points", lambda **_: [])
-    assert package_of("Other") == ("unknown", "")
-    assert package_of("OmniFC")[0] == "daskfc"
+    monkeypatch.setattr(requests, "known_methods", lambda: {"Other": Other})
+    monkeypatch.setattr(requests, "package_of", lambda module: (f"of {module}", "1.4"))
+    one = request_of("Other", {"n_clusters": 3, "random_state": 0})
+    assert (one.package, one.version) == (f"of {__name__}", "1.4")
+    assert one.parameters == {"n_clusters": 3}
