@@ -4,7 +4,7 @@ import resource
 import sqlite3
 import stat
 import threading
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -317,19 +317,27 @@ def test_the_audit_log_has_who_what_and_why(state):
     assert texts[5] == "epsilon 0.5 to all data sets: second study"
 
 
-def test_threads_may_share_it(state):
-    taken = []
-
-    def use(i):
-        try:
-            state.once("r", "s", str(i % 5))
-        except PolicyRefused:
-            return
-        taken.append(i % 5)
-
-    threads = [threading.Thread(target=use, args=(i,)) for i in range(20)]
+def in_threads(use, n):
+    threads = [threading.Thread(target=use, args=(i,)) for i in range(n)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(taken) == [0, 1, 2, 3, 4]
+
+
+def test_threads_may_share_it(state):
+    tags, charged = [], []
+
+    def use(i):
+        with suppress(PolicyRefused):
+            state.once("r", "s", str(i % 5))
+            tags.append(i % 5)
+        with suppress(PolicyRefused):
+            charge(state, str(i))
+            charged.append(i)
+
+    in_threads(use, 20)
+    assert sorted(tags) == [0, 1, 2, 3, 4]
+    spent = state.spent("d")
+    assert spent == Accountant((GaussianEvent(10.0, len(charged)),))
+    assert spent.epsilon(1e-5) <= 1 < spent.compose(GaussianEvent(10.0)).epsilon(1e-5)
