@@ -11,6 +11,7 @@ __all__ = [
     "LedgerError",
     "OverflowRefused",
     "PartyError",
+    "PolicyRefused",
     "PrivacyError",
     "ResourceRefused",
     "StoreError",
@@ -45,11 +46,38 @@ class EgressRefused(PrivacyError):
     """A value that is no declared message was asked of a party; nothing was sent."""
 
 
+class PolicyRefused(PrivacyError):
+    """What a site's policy forbids, or what the site remembers of earlier runs; nothing was sent.
+
+    Parameters
+    ----------
+    told : str
+        The sentence for whoever asked: it names the rule alone.
+    rule : str
+        The rule, as the path of its key.
+    sentence : str
+        The sentence for the site itself, with what was asked and what the rule says.
+
+    Attributes
+    ----------
+    rule, sentence : str
+        As given. They stay in the process that raised it: a copy that is pickled has neither.
+    """
+
+    def __init__(self, told: str, *, rule: str = "", sentence: str = "") -> None:
+        super().__init__(told)
+        self.rule = rule
+        self.sentence = sentence
+
+    def __reduce__(self) -> tuple[type["PolicyRefused"], tuple[str]]:
+        return type(self), (str(self),)
+
+
 class LedgerError(DaskfcError):
-    """A message that its sender could not write down in its ledger; it was not sent."""
+    """What a party could not write down, in its ledger or its state; nothing was sent."""
 
 
-ENDS_A_RUN = (EgressRefused, LedgerError)
+ENDS_A_RUN = (EgressRefused, LedgerError, PolicyRefused)
 """What a party refuses to send ends the run everywhere, at once."""
 
 

@@ -1,4 +1,4 @@
-"""YAML files of pipelines, storages and clusters: one reader, which takes no key twice."""
+"""YAML files of runs and of sites: one reader, which takes no key twice."""
 
 import os
 import re
@@ -12,7 +12,12 @@ from daskfc.errors import InvalidInput
 __all__ = ["read_mapping", "read_yaml"]
 
 _MERGE = "tag:yaml.org,2002:merge"
-_MARKS = {"pipeline": {"method"}, "storage": {"source", "clients"}, "cluster": {"cluster"}}
+_MARKS = {
+    "pipeline": {"method"},
+    "storage": {"source", "clients"},
+    "cluster": {"cluster"},
+    "policy": {"raw", "methods", "submitters", "maskers", "budget", "hours"},
+}
 # What PyYAML's constructors let through where a value does not fit its tag, such as 2001-99-99.
 _UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
@@ -101,7 +106,7 @@ def read_mapping(path: str | os.PathLike[str], kind: str, *, keys: str) -> dict[
     path : path-like
         The file, in UTF-8.
     kind : str
-        What it should be, for messages: pipeline, storage or cluster.
+        What it should be, for messages: pipeline, storage, cluster or policy.
     keys : str
         The keys that it must have, for the message when it holds no mapping.
 

@@ -16,6 +16,7 @@ from daskfc.cli import main
 from daskfc.deploy import load_cluster
 from daskfc.protocols import METHODS
 from daskfc.runs import check_pipeline, known_methods, load_pipeline
+from daskfc.site import Policy
 from daskfc.stores import load_storage
 
 ROOT = Path(__file__).parents[1]
@@ -74,6 +75,8 @@ def load_any(tree):
         return pipeline
     if "cluster" in tree:
         return load_cluster(tree)
+    if {"raw", "budget"} & tree.keys():
+        return Policy.of(tree)
     storage = load_storage(tree)
     assert storage.client_urls()
     return storage

@@ -2,6 +2,7 @@
 
 import click
 
+from daskfc.cli.budget import budget
 from daskfc.cli.certs import certs
 from daskfc.cli.compare import compare
 from daskfc.cli.init import init
@@ -9,6 +10,7 @@ from daskfc.cli.labels import labels, predict
 from daskfc.cli.methods import methods
 from daskfc.cli.party import party
 from daskfc.cli.plan import plan
+from daskfc.cli.policy import policy
 from daskfc.cli.runs import report, resume, run
 from daskfc.cli.stores import stores
 
@@ -29,6 +31,7 @@ def main() -> None:
 
 
 for command in (
-    init, run, plan, resume, report, compare, labels, predict, stores, party, certs, methods,
+    init, run, plan, resume, report, compare, labels, predict, stores, party, certs,
+    policy, budget, methods,
 ):  # fmt: skip
     main.add_command(command)

@@ -1,0 +1,112 @@
+"""What a pipeline asks of the sites: one request for each start of each method."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from daskfc.runs.choice import candidates_of
+from daskfc.runs.config import Pipeline
+from daskfc.runs.methods import estimator_of, known_methods, with_n_clusters
+from daskfc.secure.prepare import Prepare
+from daskfc.site import RunRequest, package_of
+
+__all__ = ["request_of", "requests_of"]
+
+_ASK_NOTHING = ("log", "clip")  # steps of a preparation that no client tells anything for
+_MASKS = "allow_few"  # the parameter by which a method says that it adds up arrays under masks
+
+
+def request_of(method: str, parameters: Mapping[str, Any], **more: Any) -> RunRequest:
+    """Return the request of one start of a method.
+
+    Parameters
+    ----------
+    method : str
+        A name of `known_methods`.
+    parameters : mapping
+        All of its estimator's, as ``get_params(deep=False)`` gives them.
+    **more
+        The other fields of `RunRequest`.
+
+    Returns
+    -------
+    RunRequest
+
+    Examples
+    --------
+    >>> from daskfc.runs.requests import request_of
+    >>> request_of("central", {"n_clusters": 3}).allow_raw
+    True
+    """
+    kind = known_methods()[method]
+    package, installed = package_of(kind.__module__)
+    given: dict[str, Any] = {
+        "allow_raw": bool(getattr(kind, "needs_raw", False)),
+        "masked": _MASKS in parameters,
+        **more,
+    }
+    own = {name: value for name, value in parameters.items() if name != "random_state"}
+    return RunRequest(method, package=package, version=installed, parameters=own, **given)
+
+
+def requests_of(
+    pipeline: Pipeline,
+    *,
+    submitter: str | None = None,
+    n_clients: int | None = None,
+    n_samples: int | None = None,
+    columns: Sequence[str] | None = None,
+) -> tuple[RunRequest, ...]:
+    """Return what a pipeline asks of every site that takes part.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        Checked.
+    submitter : str, optional
+        Who asks.
+    n_clients, n_samples : int, optional
+        How many clients take part, and how many samples all of them have, where it is known.
+    columns : sequence of str, optional
+        The columns that are used; None for all.
+
+    Returns
+    -------
+    tuple of RunRequest
+        The own method first, then the compared ones. Seeds ask for the same; where ``n_clusters``
+        is to be chosen there is a request for every number.
+
+    Examples
+    --------
+    >>> from daskfc.runs import load_pipeline
+    >>> from daskfc.runs.requests import requests_of
+    >>> pipeline = load_pipeline({
+    ...     "method": "OmniFC", "params": {"n_clusters": [2, 4]}, "compare": ["central"]
+    ... })
+    >>> [(one.method, one.parameters["n_clusters"]) for one in requests_of(pipeline)][:3]
+    [('OmniFC', 2), ('OmniFC', 3), ('OmniFC', 4)]
+    """
+    candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
+    tried = [pipeline] if candidates is None else [with_n_clusters(pipeline, k) for k in candidates]
+    steps = Prepare(pipeline.prepare).steps
+    # Preparations and profiles are masked sums, whatever the method is.
+    asks = any(name not in _ASK_NOTHING for name, _ in steps)
+    summed = asks or pipeline.profiles is not None
+    preparation = tuple({name: dict(given)} for name, given in steps)
+    found = []
+    for method in (pipeline.method, *pipeline.compare):
+        for one in tried:
+            estimator = estimator_of(one, method, pipeline.seeds[0])
+            parameters = estimator.get_params(deep=False)
+            found.append(
+                request_of(
+                    method,
+                    parameters,
+                    submitter=submitter,
+                    n_clients=n_clients,
+                    clear_ids=pipeline.ids == "clear",
+                    masked=summed or _MASKS in parameters,
+                    preparation=preparation,
+                    columns=None if columns is None else tuple(columns),
+                )
+            )
+    return tuple(found)

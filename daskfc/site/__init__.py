@@ -1,0 +1,18 @@
+"""What a site itself decides and keeps: its policy, and its memory of earlier runs."""
+
+from daskfc.site.amounts import Budget
+from daskfc.site.packages import package_of
+from daskfc.site.policy import Policy
+from daskfc.site.request import Refusal, RunRequest
+from daskfc.site.state import AuditRow, Grant, SiteState
+
+__all__ = [
+    "AuditRow",
+    "Budget",
+    "Grant",
+    "Policy",
+    "Refusal",
+    "RunRequest",
+    "SiteState",
+    "package_of",
+]

@@ -1,0 +1,111 @@
+"""Amounts that a policy names: samples, maskers, a budget, a rate of runs, bytes."""
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from dask.utils import parse_bytes
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+__all__ = ["Budget", "Maskers", "Rate", "Samples", "Upload"]
+
+_SECONDS = {"hour": 3600.0, "day": 86_400.0, "week": 7 * 86_400.0}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _share(value: Any) -> Fraction:
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        try:
+            share = Fraction(str(value))
+        except (ValueError, ZeroDivisionError):
+            share = Fraction(-1)
+        if 0 <= share <= 1:
+            return share
+    if isinstance(value, Fraction) and 0 <= value <= 1:
+        return value
+    raise ValueError("must be a share in [0, 1] such as 2/3")
+
+
+def _bytes(value: Any) -> int:
+    if not isinstance(value, bool):
+        try:
+            number = int(parse_bytes(value))
+        except (TypeError, ValueError, AttributeError, OverflowError):
+            number = -1
+        if number >= 0:
+            return number
+    raise ValueError("must be a number of bytes such as 2 GB")
+
+
+class Samples(_Strict):
+    """How much data a store must have.
+
+    Attributes
+    ----------
+    at_least : int
+        The fewest samples.
+    """
+
+    at_least: Annotated[int, Field(ge=1, strict=True)] = 1
+
+
+class Maskers(_Strict):
+    """How many clients hide each other in a masked sum.
+
+    Attributes
+    ----------
+    at_least : int
+        The fewest.
+    threshold : fractions.Fraction
+        The share of them that must stay, where a sum survives clients that leave.
+    """
+
+    at_least: Annotated[int, Field(ge=1, strict=True)] = 3
+    threshold: Annotated[Fraction, BeforeValidator(_share)] = Fraction(2, 3)
+
+
+class Budget(_Strict):
+    """What all noisy releases of one data set may cost together, in its whole life.
+
+    Attributes
+    ----------
+    epsilon : float
+        Nats, at `delta`.
+    delta : float
+        In (0, 1).
+
+    Examples
+    --------
+    >>> from daskfc.site import Budget
+    >>> Budget(epsilon=3, delta=1e-5).epsilon
+    3.0
+    """
+
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+
+class Rate(_Strict):
+    """How many runs may begin.
+
+    Attributes
+    ----------
+    at_most : int
+        Starts of a fit or a prediction; one that is resumed starts again.
+    per : {"hour", "day", "week"}
+        The time before now in which they are counted.
+    """
+
+    at_most: Annotated[int, Field(ge=0, strict=True)]
+    per: Literal["hour", "day", "week"]
+
+    @property
+    def seconds(self) -> float:
+        """The length of `per`."""
+        return _SECONDS[self.per]
+
+
+Upload = Annotated[int, BeforeValidator(_bytes)]
+"""Bytes, written as ``2 GB``."""

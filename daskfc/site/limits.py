@@ -1,0 +1,161 @@
+"""Limits on a method's parameters: given at all, one of some values, or within a range."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from daskfc.checks import shown
+
+__all__ = ["AsLimit", "Limit", "value_at"]
+
+ABSENT = object()
+"""What `value_at` returns where a run has no such parameter."""
+
+_REQUIRED = "required"
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Limit(BaseModel):
+    """What a site lets one parameter be.
+
+    Attributes
+    ----------
+    required : bool
+        Whether it must be given, and not be null or false.
+    one_of : tuple, optional
+        Values that it may have.
+    min, max : float, optional
+        The least and the most that it may be.
+
+    Notes
+    -----
+    A parameter that a run does not have breaks every limit: FedSC without noise, or with a
+    ``multiplier`` in place of an ``epsilon``, has no ``noise.epsilon`` of at most 1.
+
+    Examples
+    --------
+    >>> from daskfc.site.limits import Limit
+    >>> Limit(max=1).broken_by(3)
+    'must be at most 1; got 3'
+    >>> Limit(one_of=(1,)).broken_by(True)
+    'must be 1; got True'
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    required: bool = False
+    one_of: tuple[Any, ...] | None = None
+    min: _Number | None = None
+    max: _Number | None = None
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError("must have a min that is no larger than its max")
+        return self
+
+    def broken_by(self, value: Any) -> str | None:
+        """Return how a value breaks the limit.
+
+        Parameters
+        ----------
+        value : object
+            Plain, as JSON has it, or what `value_at` returns for none.
+
+        Returns
+        -------
+        str or None
+            "must be ...; got ..."; None where it is within the limit.
+        """
+        if self._holds(value):
+            return None
+        got = "nothing" if value is ABSENT else shown(value)
+        return f"must be {self.rule}; got {got}"
+
+    @property
+    def rule(self) -> str:
+        """What it must be, in words."""
+        if self.required:
+            return "given"
+        if self.one_of is not None:
+            values = ", ".join(json.dumps(value, ensure_ascii=False) for value in self.one_of)
+            return f"one of {values}" if len(self.one_of) > 1 else values
+        words = (("at least", self.min), ("at most", self.max))
+        return " and ".join(f"{word} {bound:g}" for word, bound in words if bound is not None)
+
+    def _holds(self, value: Any) -> bool:
+        if self.required:
+            return value is not ABSENT and value is not None and value is not False
+        if self.one_of is not None:
+            return value is not ABSENT and any(_same(value, one) for one in self.one_of)
+        if not _is_number(value):
+            return False
+        # Written so that NaN, which is neither small nor large, is outside.
+        above = self.min is None or value >= self.min
+        return above and (self.max is None or value <= self.max)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return bool(abs(value) < float("inf"))
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Return whether two plain values are equal, where true is not 1 and 1 is 1.0."""
+    if _is_number(value) and _is_number(other):
+        return bool(value == other)
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        pairs = zip(value, other, strict=False)
+        return len(value) == len(other) and all(_same(one, two) for one, two in pairs)
+    return type(value) is type(other) and bool(value == other)
+
+
+def _limit(value: Any) -> Any:
+    if isinstance(value, Limit):
+        return value
+    if value == _REQUIRED:
+        return Limit(required=True)
+    if isinstance(value, Mapping):
+        if not value or set(value) - {"min", "max"}:
+            raise ValueError("must be 'required', a value, a list of values, or min and max")
+        return dict(value)
+    if isinstance(value, list | tuple):
+        if not value:
+            raise ValueError(
+                "must name at least one value; a method is forbidden by leaving it out"
+            )
+        return Limit(one_of=tuple(value))
+    return Limit(one_of=(value,))
+
+
+AsLimit = Annotated[Limit, BeforeValidator(_limit)]
+"""A limit as a policy's file writes it: ``required``, a value, a list of values, or a range."""
+
+
+def value_at(parameters: Mapping[str, Any], path: str) -> Any:
+    """Return the parameter that a dotted path names, or `ABSENT`.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Of a method.
+    path : str
+        Such as ``noise.epsilon``.
+
+    Examples
+    --------
+    >>> from daskfc.site.limits import value_at
+    >>> value_at({"noise": {"epsilon": 0.5}}, "noise.epsilon")
+    0.5
+    """
+    found: Any = parameters
+    for part in path.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            return ABSENT
+        found = found[part]
+    return found

@@ -1,0 +1,419 @@
+"""A site's policy: what runs it takes part in, as a file at the site that no submitter can loosen.
+
+What a file leaves out has the value that holds where there is no file and the network is real:
+`Policy.default` of a party that is not on the loopback. A rule never allows what the rest of daskfc
+refuses.
+"""
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from daskfc.checks import sentence_of
+from daskfc.errors import InvalidInput
+from daskfc.site.amounts import Budget, Maskers, Rate, Samples, Upload
+from daskfc.site.hours import Hours
+from daskfc.site.limits import AsLimit, value_at
+from daskfc.site.prefixes import is_below
+from daskfc.site.request import Refusal, RunRequest
+from daskfc.yaml_files import read_mapping
+
+__all__ = ["Policy"]
+
+_OWN = "daskfc"  # the package whose methods need no leave
+_MANY = 5  # ours: names in a sentence
+
+
+def _names(value: Any) -> Any:
+    if value == "any":
+        return value
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise ValueError("must be 'any' or a list of names")
+    return tuple(value)
+
+
+def _methods(value: Any) -> Any:
+    if value == "any":
+        return None  # a union would put its branches into the path of a wrong key
+    listed = [value] if isinstance(value, dict) else value
+    if not isinstance(listed, list | tuple) or not all(
+        isinstance(one, str | dict) for one in listed
+    ):
+        raise ValueError("must be 'any', a list of names, or names with limits on parameters")
+    found: dict[Any, Any] = {}
+    for one in listed:
+        for name, limits in ({one: None} if isinstance(one, str) else one).items():
+            if name in found:
+                raise ValueError(f"names {name!r} twice; keep one of the two")
+            found[name] = {} if limits is None else limits
+    return found
+
+
+def _packages(value: Any) -> Any:
+    names = _names(value)
+    for one in () if names == "any" else names:
+        try:
+            asked = Requirement(one)
+        except InvalidRequirement:
+            asked = None
+        if asked is None or asked.url or asked.extras or asked.marker:
+            raise ValueError(
+                "must be 'any', or a list of packages with versions, such as 'our-methods>=1.2,<2'"
+            )
+    return names
+
+
+_Names = Annotated[tuple[str, ...] | Literal["any"], BeforeValidator(_names)]
+_Packages = Annotated[tuple[str, ...] | Literal["any"], BeforeValidator(_packages)]
+_Methods = Annotated[dict[str, dict[str, AsLimit]] | None, BeforeValidator(_methods)]
+
+
+class Policy(BaseModel):
+    """What a site takes part in.
+
+    Parameters
+    ----------
+    raw : {"never", "allow"}
+        Whether messages with protection "raw" may leave.
+    methods : "any", list of str, or {str: {str: limit}}
+        Methods that may run. A limit is on one parameter, named by a dotted path: ``required``, a
+        value, a list of values, or ``{min: ..., max: ...}``. The attribute is None for any.
+    submitters : "any" or list of str
+        Who may begin runs.
+    stores : "any" or list of str
+        URLs below which stores besides the party's own may be opened, by ``predict``.
+    columns : "any" or list of str
+        Columns that may be used at all.
+    samples : Samples
+        The fewest samples that the party's store must have.
+    maskers : Maskers
+        The fewest clients of a masked sum, and the share of them that must stay for its result.
+    budget : Budget, optional
+        Epsilon and delta for the life of each data set, over all runs.
+    hours : Hours, optional
+        When runs may begin.
+    runs : Rate, optional
+        How many starts there may be in an hour, a day or a week.
+    upload : int, optional
+        The most bytes of content that a run may send from here; written ``2 GB``.
+    ids : {"never", "allow"}
+        Whether the caller may be told clear sample ids.
+    errors : {"sentences", "codes"}
+        What the submitter is told of an error: daskfc's sentence, or only its kind.
+    packages : "any" or list of str
+        Installed packages besides daskfc whose methods may run, with versions as pip writes them.
+
+    Notes
+    -----
+    Privacy: a budget counts noise. It does not forbid methods that add none; limits on ``methods``
+    do, as ``FedSC: {noise: required}``.
+
+    Examples
+    --------
+    >>> from daskfc.site import Policy, RunRequest
+    >>> policy = Policy(methods=["OmniFC"], samples={"at_least": 100})
+    >>> asked = RunRequest("FedSC", n_clients=5)
+    >>> said = policy.refusals(asked, now=None, runs_before=0, n_samples=60, columns=None)
+    >>> [refusal.rule for refusal in said]
+    ['methods', 'samples.at_least']
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    raw: Literal["never", "allow"] = "never"
+    methods: _Methods = None
+    submitters: _Names = "any"
+    stores: _Names = ()
+    columns: _Names = "any"
+    samples: Samples = Samples()
+    maskers: Maskers = Maskers()
+    budget: Budget | None = None
+    hours: Hours | None = None
+    runs: Rate | None = None
+    upload: Upload | None = None
+    ids: Literal["never", "allow"] = "never"
+    errors: Literal["sentences", "codes"] = "sentences"
+    packages: _Packages = ()
+
+    @classmethod
+    def default(cls, loopback: bool) -> "Policy":
+        """Return what holds where a site gives no file.
+
+        Parameters
+        ----------
+        loopback : bool
+            Whether the party listens on the loopback address only: there, who submits is who holds
+            the data, and nothing is forbidden.
+
+        Examples
+        --------
+        >>> from daskfc.site import Policy
+        >>> Policy.default(loopback=False).raw, Policy.default(loopback=True).raw
+        ('never', 'allow')
+        """
+        if not loopback:
+            return cls()
+        nobody = Maskers(at_least=1, threshold=Fraction(0))
+        return cls(raw="allow", stores="any", maskers=nobody, ids="allow", packages="any")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Policy":
+        """Read a policy's file.
+
+        Parameters
+        ----------
+        path : path-like
+            YAML, in UTF-8.
+
+        Raises
+        ------
+        InvalidInput
+            When the file is missing, is no YAML, has a key twice, an unknown key or a wrong value.
+        """
+        keys = "keys such as 'raw' and 'methods'; 'daskfc policy init' writes one"
+        return cls.of(read_mapping(path, "policy", keys=keys), os.fspath(path))
+
+    @classmethod
+    def of(cls, content: dict[Any, Any], source: str = "the policy") -> "Policy":
+        """Return the policy of what a file says.
+
+        Parameters
+        ----------
+        content : dict
+            Its keys.
+        source : str
+            Where they come from, for errors.
+
+        Examples
+        --------
+        >>> from daskfc.site import Policy
+        >>> Policy.of({"raw": "sometimes"})
+        Traceback (most recent call last):
+        ...
+        daskfc.errors.InvalidInput: the policy: key 'raw': input should be 'never' or 'allow'; \
+got 'sometimes'. Correct the value.
+        """
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise InvalidInput(sentence_of(error, source)) from None
+
+    # -- before a run -------------------------------------------------------------------------
+
+    def refusals(
+        self,
+        request: RunRequest,
+        *,
+        now: datetime | None,
+        runs_before: int | None,
+        n_samples: int | None,
+        columns: Sequence[str] | None,
+        own_store: str | None = None,
+    ) -> tuple[Refusal, ...]:
+        """Return every rule that says no to a run.
+
+        Parameters
+        ----------
+        request : RunRequest
+            What is asked.
+        now : datetime, optional
+            With its time zone. What is None here is not known, and its rule is not judged: a party
+            knows all four.
+        runs_before : int, optional
+            Starts within the last ``runs.per``.
+        n_samples : int, optional
+            Of the party's store.
+        columns : sequence of str, optional
+            Of the party's store.
+        own_store : str, optional
+            URL of the party's own store, which needs no leave.
+
+        Returns
+        -------
+        tuple of Refusal
+            In the order of the keys; empty when the run may begin.
+        """
+        found = [
+            *self._about_method(request),
+            *self._about_data(request, columns, own_store),
+        ]
+
+        def refuse(rule: str, sentence: str) -> None:
+            found.append(Refusal(rule, sentence))
+
+        if self.submitters != "any" and request.submitter not in self.submitters:
+            who = "nobody in particular" if request.submitter is None else repr(request.submitter)
+            refuse("submitters", f"{who} asks; the policy names {_few(self.submitters)}.")
+        if n_samples is not None and n_samples < self.samples.at_least:
+            least = self.samples.at_least
+            refuse("samples.at_least", f"the store has {n_samples:,} samples, below {least:,}.")
+        n_clients = request.n_clients
+        if request.masked and n_clients is not None and n_clients < self.maskers.at_least:
+            refuse(
+                "maskers.at_least",
+                f"{request.method} adds up arrays of {n_clients} clients under masks; the policy "
+                f"asks for at least {self.maskers.at_least}.",
+            )
+        if now is not None and self.hours is not None and not self.hours.hold(now):
+            refuse("hours", f"it is {now:%a %H:%M %Z}; runs may begin {self.hours}.")
+        if runs_before is not None and self.runs is not None and runs_before >= self.runs.at_most:
+            refuse(
+                "runs.at_most",
+                f"{runs_before} runs began within the last {self.runs.per}; the policy lets at "
+                f"most {self.runs.at_most}.",
+            )
+        return tuple(found)
+
+    def _about_method(self, request: RunRequest) -> list[Refusal]:
+        name, found = request.method, []
+        if request.allow_raw and self.raw == "never":
+            found.append(Refusal("raw", f"{name} sends raw data; the policy says raw: never."))
+        limits = {} if self.methods is None else self.methods.get(name)
+        if limits is None:
+            assert self.methods is not None
+            found.append(Refusal("methods", f"{name} is none of {_few(tuple(self.methods))}."))
+        for path, limit in (limits or {}).items():
+            broken = limit.broken_by(value_at(request.parameters, path))
+            if broken is not None:
+                found.append(
+                    Refusal(f"methods.{name}.{path}", f"the parameter {path!r} of {name} {broken}.")
+                )
+        if not self._takes_package(request.package, request.version):
+            what = f"{request.package} {request.version}".strip()
+            found.append(
+                Refusal(
+                    "packages",
+                    f"{name} is of the package {what}; the policy takes methods of daskfc"
+                    f"{', ' + _few(self.packages) if self.packages else ' alone'}.",
+                )
+            )
+        return found
+
+    def _takes_package(self, package: str, version: str) -> bool:
+        if self.packages == "any":
+            return True
+        name = canonicalize_name(package)
+        known = map(Requirement, self.packages)
+        named = [one for one in known if canonicalize_name(one.name) == name]
+        if not named:
+            return name == _OWN
+        try:
+            # A version before a release is as good as any: the site has installed it.
+            return any(
+                not one.specifier or one.specifier.contains(version, prereleases=True)
+                for one in named
+            )
+        except InvalidVersion:
+            return False
+
+    def _about_data(
+        self, request: RunRequest, columns: Sequence[str] | None, own_store: str | None
+    ) -> list[Refusal]:
+        found = []
+        for url in request.stores:
+            if not self._opens(url, own_store):
+                found.append(self._no_store(url))
+        used = columns if request.columns is None else request.columns
+        if used is not None and self.columns != "any":
+            others = tuple(name for name in used if name not in self.columns)
+            if others:
+                found.append(
+                    Refusal("columns", f"the run uses {_few(others)}, which the policy leaves out.")
+                )
+        if request.clear_ids and self.ids == "never":
+            found.append(
+                Refusal("ids", "the caller asks for clear sample ids; the policy says ids: never.")
+            )
+        return found
+
+    # -- during a run -------------------------------------------------------------------------
+
+    def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
+        """Check the clients of one masked sum.
+
+        Parameters
+        ----------
+        n_maskers : int
+            Clients whose arrays are added up.
+        threshold : int, optional
+            How many of them suffice for its result; None where all must stay.
+
+        Raises
+        ------
+        PolicyRefused
+            When they are too few.
+
+        Examples
+        --------
+        >>> from daskfc.site import Policy
+        >>> Policy().check_maskers(4, threshold=3)
+        >>> Policy().check_maskers(2)
+        Traceback (most recent call last):
+        ...
+        daskfc.errors.PolicyRefused: a site refuses this by its rule 'maskers.at_least'. Ask that \
+site, or change what is asked.
+        """
+        rule = self.maskers
+        if n_maskers < rule.at_least:
+            said = f"{n_maskers} clients would mask a sum; the policy asks for {rule.at_least}."
+            raise Refusal("maskers.at_least", said).error()
+        if threshold is not None and threshold < rule.threshold * n_maskers:
+            said = (
+                f"{threshold} of {n_maskers} clients would open a sum; the policy asks for "
+                f"{rule.threshold} of them."
+            )
+            raise Refusal("maskers.threshold", said).error()
+
+    def check_upload(self, bytes_so_far: int) -> None:
+        """Check what a run has sent from here, with what it is about to send.
+
+        Parameters
+        ----------
+        bytes_so_far : int
+            Of content, as the ledger counts it.
+
+        Raises
+        ------
+        PolicyRefused
+            When it is more than ``upload``.
+        """
+        if self.upload is not None and bytes_so_far > self.upload:
+            said = f"the run would send {bytes_so_far:,} bytes; the policy lets {self.upload:,}."
+            raise Refusal("upload", said).error()
+
+    def check_store(self, url: str, own_store: str | None = None) -> None:
+        """Check a store that is about to be opened.
+
+        Parameters
+        ----------
+        url : str
+            Its URL.
+        own_store : str, optional
+            URL of the party's own store, which needs no leave.
+
+        Raises
+        ------
+        PolicyRefused
+            When it lies below none of ``stores``.
+        """
+        if not self._opens(url, own_store):
+            raise self._no_store(url).error()
+
+    def _opens(self, url: str, own_store: str | None) -> bool:
+        return self.stores == "any" or url == own_store or is_below(url, self.stores)
+
+    def _no_store(self, url: str) -> Refusal:
+        where = _few(self.stores) if self.stores else "nothing, for the policy names no stores"
+        return Refusal("stores", f"{url} would be opened; it must lie below {where}.")
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MANY
+    return ", ".join(names[:_MANY]) + (f" and {more} more" if more > 0 else "") or "nothing"

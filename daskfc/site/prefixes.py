@@ -1,0 +1,57 @@
+"""Whether the URL of a store lies below one that a site's policy names."""
+
+import os
+from collections.abc import Sequence
+
+__all__ = ["is_below"]
+
+_LOCAL = "file://"
+# What file systems read as something else than it says: chains of them, variables, escapes.
+_ODD = ("::", "$", "%", "\\", "?", "#")
+
+
+def is_below(url: str, prefixes: Sequence[str]) -> bool:
+    """Return whether a URL is one of some prefixes, or lies below one.
+
+    Parameters
+    ----------
+    url : str
+        A URL of fsspec, or a path.
+    prefixes : sequence of str
+        Likewise. A prefix ends where a name does: ``/srv/new`` has ``/srv/new/a``, and not
+        ``/srv/newer``.
+
+    Notes
+    -----
+    Paths on this machine are compared with symbolic links resolved. A URL with ``..`` or with
+    letters that a file system reads as something else is below nothing.
+
+    Examples
+    --------
+    >>> from daskfc.site.prefixes import is_below
+    >>> is_below("s3://trial/new/a.zarr", ["s3://trial/new"])
+    True
+    >>> is_below("s3://trial/new/../old/a.zarr", ["s3://trial/new"])
+    False
+    """
+    place = _place(url)
+    if place is None:
+        return False
+    for prefix in prefixes:
+        above = _place(prefix)
+        if above is not None and (place == above or place.startswith(f"{above.rstrip('/')}/")):
+            return True
+    return False
+
+
+def _place(url: str) -> str | None:
+    """Return a URL in its one form, or None where it may mean several places."""
+    if not url or any(odd in url for odd in _ODD) or url.startswith("~"):
+        return None
+    if url.startswith(_LOCAL) or "://" not in url:
+        return _LOCAL + os.path.realpath(url.removeprefix(_LOCAL))
+    protocol, _, rest = url.partition("://")
+    parts = rest.rstrip("/").split("/")
+    if ".." in parts or "." in parts or "" in parts:
+        return None
+    return f"{protocol.lower()}://{'/'.join(parts)}"

@@ -1,0 +1,149 @@
+"""What a site is asked to take part in, and what it answers where it does not."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from daskfc.checks import sentence_of
+from daskfc.errors import InvalidInput, PolicyRefused
+
+__all__ = ["Refusal", "RunRequest"]
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One start of one method, as its submitter describes it to a site.
+
+    Parameters
+    ----------
+    method : str
+        Its name.
+    submitter : str, optional
+        Who asks, as the certificate says; None where there is none.
+    package, version : str
+        The installed package that the method is of, and its version; "" where there is none.
+    parameters : mapping
+        All parameters of the method but its ``random_state``, those left at their default too.
+    n_clients : int, optional
+        How many take part, where it is known.
+    allow_raw : bool
+        Whether messages with protection "raw" would leave.
+    clear_ids : bool
+        Whether the caller would be told the ids of the stores.
+    masked : bool
+        Whether it is known to add up the clients' arrays under masks.
+    preparation : tuple of mapping
+        Steps that features go through, each ``{name: parameters}``.
+    stores : tuple of str
+        URLs that would be opened besides the party's own store.
+    columns : tuple of str, optional
+        The columns that are used; None for all that the store has.
+
+    Notes
+    -----
+    Privacy: a request is the submitter's word. A party holds the run to it, and takes `package`
+    and `version` from what is installed at the site.
+
+    Examples
+    --------
+    >>> from daskfc.site import RunRequest
+    >>> asked = RunRequest("OmniFC", submitter="alice", parameters={"n_clusters": 3})
+    >>> RunRequest.of_json(asked.as_json()) == asked
+    True
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    method: str
+    submitter: str | None = None
+    package: str = "daskfc"
+    version: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    n_clients: int | None = None
+    allow_raw: bool = False
+    clear_ids: bool = False
+    masked: bool = False
+    preparation: tuple[Mapping[str, Any], ...] = ()
+    stores: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+
+    def as_json(self) -> str:
+        """Return the request as text, with its keys in order.
+
+        Returns
+        -------
+        str
+            One line of JSON, in which infinite numbers are ``Infinity``.
+        """
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def of_json(cls, text: str) -> "RunRequest":
+        """Return the request that a text describes.
+
+        Parameters
+        ----------
+        text : str
+            As `as_json` writes it.
+
+        Raises
+        ------
+        InvalidInput
+            For what is no JSON, and for keys that are unknown, missing or of another type.
+        """
+        try:
+            return _ADAPTER.validate_json(text)
+        except ValidationError as error:
+            raise InvalidInput(sentence_of(error, "the request of a run")) from None
+
+
+_ADAPTER: TypeAdapter[RunRequest] = TypeAdapter(RunRequest)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A rule that says no, and why.
+
+    Parameters
+    ----------
+    rule : str
+        The path of its key, such as ``methods.FedSC.noise``.
+    sentence : str
+        For the site: what was asked, and what the rule says.
+
+    Examples
+    --------
+    >>> from daskfc.site import Refusal
+    >>> Refusal("raw", "central sends raw data; the policy says raw: never.").told
+    "a site refuses this by its rule 'raw'. Ask that site, or change what is asked."
+    """
+
+    rule: str
+    sentence: str
+
+    @property
+    def told(self) -> str:
+        """The sentence for the submitter, which names the rule and nothing else."""
+        return str(self.error())
+
+    def error(self, party: str | None = None) -> PolicyRefused:
+        """Return what to raise.
+
+        Parameters
+        ----------
+        party : str, optional
+            Who refuses.
+
+        Returns
+        -------
+        PolicyRefused
+            Whose text names the party and the rule; the site's own sentence is an attribute.
+        """
+        who = "a site" if party is None else f"party {party!r}"
+        told = (
+            f"{who} refuses this by its rule {self.rule!r}. Ask that site, or change what is asked."
+        )
+        return PolicyRefused(told, rule=self.rule, sentence=self.sentence)

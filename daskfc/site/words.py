@@ -1,0 +1,113 @@
+"""A policy in plain words, for the people of a site."""
+
+from importlib import resources
+
+from daskfc.site.limits import Limit, value_at
+from daskfc.site.policy import Policy
+
+__all__ = ["in_words", "template"]
+
+
+def template() -> str:
+    """Return the text of a commented policy file, which says what holds without one.
+
+    Examples
+    --------
+    >>> from daskfc.site import Policy
+    >>> from daskfc.site.words import template
+    >>> from daskfc.yaml_files import read_yaml
+    >>> Policy.of(read_yaml(template(), "the template")) == Policy.default(loopback=False)
+    True
+    """
+    return resources.files("daskfc.site").joinpath("template.yaml").read_text(encoding="utf-8")
+
+
+def _listed(names: tuple[str, ...] | str, everyone: str, nobody: str) -> str:
+    if isinstance(names, str):
+        return everyone
+    return ", ".join(names) or nobody
+
+
+def _methods(policy: Policy) -> str:
+    if policy.methods is None:
+        return "every method"
+    told = []
+    for name, limits in policy.methods.items():
+        rules = ", ".join(f"{path} must be {limit.rule}" for path, limit in limits.items())
+        told.append(f"{name} ({rules})" if rules else name)
+    return "; ".join(told) or "none: nothing may run"
+
+
+def _budget(policy: Policy) -> str:
+    if policy.budget is None:
+        return "none: noisy releases are counted and never refused"
+    told = f"epsilon {policy.budget.epsilon:g} at delta {policy.budget.delta:g} for the life of "
+    told += "each data set"
+    methods = {} if policy.methods is None else policy.methods
+    bare = [name for name, limits in methods.items() if not _asks_noise(limits)]
+    if policy.methods is None or bare:
+        told += "; releases without noise are not counted, and "
+        told += f"{', '.join(bare) or 'every method'} may make them"
+    return told
+
+
+def _asks_noise(limits: dict[str, Limit]) -> bool:
+    """Return whether some limit is broken by a run whose parameter ``noise`` is null."""
+    return any(
+        path.partition(".")[0] == "noise"
+        and limit.broken_by(value_at({"noise": None}, path)) is not None
+        for path, limit in limits.items()
+    )
+
+
+def _maskers(policy: Policy) -> str:
+    least, share = policy.maskers.at_least, policy.maskers.threshold
+    told = f"a masked sum has at least {least} client{'s' * (least > 1)}"
+    return f"{told}, and {share} of them must stay where it survives that some leave"
+
+
+def _packages(policy: Policy) -> str:
+    if policy.packages == "any":
+        return "methods of every installed package"
+    return f"methods of {' and '.join(('daskfc', *policy.packages))}"
+
+
+def in_words(policy: Policy) -> dict[str, str]:
+    """Return what a policy says, key by key.
+
+    Parameters
+    ----------
+    policy : Policy
+        Of a site.
+
+    Returns
+    -------
+    dict of str to str
+        Every key of a policy's file, and what holds in words.
+
+    Examples
+    --------
+    >>> from daskfc.site import Policy
+    >>> from daskfc.site.words import in_words
+    >>> in_words(Policy())["raw"]
+    'no raw data leave'
+    """
+    upload = policy.upload
+    return {
+        "raw": "no raw data leave" if policy.raw == "never" else "raw data may leave",
+        "ids": "the caller is told pseudonyms" + (", or clear ids" * (policy.ids == "allow")),
+        "errors": f"the submitter is told {policy.errors}",
+        "methods": _methods(policy),
+        "packages": _packages(policy),
+        "submitters": _listed(policy.submitters, "whoever may submit", "nobody"),
+        "hours": "at any time" if policy.hours is None else f"runs begin {policy.hours}",
+        "runs": "any number"
+        if policy.runs is None
+        else f"at most {policy.runs.at_most} begin in one {policy.runs.per}",
+        "columns": _listed(policy.columns, "all of the store", "none"),
+        "stores": _listed(policy.stores, "any besides the party's own", "the party's own alone"),
+        "samples": f"at least {policy.samples.at_least:,} in the store",
+        "maskers": _maskers(policy),
+        "upload": "any number of bytes" if upload is None else f"at most {upload:,} bytes a run",
+        "budget": _budget(policy),
+    }
