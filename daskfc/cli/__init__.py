@@ -2,6 +2,7 @@
 
 import click
 
+from daskfc.cli.audit import audit
 from daskfc.cli.certs import certs
 from daskfc.cli.compare import compare
 from daskfc.cli.init import init
@@ -29,6 +30,7 @@ def main() -> None:
 
 
 for command in (
-    init, run, plan, resume, report, compare, labels, predict, stores, party, certs, methods,
+    init, run, plan, resume, report, compare, audit, labels, predict, stores, party, certs,
+    methods,
 ):  # fmt: skip
     main.add_command(command)

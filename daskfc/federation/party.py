@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -19,9 +19,11 @@ from daskfc.errors import (
     StoreError,
 )
 from daskfc.federation.crossing import reason, without_values
+from daskfc.federation.digests import content_digest, new_salt, salted
 from daskfc.federation.durable_secret import durable_secret
 from daskfc.federation.handles import InnerCall, fill_slots
 from daskfc.federation.ledger import LedgerFile
+from daskfc.federation.ledger_key import LedgerKey
 from daskfc.federation.messages import (
     CALLER,
     SERVER,
@@ -36,25 +38,14 @@ from daskfc.federation.messages import (
 )
 from daskfc.federation.narration import Narration
 from daskfc.federation.pseudonyms import pseudonyms_of, under_pseudonyms
-from daskfc.federation.steps import (
-    StepCall,
-    call_step,
-    declared_message,
-    read_step,
-    step_name,
-)
+from daskfc.federation.receipts import Receipts
+from daskfc.federation.steps import StepCall, call_step, declared_message, read_step, step_name
 from daskfc.folders import PrivateLog, check_folder_name, make_private
 
 if TYPE_CHECKING:
     from daskfc.stores import ClientStore
 
-__all__ = [
-    "Kept",
-    "Outgoing",
-    "Party",
-    "PartyOptions",
-    "RunSettings",
-]
+__all__ = ["Kept", "Outgoing", "Party", "PartyOptions", "RunSettings"]
 
 logger = logging.getLogger("daskfc.party")
 
@@ -176,6 +167,9 @@ class Outgoing:
     run_id: str
     round: int
     axes: Mapping[str, int]
+    id: str = ""
+    salt: str = ""
+    digest: str = ""  # of the salt and of the content as it was when the step returned
 
     def __sizeof__(self) -> int:
         # Dask throttles transfers by this number.
@@ -183,7 +177,8 @@ class Outgoing:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A class's own way to be pickled could add to the declared content.
-        where = (self.sender, self.receiver, self.step, self.run_id, self.round)
+        place = (self.sender, self.receiver, self.step, self.run_id, self.round)
+        where = (*place, self.id, self.salt)
         return _arrived, (type(self.message), content_of(self.message), where)
 
 
@@ -200,10 +195,12 @@ class Kept:
 
 
 def _arrived(
-    message_type: type[Message], content: tuple[Any, ...], where: tuple[str, str, str, str, int]
+    message_type: type[Message], content: tuple[Any, ...], where: tuple[Any, ...]
 ) -> Outgoing:
     """Return an envelope as it is read at its receiver."""
-    return Outgoing(of_content(message_type, content), *where, {})
+    sender, receiver, step, run_id, round, *name_and_salt = where
+    message = of_content(message_type, content)
+    return Outgoing(message, sender, receiver, step, run_id, round, {}, *name_and_salt)
 
 
 def _content(value: Any) -> Any:
@@ -237,6 +234,8 @@ class Party:
 
     def start_run(self, run: RunSettings) -> None:
         """Begin a run: forget refusals, move into its folder."""
+        if run != self.run:
+            self.ledger.end()
         self.options = replace(self.options, run=run)
         self.refusal = None
         self._store = None  # it may have been written again since the last run
@@ -248,8 +247,13 @@ class Party:
         self.ledger = LedgerFile(self.folder / "ledger.jsonl")
         try:
             make_private(self.folder)
+            if self.run is not None:
+                key = LedgerKey.of_folder(self.options.durable_folder())
+                self.ledger = LedgerFile(self.ledger.path, key)
+                self.ledger.start(self.name, asdict(self.run))
         except OSError as error:  # it starts all the same, to be able to say so
             self.refusal = self.unrecorded(error)
+        self._receipts = Receipts(self.name, self.ledger)
         handler = PrivateLog(self.folder / "party.log", delay=True)
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
@@ -320,6 +324,10 @@ class Party:
         try:
             self._check_call(call, name)
             self.narration.asked(name)
+            try:
+                self._receipts.note(value for value in values if isinstance(value, Outgoing))
+            except OSError as error:
+                raise self.unrecorded(error) from error
             arrived = tuple(_content(value) for value in values)
             arguments = fill_slots(call.arguments, arrived, self._inner)
             return self._address(call, name, self._call(call.step, arguments, call.round))
@@ -389,6 +397,7 @@ class Party:
                 f"got messages for {', '.join(map(str, messages)) or 'nobody'}."
             )
         envelopes = {}
+        digests: dict[int, str] = {}  # one that goes to many is read once
         for receiver in call.receivers:
             message = messages[receiver]
             if isinstance(message, Message) and type(message) is not declared:
@@ -399,9 +408,12 @@ class Party:
             plain = as_declared(message, call.axes, party=self.name)
             if receiver == CALLER and self.options.store is not None:
                 plain = self._without_ids(plain)
-            envelope = Outgoing(
-                plain, self.name, receiver, name, call.run_id, call.round, call.axes
-            )
+            if id(message) not in digests:
+                digests[id(message)] = content_digest(plain)
+            where = (self.name, receiver, name, call.run_id, call.round, call.axes)
+            salt = new_salt()
+            digest = salted(digests[id(message)], salt)
+            envelope = Outgoing(plain, *where, self.ledger.new_id(), salt, digest)
             self._issued.add(envelope)
             self.check(envelope)
             envelopes[receiver] = envelope
