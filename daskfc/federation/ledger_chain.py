@@ -156,7 +156,7 @@ def read_chain(path: str | os.PathLike[str]) -> Chain:
     faults = []
     unchained = [number for number, part, _ in walked if "before" not in part]
     if lines and len(unchained) == len(lines):
-        faults.append("has no chain, as a version of daskfc before it wrote it")
+        faults.append("has no chain, as of an earlier daskfc")
     elif unchained:
         faults.append(f"has no chain {_in_lines(unchained)}")
     broken = [number for number, part, follows in walked if "before" in part and not follows]

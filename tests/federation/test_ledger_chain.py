@@ -156,7 +156,7 @@ def test_a_head_is_found_in_a_long_file(path):
 def test_a_file_of_before_has_no_chain(path):
     old = json.dumps({"mark": "m", **vars(row())}) + "\n"
     path.write_text(old)
-    assert faults(path) == "has no chain, as a version of daskfc before it wrote it"
+    assert faults(path) == "has no chain, as of an earlier daskfc"
     LedgerFile(path, KEY).start("client-1", RUN)
     assert faults(path) == "has no chain in line 1"
     assert len(LedgerFile(path).read("r")) == 1

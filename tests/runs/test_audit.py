@@ -266,7 +266,7 @@ def test_ledgers_of_before_are_said_to_have_no_chain(folder):
     old = [{name: value for name, value in row.items() if name not in kept} for row in rows]
     path.write_text("".join(json.dumps(row) + "\n" for row in old))
     found = findings(folder)
-    assert "the ledger of client-1 has no chain, as a version of daskfc before it wrote" in found
+    assert "the ledger of client-1 has no chain, as of an earlier daskfc" in found
     assert "of client-1 have no digest to be compared" in found
     assert "ledger.parquet" not in found
 
