@@ -11,6 +11,7 @@ from weakref import WeakSet
 from daskfc import seeds
 from daskfc.coding.streams import SecretKey
 from daskfc.errors import (
+    ENDS_A_RUN,
     ClusterError,
     DaskfcError,
     EgressRefused,
@@ -335,7 +336,7 @@ class Party:
             logger.exception("step %s of round %d failed", name, call.round)
             crossing = without_values(error, self.name, name)
             # A late step of a run that broke off ends no other run.
-            if isinstance(error, EgressRefused) and self.run and self.run.run_id == call.run_id:
+            if isinstance(error, ENDS_A_RUN) and self.run and self.run.run_id == call.run_id:
                 self.refusal = crossing
         # Outside of the except clause: the first exception must not travel as its context.
         raise crossing
