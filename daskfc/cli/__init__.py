@@ -2,6 +2,7 @@
 
 import click
 
+from daskfc.cli.audit import audit
 from daskfc.cli.budget import budget
 from daskfc.cli.certs import certs
 from daskfc.cli.compare import compare
@@ -31,7 +32,7 @@ def main() -> None:
 
 
 for command in (
-    init, run, plan, resume, report, compare, labels, predict, stores, party, certs,
+    init, run, plan, resume, report, compare, audit, labels, predict, stores, party, certs,
     policy, budget, methods,
 ):  # fmt: skip
     main.add_command(command)

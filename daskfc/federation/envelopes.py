@@ -56,6 +56,10 @@ class Outgoing:
         Sizes that the caller fixed; stay at the sender.
     key : SecretKey, optional
         Of the driver that started the sender; stays there.
+    id, salt : str
+        By which the ledgers of both ends name the message.
+    digest : str
+        Of the salt and of the content as it was when the step returned; stays there.
     """
 
     message: Message
@@ -66,6 +70,9 @@ class Outgoing:
     round: int
     axes: Mapping[str, int]
     key: SecretKey | None = None
+    id: str = ""
+    salt: str = ""
+    digest: str = ""
 
     def __sizeof__(self) -> int:
         # Dask throttles transfers by this number.
@@ -81,7 +88,8 @@ def _written(envelope: Outgoing) -> tuple[dict[str, Any], list[Any]]:
         [value.dtype.str, list(value.shape)] if isinstance(value, np.ndarray) else value
         for value in content
     ]
-    where = [envelope.sender, envelope.receiver, envelope.step, envelope.run_id, envelope.round]
+    place = (envelope.sender, envelope.receiver, envelope.step, envelope.run_id, envelope.round)
+    where = [*place, envelope.id, envelope.salt]
     about = encode([type(envelope.message), where, described])
     return {"about": sealed(envelope.key, about)}, frames
 
@@ -98,9 +106,10 @@ def _arrived(header: dict[str, Any], frames: list[Any]) -> Outgoing:
         _array(value, left) if declared.kind == "array" else value
         for (_, declared, _), value in zip(declared_fields(kind), described, strict=True)
     ]
-    sender, receiver, step, run_id, round = where
+    sender, receiver, step, run_id, round, id, salt = where
     message = as_declared(of_content(kind, tuple(content)), party=str(sender))
-    return Outgoing(message, str(sender), str(receiver), str(step), str(run_id), int(round), {})
+    place = (str(sender), str(receiver), str(step), str(run_id), int(round))
+    return Outgoing(message, *place, {}, id=str(id), salt=str(salt))
 
 
 def _has_bytes(value: Any) -> bool:

@@ -160,6 +160,8 @@ class _Door:
             msg["data"][key] = to_serialize(_Refused(error, raises=self._raised))
         if isinstance(error, ENDS_A_RUN):
             self._worker.refuse(error)
+        else:
+            self._worker.party.ledger.refuse(type(error).__name__, str(error))
 
 
 class PartyWorker(Worker):  # type: ignore[misc]
@@ -218,6 +220,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
     def refuse(self, refusal: DaskfcError) -> None:
         """Abort the run at this party and tell the driver."""
         logger.warning("%s", refusal)
+        self.party.ledger.refuse(type(refusal).__name__, str(refusal))
         self.party.refusal = refusal
         run_id = self.party.run.run_id if self.party.run else None
         event = {"run_id": run_id, "kind": type(refusal).__name__, "sentence": str(refusal)}
@@ -298,7 +301,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
             )
         ledger = self.party.ledger  # of the run that the messages belong to
         try:
-            marks = ledger.begin(rows)
+            marks = ledger.begin(rows, [(one.id, one.digest) for one in leaving.values()])
         except OSError as error:
             raise self.party.unrecorded(error) from error
         self.party.narration.sends(rows)
@@ -404,6 +407,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
         """Close the worker; one that the scheduler took for gone is started again by its nanny."""
         if reason in _TAKEN_FOR_GONE:
             kwargs["nanny"] = False
+        self.party.ledger.end()
         closed: str | None = await super().close(*args, reason=reason, **kwargs)
         return closed
 

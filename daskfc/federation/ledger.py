@@ -1,9 +1,17 @@
-"""The ledger: one row for every message that left a party, written by its sender."""
+"""The ledger: one row for every message that left a party, written by its sender.
+
+A party's file has more lines than rows: starts and ends of runs, what arrived, what was refused.
+All of them are chained and signed, see `daskfc.federation.ledger_chain`.
+"""
 
 import contextlib
 import dataclasses
+import fcntl
+import hashlib
 import json
 import os
+import secrets
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +20,9 @@ from typing import Any
 import pandas as pd
 
 from daskfc.errors import InvalidInput
+from daskfc.federation.ledger_chain import Head, linked, read_head
+from daskfc.federation.ledger_key import LedgerKey
+from daskfc.federation.versions import HERE
 from daskfc.html_tables import html_table
 from daskfc.privacy import Accountant, GaussianEvent
 
@@ -60,8 +71,11 @@ class LedgerRow:
     noise_multiplier: float | None = None
 
 
+_COLUMNS = frozenset(field.name for field in dataclasses.fields(LedgerRow))
+
+
 class LedgerFile:
-    """A party's own rows, appended to a file of JSON lines that outlives its process.
+    """A party's own lines, appended to a file of JSON lines that outlives its process.
 
     A row is written before its message is sent and completed after, so that no message leaves
     without a row. One whose sending broke off, or which could not be completed on a disk that was
@@ -71,13 +85,94 @@ class LedgerFile:
     ----------
     path : pathlib.Path
         The file; made when missing.
+    key : LedgerKey, optional
+        Signs what is written; without it lines are chained only.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, key: LedgerKey | None = None) -> None:
         self.path = path
+        self._key = key
+        self._head, self._end = Head(), 0
+        self._run: dict[str, str] | None = None
 
-    def begin(self, rows: Sequence[LedgerRow]) -> list[str]:
+    def new_id(self) -> str:
+        """Return an id for a message, which tells the key of this ledger if it has one."""
+        return secrets.token_hex(8) if self._key is None else self._key.new_id()
+
+    def start(self, party: str, settings: Mapping[str, Any]) -> None:
+        """Append that a process of the party begins a run, or goes on with it.
+
+        Parameters
+        ----------
+        party : str
+            Whose ledger this is.
+        settings : mapping
+            Of the run, its ``run_id`` and ``start`` among them; their digest is written.
+
+        Raises
+        ------
+        OSError
+            When it cannot be written.
+        """
+        told = json.dumps(settings, sort_keys=True, default=str).encode()
+        self._run = {"run": str(settings["run_id"]), "start": str(settings["start"])}
+        line = {
+            "party": party,
+            "key": "" if self._key is None else self._key.public,
+            "versions": HERE,
+            "settings": hashlib.sha256(told).hexdigest(),
+        }
+        self._append([{"kind": "start", **self._run, **line, "time": time.time()}])
+
+    def end(self) -> None:
+        """Append that the party is done with the run; where that cannot be written it is left."""
+        run, self._run = self._run, None
+        if run is not None and self.path.exists():
+            with contextlib.suppress(OSError):
+                self._append([{"kind": "end", **run, "time": time.time()}])
+
+    def refuse(self, kind: str, sentence: str) -> None:
+        """Append what the party refused in a run, as far as that can be written.
+
+        Parameters
+        ----------
+        kind : str
+            The class of the error.
+        sentence : str
+            Which rule was broken, and by what; it holds no values.
+        """
+        if self._run is not None:
+            line = {"kind": "refusal", **self._run, "error": kind, "sentence": sentence}
+            with contextlib.suppress(OSError):
+                self._append([{**line, "time": time.time()}])
+
+    def receive(self, receipts: Iterable[Mapping[str, Any]]) -> None:
+        """Append that messages arrived.
+
+        Parameters
+        ----------
+        receipts : iterable of mapping
+            Run, round, step, sender, class, id and digest of each.
+
+        Raises
+        ------
+        OSError
+            When they cannot be written.
+        """
+        now = time.time()
+        self._append({"kind": "receipt", **one, "time": now} for one in receipts)
+
+    def begin(
+        self, rows: Sequence[LedgerRow], contents: Sequence[tuple[str, str]] = ()
+    ) -> list[str]:
         """Append rows of messages that are about to be sent; return their marks.
+
+        Parameters
+        ----------
+        rows : sequence of LedgerRow
+            One a message.
+        contents : sequence of (str, str)
+            The id of each message and the digest of its content.
 
         Raises
         ------
@@ -85,30 +180,35 @@ class LedgerFile:
             When they cannot be written, all of them; the file is then as it was.
         """
         marks = [uuid.uuid4().hex for _ in rows]
+        told = [{"id": name, "digest": digest} for name, digest in contents] or [{}] * len(rows)
         self._append(
-            {"mark": mark, **dataclasses.asdict(row)} for mark, row in zip(marks, rows, strict=True)
+            {"kind": "message", "mark": mark, **vars(row), **content}
+            for mark, row, content in zip(marks, rows, told, strict=True)
         )
         return marks
 
     def complete(self, marks: Sequence[str], wire_bytes: Sequence[int]) -> None:
         """Append what was handed to the connection for each of the marked rows."""
         self._append(
-            {"mark": mark, "wire_bytes": size} for mark, size in zip(marks, wire_bytes, strict=True)
+            {"kind": "sent", "mark": mark, "wire_bytes": size}
+            for mark, size in zip(marks, wire_bytes, strict=True)
         )
 
     def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
         file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
+            fcntl.flock(file, fcntl.LOCK_EX)  # steps and the door write from threads of their own
             end = os.fstat(file).st_size
-            if end and os.pread(file, 1, end - 1) != b"\n":  # cut off by a crash
-                text = b"\n" + text
+            # Another process of the party, or a crash, may have written since.
+            head = self._head if end and end == self._end else read_head(file, end)
+            text, after = linked(lines, head, self._key)
             try:
                 _write_all(file, text)
             except OSError:
                 with contextlib.suppress(OSError):
                     os.ftruncate(file, end)  # half a row is none
                 raise
+            self._head, self._end = after, end + len(text)
         finally:
             os.close(file)
 
@@ -121,7 +221,9 @@ class LedgerFile:
                 part = json.loads(line)
             except ValueError:
                 continue
-            rows.setdefault(part.pop("mark"), {}).update(part)
+            if (mark := part.get("mark")) is not None:
+                own = {name: value for name, value in part.items() if name in _COLUMNS}
+                rows.setdefault(mark, {}).update(own)
         return [row for row in rows.values() if row.get("run") == run]
 
 

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -12,6 +12,7 @@ from weakref import WeakSet
 from daskfc import seeds
 from daskfc.coding.streams import SecretKey
 from daskfc.errors import (
+    ENDS_A_RUN,
     ClusterError,
     DaskfcError,
     EgressRefused,
@@ -20,10 +21,12 @@ from daskfc.errors import (
     StoreError,
 )
 from daskfc.federation.crossing import reason, without_values
+from daskfc.federation.digests import content_digest, new_salt, salted
 from daskfc.federation.durable_secret import durable_secret
 from daskfc.federation.envelopes import Here, Outgoing
 from daskfc.federation.handles import InnerCall, fill_slots
 from daskfc.federation.ledger import LedgerFile
+from daskfc.federation.ledger_key import LedgerKey
 from daskfc.federation.messages import (
     CALLER,
     SERVER,
@@ -35,6 +38,7 @@ from daskfc.federation.messages import (
 )
 from daskfc.federation.narration import Narration
 from daskfc.federation.pseudonyms import pseudonyms_of, under_pseudonyms
+from daskfc.federation.receipts import Receipts
 from daskfc.federation.steps import (
     StepCall,
     call_of,
@@ -212,6 +216,8 @@ class Party:
 
     def start_run(self, run: RunSettings) -> None:
         """Begin a run: forget refusals, move into its folder."""
+        if run != self.run:
+            self.ledger.end()
         self.options = replace(self.options, run=run)
         self.refusal = None
         self._store = None  # it may have been written again since the last run
@@ -223,8 +229,13 @@ class Party:
         self.ledger = LedgerFile(self.folder / "ledger.jsonl")
         try:
             make_private(self.folder)
+            if self.run is not None:
+                key = LedgerKey.of_folder(self.options.durable_folder())
+                self.ledger = LedgerFile(self.ledger.path, key)
+                self.ledger.start(self.name, asdict(self.run))
         except OSError as error:  # it starts all the same, to be able to say so
             self.refusal = self.unrecorded(error)
+        self._receipts = Receipts(self.name, self.ledger)
         handler = PrivateLog(self.folder / "party.log", delay=True)
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
@@ -308,6 +319,10 @@ class Party:
         try:
             self._check_call(call, name)
             self.narration.asked(name)
+            try:
+                self._receipts.note(value for value in values if isinstance(value, Outgoing))
+            except OSError as error:
+                raise self.unrecorded(error) from error
             arrived = tuple(_content(value) for value in values)
             inner = functools.partial(self._inner, reader=call.reader)
             arguments = fill_slots(call.arguments, arrived, inner)
@@ -316,7 +331,7 @@ class Party:
             logger.exception("step %s of round %d failed", name, call.round)
             crossing = without_values(error, self.name, name)
             # A late step of a run that broke off ends no other run.
-            if isinstance(error, EgressRefused) and self.run and self.run.run_id == call.run_id:
+            if isinstance(error, ENDS_A_RUN) and self.run and self.run.run_id == call.run_id:
                 self.refusal = crossing
         # Outside of the except clause: the first exception must not travel as its context.
         raise crossing
@@ -378,6 +393,7 @@ class Party:
                 f"got messages for {', '.join(map(str, messages)) or 'nobody'}."
             )
         envelopes = {}
+        digests: dict[int, str] = {}  # one that goes to many is read once
         for receiver in call.receivers:
             message = messages[receiver]
             if isinstance(message, Message) and type(message) is not declared:
@@ -388,8 +404,22 @@ class Party:
             plain = as_declared(message, call.axes, party=self.name)
             if receiver == CALLER and self.options.store is not None:
                 plain = self._without_ids(plain)
-            where = (self.name, receiver, name, call.run_id, call.round)
-            envelope = Outgoing(plain, *where, call.axes, self.options.driver_key)
+            if id(message) not in digests:
+                digests[id(message)] = content_digest(plain)
+            salt = new_salt()
+            envelope = Outgoing(
+                plain,
+                self.name,
+                receiver,
+                name,
+                call.run_id,
+                call.round,
+                call.axes,
+                key=self.options.driver_key,
+                id=self.ledger.new_id(),
+                salt=salt,
+                digest=salted(digests[id(message)], salt),
+            )
             self._issued.add(envelope)
             self.check(envelope)
             envelopes[receiver] = envelope

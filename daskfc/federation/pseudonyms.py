@@ -307,7 +307,8 @@ def agree_on_pseudonyms(federation: "Federation") -> None:
     if pseudonyms is None or pseudonyms.keys:
         return
     first, *others = federation.clients
-    federation.start_run(f"pseudonyms-{uuid.uuid4().hex}", random_state=0)
+    run_id = f"pseudonyms-{uuid.uuid4().hex}"
+    federation.start_run(run_id, random_state=0, workspace=federation.workspace)
     to = PerClient({first: tuple(others), **dict.fromkeys(others, (first,))})
     offers: dict[str, Any] = {}
     sealed: dict[str, Any] = {}

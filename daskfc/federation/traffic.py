@@ -12,7 +12,9 @@ from distributed.protocol import dumps, to_serialize
 from distributed.protocol.utils import pack_frames_prelude
 
 from daskfc.errors import InvalidInput
+from daskfc.federation.digests import new_salt
 from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.ledger_key import ID_LENGTH
 from daskfc.federation.messages import Message, content_of, of_content, payload_bytes
 
 __all__ = ["DELAYS", "Links", "Network", "framing_bytes", "parse_bandwidth"]
@@ -159,7 +161,8 @@ def _framing(
     digits: int,
 ) -> int:
     small = of_content(kind, tuple(_small(one) for one in content))
-    envelope = Outgoing(small, sender, receiver, step, "0" * letters, 10**digits - 1, {})
+    where = (sender, receiver, step, "0" * letters, 10**digits - 1)
+    envelope = Outgoing(small, *where, {}, id="0" * ID_LENGTH, salt=new_salt())
     key = f"{step}|{sender}|{uuid.uuid4().hex[:8]}-999"
     frames = list(dumps({"status": "OK", "data": {key: to_serialize(envelope)}}))
     total = sum(memoryview(frame).nbytes for frame in frames)

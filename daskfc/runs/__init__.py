@@ -1,5 +1,6 @@
 """Runs: a pipeline on a storage and a cluster, in a folder of its own that can be resumed."""
 
+from daskfc.runs.audit import Audit, AuditedParty, audit
 from daskfc.runs.config import Pipeline, load_pipeline
 from daskfc.runs.execution import Progress, RunFailed
 from daskfc.runs.labels import site_labels
@@ -11,11 +12,14 @@ from daskfc.runs.run import Run, prepare, resume, run
 from daskfc.runs.table import print_summary
 
 __all__ = [
+    "Audit",
+    "AuditedParty",
     "Pipeline",
     "Plan",
     "Progress",
     "Run",
     "RunFailed",
+    "audit",
     "check_pipeline",
     "estimator_of",
     "known_methods",

@@ -181,7 +181,7 @@ def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
         ``(sample,)`` int64 in the order of ``like``, or why there are none.
     """
     # counted apart from any method's messages
-    federation.start_run(uuid.uuid4().hex, random_state=0)
+    federation.start_run(uuid.uuid4().hex, random_state=0, workspace=federation.workspace)
     owners = like["client"].to_numpy().astype(str)
     named = [client for client in federation.clients if (owners == client).any()]
     everyone = len(named) == len(federation.clients)

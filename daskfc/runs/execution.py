@@ -447,6 +447,8 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
                 builds=dict(federation.contract.builds),
             )
             folder.write_summary(unfinished_summary(folder.record))
+            work = folder.path / "work"
+            federation.workspace = str((work / "opening").absolute())
             others = {"opening": _name_samples(folder, federation, pipeline)}
             if pipeline.prepare:
                 tell("preparing the features", 0, 0)
@@ -460,6 +462,7 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
                 others["choice"] = choice.ledger
             found = fits.run(federation)
             tell("scoring", 0, 0)
+            federation.workspace = str((work / "evaluation").absolute())
             truth = true_labels(federation, found[0].labels)
             others["evaluation"] = ledger_frame(federation.ledger)
             profiles = profiles_of(federation, pipeline, found[0].labels)

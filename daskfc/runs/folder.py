@@ -10,7 +10,7 @@ import tempfile
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from os import PathLike, fspath
 from pathlib import Path
@@ -21,7 +21,7 @@ import pandas as pd
 import xarray as xr
 
 from daskfc.errors import InvalidInput
-from daskfc.folders import check_folder_name, flush, flush_tree
+from daskfc.folders import check_folder_name, flush, flush_tree, make_private
 
 __all__ = ["RunFolder"]
 
@@ -217,8 +217,31 @@ class RunFolder:
                 else:
                     left.unlink(missing_ok=True)
 
+    def own_ledgers(self) -> dict[str, list[Path]]:
+        """Return the files of the parties' own ledgers, by party; empty for parties of sites."""
+        found: dict[str, list[Path]] = {}
+        for path in sorted((self.path / "work").glob("*/parties/*/ledger.jsonl")):
+            found.setdefault(path.parent.name, []).append(path)
+        for path in sorted((self.path / "work").glob("*/server/ledger.jsonl")):
+            found.setdefault(path.parent.name, []).append(path)
+        for path in sorted((self.path / "ledgers").glob("*/*.jsonl")):
+            found.setdefault(path.stem, []).append(path)
+        return found
+
+    def _keep_ledgers(self) -> None:
+        """Move the parties' own ledgers to where they stay."""
+        for party, paths in self.own_ledgers().items():
+            for path in paths:
+                place = path.relative_to(self.path).parts
+                if place[0] == "work":
+                    kept = self.path / "ledgers" / place[1] / f"{party}.jsonl"
+                    with suppress(OSError):  # what lies beside them must go all the same
+                        make_private(kept.parent)
+                        path.replace(kept)
+
     def drop_work(self) -> None:
-        """Remove what only a resumed run would need."""
+        """Remove what only a resumed run would need; the parties' ledgers stay."""
+        self._keep_ledgers()
         for name in ("fits", "work"):
             shutil.rmtree(self.path / name, ignore_errors=True)
 

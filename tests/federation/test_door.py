@@ -31,7 +31,9 @@ class Line:
 def answer(told):
     """Answers for data at the door of a party that gives out numbers; returns what was told."""
     told.options = SimpleNamespace(latency=0.0)
-    told.party = SimpleNamespace(name="a", options=told.options)
+    told.noted = []
+    ledger = SimpleNamespace(refuse=lambda *words: told.noted.append(words))
+    told.party = SimpleNamespace(name="a", options=told.options, ledger=ledger)
     told.line, told.released, told.recorded, told.refused = Line(), [], [], []
     told.written_down = None
 
@@ -86,10 +88,11 @@ def test_what_may_not_leave_is_poison_and_the_rest_leaves(answer, told, peer):
     assert len(told.line.asked) == peer  # a caller that cannot read it says no word
 
 
-def test_where_nothing_may_leave_nothing_is_written_down(answer, told):
+def test_where_nothing_may_leave_only_the_refusal_is_written_down(answer, told):
     other = ClusterError("another run.")
     assert answer(x=other)["x"].error is other
     assert told.recorded == told.refused == []  # which ends no run
+    assert told.noted == [("ClusterError", "another run.")]
 
 
 def test_what_cannot_be_written_down_does_not_leave(answer, told):

@@ -1,0 +1,83 @@
+"""What parties write down of messages that arrive, of starts, refusals and ends."""
+
+import pytest
+
+from daskfc.errors import EgressRefused, LedgerError
+from daskfc.federation.ledger_chain import read_chain
+from tests.federation import steps
+
+
+def lines(tmp_path, party, kind):
+    folder = tmp_path / ("server" if party == "server" else f"parties/{party}")
+    chain = read_chain(folder / "ledger.jsonl")
+    assert chain.faults == ()
+    return [line for line in chain.lines if line["kind"] == kind]
+
+
+def test_a_receipt_is_what_was_sent(federation, tmp_path):
+    federation.wait(federation.on_server(steps.total, federation.ask(steps.row_sum)))
+    got = lines(tmp_path, "server", "receipt")
+    assert len(got) == 3
+    for line in got:
+        (sent,) = lines(tmp_path, line["sender"], "message")
+        for name in ("run", "round", "step", "message", "id", "digest"):
+            assert line[name] == sent[name], name
+        (start,) = lines(tmp_path, line["sender"], "start")
+        assert start["key"].startswith(sent["id"].partition("-")[0])
+        assert len(lines(tmp_path, line["sender"], "sent")) == 1
+    assert not lines(tmp_path, "client-1", "receipt")
+
+
+def test_a_message_that_several_steps_take_has_one_receipt(federation, tmp_path):
+    asked = federation.ask(steps.row_sum, clients=["client-1"])
+    federation.wait([federation.on_server(steps.total, asked) for _ in range(3)])
+    assert len(lines(tmp_path, "server", "receipt")) == 1
+
+
+def test_its_own_message_has_no_receipt(federation, tmp_path):
+    asked = federation.ask(steps.row_sum, clients=["client-1"])
+    federation.wait(federation.on_client("client-1", steps.scaled, asked["client-1"]))
+    assert not lines(tmp_path, "client-1", "receipt")
+
+
+def test_equal_contents_have_different_digests(federation, tmp_path):
+    """Who reads the ledgers of others cannot compare what two of them sent."""
+    told = federation.tell(steps.as_message, 5.0)
+    federation.wait(federation.on_clients(steps.scaled, told))
+    sent = lines(tmp_path, "server", "message")
+    assert len({line["digest"] for line in sent}) == len(sent) == 3
+
+
+def test_a_refusal_is_written_down_without_values(federation, tmp_path):
+    with pytest.raises(EgressRefused):
+        federation.wait(federation.ask(steps.pair_wrong_dtype, clients=["client-2"]))
+    (line,) = lines(tmp_path, "client-2", "refusal")
+    assert (line["run"], line["error"]) == (federation.run_id, "EgressRefused")
+    assert "tried to send Pair" in line["sentence"]
+
+
+def test_the_next_run_ends_the_one_before(federation, tmp_path):
+    assert not lines(tmp_path, "client-1", "end")
+    run = federation.run_id
+    federation.start_run("next", random_state=0, workspace=str(tmp_path))
+    (end,) = lines(tmp_path, "client-1", "end")
+    first, second = lines(tmp_path, "client-1", "start")
+    assert (end["run"], end["start"]) == (run, first["start"])
+    assert (second["run"], second["party"]) == ("next", "client-1")
+    assert first["key"] == second["key"]
+    assert first["settings"] != second["settings"]
+    assert [line["settings"] for line in lines(tmp_path, "server", "start")] == [
+        first["settings"],
+        second["settings"],
+    ]
+
+
+def test_what_arrives_and_cannot_be_written_down_is_not_used(federation, tmp_path):
+    asked = federation.ask(steps.row_sum)
+    federation.wait(asked)
+    file = tmp_path / "server" / "ledger.jsonl"
+    file.unlink()
+    file.symlink_to("/dev/full")
+    with pytest.raises(LedgerError, match="cannot write its ledger"):
+        federation.wait(federation.on_server(steps.total, asked))
+    federation.start_run("after", random_state=0)
