@@ -248,9 +248,7 @@ def test_only_a_message_leaves_for_whom_it_is(at_worker, tmp_path):
                 EgressRefused, match=r"^party 'a' was asked by 'b' for a float, which is no decl"
             ):
                 worker.release("key", value, "b")
-        with pytest.raises(
-            ClusterError, match="by a process that is no party of this sched"
-        ):
+        with pytest.raises(ClusterError, match="by a process that is no party of this sched"):
             worker.release("key", sent, None)
         unknown = Outgoing(sent.message, "a", "server", "sums", "r", 0, {})
         with pytest.raises(EgressRefused, match="in an envelope that it did not make"):
