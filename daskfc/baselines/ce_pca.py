@@ -356,6 +356,7 @@ class CEPCA(FederatedKernelClusterer):
 
     needs_raw: ClassVar[bool] = True
 
+    method_name: ClassVar[str] = "CE-PCA"
     n_components: int | None = param(optional(integer(low=1)), default=None)
     embedding_size: int = param(integer(low=1), default=50)
     sketch_size: int = param(integer(low=1), default=250)

@@ -204,6 +204,7 @@ class Central(FederatedClusterer):
     """
 
     split: ClassVar = "samples"
+    method_name: ClassVar[str] = "central"
     needs_raw: ClassVar[bool] = True
     n_clusters: int | None = param(optional(integer(low=1)), default=None, kw_only=False)
     clusterer: str | Mapping[str, Any] | Clusterer = param(

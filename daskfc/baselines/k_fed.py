@@ -27,6 +27,7 @@ Departures  (1) The 10-approximation of Algorithm 1 is the best of ten k-means++
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -309,6 +310,7 @@ class KFED(CenterClusterer):
     3
     """
 
+    method_name: ClassVar[str] = "k-FED"
     n_local_clusters: int | None = param(optional(integer(low=1)), default=None)
     max_iterations: int = param(integer(low=1), default=300)
 

@@ -131,6 +131,7 @@ class RFKKMeans(FederatedKernelClusterer):
     1000
     """
 
+    method_name: ClassVar[str] = "RFK-k-means"
     model_at_parties: ClassVar = False
 
     cluster_centers_: np.ndarray

@@ -116,6 +116,7 @@ class JoinedViews(FederatedClusterer):
     """
 
     split: ClassVar = "views"
+    method_name: ClassVar[str] = "joined-views"
     needs_raw: ClassVar[bool] = True
     n_clusters: int = param(integer(low=1), kw_only=False)
     clusterer: str | Mapping[str, Any] | Clusterer = param(
@@ -239,6 +240,7 @@ class OneView(FederatedClusterer):
     """
 
     split: ClassVar = "views"
+    method_name: ClassVar[str] = "one-view"
     n_clusters: int = param(integer(low=2), kw_only=False)
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:

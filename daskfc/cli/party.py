@@ -31,8 +31,10 @@ def _security(
 @click.command()
 @click.argument("name")
 @click.option("--store", help="URL or path of this client's store; none for the server.")
-@click.option("--scheduler", required=True, help="Address, e.g. tcp://10.0.0.1:8786 or tls://...")
+@click.option("--scheduler", required=True, help="Address, e.g. tls://10.0.0.1:8786")
 @click.option("--workspace", type=click.Path(), help="Folder for this party's ledger and log.")
+@click.option("--policy", type=click.Path(), help="What this site takes part in; 'policy init'.")
+@click.option("--state", type=click.Path(), help="What it remembers. Default: in --workspace.")
 @click.option("--memory-limit", default="2GB", show_default=True, help="Of the worker process.")
 @click.option("--nthreads", default=1, show_default=True, help="Steps performed at once.")
 @click.option("--blas-threads", default=1, show_default=True, help="Threads within a step.")
@@ -45,6 +47,8 @@ def party(
     store: str | None,
     scheduler: str,
     workspace: str | None,
+    policy: str | None,
+    state: str | None,
     memory_limit: str,
     nthreads: int,
     blas_threads: int,
@@ -61,7 +65,8 @@ def party(
 
     \b
     Example:
-      daskfc party hospital-a --store /srv/a.zarr --scheduler tcp://10.0.0.1:8786
+      daskfc party hospital-a --store /srv/a.zarr --scheduler tls://10.0.0.1:8786 \\
+        --tls-ca-file ca.pem --tls-cert cert.pem --tls-key key.pem --policy site.yaml
     """  # noqa: D301 - click reads \b
     with exits():
         serve_party(
@@ -75,4 +80,6 @@ def party(
             security=_security(scheduler, tls_ca_file, tls_cert, tls_key),
             host=host,
             narrates=True,
+            policy=policy,
+            state=state,
         )

@@ -7,7 +7,7 @@ import os
 from daskfc import errors
 from daskfc.errors import ENDS_A_RUN, DaskfcError, PartyError
 
-__all__ = ["reason", "without_values"]
+__all__ = ["as_code", "reason", "without_values"]
 
 
 def reason(error: OSError) -> str:
@@ -47,6 +47,16 @@ def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
     elif isinstance(error, OSError) and error.errno:
         kind = f"{kind} ({reason(error)})"
     return PartyError(party, step, kind)
+
+
+def as_code(error: DaskfcError) -> DaskfcError:
+    """Return an error that tells its kind and no more; what ends a run is told as it is."""
+    if not isinstance(error, PartyError):
+        return error
+    kind = error.error_type or "an error of its own"
+    coded = PartyError(error.party, error.step, f"{kind}. Its site tells no more; ask there.")
+    coded.error_type = error.error_type
+    return coded
 
 
 def _utf8(text: object) -> str:

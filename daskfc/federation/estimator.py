@@ -23,6 +23,7 @@ from daskfc.federation.handles import Local, PerClient, Sent
 from daskfc.federation.one_budget import count_preparation, noise_beside
 from daskfc.federation.parameters import constraints_of, make_init, param
 from daskfc.federation.pseudonyms import agree_on_pseudonyms
+from daskfc.federation.requests import request_for
 from daskfc.federation.sample_map import SampleMap
 from daskfc.federation.samples import LabelledSamples, opened
 from daskfc.seeds import fresh_seed
@@ -112,6 +113,7 @@ class FederatedClusterer(FittedModel):
     split: ClassVar[Split]
     resumable: ClassVar[bool] = False
     needs_raw: ClassVar[bool] = False  # whether raw data leave clients
+    method_name: ClassVar[str]  # as pipelines name it, where that is not the class's name
     mapped_by: ClassVar[str] = ""  # what a map of samples is drawn from
 
     random_state: int | None = param(optional(integer(low=0)), default=0)
@@ -313,7 +315,12 @@ class FederatedClusterer(FittedModel):
         if self.split != "samples":
             agree_on_pseudonyms(federation)
         run_id = uuid.uuid4().hex
-        federation.start_run(run_id, random_state=self.seed_, workspace=federation.workspace)
+        federation.start_run(
+            run_id,
+            random_state=self.seed_,
+            workspace=federation.workspace,
+            request=request_for(type(self), self.get_params(deep=False)),
+        )
         return run_id
 
     @available_if(_predicts)  # type: ignore[untyped-decorator]

@@ -1,6 +1,7 @@
 """The federation: clients and a server, runs, waiting with deadlines, and what was measured."""
 
 import concurrent.futures
+import json
 import uuid
 import weakref
 from asyncio import run_coroutine_threadsafe
@@ -8,21 +9,24 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Self
 
+from daskfc.deploy.signatures import sign
 from daskfc.errors import ENDS_A_RUN, DaskfcError, DeadlineError, EgressRefused, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.gate import signed_content
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
 from daskfc.federation.ledger import Ledger
 from daskfc.federation.messages import CALLER, SERVER, Message, role_of
 from daskfc.federation.opening import Opened, open_existing, open_local
-from daskfc.federation.party import RunSettings
+from daskfc.federation.party_options import RunSettings
 from daskfc.federation.pseudonyms import Pseudonyms
 from daskfc.federation.roll_call import RollCall
 from daskfc.federation.server_work import ServerWork
 from daskfc.federation.stage import Stage
 from daskfc.federation.waiting import Absences, translated, wait_for
 from daskfc.html_tables import html_table
+from daskfc.site import RunRequest
 
 __all__ = ["Federation"]
 
@@ -89,6 +93,7 @@ class Federation(ServerWork):
     def __init__(self, opened: Opened, *, allow_raw: bool = False) -> None:
         super().__init__(opened.dask_client, opened.clients, allow_raw=allow_raw)
         self.driver_key = opened.driver_key
+        self._security = opened.security
         self.server_workers = opened.server_workers
         self.processes = opened.processes
         self.on_progress: Callable[[str, int, int], None] | None = None
@@ -152,7 +157,8 @@ class Federation(ServerWork):
 
     def _agree(self) -> None:
         """Ask the clients of a running cluster what they bring; a run of its own in the ledger."""
-        self.start_run(f"opening-{uuid.uuid4().hex}", random_state=0)
+        request = RunRequest("opening")
+        self.start_run(f"opening-{uuid.uuid4().hex}", random_state=0, request=request)
         told = self.publish(store_summary, party="clients")
         self.opening_ledger = self.ledger
         self._run = None
@@ -217,6 +223,7 @@ class Federation(ServerWork):
         random_state: int,
         workspace: str | None = None,
         deadline_s: float | None = None,
+        request: RunRequest | None = None,
     ) -> None:
         """Begin a run: new secrets, a new ledger, round 0, no refusal.
 
@@ -230,9 +237,13 @@ class Federation(ServerWork):
             The run's folder.
         deadline_s : float, optional
             Seconds that a party may be away; by default the cluster file's.
+        request : RunRequest, optional
+            What the run is for, which the policies of the parties' sites judge.
 
         Raises
         ------
+        PolicyRefused
+            When a party's policy says no.
         ClusterError
             When the parties are in a run of another driver, which goes on undisturbed.
         """
@@ -249,7 +260,10 @@ class Federation(ServerWork):
             driver=self.dask_client.id,
             preparation=dict(self.preparation.steps) if self.preparation is not None else {},
             pseudonyms=self.pseudonyms.as_dict() if self.pseudonyms is not None else {},
+            request={} if request is None else json.loads(request.as_json()),
         )
+        files = self._security
+        proof = None if files is None else sign(files, signed_content(settings))
         self._deadline = self._default_deadline if deadline_s is None else deadline_s
         self._absences = Absences(self._roll_call, self.parties, self._deadline)
         self._refusals.run_id, self._refusals.error = run_id, None
@@ -261,6 +275,7 @@ class Federation(ServerWork):
                 nanny=True,
                 deadline=self._deadline,
                 run=asdict(settings),
+                proof=proof,
             )
         self._run = settings
         self.round = 0

@@ -34,7 +34,8 @@ from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_pr
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.memory import give_back, peak_memory_bytes
 from daskfc.federation.messages import CALLER, Message, multiplier_of, payload_bytes
-from daskfc.federation.party import Kept, Party, PartyOptions, RunSettings, logger
+from daskfc.federation.party import Kept, Party, logger
+from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.versions import HERE
 
 __all__ = [
@@ -181,6 +182,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
             restrict_process()
         if party.driver_key is not None:
             Here.keys.add(party.driver_key)
+        Here.packages |= party.policy.modules()
         super().__init__(*args, name=kwargs.pop("name", party.name), **kwargs)
         with contextlib.suppress(ValueError):  # not in the main thread
             # Ctrl-C reaches the whole terminal; the nanny ends this process in order.
@@ -212,9 +214,9 @@ class PartyWorker(Worker):  # type: ignore[misc]
         """Answer with this party's rows of a run."""
         return self.party.ledger.read(run_id)
 
-    def start_run(self, run: dict[str, Any]) -> dict[str, str]:
+    def start_run(self, run: dict[str, Any], nonce: bytes) -> dict[str, str]:
         """Begin a run; only the nanny calls it."""
-        self.party.start_run(RunSettings(**run))
+        self.party.start_run(RunSettings(**run), nonce)
         return declined(self.party.refusal) if self.party.refusal else {"status": "OK"}
 
     def refuse(self, refusal: DaskfcError) -> None:
@@ -300,6 +302,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
                 )
             )
         ledger = self.party.ledger  # of the run that the messages belong to
+        self.party.count_upload(sum(payloads))
         try:
             marks = ledger.begin(rows, [(one.id, one.digest) for one in leaving.values()])
         except OSError as error:

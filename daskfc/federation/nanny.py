@@ -13,10 +13,11 @@ from distributed.core import Status
 
 from daskfc.deploy.peers import Peer
 from daskfc.deploy.spawn import without_main
-from daskfc.errors import ClusterError
+from daskfc.errors import ClusterError, DaskfcError
 from daskfc.federation.connections import REFUSED, Connection, refuse_request
+from daskfc.federation.gate import Gate
 from daskfc.federation.guard import AllBut, PartyWorker, declined
-from daskfc.federation.party import PartyOptions, RunSettings
+from daskfc.federation.party_options import PartyOptions, RunSettings
 
 __all__ = ["PartyNanny"]
 
@@ -41,6 +42,7 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         name = kwargs.pop("name", party.name)
         super().__init__(*args, name=name, worker_class=PartyWorker, party=party, **kwargs)
         self._party = party
+        self._gate = Gate(party)
         self._given = party  # what the worker process under way was started with
         self._starting = asyncio.Lock()
         self._beginning = asyncio.Lock()
@@ -62,19 +64,26 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         except psutil.Error:
             return None
 
-    async def start_run(self, run: dict[str, Any]) -> dict[str, str]:
+    async def start_run(
+        self, run: dict[str, Any], proof: dict[str, Any] | None = None
+    ) -> dict[str, str]:
         """Begin a run at this party, in the worker process under way and in later ones."""
-        settings = RunSettings(**run)
         try:
-            if (other := await self._begin(settings)) is not None:
+            settings = RunSettings(**run)
+            if (other := await self._begin(settings, proof)) is not None:
                 return declined(other)
+        except DaskfcError as error:
+            return declined(error)
+        try:
             if self.worker_address is not None and self.status == Status.running:
                 return await self._tell_worker()
         except OSError as error:
             return {"status": "error", "kind": type(error).__name__}
         return {"status": "OK"}
 
-    async def _begin(self, settings: RunSettings) -> ClusterError | None:
+    async def _begin(
+        self, settings: RunSettings, proof: dict[str, Any] | None
+    ) -> ClusterError | None:
         """Take up a run, or return what to answer a second driver.
 
         The hold of a driver that has gone is no more.
@@ -85,9 +94,10 @@ class PartyNanny(Nanny):  # type: ignore[misc]
             async with self._beginning:
                 held = self._party.run
                 if held is None or held.driver == settings.driver or await self._gone(held.driver):
-                    if held is None or settings.start != held.start:
+                    if settings != held:  # else the same question again
+                        nonce = self._gate.admit(settings, proof)
                         self._began = time.time()
-                    self._party = replace(self._party, run=settings)
+                        self._party = replace(self._party, run=settings, nonce=nonce)
                     return None
             looks += 1
             if looks == _LOOKS:
@@ -109,7 +119,9 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         self._given = self._party
         self._arm()
         worker = self.rpc(self.worker_address)
-        answer: dict[str, str] = await worker.daskfc_start_run(run=asdict(self._party.run))
+        answer: dict[str, str] = await worker.daskfc_start_run(
+            run=asdict(self._party.run), nonce=self._party.nonce
+        )
         return answer
 
     def _arm(self) -> None:

@@ -15,6 +15,7 @@ from distributed import Client
 from daskfc.coding import warm_up
 from daskfc.coding.streams import SecretKey
 from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_cluster
+from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.connection import connect_client
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
@@ -23,7 +24,7 @@ from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.envelopes import Here
 from daskfc.federation.messages import CALLER, SERVER, role_of, server_workers
 from daskfc.federation.nanny import PartyNanny
-from daskfc.federation.party import PartyOptions
+from daskfc.federation.party_options import PartyOptions
 from daskfc.federation.roll_call import RollCall
 from daskfc.federation.versions import check_party_versions, check_scheduler_versions
 from daskfc.stores import ClientStore, load_storage
@@ -57,6 +58,8 @@ class Opened:
         Names of the server's workers beside the first.
     driver_key : SecretKey, optional
         That the parties were given, when they were started here.
+    security : SecurityFiles, optional
+        The submitter's certificate, with whose key runs are begun.
     """
 
     dask_client: Client
@@ -68,6 +71,7 @@ class Opened:
     processes: LocalParties | None = None
     server_workers: tuple[str, ...] = ()
     driver_key: SecretKey | None = None
+    security: SecurityFiles | None = None
 
 
 def check_party_name(name: str, role: str = "client") -> None:
@@ -222,6 +226,7 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
             limits={name: found[name]["memory_limit"] for name in parties},
             closing=stack.pop_all(),
             server_workers=workers,
+            security=config.security,
         )
 
 

@@ -1,16 +1,13 @@
 """A party inside its own worker process: its store, secret, folder, and the steps it performs."""
 
 import functools
-import hashlib
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from daskfc import seeds
-from daskfc.coding.streams import SecretKey
 from daskfc.errors import (
     ENDS_A_RUN,
     ClusterError,
@@ -20,25 +17,27 @@ from daskfc.errors import (
     LedgerError,
     StoreError,
 )
-from daskfc.federation.crossing import reason, without_values
+from daskfc.federation.crossing import as_code, reason, without_values
 from daskfc.federation.digests import content_digest, new_salt, salted
 from daskfc.federation.durable_secret import durable_secret
-from daskfc.federation.envelopes import Here, Outgoing
+from daskfc.federation.envelopes import Outgoing
 from daskfc.federation.handles import InnerCall, fill_slots
 from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.ledger_key import LedgerKey
 from daskfc.federation.messages import (
     CALLER,
-    SERVER,
     Message,
     as_declared,
     check_message,
+    multiplier_of,
     route_of,
     routes_of,
 )
 from daskfc.federation.narration import Narration
-from daskfc.federation.pseudonyms import pseudonyms_of, under_pseudonyms
+from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.pseudonyms import has_ids, pseudonyms_of, under_pseudonyms
 from daskfc.federation.receipts import Receipts
+from daskfc.federation.site_rules import PartyRules
 from daskfc.federation.steps import (
     StepCall,
     call_of,
@@ -48,129 +47,14 @@ from daskfc.federation.steps import (
     step_name,
 )
 from daskfc.federation.wire_format import Reader, opened
-from daskfc.folders import PrivateLog, check_folder_name, make_private
+from daskfc.folders import PrivateLog, make_private
 
 if TYPE_CHECKING:
     from daskfc.stores import ClientStore
 
-__all__ = [
-    "Kept",
-    "Party",
-    "PartyOptions",
-    "RunSettings",
-]
+__all__ = ["Kept", "Party"]
 
 logger = logging.getLogger("daskfc.party")
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """What every party knows of a run, from its start on; no step can change it.
-
-    Parameters
-    ----------
-    run_id : str
-        The run's identity; secrets are derived from it.
-    random_state : int
-        The user's seed.
-    allow_raw : bool
-        Whether messages with protection "raw" may leave.
-    workspace : str, optional
-        The run's folder, where the server's folder lies.
-    start : str
-        Of this start of the run: one that is begun again has new secrets.
-    builds : mapping of str to str
-        Which writing of its store each client brought when the federation opened.
-    driver : str
-        Dask's name of the client that began it; while that is connected no other begins a run.
-    preparation : mapping of str to list of mapping
-        Steps that each client's rows go through as they are read.
-    pseudonyms : mapping
-        What the caller is told in place of sample ids, as `Pseudonyms.as_dict` writes it; where
-        it is empty the caller asked for clear ids.
-    """
-
-    run_id: str
-    random_state: int
-    allow_raw: bool = False
-    workspace: str | None = None
-    start: str = ""
-    builds: Mapping[str, str] = field(default_factory=dict)
-    driver: str = ""
-    preparation: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
-    pseudonyms: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_folder_name("run", self.run_id)
-
-
-@dataclass(frozen=True)
-class PartyOptions:
-    """What a party is started with; the driver never sends it later.
-
-    Parameters
-    ----------
-    name : str
-        The party's name, also that of its worker and of its resource.
-    role : {"client", "server", "server worker"}
-        Whether it holds data, reduces, or takes a part of the server's work.
-    store : str, optional
-        URL of the client's store.
-    scratch : str
-        Folder for what the party keeps when no other folder is given.
-    folder : str, optional
-        The party's own folder on its own machine.
-    blas_threads : int
-        Threads of BLAS and OpenMP in its worker process.
-    latency : float
-        Seconds by which its messages are held back.
-    secret : SecretKey
-        Kept by the nanny, so that it survives the worker process.
-    run : RunSettings, optional
-        The run under way, for a worker process started within it.
-    narrates : bool
-        Whether it tells on standard error what it is asked and what it sends.
-    driver_key : SecretKey, optional
-        Seal of the driver that started it: what bears it may hold code. A party of a site of its
-        own has none, and runs installed steps alone.
-    """
-
-    name: str
-    role: str
-    scratch: str
-    store: str | None = None
-    folder: str | None = None
-    blas_threads: int = 1
-    latency: float = 0.0
-    secret: SecretKey = field(default_factory=SecretKey.from_os)
-    run: RunSettings | None = None
-    narrates: bool = False
-    driver_key: SecretKey | None = None
-
-    def run_folder(self) -> Path:
-        """Return the folder of this party in the run under way."""
-        if self.run is None:
-            return Path(self.folder or self.scratch)
-        if self.folder is not None and self.role == SERVER and self.run.workspace is not None:
-            # Every start has a new run_id; another one must find what an earlier one left, as the
-            # journal of what was released.
-            name = hashlib.sha256(self.run.workspace.encode()).hexdigest()[:16]
-            return Path(self.folder) / f"work-{name}"
-        if self.folder is not None:
-            return Path(self.folder) / self.run.run_id
-        if self.run.workspace is None:
-            return Path(self.scratch) / self.run.run_id
-        return self._within(self.run.workspace)
-
-    def durable_folder(self) -> Path:
-        """Return the folder that a run which is resumed finds again, whatever its id is then."""
-        if self.folder is not None or self.run is None or self.run.workspace is None:
-            return Path(self.folder or self.scratch)
-        return self._within(self.run.workspace)
-
-    def _within(self, workspace: str) -> Path:
-        base = Path(workspace)
-        return base / SERVER if self.role == SERVER else base / "parties" / self.name
 
 
 class Kept:
@@ -205,7 +89,9 @@ class Party:
         self.name = options.name
         self.refusal: DaskfcError | None = None
         self._issued: WeakSet[Outgoing] = WeakSet()
+        self._packages = options.policy.modules()
         self._store: ClientStore | None = None
+        self._dataset = ""  # digest of its content
         self.narration = Narration(self.name, told=options.narrates)
         self._enter_folder()
 
@@ -214,11 +100,11 @@ class Party:
         """The run under way."""
         return self.options.run
 
-    def start_run(self, run: RunSettings) -> None:
+    def start_run(self, run: RunSettings, nonce: bytes = b"") -> None:
         """Begin a run: forget refusals, move into its folder."""
         if run != self.run:
             self.ledger.end()
-        self.options = replace(self.options, run=run)
+        self.options = replace(self.options, run=run, nonce=nonce)
         self.refusal = None
         self._store = None  # it may have been written again since the last run
         self._enter_folder()
@@ -236,6 +122,8 @@ class Party:
         except OSError as error:  # it starts all the same, to be able to say so
             self.refusal = self.unrecorded(error)
         self._receipts = Receipts(self.name, self.ledger)
+        self.rules = PartyRules(self.options)
+        self._uploaded: int | None = None
         handler = PrivateLog(self.folder / "party.log", delay=True)
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
@@ -273,6 +161,7 @@ class Party:
                     f"the store of client {self.name!r} was written again since the federation "
                     "opened. Open the federation again."
                 )
+            self._dataset = store.digest
             self._store = self.as_prepared(store)
         return self._store
 
@@ -290,10 +179,10 @@ class Party:
         keys = [] if self.options.driver_key is None else [self.options.driver_key]
         try:
             content, trusted = opened(keys, data)
-            call = call_of(content, Reader(Here.packages, trusted=trusted))
+            call = call_of(content, Reader(self._packages, trusted=trusted))
         except Exception as error:
             logger.exception("a call could not be read")
-            crossing = without_values(error, self.name, "?")
+            crossing = self._crossing(error, "?")
         else:
             return self.perform(call, values)
         raise crossing
@@ -329,12 +218,17 @@ class Party:
             return self._address(call, name, self._call(call.step, arguments, call.round))
         except Exception as error:
             logger.exception("step %s of round %d failed", name, call.round)
-            crossing = without_values(error, self.name, name)
+            crossing = self._crossing(error, name)
             # A late step of a run that broke off ends no other run.
             if isinstance(error, ENDS_A_RUN) and self.run and self.run.run_id == call.run_id:
                 self.refusal = crossing
         # Outside of the except clause: the first exception must not travel as its context.
         raise crossing
+
+    def _crossing(self, error: Exception, step: str) -> DaskfcError:
+        """Return what the submitter is told of an error."""
+        crossing = without_values(error, self.name, step)
+        return as_code(crossing) if self.options.policy.errors == "codes" else crossing
 
     def _check_call(self, call: StepCall, name: str) -> None:
         self.check_open()
@@ -360,7 +254,7 @@ class Party:
             return self._call(read_step(inner.name, inner.code, reader), arguments, inner.round)
         except Exception as error:
             logger.exception("step %s of round %d failed", inner.name, inner.round)
-            crossing = without_values(error, self.name, inner.name)
+            crossing = self._crossing(error, inner.name)
         raise crossing
 
     def _call(self, step: Callable[..., Any], arguments: dict[str, Any], round: int) -> Any:
@@ -372,7 +266,10 @@ class Party:
         if what == "data":
             return self.store()
         if what == "secret":
-            return self.options.secret.derive(self.run.run_id, self.run.start)
+            nonce = self.options.nonce.hex()
+            return self.options.secret.derive(self.run.run_id, self.run.start, nonce)
+        if what == "site":
+            return self.rules
         if what == "durable_secret":
             return durable_secret(self.options.durable_folder())
         if what == "random":
@@ -406,6 +303,7 @@ class Party:
                 plain = self._without_ids(plain)
             if id(message) not in digests:
                 digests[id(message)] = content_digest(plain)
+                self._charge(plain, name, call.round, digests[id(message)])
             salt = new_salt()
             envelope = Outgoing(
                 plain,
@@ -425,10 +323,35 @@ class Party:
             envelopes[receiver] = envelope
         return envelopes[call.receivers[0]] if call.verb == "send" else envelopes
 
+    def _charge(self, message: Message, step: str, round: int, digest: str) -> None:
+        """Count a noisy message against the budget of this client's data."""
+        multiplier = multiplier_of(message)
+        if multiplier is not None and self.options.store is not None:
+            self.store()
+            self.rules.charge(self._dataset, multiplier, f"{step}|{round}|{digest}")
+
+    def count_upload(self, n_bytes: int) -> None:
+        """Count what is about to leave in the run under way, and refuse what is too much.
+
+        Raises
+        ------
+        PolicyRefused
+            By the policy's ``upload``.
+        """
+        if self.rules.policy.upload is None or self.run is None:
+            return
+        if self._uploaded is None:  # another process of this party may have sent some
+            rows = self.ledger.read(self.run.run_id)
+            self._uploaded = sum(row["payload_bytes"] for row in rows)
+        self.rules.check_upload(self._uploaded + n_bytes)
+        self._uploaded += n_bytes
+
     def _without_ids(self, message: Message) -> Message:
         """Return what the caller is told in place of a message with clear ids."""
         pseudonyms = pseudonyms_of(self.run.pseudonyms if self.run else None)
         if pseudonyms is None:
+            if has_ids(message):
+                self.rules.check_ids(type(message).__name__)
             return message
         key = pseudonyms.key
         return under_pseudonyms(message, pseudonyms, lambda: key(self.name, self.store().id_key()))
@@ -478,6 +401,8 @@ class Party:
                 f"party {self.name!r} tried to send {kind}, which is raw data. Nothing was sent; "
                 "only a federation opened with allow_raw=True lets it pass."
             )
+        if message.protection == "raw" and self.options.role == "client":
+            self.rules.check_raw(kind)
         route = route_of(self.name, envelope.receiver)
         if route not in routes_of(type(message)):
             raise EgressRefused(

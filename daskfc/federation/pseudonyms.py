@@ -28,6 +28,7 @@ from daskfc.federation.handles import PerClient
 from daskfc.federation.ledger import Ledger
 from daskfc.federation.messages import Message, array
 from daskfc.federation.texts import text_arrays, texts_in
+from daskfc.site import RunRequest
 
 if TYPE_CHECKING:
     from daskfc.federation.federation import Federation
@@ -39,6 +40,7 @@ __all__ = [
     "SealedIdKey",
     "WrappedIdKey",
     "agree_on_pseudonyms",
+    "has_ids",
     "key_offer",
     "pseudonyms_of",
     "sealed_id_key",
@@ -158,6 +160,11 @@ def stands_for(kind: type[Message]) -> Callable[[M], M]:
 
 def _by_name(message: Message) -> dict[str, Any]:
     return {one.name: getattr(message, one.name) for one in fields(message)}  # type: ignore[arg-type]
+
+
+def has_ids(message: Message) -> bool:
+    """Return whether a message for the caller tells sample ids."""
+    return type(message) in _TWINS and len(vars(message)["id_ends"]) > 0
 
 
 def under_pseudonyms(
@@ -308,7 +315,12 @@ def agree_on_pseudonyms(federation: "Federation") -> None:
         return
     first, *others = federation.clients
     run_id = f"pseudonyms-{uuid.uuid4().hex}"
-    federation.start_run(run_id, random_state=0, workspace=federation.workspace)
+    federation.start_run(
+        run_id,
+        random_state=0,
+        workspace=federation.workspace,
+        request=RunRequest("pseudonyms"),
+    )
     to = PerClient({first: tuple(others), **dict.fromkeys(others, (first,))})
     offers: dict[str, Any] = {}
     sealed: dict[str, Any] = {}

@@ -30,8 +30,9 @@ from daskfc.federation.messages import (
     multiplier_of,
     payload_bytes,
 )
-from daskfc.federation.party import RunSettings
+from daskfc.federation.party_options import RunSettings
 from daskfc.federation.pseudonyms import sized_twin
+from daskfc.federation.site_rules import FREE
 from daskfc.federation.sizes import NotRehearsed, StandIns, Step, sized
 from daskfc.federation.steps import INJECTED, Bound, Forward, declared_message, read_step, step_name
 from daskfc.federation.traffic import Links, Network, framing_bytes
@@ -402,7 +403,7 @@ class Rehearsal(Federation):
         if what == "random":
             where = (party, self.round, step_name(step))
             return seeds.generator(self._run.random_state, *where)
-        return {"party": party, "workspace": "", "as_prepared": _same}[what]
+        return {"party": party, "workspace": "", "as_prepared": _same, "site": FREE}[what]
 
     def _travel(self, shadow: _Shadow) -> tuple[float, int]:
         """Send a message, once; return when it has arrived, and after how many in a row."""

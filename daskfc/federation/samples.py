@@ -9,6 +9,7 @@ from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
 from daskfc.federation.messages import Message, array
 from daskfc.federation.pseudonyms import stands_for
+from daskfc.federation.site_rules import FREE, SiteRules
 from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.stores import ClientStore
 
@@ -242,8 +243,11 @@ def own_labels(data: ClientStore, labels: np.ndarray) -> LabelledSamples:
     return _with_ids(data, labels)
 
 
-def opened(url: str, as_prepared: Callable[[ClientStore], ClientStore]) -> ClientStore:
+def opened(
+    url: str, as_prepared: Callable[[ClientStore], ClientStore], site: SiteRules = FREE
+) -> ClientStore:
     """Open a store of new samples, prepared as those of the fit; it stays at its client."""
+    site.check_store(url)
     return as_prepared(ClientStore.open(url))
 
 

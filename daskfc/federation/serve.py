@@ -1,6 +1,7 @@
 """What ``daskfc party`` does: one site starts its own party and keeps its secret."""
 
 from contextlib import ExitStack
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -18,8 +19,9 @@ from daskfc.federation.messages import role_of
 from daskfc.federation.nanny import PartyNanny
 from daskfc.federation.narration import Narration
 from daskfc.federation.opening import check_party_name
-from daskfc.federation.party import PartyOptions
+from daskfc.federation.party_options import PartyOptions
 from daskfc.folders import make_private
+from daskfc.site import Policy, SiteState
 from daskfc.stores import ClientStore
 from daskfc.stores.together import check_owner
 
@@ -39,6 +41,8 @@ def serve_party(
     host: str | None = None,
     connect: float = 15.0,
     narrates: bool = False,
+    policy: str | None = None,
+    state: str | None = None,
 ) -> None:
     """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
 
@@ -67,6 +71,11 @@ def serve_party(
         Seconds until the scheduler must have answered.
     narrates : bool
         Tell on standard error who it is, that it joined, what it is asked and what it sends.
+    policy : str, optional
+        File of the site's policy. Without one everything may run on the loopback address, and
+        elsewhere what a file without keys lets run; see `daskfc.site.Policy`.
+    state : str, optional
+        File of what the party remembers of all runs; by default ``state.sqlite`` in `workspace`.
 
     Raises
     ------
@@ -80,6 +89,14 @@ def serve_party(
     role = role_of(name)
     check_party_name(name, role)
     _check_certificate(name, role, scheduler, security)
+    rules = Policy.default(is_loopback(scheduler)) if policy is None else Policy.load(policy)
+    if state is None and workspace is not None:
+        state = str(Path(workspace) / "state.sqlite")
+    if state is None and (rules.budget is not None or rules.runs is not None):
+        raise InvalidInput(
+            f"the policy of party {name!r} counts over runs, and nothing says where. Give --state "
+            "or --workspace."
+        )
     held = None
     if role != "client" and store is not None:
         raise InvalidInput("the server holds no data; start it without a store.")
@@ -98,6 +115,7 @@ def serve_party(
         scratch = stack.enter_context(scratch_folder())
         if workspace is not None:
             make_private(workspace)
+        memory = None if state is None else str(SiteState(state).path)
         stack.enter_context(quiet_logs())
         stack.enter_context(restricted())
         party = PartyOptions(
@@ -108,6 +126,9 @@ def serve_party(
             folder=workspace,
             blas_threads=blas_threads,
             narrates=narrates,
+            policy=rules,
+            state=memory,
+            ca=None if security is None else security.ca,
         )
         narration = Narration(name, told=narrates)
         data = f"{held.n_samples:,} samples x {held.n_features}" if held else "no data"

@@ -25,7 +25,9 @@ __all__ = [
     "step_name",
 ]
 
-INJECTED = ("data", "secret", "durable_secret", "random", "workspace", "party", "as_prepared")
+INJECTED = (
+    "data", "secret", "durable_secret", "random", "workspace", "party", "as_prepared", "site",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from daskfc.federation.graph import PinnedTask, start
 from daskfc.federation.guard import hand_over, run_step
 from daskfc.federation.handles import Inline, Local, PerClient, Sent, pack
 from daskfc.federation.messages import CALLER, SERVER, Message, role_of, routes_of
-from daskfc.federation.party import RunSettings
+from daskfc.federation.party_options import RunSettings
 from daskfc.federation.steps import (
     Bound,
     Forward,
@@ -85,7 +85,8 @@ class Verbs(ABC):
         ----------
         step : callable
             A function of its arguments and of what it asks of its party by name: ``data``,
-            ``secret``, ``durable_secret``, ``random``, ``workspace``, ``party``, ``as_prepared``.
+            ``secret``, ``durable_secret``, ``random``, ``workspace``, ``party``, ``as_prepared``,
+            ``site``.
         *args, **kwargs
             Its arguments; a PerClient gives each client its own.
         clients : iterable of str, optional

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PolicyRefused
 from daskfc.federation import Federation, Message, array
 from daskfc.federation.pseudonyms import stands_for
 from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.metrics import all_metrics
+from daskfc.site import RunRequest
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -181,7 +182,15 @@ def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
         ``(sample,)`` int64 in the order of ``like``, or why there are none.
     """
     # counted apart from any method's messages
-    federation.start_run(uuid.uuid4().hex, random_state=0, workspace=federation.workspace)
+    try:
+        federation.start_run(
+            uuid.uuid4().hex,
+            random_state=0,
+            workspace=federation.workspace,
+            request=RunRequest("labels"),
+        )
+    except PolicyRefused as error:
+        return Truth(None, missing=str(error))
     owners = like["client"].to_numpy().astype(str)
     named = [client for client in federation.clients if (owners == client).any()]
     everyone = len(named) == len(federation.clients)

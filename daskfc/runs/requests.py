@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from daskfc.federation.requests import request_for
 from daskfc.runs.choice import candidates_of
 from daskfc.runs.config import Pipeline
 from daskfc.runs.methods import estimator_of, known_methods, with_n_clusters
 from daskfc.secure.prepare import Prepare
-from daskfc.site import RunRequest, package_of
+from daskfc.site import RunRequest
 
 __all__ = ["request_of", "requests_of"]
 
 _ASK_NOTHING = ("log", "clip")  # steps of a preparation that no client tells anything for
-_MASKS = "allow_few"  # the parameter by which a method says that it adds up arrays under masks
 
 
 def request_of(method: str, parameters: Mapping[str, Any], **more: Any) -> RunRequest:
@@ -37,15 +37,7 @@ def request_of(method: str, parameters: Mapping[str, Any], **more: Any) -> RunRe
     >>> request_of("central", {"n_clusters": 3}).allow_raw
     True
     """
-    kind = known_methods()[method]
-    package, installed = package_of(kind.__module__)
-    given: dict[str, Any] = {
-        "allow_raw": bool(getattr(kind, "needs_raw", False)),
-        "masked": _MASKS in parameters,
-        **more,
-    }
-    own = {name: value for name, value in parameters.items() if name != "random_state"}
-    return RunRequest(method, package=package, version=installed, parameters=own, **given)
+    return request_for(known_methods()[method], parameters, **more)
 
 
 def requests_of(
@@ -104,7 +96,7 @@ def requests_of(
                     submitter=submitter,
                     n_clients=n_clients,
                     clear_ids=pipeline.ids == "clear",
-                    masked=summed or _MASKS in parameters,
+                    **({"masked": True} if summed else {}),
                     preparation=preparation,
                     columns=None if columns is None else tuple(columns),
                 )

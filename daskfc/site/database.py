@@ -32,13 +32,9 @@ PRAGMA user_version = {VERSION};
 CREATE TABLE root (secret BLOB NOT NULL, digest BLOB NOT NULL);
 CREATE TABLE starts (
     run_id TEXT NOT NULL, start TEXT NOT NULL, time REAL NOT NULL, submitter TEXT,
-    request TEXT NOT NULL, PRIMARY KEY (run_id, start)
+    request TEXT NOT NULL, task INTEGER NOT NULL, PRIMARY KEY (run_id, start)
 ) WITHOUT ROWID;
 CREATE INDEX starts_by_time ON starts (time);
-CREATE TABLE tags (
-    run_id TEXT NOT NULL, start TEXT NOT NULL, tag TEXT NOT NULL, time REAL NOT NULL,
-    PRIMARY KEY (run_id, start, tag)
-) WITHOUT ROWID;
 CREATE TABLE charges (
     dataset TEXT NOT NULL, run_id TEXT NOT NULL, start TEXT NOT NULL, label TEXT NOT NULL,
     multiplier REAL NOT NULL, count INTEGER NOT NULL, time REAL NOT NULL,

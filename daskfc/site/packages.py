@@ -1,8 +1,17 @@
 """Which installed package a method is of."""
 
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from collections.abc import Iterable
+from importlib.metadata import (
+    PackageNotFoundError,
+    entry_points,
+    packages_distributions,
+    version,
+)
 
-__all__ = ["package_of"]
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+__all__ = ["modules_of", "package_of"]
 
 _OWN = "daskfc"
 
@@ -39,3 +48,46 @@ def package_of(module: str) -> tuple[str, str]:
         if point.dist is not None and point.module.partition(".")[0] == top
     }
     return found.pop() if len(found) == 1 else ("unknown", "")
+
+
+def modules_of(packages: Iterable[str]) -> frozenset[str]:
+    """Return the top modules of packages that a policy names.
+
+    Parameters
+    ----------
+    packages : iterable of str, or "any"
+        As pip writes requirements. "any" are those that register methods.
+
+    Returns
+    -------
+    frozenset of str
+        Of installed distributions in a version that the requirement takes. A name without a
+        version that no distribution has is that of a module, such as a source tree on the path.
+
+    Examples
+    --------
+    >>> from daskfc.site.packages import modules_of
+    >>> sorted(modules_of(["scikit-learn", "our_methods", "numpy<1"]))
+    ['our_methods', 'sklearn']
+    """
+    if packages == "any":
+        return frozenset(
+            point.module.partition(".")[0] for point in entry_points(group="daskfc.methods")
+        )
+    asked = [Requirement(one) for one in packages]
+    if not asked:
+        return frozenset()
+    owners: dict[str, list[str]] = {}
+    for module, names in packages_distributions().items():
+        for name in names:
+            owners.setdefault(canonicalize_name(name), []).append(module)
+    found: set[str] = set()
+    for one in asked:
+        name = canonicalize_name(one.name)
+        try:
+            if one.specifier.contains(version(name), prereleases=True):
+                found.update(owners.get(name, ()))
+        except PackageNotFoundError:
+            if not one.specifier:
+                found.add(one.name)
+    return frozenset(module for module in found if module.isidentifier())

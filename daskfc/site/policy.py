@@ -21,6 +21,7 @@ from daskfc.errors import InvalidInput
 from daskfc.site.amounts import Budget, Maskers, Rate, Samples, Upload
 from daskfc.site.hours import Hours
 from daskfc.site.limits import AsLimit, value_at
+from daskfc.site.packages import modules_of
 from daskfc.site.prefixes import is_below
 from daskfc.site.request import Refusal, RunRequest
 from daskfc.yaml_files import read_mapping
@@ -105,6 +106,8 @@ class Policy(BaseModel):
         The most bytes of content that a run may send from here; written ``2 GB``.
     ids : {"never", "allow"}
         Whether the caller may be told clear sample ids.
+    labels : {"never", "allow"}
+        Whether the caller may be told true labels, which scores are made of.
     errors : {"sentences", "codes"}
         What the submitter is told of an error: daskfc's sentence, or only its kind.
     packages : "any" or list of str
@@ -139,6 +142,7 @@ class Policy(BaseModel):
     runs: Rate | None = None
     upload: Upload | None = None
     ids: Literal["never", "allow"] = "never"
+    labels: Literal["never", "allow"] = "never"
     errors: Literal["sentences", "codes"] = "sentences"
     packages: _Packages = ()
 
@@ -161,7 +165,14 @@ class Policy(BaseModel):
         if not loopback:
             return cls()
         nobody = Maskers(at_least=1, threshold=Fraction(0))
-        return cls(raw="allow", stores="any", maskers=nobody, ids="allow", packages="any")
+        return cls(
+            raw="allow",
+            stores="any",
+            maskers=nobody,
+            ids="allow",
+            labels="allow",
+            packages="any",
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
@@ -263,16 +274,22 @@ got 'sometimes'. Correct the value.
             )
         if now is not None and self.hours is not None and not self.hours.hold(now):
             refuse("hours", f"it is {now:%a %H:%M %Z}; runs may begin {self.hours}.")
-        if runs_before is not None and self.runs is not None and runs_before >= self.runs.at_most:
+        counted = None if request.is_task else self.runs
+        if runs_before is not None and counted is not None and runs_before >= counted.at_most:
             refuse(
                 "runs.at_most",
-                f"{runs_before} runs began within the last {self.runs.per}; the policy lets at "
-                f"most {self.runs.at_most}.",
+                f"{runs_before} runs began within the last {counted.per}; the policy lets at "
+                f"most {counted.at_most}.",
             )
         return tuple(found)
 
     def _about_method(self, request: RunRequest) -> list[Refusal]:
         name, found = request.method, []
+        if request.is_task:
+            if name == "labels" and self.labels == "never":
+                told = "the caller asks for true labels; the policy says labels: never."
+                found.append(Refusal("labels", told))
+            return found
         if request.allow_raw and self.raw == "never":
             found.append(Refusal("raw", f"{name} sends raw data; the policy says raw: never."))
         limits = {} if self.methods is None else self.methods.get(name)
@@ -295,6 +312,10 @@ got 'sometimes'. Correct the value.
                 )
             )
         return found
+
+    def modules(self) -> frozenset[str]:
+        """Return the top modules, daskfc's among them, whose steps and messages may be named."""
+        return frozenset((_OWN, *modules_of(self.packages)))
 
     def _takes_package(self, package: str, version: str) -> bool:
         if self.packages == "any":

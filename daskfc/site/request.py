@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -10,7 +10,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput, PolicyRefused
 
-__all__ = ["Refusal", "RunRequest"]
+__all__ = ["TASKS", "Refusal", "RunRequest"]
+
+TASKS = ("opening", "pseudonyms", "preparation", "profiles", "labels")
+"""What runs are for besides methods: who takes part, names of samples, and so on."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class RunRequest:
     Parameters
     ----------
     method : str
-        Its name.
+        Its name; one of `TASKS` where no method runs.
     submitter : str, optional
         Who asks, as the certificate says; None where there is none.
     package, version : str
@@ -70,6 +73,11 @@ class RunRequest:
     stores: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
 
+    @property
+    def is_task(self) -> bool:
+        """Whether no method runs."""
+        return self.method in TASKS
+
     def as_json(self) -> str:
         """Return the request as text, with its keys in order.
 
@@ -78,7 +86,8 @@ class RunRequest:
         str
             One line of JSON, in which infinite numbers are ``Infinity``.
         """
-        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        return json.dumps(told, sort_keys=True, ensure_ascii=False, default=_plain)
 
     @classmethod
     def of_json(cls, text: str) -> "RunRequest":
@@ -98,6 +107,11 @@ class RunRequest:
             return _ADAPTER.validate_json(text)
         except ValidationError as error:
             raise InvalidInput(sentence_of(error, "the request of a run")) from None
+
+
+def _plain(value: Any) -> Any:
+    """Return what to write of an object that JSON does not know: NumPy's numbers, or its class."""
+    return value.tolist() if hasattr(value, "tolist") else type(value).__name__
 
 
 _ADAPTER: TypeAdapter[RunRequest] = TypeAdapter(RunRequest)

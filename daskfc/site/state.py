@@ -1,7 +1,7 @@
-"""What a party remembers of all runs: starts, tags that are used once, and budgets.
+"""What a party remembers of all runs: starts, budgets, and what it refused.
 
-Each is written before what it allows is done, and is on the disk when the call returns. So a start,
-a tag or a charge whose process ended right after counts as used: nothing is ever free again.
+Each is written before what it allows is done, and is on the disk when the call returns. So a start
+or a charge whose process ended right after counts as used: nothing is ever free again.
 """
 
 import hashlib
@@ -150,7 +150,7 @@ what is asked.
             )
         return bytes(secret)
 
-    # -- starts and tags ----------------------------------------------------------------------
+    # -- starts -------------------------------------------------------------------------------
 
     def begin(self, run_id: str, start: str, request: RunRequest) -> bytes:
         """Remember a start, and return 32 fresh bytes for its secrets.
@@ -180,8 +180,8 @@ what is asked.
             refusal = None
             if used is None:
                 db.execute(
-                    "INSERT INTO starts VALUES (?, ?, ?, ?, ?)",
-                    (run_id, start, now, who, request.as_json()),
+                    "INSERT INTO starts VALUES (?, ?, ?, ?, ?, ?)",
+                    (run_id, start, now, who, request.as_json(), request.is_task),
                 )
                 _audit(db, now, "began", run_id, start, who, "", request.method)
             else:
@@ -192,35 +192,8 @@ what is asked.
             raise refusal.error()
         return os.urandom(32)
 
-    def once(self, run_id: str, start: str, tag: str) -> None:
-        """Use a tag, which no start may use twice.
-
-        Parameters
-        ----------
-        run_id, start : str
-            Which start of which run.
-        tag : str
-            Of what may happen once, as the masks of one sum.
-
-        Raises
-        ------
-        PolicyRefused
-            When it was used; its rule is "once".
-        """
-        now = self._clock()
-        with transaction(self.path, writes=True) as db:
-            added = db.execute(
-                "INSERT OR IGNORE INTO tags VALUES (?, ?, ?, ?)", (run_id, start, tag, now)
-            ).rowcount
-            refusal = None
-            if not added:
-                refusal = Refusal("once", f"the tag {tag!r} of run {run_id!r} was used before.")
-                _refused(db, now, run_id, start, refusal)
-        if refusal is not None:
-            raise refusal.error()
-
     def runs_since(self, moment: float) -> int:
-        """Return how many starts began at a moment or later.
+        """Return how many starts of methods began at a moment or later.
 
         Parameters
         ----------
@@ -228,7 +201,9 @@ what is asked.
             Seconds since 1970.
         """
         with transaction(self.path, writes=False) as db:
-            (n,) = db.execute("SELECT COUNT(*) FROM starts WHERE time >= ?", (moment,)).fetchone()
+            (n,) = db.execute(
+                "SELECT COUNT(*) FROM starts WHERE time >= ? AND NOT task", (moment,)
+            ).fetchone()
         return int(n)
 
     # -- budgets ------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ def in_words(policy: Policy) -> dict[str, str]:
     return {
         "raw": "no raw data leave" if policy.raw == "never" else "raw data may leave",
         "ids": "the caller is told pseudonyms" + (", or clear ids" * (policy.ids == "allow")),
+        "labels": "no true labels leave" if policy.labels == "never" else "true labels may leave",
         "errors": f"the submitter is told {policy.errors}",
         "methods": _methods(policy),
         "packages": _packages(policy),

@@ -23,12 +23,25 @@ pytestmark = pytest.mark.slow
 ROWS = {"hospital-a": np.array([[1.0, 2.0], [3.0, 4.0]]), "hospital-b": np.array([[10.0, 20.0]])}
 
 
+# As on the loopback without a file, and with the steps of these tests.
+POLICY = """
+raw: allow
+ids: allow
+labels: allow
+stores: any
+maskers: {at_least: 1, threshold: 0}
+packages: [tests]
+"""
+
+
 class Site:
     """Processes of a test, ended with it."""
 
     def __init__(self, folder):
         self.folder = folder
         self.running = []
+        self.policy = folder / "site.yaml"
+        self.policy.write_text(POLICY)
 
     def start(self, *command):
         log = (self.folder / f"{len(self.running)}.log").open("w")
@@ -57,6 +70,7 @@ class Site:
         raise AssertionError((self.folder / "0.log").read_text())
 
     def party(self, name, address, **options):
+        options.setdefault("policy", str(self.policy))
         code = (
             "from daskfc.federation import serve_party; "
             "from daskfc.deploy.config import SecurityFiles; "

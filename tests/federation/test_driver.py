@@ -25,7 +25,7 @@ from daskfc.federation.federation import _Refusals
 from daskfc.federation.guard import REFUSALS, hand_over, run_step
 from daskfc.federation.handles import Local, PerClient, Sent
 from daskfc.federation.opening import Opened
-from daskfc.federation.party import RunSettings
+from daskfc.federation.party_options import RunSettings
 from daskfc.federation.steps import call_of
 from daskfc.federation.wire_format import Reader
 from daskfc.federation.wire_format import opened as content_of

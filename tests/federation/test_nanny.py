@@ -12,11 +12,11 @@ import pytest
 from distributed import Nanny
 from distributed.core import Status
 
-from daskfc.errors import ClusterError, InvalidInput
+from daskfc.errors import ClusterError
 from daskfc.federation import nanny as module
 from daskfc.federation.guard import PartyWorker, declined
 from daskfc.federation.nanny import PartyNanny, _connected
-from daskfc.federation.party import PartyOptions, RunSettings
+from daskfc.federation.party_options import PartyOptions, RunSettings
 
 
 def run_of(run_id="r", start="1", driver="me"):
@@ -27,11 +27,13 @@ class Worker:
     """Stands for the worker process; keeps what it is told."""
 
     def __init__(self, answer=None):
-        self.told, self.answer = [], answer or {"status": "OK"}
+        self.told, self.nonces = [], []
+        self.answer = answer or {"status": "OK"}
         self.worker_kwargs, self.pid, self.worker_address = {}, None, None
 
-    async def daskfc_start_run(self, run):
+    async def daskfc_start_run(self, run, nonce):
         self.told.append(run)
+        self.nonces.append(nonce)
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
@@ -132,6 +134,7 @@ def test_a_run_is_told_to_the_worker_and_kept_for_the_next(at_nanny):
         assert await nanny.start_run(asdict(run_of())) == {"status": "declined"}
         assert worker.told == [asdict(run_of())]
         assert nanny._party.run == run_of()
+        assert worker.nonces == [nanny._party.nonce]
         assert nanny.worker_kwargs["party"] is worker.worker_kwargs["party"] is nanny._party
         assert nanny._given is nanny._party
 
@@ -163,8 +166,9 @@ def test_a_worker_that_cannot_be_reached_is_asked_again(at_nanny):
 
 def test_a_run_has_a_name_that_a_folder_can_have(at_nanny):
     async def look(nanny):
-        with pytest.raises(InvalidInput, match="the name of a run"):
-            await nanny.start_run({"run_id": "../out", "random_state": 0})
+        answer = await nanny.start_run({"run_id": "../out", "random_state": 0})
+        assert (answer["status"], answer["kind"]) == ("declined", "InvalidInput")
+        assert "the name of a run" in answer["sentence"]
         assert nanny._party.run is None
 
     at_nanny(look)

@@ -26,12 +26,8 @@ from daskfc.federation import party as module
 from daskfc.federation.crossing import reason, without_values
 from daskfc.federation.envelopes import Here, Outgoing
 from daskfc.federation.handles import Slot
-from daskfc.federation.party import (
-    Kept,
-    Party,
-    PartyOptions,
-    RunSettings,
-)
+from daskfc.federation.party import Kept, Party
+from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.steps import StepCall
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of

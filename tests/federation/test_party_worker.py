@@ -17,7 +17,8 @@ from daskfc.federation.connections import Connection
 from daskfc.federation.envelopes import Outgoing
 from daskfc.federation.guard import PartyWorker, _Refused, _step_of, run_step
 from daskfc.federation.memory import peak_memory_bytes
-from daskfc.federation.party import Kept, PartyOptions, RunSettings
+from daskfc.federation.party import Kept
+from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.versions import HERE
 from tests.federation import steps
 
@@ -225,10 +226,10 @@ def test_a_worker_says_who_it_is(at_worker):
 
 def test_a_worker_begins_a_run_or_says_why_not(at_worker, tmp_path):
     def begin(worker):
-        assert worker.start_run({"run_id": "new", "random_state": 3}) == {"status": "OK"}
+        assert worker.start_run({"run_id": "new", "random_state": 3}, b"n") == {"status": "OK"}
         assert worker.party.run == RunSettings("new", 3)
         (tmp_path / "own" / "torn").write_text("no folder")
-        return worker.start_run({"run_id": "torn", "random_state": 3})
+        return worker.start_run({"run_id": "torn", "random_state": 3}, b"n")
 
     declined = at_worker(begin)
     assert (declined["status"], declined["kind"]) == ("declined", "LedgerError")

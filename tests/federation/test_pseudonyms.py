@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.keywrap import InvalidUnwrap
 from daskfc.coding import KeyPair, SecretKey
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation.messages import CALLER, Message, array
-from daskfc.federation.party import Party, PartyOptions, RunSettings
+from daskfc.federation.party import Party
+from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.pseudonyms import (
     KeyOffer,
     Pseudonyms,

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daskfc.deploy import load_cluster
+from daskfc.deploy.authority import Authority
+from daskfc.deploy.config import SecurityFiles
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import serve, serve_party
 from daskfc.federation.nanny import PartyNanny
-from daskfc.federation.party import PartyOptions
+from daskfc.federation.party_options import PartyOptions
+from daskfc.site import Policy
 from daskfc.testing.federation import stores_of
 
 ADDRESS = "tcp://127.0.0.1:9"
@@ -87,13 +89,10 @@ def test_limits_are_checked(started, url, limit):
 
 
 def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
-    security = load_cluster(
-        {
-            "cluster": "existing",
-            "scheduler": "tls://h:1",
-            "security": {"ca": "a", "cert": "b", "key": "c"},
-        }
-    ).security
+    authority = Authority.create(tmp_path / "ca", "ca")
+    authority.issue("client", "a")
+    folder = authority.folder_of("a")
+    security = SecurityFiles(**{one: str(folder / f"{one}.pem") for one in ("ca", "cert", "key")})
     serve_party(
         "a",
         scheduler=ADDRESS,
@@ -116,6 +115,9 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
         folder=str(tmp_path / "own"),
         blas_threads=4,
         secret=party.secret,
+        policy=Policy.default(loopback=True),
+        state=str(tmp_path / "own" / "state.sqlite"),
+        ca=security.ca,
     )
     limits = options.pop("limits")
     assert options.pop("joined")() is None  # it tells nobody

@@ -20,7 +20,7 @@ from daskfc.errors import (
 )
 from daskfc.federation import PerClient
 from daskfc.federation.guard import run_step
-from daskfc.federation.party import PartyOptions, RunSettings
+from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.steps import StepCall, call_bytes
 from daskfc.federation.wire_format import sealed
 from daskfc.stores import ClientStore

@@ -3,6 +3,7 @@
 import pytest
 
 from daskfc.baselines import KFED
+from daskfc.federation import requests as told
 from daskfc.runs import known_methods, load_pipeline, requests
 from daskfc.runs.requests import request_of, requests_of
 from daskfc.site import RunRequest
@@ -19,7 +20,7 @@ def test_every_method_can_be_asked_for(method):
     params = {"CE-PCA": {"n_components": 2}}.get(method, {})
     (one,) = requests_of(load_pipeline({"method": method, "params": {**PARAMS, **params}}))
     assert RunRequest.of_json(one.as_json()) == one
-    assert one.parameters["n_clusters"] == 3
+    assert (one.method, one.parameters["n_clusters"]) == (method, 3)
     assert "random_state" not in one.parameters
     assert one.allow_raw == known_methods()[method].needs_raw
     assert (one.package, one.clear_ids, one.stores) == ("daskfc", False, ())
@@ -74,7 +75,7 @@ class Other(KFED):
 
 def test_a_method_of_another_package_names_it(monkeypatch):
     monkeypatch.setattr(requests, "known_methods", lambda: {"Other": Other})
-    monkeypatch.setattr(requests, "package_of", lambda module: (f"of {module}", "1.4"))
+    monkeypatch.setattr(told, "package_of", lambda module: (f"of {module}", "1.4"))
     one = request_of("Other", {"n_clusters": 3, "random_state": 0})
     assert (one.package, one.version) == (f"of {__name__}", "1.4")
     assert one.parameters == {"n_clusters": 3}

@@ -145,7 +145,6 @@ def test_on_a_full_disk_nothing_is_allowed_and_nothing_is_lost(state):
             lambda: charge(state, "b"),
             lambda: charge(state, "b", 1e-3),  # which the budget refuses anyway
             lambda: state.begin("r", "t", ASKED),
-            lambda: state.once("r", "s", "tag"),
             lambda: state.grant(None, 1.0, "why"),
         ):
             with pytest.raises(LedgerError, match="nothing is done that it does not remember"):
@@ -154,11 +153,10 @@ def test_on_a_full_disk_nothing_is_allowed_and_nothing_is_lost(state):
     assert len(state.spent("d").events) == 1
     assert state.grants() == ()
     state.begin("r", "t", ASKED)
-    state.once("r", "s", "tag")
     assert sum(event.count for event in charge(state, "b").events) == 2
 
 
-# -- starts and tags --------------------------------------------------------------------------
+# -- starts -----------------------------------------------------------------------------------
 
 
 def test_a_start_is_used_once(state, path):
@@ -170,14 +168,6 @@ def test_a_start_is_used_once(state, path):
     for _ in range(2):
         with refused("start"):
             again.begin("r", "s", ASKED)
-
-
-def test_a_tag_is_used_once_by_its_start(state, path):
-    state.once("r", "s", "vault")
-    for other in (("r", "s", "seal"), ("r", "t", "vault"), ("q", "s", "vault")):
-        state.once(*other)
-    with refused("once"):
-        SiteState(path).once("r", "s", "vault")
 
 
 def test_runs_are_counted_from_a_moment_on(path):
@@ -294,9 +284,6 @@ def test_the_audit_log_has_who_what_and_why(state):
     state.begin("r", "s", ASKED)
     with refused("start"):
         state.begin("r", "s", RunRequest("FedSC", submitter="mallory"))
-    state.once("r", "s", "vault")
-    with refused("once"):
-        state.once("r", "s", "vault")
     with refused("budget"):
         charge(state, "a", 0.1)
     state.refused(Refusal("raw", "central sends raw data."), run_id="q", start="t", submitter="bob")
@@ -305,7 +292,6 @@ def test_the_audit_log_has_who_what_and_why(state):
     assert rows == [
         ("began", "alice", ""),
         ("refused", "mallory", "start"),
-        ("refused", "alice", "once"),
         ("refused", "alice", "budget"),
         ("refused", "bob", "raw"),
         ("granted", None, ""),
@@ -313,8 +299,8 @@ def test_the_audit_log_has_who_what_and_why(state):
     texts = [row.text for row in state.audit()]
     assert texts[0] == "FedSC"
     assert "1970-01-01 00:16:40 UTC" in texts[1]
-    assert "epsilon 91.82 of 1 at delta 1e-05" in texts[3]
-    assert texts[5] == "epsilon 0.5 to all data sets: second study"
+    assert "epsilon 91.82 of 1 at delta 1e-05" in texts[2]
+    assert texts[4] == "epsilon 0.5 to all data sets: second study"
 
 
 def in_threads(use, n):
@@ -326,18 +312,14 @@ def in_threads(use, n):
 
 
 def test_threads_may_share_it(state):
-    tags, charged = [], []
+    charged = []
 
     def use(i):
-        with suppress(PolicyRefused):
-            state.once("r", "s", str(i % 5))
-            tags.append(i % 5)
         with suppress(PolicyRefused):
             charge(state, str(i))
             charged.append(i)
 
     in_threads(use, 20)
-    assert sorted(tags) == [0, 1, 2, 3, 4]
     spent = state.spent("d")
     assert spent == Accountant((GaussianEvent(10.0, len(charged)),))
     assert spent.epsilon(1e-5) <= 1 < spent.compose(GaussianEvent(10.0)).epsilon(1e-5)

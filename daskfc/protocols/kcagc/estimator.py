@@ -128,6 +128,7 @@ class KCAGC(FederatedClusterer):
     """
 
     split: ClassVar = "columns"
+    method_name: ClassVar[str] = "kCAGC"
     n_clusters: int = param(integer(low=1), kw_only=False)
     n_local_clusters: int | None = param(optional(integer(low=1)), default=None)
     filter_order: int = param(integer(low=0), default=9)

@@ -18,6 +18,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Ledger
 from daskfc.privacy import Accountant
 from daskfc.secure.prepare.fitting import SMALLEST, STRATEGIES, Fitting
+from daskfc.site import RunRequest
 from daskfc.stores.prepared import FittedStep
 
 __all__ = ["STEPS", "Prepare", "Prepared"]
@@ -163,7 +164,10 @@ class Prepare:
         before, federation.preparation = federation.preparation, None
         try:
             run_id = f"preparing-{uuid.uuid4().hex}"
-            federation.start_run(run_id, random_state=0, workspace=federation.workspace)
+            request = RunRequest("preparation", masked=True)
+            federation.start_run(
+                run_id, random_state=0, workspace=federation.workspace, request=request
+            )
             found: dict[str, list[FittedStep]] = {name: [] for name in federation.clients}
             for clients in _groups(federation):
                 self._fit_group(federation, clients, found)

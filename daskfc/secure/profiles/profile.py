@@ -18,6 +18,7 @@ from daskfc.secure.profiles.described import ClusterProfiles
 from daskfc.secure.profiles.groups import BY_DIFFERENCE, TOO_FEW, withheld_clusters
 from daskfc.secure.profiles.steps import Words
 from daskfc.secure.sums import MaskedSum
+from daskfc.site import RunRequest
 
 __all__ = ["Profile"]
 
@@ -126,7 +127,10 @@ class Profile:
         told = before is not None and _tells_totals(before)
         try:
             run_id = f"profiling-{uuid.uuid4().hex}"
-            federation.start_run(run_id, random_state=0, workspace=federation.workspace)
+            request = RunRequest("profiles", masked=True)
+            federation.start_run(
+                run_id, random_state=0, workspace=federation.workspace, request=request
+            )
             return self._fit(federation, labels, words, told)
         finally:
             federation.preparation = before

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_pair_masks
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
+from daskfc.federation.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import MaskedPart, PublicKeys
 from daskfc.secure.sums.total import Aggregation, OwnParts, Total, as_matrix
 
-__all__ = ["MaskedSum", "OnceOnly", "PairKeys", "add_up", "check_maskers", "mask_neighbours"]
+__all__ = ["MaskedSum", "PairKeys", "add_up", "check_maskers", "mask_neighbours"]
 
 _NEIGHBOURS = 4  # ours, at least: holds against any 3 colluders, announced or not
 
@@ -77,38 +78,29 @@ def mask_neighbours(clients: tuple[str, ...], n_colluding: int) -> dict[str, tup
     }
 
 
-class OnceOnly:
-    """Holds that a tag's masks cover one array only; two would tell their difference."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, bytes] = {}
-
-    def hold(self, tag: str, content: bytes) -> None:
-        """Remember what a tag was used for, and refuse anything else.
-
-        Raises
-        ------
-        PrivacyError
-            When the tag was used for another content.
-        """
-        if self._seen.setdefault(tag, content) != content:
-            raise PrivacyError(
-                f"the masks of {tag!r} were used for another array before; a mask hides one array "
-                "only. Nothing was sent; sum under a new tag."
-            )
-
-
 class PairKeys:
-    """What a client keeps: a key for each of its neighbours."""
+    """What a client keeps: a key for each of its neighbours.
 
-    def __init__(self, party: str, keys: Mapping[str, SecretKey]) -> None:
+    Parameters
+    ----------
+    party : str
+        Whose.
+    keys : mapping of str to SecretKey
+        By neighbour.
+    once : OnceOnly, optional
+        Remembers which tags were used.
+    """
+
+    def __init__(
+        self, party: str, keys: Mapping[str, SecretKey], once: OnceOnly | None = None
+    ) -> None:
         self.party = party
         self._keys = dict(keys)
-        self._once = OnceOnly()
+        self._once = OnceOnly() if once is None else once
 
     def mask(self, encoded: NDArray[np.uint64], tag: str) -> None:
         """Add the masks of a tag to an array, in place."""
-        self._once.hold(tag, hashlib.sha256(encoded.data).digest())
+        self._once.hold("masks", tag, hashlib.sha256(encoded.data).digest())
         keys = {other: key.derive("mask", tag) for other, key in self._keys.items()}
         add_pair_masks(encoded, self.party, keys)
 
@@ -205,11 +197,14 @@ def public_key(
     return dict.fromkeys(neighbours[party], message)
 
 
-def agree(public: Mapping[str, PublicKeys], secret: SecretKey, party: str) -> PairKeys:
+def agree(
+    public: Mapping[str, PublicKeys], secret: SecretKey, party: str, site: SiteRules = FREE
+) -> PairKeys:
     """Derive the keys that are shared with each neighbour."""
+    site.check_maskers(1 + len(public))
     own = KeyPair(secret.derive("aggregation"))
     keys = {name: own.shared(message.keys.tobytes(), "masks") for name, message in public.items()}
-    return PairKeys(party, keys)
+    return PairKeys(party, keys, site.once())
 
 
 def masked_part(part: Part, keys: PairKeys, ring: FixedPoint, tag: str) -> MaskedPart:

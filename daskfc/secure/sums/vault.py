@@ -22,8 +22,8 @@ from daskfc.coding import (
     share_secret,
 )
 from daskfc.errors import DecodingError, PrivacyError
+from daskfc.federation.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.privacy import Part, noise_of_part
-from daskfc.secure.sums.masked import OnceOnly
 from daskfc.secure.sums.messages import KeyShares, MaskedPart, PublicKeys, RevealedShares
 from daskfc.secure.sums.total import as_matrix
 
@@ -71,12 +71,14 @@ def seal(
     threshold: int,
     secret: SecretKey,
     party: str,
+    site: SiteRules = FREE,
 ) -> dict[str, KeyShares]:
     """Cut both keys of every sum into shares and send each client its own, encrypted.
 
     Coefficients come from the party's secret, so that a client that is killed and does this again
     sends the same shares.
     """
+    site.check_maskers(len(public), threshold)
     members = sorted(public)
     plain = {member: bytearray() for member in members}
     for tag in tags:
@@ -112,6 +114,8 @@ class Vault:
         Of all members.
     shares : mapping of str to bytes
         What each member gave us: for each tag the share of its own mask's seed, then of its key.
+    once : OnceOnly, optional
+        Remembers which tags were used, in other vaults too.
     """
 
     def __init__(
@@ -121,17 +125,18 @@ class Vault:
         threshold: int,
         public: Mapping[str, PublicKeys],
         shares: Mapping[str, bytes],
+        once: OnceOnly | None = None,
     ) -> None:
         self.party = party
         self._place = {tag: i for i, tag in enumerate(tags)}
         self._threshold = threshold
         self._public = dict(public)
         self._shares = dict(shares)
-        self._masked, self._revealed = OnceOnly(), OnceOnly()
+        self._once = OnceOnly() if once is None else once
 
     def mask(self, encoded: NDArray[np.uint64], tag: str, secret: SecretKey) -> bytes:
         """Add own and pair masks of a tag in place; return our public key of the tag."""
-        self._masked.hold(tag, hashlib.sha256(encoded.data).digest())
+        self._once.hold("masks", tag, hashlib.sha256(encoded.data).digest())
         own = KeyPair(pair_secret(secret, tag))
         row = 1 + self._place[tag]
         # only who has our shares: its masks can be taken away should it leave
@@ -155,7 +160,7 @@ class Vault:
                 f"shares of {tag!r} are revealed for at least {self._threshold} of its clients; "
                 f"got {len(set(present))}. Nothing was revealed."
             )
-        self._revealed.hold(tag, "\0".join(sorted(present)).encode())
+        self._once.hold("shares", tag, "\0".join(sorted(present)).encode())
         start = 2 * SHARE_BYTES * self._place[tag]
         own, pairs = [], []
         for member in sorted(self._shares):
@@ -178,6 +183,7 @@ def open_vault(
     threshold: int,
     secret: SecretKey,
     party: str,
+    site: SiteRules = FREE,
 ) -> Vault:
     """Decrypt the shares that the other clients gave us.
 
@@ -186,6 +192,7 @@ def open_vault(
     DecodingError
         When one was changed on its way or is not for this batch.
     """
+    site.check_maskers(len(public), threshold)
     sealing = _sealing(secret, batch)
     shares = {}
     for member, message in sealed.items():
@@ -205,7 +212,7 @@ def open_vault(
                 f"{2 * SHARE_BYTES * len(tags)}."
             )
         shares[member] = content
-    return Vault(party, tags, threshold, public, shares)
+    return Vault(party, tags, threshold, public, shares, site.once())
 
 
 def masked_once(

@@ -7,7 +7,7 @@ import pytest
 
 from daskfc.errors import ClusterError, PrivacyError
 from daskfc.federation import Checkpoints
-from daskfc.federation.party import PartyOptions, RunSettings
+from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.journal import Journal, Releases, expect, journal_of, resumed
 from daskfc.protocols.fedsc.noise import noise_of

@@ -175,7 +175,7 @@ def test_masks_hide_one_array_only(clients):
     first = masked_part(np.ones(3), keys, RING, "s.0")
     again = masked_part(np.ones(3), keys, RING, "s.0")  # a step that is repeated after a kill
     np.testing.assert_array_equal(first.values, again.values)
-    with pytest.raises(PrivacyError, match=r"masks of 's\.0' were used for another array"):
+    with pytest.raises(PrivacyError, match=r"masks of 's\.0' were used for another content"):
         masked_part(np.zeros(3), keys, RING, "s.0")
 
 
@@ -233,7 +233,7 @@ def test_the_masks_of_a_vault_hide_one_array_of_each_sum(clients):
     again = clients.send("client-1", np.ones(3), RING, TAGS[0])
     np.testing.assert_array_equal(first.values, again.values)
     clients.send("client-1", np.zeros(3), RING, TAGS[1])  # the other sum has masks of its own
-    with pytest.raises(PrivacyError, match=r"masks of 'a\.0' were used for another array"):
+    with pytest.raises(PrivacyError, match=r"masks of 'a\.0' were used for another content"):
         clients.send("client-1", np.zeros(3), RING, TAGS[0])
 
 
@@ -271,7 +271,7 @@ def test_both_shares_of_a_client_are_never_revealed(clients):
     vault, tag = clients.vaults["client-2"], TAGS[0]
     reveal(vault, tag, NAMES)
     reveal(vault, tag, NAMES[::-1])  # the same set again
-    with pytest.raises(PrivacyError, match="used for another array before"):
+    with pytest.raises(PrivacyError, match="used for another content before"):
         reveal(vault, tag, NAMES[1:])
     with pytest.raises(PrivacyError, match="at least 3 of its clients; got 2"):
         reveal(vault, TAGS[1], NAMES[:2])

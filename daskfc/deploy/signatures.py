@@ -1,0 +1,117 @@
+"""Signatures with the key of a certificate, which a party checks against its own authority."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+
+from daskfc.deploy.authority import Issued
+from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.peers import Peer
+from daskfc.errors import DaskfcError, InvalidInput, PrivacyError
+
+__all__ = ["sign", "signer_of"]
+
+_HASH = hashes.SHA256()
+
+
+def sign(files: SecurityFiles, content: bytes) -> dict[str, Any]:
+    """Sign content with the key of a certificate.
+
+    Parameters
+    ----------
+    files : SecurityFiles
+        The certificate and its key.
+    content : bytes
+        Anything.
+
+    Returns
+    -------
+    dict
+        The certificate in PEM, and the signature.
+
+    Raises
+    ------
+    InvalidInput
+        When the key is none that can sign.
+    """
+    certificate = Path(files.cert).read_bytes()
+    try:
+        key = serialization.load_pem_private_key(Path(files.key).read_bytes(), None)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"the key of the certificate {Path(files.cert).name!r} cannot be read "
+            f"({type(error).__name__}). Give one in PEM without a password."
+        ) from None
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        signature = key.sign(content, ec.ECDSA(_HASH))
+    elif isinstance(key, rsa.RSAPrivateKey):
+        signature = key.sign(content, padding.PKCS1v15(), _HASH)
+    else:
+        raise InvalidInput(
+            f"the key of the certificate {Path(files.cert).name!r} must be of ECDSA or RSA; it is "
+            f"{type(key).__name__}. Have another issued."
+        )
+    return {"certificate": certificate, "signature": signature}
+
+
+def signer_of(ca: str, content: bytes, proof: Mapping[str, Any] | None) -> Peer:
+    """Return who signed content, by a certificate of an authority.
+
+    Parameters
+    ----------
+    ca : str
+        File of the authority's certificate.
+    content : bytes
+        What was signed.
+    proof : mapping, optional
+        From `sign`.
+
+    Raises
+    ------
+    PrivacyError
+        When it is signed by nobody of the authority's, or by a certificate that has expired.
+    """
+    if not proof:
+        raise _unsigned("bears no signature")
+    try:
+        certificate = x509.load_pem_x509_certificate(bytes(proof["certificate"]))
+        _check_issued(certificate, ca)
+        _check(certificate, bytes(proof["signature"]), content)
+        issued = Issued.of(certificate)
+    except (DaskfcError, InvalidSignature, ValueError, TypeError, KeyError) as error:
+        raise _unsigned(f"bears a signature that does not hold ({type(error).__name__})") from None
+    if not certificate.not_valid_before_utc <= datetime.now(UTC) <= certificate.not_valid_after_utc:
+        raise _unsigned(f"bears a signature of {issued.name!r}, whose certificate is not valid now")
+    return Peer(issued.role, issued.name)
+
+
+def _unsigned(what: str) -> PrivacyError:
+    return PrivacyError(
+        f"the start of a run {what}. Start it with a certificate of the role submitter, of the "
+        "authority that the parties trust."
+    )
+
+
+def _check_issued(certificate: x509.Certificate, ca: str) -> None:
+    authorities = x509.load_pem_x509_certificates(Path(ca).read_bytes())
+    for authority in authorities:
+        if authority.subject == certificate.issuer:
+            certificate.verify_directly_issued_by(authority)
+            return
+    raise InvalidSignature
+
+
+def _check(certificate: x509.Certificate, signature: bytes, content: bytes) -> None:
+    public = certificate.public_key()
+    if isinstance(public, ec.EllipticCurvePublicKey):
+        public.verify(signature, content, ec.ECDSA(_HASH))
+    elif isinstance(public, rsa.RSAPublicKey):
+        public.verify(signature, content, padding.PKCS1v15(), _HASH)
+    else:
+        raise InvalidSignature

@@ -1,0 +1,145 @@
+"""What a party's nanny asks of a run before it begins: who starts it, what for, and once only."""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from daskfc.deploy.signatures import signer_of
+from daskfc.errors import PolicyRefused, PrivacyError
+from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.site import Policy, Refusal, RunRequest, SiteState
+from daskfc.stores import ClientStore
+
+__all__ = ["Gate", "signed_content"]
+
+_UNNAMED = "steps"  # the method of a run whose driver does not say what it is for
+
+
+def signed_content(settings: RunSettings) -> bytes:
+    """Return what a submitter signs of a run: all of its settings.
+
+    Parameters
+    ----------
+    settings : RunSettings
+        As they are sent.
+    """
+    return json.dumps(asdict(settings), sort_keys=True, ensure_ascii=False).encode()
+
+
+class _Facts(NamedTuple):
+    """What a policy is about at a client: its samples and columns."""
+
+    n_samples: int | None = None
+    columns: tuple[str, ...] | None = None
+
+
+class Gate:
+    """Lets runs begin that the party's policy takes, each start once.
+
+    Parameters
+    ----------
+    options : PartyOptions
+        The party, its policy and where its memory is.
+    """
+
+    def __init__(self, options: PartyOptions) -> None:
+        self._options = options
+        self._free = options.policy == Policy.default(loopback=True)
+        self._state = None if options.state is None else SiteState(options.state)
+        self._used: set[tuple[str, str]] = set()
+
+    def admit(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> bytes:
+        """Let a run begin, and return fresh bytes for its secrets.
+
+        Parameters
+        ----------
+        settings : RunSettings
+            As they arrived.
+        proof : mapping, optional
+            The submitter's signature of them.
+
+        Raises
+        ------
+        PolicyRefused
+            By a rule, or when the start was used.
+        PrivacyError
+            With TLS, when no submitter signed it.
+        LedgerError
+            When the memory cannot be written.
+        """
+        submitter = self._submitter(settings, proof)
+        request = self._request(settings, submitter)
+        if not self._free:
+            self._judge(settings, request)
+        start = (settings.run_id, settings.start)
+        if start in self._used:
+            said = f"start {start[1]!r} of run {start[0]!r} was used before."
+            self._refuse(Refusal("start", said), settings, submitter)
+        nonce = os.urandom(32)
+        if self._state is not None:
+            try:
+                nonce = self._state.begin(*start, request)
+            except PolicyRefused as error:
+                raise Refusal(error.rule, error.sentence).error(self._options.name) from None
+        self._used.add(start)
+        return nonce
+
+    def _submitter(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> str | None:
+        if self._options.ca is None:
+            return None
+        peer = signer_of(self._options.ca, signed_content(settings), proof)
+        if peer.role != "submitter":
+            raise PrivacyError(
+                f"the start of a run is signed by {peer}, whose role begins no runs. Use a "
+                "certificate of the role submitter."
+            )
+        return peer.name
+
+    def _request(self, settings: RunSettings, submitter: str | None) -> RunRequest:
+        """Return what is asked, with what this party knows better than the driver."""
+        told = RunRequest.of_json(json.dumps({"method": _UNNAMED, **settings.request}))
+        return replace(
+            told,
+            submitter=submitter,
+            clear_ids=not told.is_task and not settings.pseudonyms,
+            n_clients=len(settings.builds) or None,
+        )
+
+    def _judge(self, settings: RunSettings, request: RunRequest) -> None:
+        policy, facts = self._options.policy, self._facts()
+        refusals = policy.refusals(
+            request,
+            now=datetime.now(UTC),
+            runs_before=self._runs_before(policy),
+            n_samples=facts.n_samples,
+            columns=facts.columns,
+            own_store=self._options.store,
+        )
+        if refusals:
+            for other in refusals[1:]:
+                self._note(other, settings, request.submitter)
+            self._refuse(refusals[0], settings, request.submitter)
+
+    def _facts(self) -> _Facts:
+        if self._options.store is None:
+            return _Facts()
+        store = ClientStore.open(self._options.store)
+        return _Facts(store.n_samples, store.feature_names)
+
+    def _runs_before(self, policy: Policy) -> int | None:
+        if policy.runs is None or self._state is None:
+            return None
+        return self._state.runs_since(time.time() - policy.runs.seconds)
+
+    def _note(self, refusal: Refusal, settings: RunSettings, submitter: str | None) -> None:
+        if self._state is not None:
+            where = {"run_id": settings.run_id, "start": settings.start}
+            self._state.refused(refusal, submitter=submitter, **where)
+
+    def _refuse(self, refusal: Refusal, settings: RunSettings, submitter: str | None) -> None:
+        self._note(refusal, settings, submitter)
+        raise refusal.error(self._options.name)

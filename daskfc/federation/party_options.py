@@ -1,0 +1,141 @@
+"""What a party is started with, and what it knows of a run under way."""
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from daskfc.coding.streams import SecretKey
+from daskfc.federation.messages import SERVER
+from daskfc.folders import check_folder_name
+from daskfc.site import Policy
+
+__all__ = ["PartyOptions", "RunSettings"]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What every party knows of a run, from its start on; no step can change it.
+
+    Parameters
+    ----------
+    run_id : str
+        The run's identity; secrets are derived from it.
+    random_state : int
+        The user's seed.
+    allow_raw : bool
+        Whether messages with protection "raw" may leave.
+    workspace : str, optional
+        The run's folder, where the server's folder lies.
+    start : str
+        Of this start of the run: one that is begun again has new secrets.
+    builds : mapping of str to str
+        Which writing of its store each client brought when the federation opened.
+    driver : str
+        Dask's name of the client that began it; while that is connected no other begins a run.
+    preparation : mapping of str to list of mapping
+        Steps that each client's rows go through as they are read.
+    pseudonyms : mapping
+        What the caller is told in place of sample ids, as `Pseudonyms.as_dict` writes it; where
+        it is empty the caller asked for clear ids.
+    request : mapping
+        What the run is for, as the fields of a `RunRequest`: the driver's word, which each party's
+        policy judges.
+    """
+
+    run_id: str
+    random_state: int
+    allow_raw: bool = False
+    workspace: str | None = None
+    start: str = ""
+    builds: Mapping[str, str] = field(default_factory=dict)
+    driver: str = ""
+    preparation: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    pseudonyms: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_folder_name("run", self.run_id)
+
+
+@dataclass(frozen=True)
+class PartyOptions:
+    """What a party is started with; the driver never sends it later.
+
+    Parameters
+    ----------
+    name : str
+        The party's name, also that of its worker and of its resource.
+    role : {"client", "server", "server worker"}
+        Whether it holds data, reduces, or takes a part of the server's work.
+    store : str, optional
+        URL of the client's store.
+    scratch : str
+        Folder for what the party keeps when no other folder is given.
+    folder : str, optional
+        The party's own folder on its own machine.
+    blas_threads : int
+        Threads of BLAS and OpenMP in its worker process.
+    latency : float
+        Seconds by which its messages are held back.
+    secret : SecretKey
+        Kept by the nanny, so that it survives the worker process.
+    run : RunSettings, optional
+        The run under way, for a worker process started within it.
+    narrates : bool
+        Whether it tells on standard error what it is asked and what it sends.
+    driver_key : SecretKey, optional
+        Seal of the driver that started it: what bears it may hold code. A party of a site of its
+        own has none, and runs installed steps alone.
+    policy : Policy
+        What the party takes part in; by default whatever its driver asks.
+    state : str, optional
+        File of what the party remembers of all runs; without one its nanny does while it lives.
+    nonce : bytes
+        Drawn here for the start under way; its secrets depend on it.
+    ca : str, optional
+        File of the authority whose submitters may begin runs; None without TLS.
+    """
+
+    name: str
+    role: str
+    scratch: str
+    store: str | None = None
+    folder: str | None = None
+    blas_threads: int = 1
+    latency: float = 0.0
+    secret: SecretKey = field(default_factory=SecretKey.from_os)
+    run: RunSettings | None = None
+    narrates: bool = False
+    driver_key: SecretKey | None = None
+    policy: Policy = field(default_factory=functools.partial(Policy.default, loopback=True))
+    state: str | None = None
+    nonce: bytes = field(default=b"", repr=False)
+    ca: str | None = None
+
+    def run_folder(self) -> Path:
+        """Return the folder of this party in the run under way."""
+        if self.run is None:
+            return Path(self.folder or self.scratch)
+        if self.folder is not None and self.role == SERVER and self.run.workspace is not None:
+            # Every start has a new run_id; another one must find what an earlier one left, as the
+            # journal of what was released.
+            name = hashlib.sha256(self.run.workspace.encode()).hexdigest()[:16]
+            return Path(self.folder) / f"work-{name}"
+        if self.folder is not None:
+            return Path(self.folder) / self.run.run_id
+        if self.run.workspace is None:
+            return Path(self.scratch) / self.run.run_id
+        return self._within(self.run.workspace)
+
+    def durable_folder(self) -> Path:
+        """Return the folder that a run which is resumed finds again, whatever its id is then."""
+        if self.folder is not None or self.run is None or self.run.workspace is None:
+            return Path(self.folder or self.scratch)
+        return self._within(self.run.workspace)
+
+    def _within(self, workspace: str) -> Path:
+        base = Path(workspace)
+        return base / SERVER if self.role == SERVER else base / "parties" / self.name

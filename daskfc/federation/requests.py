@@ -1,0 +1,44 @@
+"""What a fit tells the parties that it is, for their sites' policies to judge."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from daskfc.site import RunRequest, package_of
+
+__all__ = ["request_for"]
+
+_MASKS = "allow_few"  # the parameter by which a method says that it adds up arrays under masks
+
+
+def request_for(kind: type[Any], parameters: Mapping[str, Any], **more: Any) -> RunRequest:
+    """Return the request of one start of a method.
+
+    Parameters
+    ----------
+    kind : type
+        The method's class.
+    parameters : mapping
+        All of its own, as ``get_params(deep=False)`` gives them.
+    **more
+        The other fields of `RunRequest`.
+
+    Returns
+    -------
+    RunRequest
+
+    Examples
+    --------
+    >>> from daskfc.baselines import Central
+    >>> from daskfc.federation.requests import request_for
+    >>> request_for(Central, {"n_clusters": 3}).allow_raw
+    True
+    """
+    package, installed = package_of(kind.__module__)
+    given: dict[str, Any] = {
+        "allow_raw": bool(getattr(kind, "needs_raw", False)),
+        "masked": _MASKS in parameters,
+        **more,
+    }
+    own = {name: value for name, value in parameters.items() if name != "random_state"}
+    name = vars(kind).get("method_name", kind.__name__)  # a subclass has a name of its own
+    return RunRequest(name, package=package, version=installed, parameters=own, **given)

@@ -1,0 +1,217 @@
+"""What a site's policy and memory say within a run: the guard and the steps ask here."""
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from daskfc.errors import PolicyRefused, PrivacyError
+from daskfc.federation.party_options import PartyOptions
+from daskfc.site import Refusal, SiteState
+
+__all__ = ["FREE", "OnceOnly", "PartyRules", "SiteRules"]
+
+logger = logging.getLogger("daskfc.party")
+
+
+class OnceOnly:
+    """Holds that a tag serves one content only: masks of two arrays would tell their difference.
+
+    Parameters
+    ----------
+    path : pathlib.Path, optional
+        A file that outlives the process, as its secrets do; made when missing.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._seen: dict[str, str] = {}
+        if path is not None and path.exists():
+            lines = path.read_text().splitlines()
+            # A line that a crash cut off was not acted upon.
+            self._seen = dict(line.split(" ") for line in lines if line.count(" ") == 1)
+
+    def hold(self, use: str, tag: str, content: bytes) -> None:
+        """Remember what a tag was used for, and refuse anything else.
+
+        Parameters
+        ----------
+        use : str
+            What is used, such as "masks".
+        tag : str
+            Which of them.
+        content : bytes
+            The content's digest, or itself where it is no secret.
+
+        Raises
+        ------
+        PrivacyError
+            When the tag was used for another content.
+        """
+        name = hashlib.sha256(f"{use} {tag}".encode()).hexdigest()
+        told = hashlib.sha256(content).hexdigest()
+        with self._lock:
+            held = self._seen.get(name)
+            if held is None:
+                if self._path is not None:
+                    with self._path.open("a") as file:
+                        file.write(f"\n{name} {told}\n")
+                self._seen[name] = told
+        if held not in (None, told):
+            raise PrivacyError(
+                f"the {use} of {tag!r} were used for another content before, and serve one only. "
+                "Nothing was sent; sum under a new tag."
+            )
+
+
+class SiteRules:
+    """No rules: what steps ask where no party runs them."""
+
+    def once(self) -> OnceOnly:
+        """Return what holds that a tag is used for one content only."""
+        return OnceOnly()
+
+    def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
+        """Refuse a masked sum of too few clients; see `Policy.check_maskers`."""
+
+    def check_store(self, url: str) -> None:
+        """Refuse a store besides the party's own; see `Policy.check_store`."""
+
+
+FREE = SiteRules()
+
+
+class PartyRules(SiteRules):
+    """The rules of one party in one start of a run.
+
+    Parameters
+    ----------
+    options : PartyOptions
+        Its policy and memory, and the run under way.
+    """
+
+    def __init__(self, options: PartyOptions) -> None:
+        self._options = options
+        self.policy = options.policy
+        run = options.run
+        self._run_id, self._start = ("", "") if run is None else (run.run_id, run.start)
+        self._state = None if options.state is None else SiteState(options.state, new=False)
+        name = hashlib.sha256(f"{self._run_id} {self._start} {options.nonce.hex()}".encode())
+        scratch = Path(options.scratch)
+        self._once = OnceOnly(
+            scratch / f"once-{name.hexdigest()[:16]}" if scratch.is_dir() else None
+        )
+
+    def once(self) -> OnceOnly:
+        """Return the party's own memory of tags, which a restart of its process leaves."""
+        return self._once
+
+    def refuse(self, refusal: Refusal) -> NoReturn:
+        """Refuse by a rule: to the site the whole sentence, to others the rule's name.
+
+        Raises
+        ------
+        PolicyRefused
+            Always.
+        """
+        if self._state is not None:
+            self._state.refused(refusal, run_id=self._run_id, start=self._start)
+        logger.warning("refused by %s: %s", refusal.rule, refusal.sentence)
+        raise refusal.error(self._options.name)
+
+    def _ask(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except PolicyRefused as error:
+            refusal = Refusal(error.rule, error.sentence)
+        else:
+            return
+        self.refuse(refusal)
+
+    def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
+        """Refuse a masked sum of too few clients.
+
+        Raises
+        ------
+        PolicyRefused
+            By the policy's ``maskers``.
+        """
+        self._ask(lambda: self.policy.check_maskers(n_maskers, threshold))
+
+    def check_store(self, url: str) -> None:
+        """Refuse a store that the policy does not name.
+
+        Raises
+        ------
+        PolicyRefused
+            By the policy's ``stores``.
+        """
+        self._ask(lambda: self.policy.check_store(url, self._options.store))
+
+    def check_raw(self, kind: str) -> None:
+        """Refuse a message with raw data.
+
+        Raises
+        ------
+        PolicyRefused
+            By the policy's ``raw``.
+        """
+        if self.policy.raw == "never":
+            self.refuse(Refusal("raw", f"{kind} is raw data; the policy says raw: never."))
+
+    def check_ids(self, kind: str) -> None:
+        """Refuse a message with clear sample ids for the caller.
+
+        Raises
+        ------
+        PolicyRefused
+            By the policy's ``ids``.
+        """
+        if self.policy.ids == "never":
+            told = f"{kind} would tell clear sample ids; the policy says ids: never."
+            self.refuse(Refusal("ids", told))
+
+    def check_upload(self, bytes_so_far: int) -> None:
+        """Refuse a message that makes a run send too much.
+
+        Raises
+        ------
+        PolicyRefused
+            By the policy's ``upload``.
+        """
+        self._ask(lambda: self.policy.check_upload(bytes_so_far))
+
+    def charge(self, dataset: str, multiplier: float, label: str) -> None:
+        """Count a noisy release against the data set's budget, before it is made.
+
+        Parameters
+        ----------
+        dataset : str
+            Digest of the data.
+        multiplier : float
+            Standard deviation of the noise over the sensitivity.
+        label : str
+            Of what is released; the same again counts once.
+
+        Raises
+        ------
+        PolicyRefused
+            When the budget has less left.
+        """
+        if self._state is not None:
+            try:
+                self._state.charge(
+                    *(dataset, multiplier, self.policy.budget),
+                    run_id=self._run_id,
+                    start=self._start,
+                    label=label,
+                )
+            except PolicyRefused as error:  # which the memory has noted
+                refusal = Refusal(error.rule, error.sentence)
+            else:
+                return
+            logger.warning("refused by %s: %s", refusal.rule, refusal.sentence)
+            raise refusal.error(self._options.name)
