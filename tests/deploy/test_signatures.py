@@ -1,0 +1,109 @@
+"""Signatures that a party checks against its own authority."""
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from daskfc.deploy import signatures
+from daskfc.deploy.authority import Authority
+from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.peers import Peer
+from daskfc.deploy.signatures import sign, signer_of
+from daskfc.errors import InvalidInput, PrivacyError
+
+CONTENT = b"begin run r"
+
+
+def files_of(authority, role, name, **options):
+    authority.issue(role, name, **options)
+    folder = authority.folder_of(name)
+    return SecurityFiles(**{one: str(folder / f"{one}.pem") for one in ("ca", "cert", "key")})
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority.create(tmp_path_factory.mktemp("trust") / "ours")
+
+
+@pytest.fixture(scope="module")
+def alice(authority):
+    return files_of(authority, "submitter", "alice")
+
+
+def test_who_signed_is_known_by_role_and_name(alice):
+    assert signer_of(alice.ca, CONTENT, sign(alice, CONTENT)) == Peer("submitter", "alice")
+
+
+def test_another_content_is_not_what_was_signed(alice):
+    with pytest.raises(PrivacyError, match="a signature that does not hold"):
+        signer_of(alice.ca, CONTENT + b"!", sign(alice, CONTENT))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"signature": b""},
+        {"signature": b"\0" * 70},
+        {"certificate": b"no certificate"},
+        {"certificate": 3},
+        {"signature": "text"},
+    ],
+)
+def test_rubbish_is_no_proof(alice, change):
+    with pytest.raises(PrivacyError, match="a signature that does not hold"):
+        signer_of(alice.ca, CONTENT, {**sign(alice, CONTENT), **change})
+
+
+@pytest.mark.parametrize("proof", [None, {}])
+def test_none_is_none(alice, proof):
+    with pytest.raises(PrivacyError, match="bears no signature"):
+        signer_of(alice.ca, CONTENT, proof)
+
+
+def test_another_authority_of_the_same_name_vouches_for_nobody_here(alice, tmp_path):
+    mallory = files_of(Authority.create(tmp_path / "theirs"), "submitter", "alice")
+    with pytest.raises(PrivacyError, match="does not hold"):
+        signer_of(alice.ca, CONTENT, sign(mallory, CONTENT))
+
+
+def test_a_key_of_another_certificate_proves_nothing(authority, alice):
+    bob = files_of(authority, "submitter", "bob")
+    mixed = {**sign(alice, CONTENT), "certificate": sign(bob, CONTENT)["certificate"]}
+    with pytest.raises(PrivacyError, match="does not hold"):
+        signer_of(alice.ca, CONTENT, mixed)
+
+
+def test_an_expired_certificate_signs_no_more(alice, monkeypatch):
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(UTC) + timedelta(days=366)
+
+    proof = sign(alice, CONTENT)
+    monkeypatch.setattr(signatures, "datetime", Later)
+    with pytest.raises(PrivacyError, match="'alice', whose certificate is not valid now"):
+        signer_of(alice.ca, CONTENT, proof)
+
+
+def test_a_key_that_cannot_sign_is_told(alice, tmp_path):
+    path = tmp_path / "key.pem"
+    path.write_bytes(
+        ed25519.Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    other = (
+        dataclasses.replace(alice, key=str(path))
+        if dataclasses.is_dataclass(alice)
+        else (alice.model_copy(update={"key": str(path)}))
+    )
+    with pytest.raises(InvalidInput, match="must be of ECDSA or RSA; it is Ed25519"):
+        sign(other, CONTENT)
+    path.write_text("no key")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        sign(other, CONTENT)

@@ -1,0 +1,149 @@
+"""What a party's nanny asks of a run before it begins."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from daskfc.deploy.authority import Authority
+from daskfc.deploy.signatures import sign
+from daskfc.errors import InvalidInput, PolicyRefused, PrivacyError
+from daskfc.federation.gate import Gate, signed_content
+from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.site import Policy, RunRequest, SiteState
+from daskfc.testing.federation import stores_of
+from tests.deploy.test_signatures import files_of
+
+
+def settings(start="s", run="r", request=None, **more):
+    told = {} if request is None else dataclasses.asdict(request)
+    return RunSettings(run, 0, start=start, request=told, pseudonyms={"label": "p"}, **more)
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """Make a gate of a client with two columns and three samples."""
+    store = stores_of(tmp_path / "stores", {"a": np.arange(6.0).reshape(3, 2)})["a"]
+
+    def make(remembers=True, **options):
+        given = {"state": str(tmp_path / "state.sqlite")} if remembers else {}
+        return Gate(PartyOptions("a", "client", str(tmp_path), store=store, **given, **options))
+
+    return make
+
+
+def refused(rule):
+    return pytest.raises(PolicyRefused, match=rf"party 'a' refuses this by its rule '{rule}'")
+
+
+def audited(gate):
+    return [(row.what, row.rule) for row in gate._state.audit()]
+
+
+# -- each start once ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_a_start_is_answered_once(gate, remembers):
+    one = gate(remembers)
+    nonces = {one.admit(settings(*at), None) for at in (("s", "r"), ("t", "r"), ("s", "q"))}
+    assert {len(nonce) for nonce in nonces} == {32}
+    assert len(nonces) == 3
+    with refused("start"):
+        one.admit(settings(), None)
+
+
+def test_a_start_is_remembered_by_the_next_process(gate):
+    gate().admit(settings(), None)
+    with refused("start"):
+        gate().admit(settings(), None)
+
+
+# -- the policy -----------------------------------------------------------------------------------
+
+
+def test_the_site_says_what_its_data_are(gate):
+    policy = Policy(samples={"at_least": 4}, columns=["x0"], methods=["OmniFC"])
+    lies = RunRequest("OmniFC", columns=("x0",))
+    one = gate(policy=policy)
+    with refused("samples.at_least"):
+        one.admit(settings(request=lies), None)
+    with refused("methods"):
+        one.admit(settings("t", request=RunRequest("FedSC")), None)
+    assert [rule for _, rule in audited(one)][:2] == ["samples.at_least", "columns"]
+
+
+def test_clear_ids_are_asked_for_by_the_settings_whatever_the_request_says(gate):
+    told = dataclasses.asdict(RunRequest("OmniFC", clear_ids=False))
+    with refused("ids"):
+        gate(policy=Policy()).admit(RunSettings("r", 0, start="s", request=told), None)
+
+
+def test_what_a_run_is_for_may_be_refused_by_itself(gate):
+    one = gate(policy=Policy(methods=[]))
+    one.admit(settings("1", request=RunRequest("opening")), None)
+    one.admit(settings("2", request=RunRequest("preparation")), None)
+    with refused("labels"):
+        one.admit(settings("3", request=RunRequest("labels")), None)
+    with refused("methods"):
+        one.admit(settings("4"), None)  # whose driver does not say what it is for
+
+
+def test_runs_are_counted_and_tasks_are_not(gate):
+    one = gate(policy=Policy(runs={"at_most": 1, "per": "day"}))
+    one.admit(settings("1", request=RunRequest("opening")), None)
+    one.admit(settings("2", request=RunRequest("OmniFC")), None)
+    one.admit(settings("3", request=RunRequest("preparation")), None)
+    with refused("runs.at_most"):
+        one.admit(settings("4", request=RunRequest("OmniFC")), None)
+
+
+def test_rubbish_in_a_request_is_refused(gate):
+    with pytest.raises(InvalidInput, match="the request of a run"):
+        gate().admit(RunSettings("r", 0, start="s", request={"method": 3}), None)
+
+
+# -- who begins it --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority.create(tmp_path_factory.mktemp("trust") / "ours")
+
+
+def test_with_tls_a_run_is_begun_by_a_submitter(gate, authority):
+    alice = files_of(authority, "submitter", "alice")
+    asked = settings(request=RunRequest("OmniFC", submitter="somebody else"))
+    one = gate(policy=Policy(submitters=["alice"]), ca=alice.ca)
+    with pytest.raises(PrivacyError, match="bears no signature"):
+        one.admit(asked, None)
+    proof = sign(alice, signed_content(asked))
+    with pytest.raises(PrivacyError, match="does not hold"):
+        one.admit(dataclasses.replace(asked, random_state=1), proof)
+    one.admit(asked, proof)
+    (row,) = SiteState(one._options.state).audit()
+    assert (row.what, row.submitter, row.text) == ("began", "alice", "OmniFC")
+
+
+def test_another_submitter_is_not_named(gate, authority):
+    bob = files_of(authority, "submitter", "bob")
+    asked = settings(request=RunRequest("OmniFC", submitter="alice"))
+    with refused("submitters"):
+        gate(policy=Policy(submitters=["alice"]), ca=bob.ca).admit(
+            asked, sign(bob, signed_content(asked))
+        )
+
+
+@pytest.mark.parametrize("role", ["client", "server", "scheduler"])
+def test_no_other_role_begins_a_run(gate, authority, role):
+    name = "server" if role == "server" else f"{role}-1"
+    files = files_of(authority, role, name)
+    with pytest.raises(PrivacyError, match=f"is signed by {role} {name!r}, whose role begins no"):
+        gate(ca=files.ca).admit(settings(), sign(files, signed_content(settings())))
+
+
+def test_what_is_signed_survives_the_way_there():
+    asked = settings(builds={"b": "2", "a": "1"}, preparation={"a": [{"kind": "log", "of": (1,)}]})
+    listed = {"a": [{"of": [1], "kind": "log"}]}
+    arrived = RunSettings(**{**dataclasses.asdict(asked), "preparation": listed})
+    assert signed_content(arrived) == signed_content(asked)

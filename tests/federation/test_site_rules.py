@@ -1,0 +1,121 @@
+"""What a site's policy and memory say within a run."""
+
+import numpy as np
+import pytest
+
+from daskfc.errors import PolicyRefused, PrivacyError
+from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.site_rules import OnceOnly, PartyRules
+from daskfc.site import Policy, RunRequest, SiteState
+
+RUN = RunSettings("r", 0, start="s")
+
+
+@pytest.fixture
+def rules(tmp_path):
+    def make(policy=None, run=RUN, nonce=b"n"):
+        given = {} if policy is None else {"policy": policy}
+        state = str(tmp_path / "state.sqlite")
+        SiteState(state)
+        return PartyRules(
+            PartyOptions(
+                "a",
+                "client",
+                str(tmp_path),
+                store="/own",
+                run=run,
+                state=state,
+                nonce=nonce,
+                **given,
+            )
+        )
+
+    return make
+
+
+def refused(rule):
+    return pytest.raises(PolicyRefused, match=rf"party 'a' refuses this by its rule '{rule}'")
+
+
+@pytest.mark.parametrize(
+    ("rule", "policy", "ask"),
+    [
+        ("raw", {}, lambda rules: rules.check_raw("Rows")),
+        ("ids", {}, lambda rules: rules.check_ids("Named")),
+        ("stores", {}, lambda rules: rules.check_store("/other")),
+        ("maskers.at_least", {}, lambda rules: rules.check_maskers(2)),
+        ("maskers.threshold", {}, lambda rules: rules.check_maskers(6, 3)),
+        ("upload", {"upload": 10}, lambda rules: rules.check_upload(11)),
+        (
+            "budget",
+            {"budget": {"epsilon": 1, "delta": 1e-5}},
+            lambda rules: rules.charge("digest", 1.0, "factors"),
+        ),
+    ],
+)
+def test_a_refusal_is_told_by_its_rule_and_kept_whole(rules, rule, policy, ask):
+    one = rules(Policy(**policy))
+    with refused(rule):
+        ask(one)
+    (row,) = one._state.audit()
+    assert (row.what, row.rule, row.run_id, row.start) == ("refused", rule, "r", "s")
+    assert "policy" in row.text or "spent epsilon" in row.text
+    ask(rules())  # which forbids nothing
+
+
+def test_what_the_policy_lets_passes(rules):
+    one = rules(Policy(raw="allow", ids="allow", upload=10, stores=["/srv"]))
+    one.check_raw("Rows")
+    one.check_ids("Named")
+    one.check_store("/own")
+    one.check_store("/srv/new")
+    one.check_maskers(3, 2)
+    one.check_upload(10)
+    one.charge("digest", 1.0, "factors")
+    assert one._state.audit() == ()
+
+
+# -- once -----------------------------------------------------------------------------------------
+
+
+def test_a_tag_serves_one_content():
+    once = OnceOnly()
+    once.hold("masks", "t", b"one")
+    once.hold("masks", "t", b"one")
+    once.hold("masks", "u", b"two")
+    once.hold("shares", "t", b"two")
+    with pytest.raises(PrivacyError, match=r"the masks of 't' were used for another content"):
+        once.hold("masks", "t", b"two")
+
+
+def test_a_tag_is_remembered_by_the_next_process_of_a_start_and_by_no_other_start(rules):
+    rules().once().hold("masks", "t", b"one")
+    rules().once().hold("masks", "t", b"one")
+    with pytest.raises(PrivacyError, match="another content"):
+        rules().once().hold("masks", "t", b"two")
+    rules(nonce=b"other").once().hold("masks", "t", b"two")
+
+
+def test_a_line_that_a_crash_cut_off_is_left(tmp_path):
+    path = tmp_path / "once"
+    OnceOnly(path).hold("masks", "t", b"one")
+    whole = path.read_text()
+    path.write_text(whole + whole[1:40])
+    again = OnceOnly(path)
+    again.hold("masks", "u", b"one")
+    with pytest.raises(PrivacyError):
+        again.hold("masks", "t", b"two")
+    with pytest.raises(PrivacyError):
+        OnceOnly(path).hold("masks", "u", b"two")
+
+
+def test_what_is_charged_twice_counts_once(rules):
+    one = rules(Policy(budget={"epsilon": 1, "delta": 1e-5}))
+    for _ in range(50):
+        one.charge("digest", 8.0, "factors")
+    assert np.isclose(one._state.spent("digest").epsilon(1e-5), 0.4344, atol=1e-4)
+    one._state.begin("r", "s", RunRequest("FedSC", submitter="alice"))
+    with refused("budget"):
+        for i in range(50):
+            one.charge("digest", 8.0, f"factors of round {i}")
+    assert one._state.audit()[-1].submitter == "alice"

@@ -1,0 +1,89 @@
+"""What a site's rules say in secure sums: how many mask, and that nothing is revealed twice."""
+
+import numpy as np
+import pytest
+
+from daskfc.coding import FixedPoint
+from daskfc.errors import PolicyRefused, PrivacyError
+from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.site_rules import FREE, PartyRules
+from daskfc.secure.sums import masked, vault
+from daskfc.site import Policy
+from tests.secure.sums.test_protocol import NAMES, TAGS, Clients
+
+
+@pytest.fixture
+def rules(tmp_path):
+    """Of a party whose site gives no policy off the loopback."""
+    run = RunSettings("r", 0, start="s")
+    return PartyRules(PartyOptions("a", "client", str(tmp_path), run=run, policy=Policy()))
+
+
+def refused(rule):
+    return pytest.raises(PolicyRefused, match=rf"party 'a' refuses this by its rule '{rule}'")
+
+
+def test_a_second_vault_reveals_no_more_than_the_first(rules):
+    """Threat 11: both shares of one client, from two vaults of one batch."""
+    clients = Clients(threshold=4)
+    one = rules
+
+    def opened(site):
+        name = NAMES[0]
+        return vault.open_vault(
+            clients.public[name],
+            {other: clients.sealed[other][name] for other in NAMES},
+            "a",
+            TAGS,
+            4,
+            clients.secrets[name],
+            name,
+            site,
+        )
+
+    here, gone = NAMES, NAMES[:-1]
+    opened(one).reveal(TAGS[0], here)
+    with pytest.raises(PrivacyError, match="the shares of"):
+        opened(one).reveal(TAGS[0], gone)
+    # Without a party's memory the attack goes through, which shows that the rule is what stops it.
+    opened(FREE).reveal(TAGS[0], here)
+    own, pairs = opened(FREE).reveal(TAGS[0], gone)
+    assert len(own) == len(gone)
+    assert len(pairs) == 1
+
+
+def test_a_vault_is_sealed_for_enough_clients(rules):
+    clients = Clients(threshold=3)
+    name = NAMES[0]
+    with refused("maskers.threshold"):
+        vault.seal(clients.public[name], "a", TAGS, 1, clients.secrets[name], name, rules)
+
+
+def test_keys_are_agreed_on_with_enough_clients(rules):
+    clients = Clients()
+    near = masked.mask_neighbours(NAMES, 0)
+    sent = {one: masked.public_key(near, clients.secrets[one], one) for one in NAMES}
+    name, *others = NAMES
+    masked.agree({o: sent[o][name] for o in others[:2]}, clients.secrets[name], name, rules)
+    with refused("maskers.at_least"):
+        masked.agree({o: sent[o][name] for o in others[:1]}, clients.secrets[name], name, rules)
+
+
+def test_keys_that_are_agreed_on_again_mask_no_second_array(rules):
+    """Threat 11: `agree` twice under one tag gave a client's array less another one of its own."""
+    clients = Clients()
+    near = masked.mask_neighbours(NAMES, 0)
+    sent = {one: masked.public_key(near, clients.secrets[one], one) for one in NAMES}
+    name, *others = NAMES
+    told = {other: sent[other][name] for other in others}
+    ring = FixedPoint.for_bound(10.0, n_terms=5)
+
+    def part(value, site):
+        keys = masked.agree(told, clients.secrets[name], name, site)
+        return masked.masked_part(np.full((2, 2), value), keys, ring, "t").values
+
+    part(1.0, rules)
+    with pytest.raises(PrivacyError, match="the masks of 't'"):
+        part(2.0, rules)
+    difference = part(2.0, FREE) - part(1.0, FREE)  # the attack, where nothing remembers
+    np.testing.assert_allclose(ring.decode(difference), np.ones((2, 2)), atol=1e-6)
