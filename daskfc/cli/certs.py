@@ -37,8 +37,7 @@ def certs() -> None:
     """Certificates for TLS between sites, where there is no authority that issues them.
 
     For trials and small consortia: whoever can read the key in the authority's folder can be
-    anybody. Nothing is revoked here: a party that must go is left out by new certificates of a new
-    authority.
+    anybody.
     """
 
 
@@ -95,6 +94,26 @@ def renew(name: str, folder: str, days: int) -> None:
     with exits():
         issued = Authority(folder).renew(name, days=days)
     click.echo(f"{name}: valid until {issued.ends:%Y-%m-%d}")
+
+
+@certs.command()
+@_NAME
+@_FOLDER
+def revoke(name: str, folder: str) -> None:
+    """Take back all certificates of NAME: they prove nothing any more.
+
+    It writes the list revoked.pem, here and into every party's folder. Hand it to all parties, to
+    be put beside their ca.pem: those that run notice it at the next request. A run that began
+    before goes on to its end.
+
+    \b
+    Example:
+      daskfc certs revoke hospital-a
+    """  # noqa: D301 - click reads \b
+    with exits():
+        count = Authority(folder).revoke(name)
+    click.echo(f"{name}: {count} certificate{'s' * (count > 1)} revoked. Put this list beside")
+    click.echo(f"every party's ca.pem: {folder}/revoked.pem")
 
 
 @certs.command()

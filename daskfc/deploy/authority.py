@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from daskfc.deploy.peers import ROLES, SCHEME, Peer
+from daskfc.deploy.revocation import REVOKED, revocation_list
 from daskfc.errors import InvalidInput
 from daskfc.folders import make_private, write_private
 from daskfc.stores.config import client_name
@@ -25,6 +26,7 @@ from daskfc.stores.config import client_name
 __all__ = ["ROLES", "Authority", "Issued"]
 
 _EARLY = timedelta(minutes=5)  # clocks of sites differ
+_ISSUED = "issued"  # every certificate that there was, by name
 _CERT, _KEY, _CA, _CA_KEY = "cert.pem", "key.pem", "ca.pem", "ca-key.pem"
 
 
@@ -249,6 +251,41 @@ class Authority:
         self._write_certificate(self.folder_of(name), certificate)
         return Issued.of(certificate)
 
+    def revoke(self, name: str) -> int:
+        """Take back all certificates of a party, and write the list of those that hold no more.
+
+        What the party had moves to the folder ``revoked``; it can be issued a certificate with
+        another key. The new list is beside the authority's certificate, in every party's folder
+        too: parties that run notice it where it is put there.
+
+        Parameters
+        ----------
+        name : str
+            Whose.
+
+        Returns
+        -------
+        int
+            How many of its certificates hold no more.
+
+        Raises
+        ------
+        InvalidInput
+            When it has none.
+        """
+        serial = Issued.of(self._certificate_of(name)).serial
+        kept = self.folder / _ISSUED / name
+        serials = {serial, *(int(path.stem, 16) for path in kept.glob("*.pem"))}
+        (self.folder / "revoked").mkdir(exist_ok=True, mode=0o700)
+        self.folder_of(name).rename(self.folder / "revoked" / f"{name}-{serial:x}")
+        path = self.folder / REVOKED
+        before = x509.load_pem_x509_crl(path.read_bytes()) if path.exists() else ()
+        all_of_them = sorted(serials | {one.serial_number for one in before})
+        told = revocation_list(self._certificate, self._key, all_of_them)
+        for folder in (self.folder, *(self.folder / "parties").glob("*")):
+            write_private(folder / REVOKED, told, overwrite=True)
+        return len(serials)
+
     def issued(self) -> Iterator[Issued]:
         """Iterate over the parties' certificates, by name."""
         for folder in sorted((self.folder / "parties").glob("*")):
@@ -288,6 +325,12 @@ class Authority:
     def _write_certificate(self, folder: Path, certificate: x509.Certificate) -> None:
         write_private(folder / _CA, _pem(self._certificate), overwrite=True)
         write_private(folder / _CERT, _pem(certificate), overwrite=True)
+        if (self.folder / REVOKED).exists():
+            told = (self.folder / REVOKED).read_bytes()
+            write_private(folder / REVOKED, told, overwrite=True)
+        kept = make_private(self.folder / _ISSUED / folder.name)
+        path = kept / f"{certificate.serial_number:x}.pem"
+        write_private(path, _pem(certificate), overwrite=True)
 
     def _certificate_of(self, name: str) -> x509.Certificate:
         try:

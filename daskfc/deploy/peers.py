@@ -1,7 +1,7 @@
 """Who is at the other end of a connection, by its certificate, and what its role may ask."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 __all__ = ["ROLES", "SCHEME", "Peer", "is_loopback", "peer_of"]
@@ -22,6 +22,8 @@ class Peer:
         What it may do.
     name : str
         Who it is.
+    serial : int
+        Number of the certificate.
 
     Examples
     --------
@@ -32,6 +34,7 @@ class Peer:
 
     role: str
     name: str
+    serial: int = field(default=0, compare=False, repr=False)
 
     @classmethod
     def of_names(cls, uris: Iterable[str]) -> "Peer | None":
@@ -71,8 +74,10 @@ def peer_of(connection: Any) -> Peer | None:
     extra: Mapping[str, Any] = getattr(connection, "extra_info", {})
     if "peercert" not in extra:
         return None
-    names = (extra["peercert"] or {}).get("subjectAltName", ())
-    return Peer.of_names(value for kind, value in names if kind == "URI") or _NOBODY
+    told = extra["peercert"] or {}
+    names = told.get("subjectAltName", ())
+    peer = Peer.of_names(value for kind, value in names if kind == "URI")
+    return replace(peer or _NOBODY, serial=int(told.get("serialNumber", "0"), 16))
 
 
 def is_loopback(address: str) -> bool:

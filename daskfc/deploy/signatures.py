@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.peers import Peer
+from daskfc.deploy.revocation import Revoked
 from daskfc.errors import DaskfcError, InvalidInput, PrivacyError
 
 __all__ = ["sign", "signer_of"]
@@ -60,7 +61,9 @@ def sign(files: SecurityFiles, content: bytes) -> dict[str, Any]:
     return {"certificate": certificate, "signature": signature}
 
 
-def signer_of(ca: str, content: bytes, proof: Mapping[str, Any] | None) -> Peer:
+def signer_of(
+    ca: str, content: bytes, proof: Mapping[str, Any] | None, revoked: Revoked | None = None
+) -> Peer:
     """Return who signed content, by a certificate of an authority.
 
     Parameters
@@ -71,11 +74,14 @@ def signer_of(ca: str, content: bytes, proof: Mapping[str, Any] | None) -> Peer:
         What was signed.
     proof : mapping, optional
         From `sign`.
+    revoked : Revoked, optional
+        Those of the authority; read here by default.
 
     Raises
     ------
     PrivacyError
-        When it is signed by nobody of the authority's, or by a certificate that has expired.
+        When it is signed by nobody of the authority's, or by a certificate that has expired or was
+        revoked.
     """
     if not proof:
         raise _unsigned("bears no signature")
@@ -88,7 +94,9 @@ def signer_of(ca: str, content: bytes, proof: Mapping[str, Any] | None) -> Peer:
         raise _unsigned(f"bears a signature that does not hold ({type(error).__name__})") from None
     if not certificate.not_valid_before_utc <= datetime.now(UTC) <= certificate.not_valid_after_utc:
         raise _unsigned(f"bears a signature of {issued.name!r}, whose certificate is not valid now")
-    return Peer(issued.role, issued.name)
+    if issued.serial in (Revoked(ca) if revoked is None else revoked):
+        raise _unsigned(f"bears a signature of {issued.name!r}, whose certificate was revoked")
+    return Peer(issued.role, issued.name, issued.serial)
 
 
 def _unsigned(what: str) -> PrivacyError:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from daskfc.deploy.peers import Peer, peer_of
+from daskfc.deploy.revocation import Revoked
 from daskfc.errors import PrivacyError
 from daskfc.federation.ingress import restricted
 
@@ -29,11 +30,16 @@ class Connection:
         What Dask made; everything but `read` is its own.
     may_ask : callable
         From a peer and a request's name to whether it is answered; asked only with TLS.
+    revoked : Revoked, optional
+        Certificates that hold no more; who has one of them is answered nothing.
     """
 
-    def __init__(self, comm: Any, may_ask: Callable[[Peer, str], bool]) -> None:
+    def __init__(
+        self, comm: Any, may_ask: Callable[[Peer, str], bool], revoked: Revoked | None = None
+    ) -> None:
         self.comm = comm
         self._may_ask = may_ask
+        self._revoked = revoked
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.comm, name)
@@ -51,9 +57,11 @@ class Connection:
         if peer is None or not isinstance(request, dict) or "op" not in request:
             return request
         op = request["op"]
-        if self._may_ask(peer, str(op)):
+        held = self._revoked is None or peer.serial not in self._revoked
+        if held and self._may_ask(peer, str(op)):
             return request
-        logger.warning("%s asked for %r, which its role may not", peer, op)
+        why = "its role may not" if held else "its revoked certificate may not"
+        logger.warning("%s asked for %r, which %s", peer, op, why)
         return {"op": REFUSED, "reply": request.get("reply", True), "asked": str(op)[:64]}
 
 

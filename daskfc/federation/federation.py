@@ -23,6 +23,7 @@ from daskfc.federation.party_options import RunSettings
 from daskfc.federation.pseudonyms import Pseudonyms
 from daskfc.federation.roll_call import RollCall
 from daskfc.federation.server_work import ServerWork
+from daskfc.federation.session_key import SessionKey
 from daskfc.federation.stage import Stage
 from daskfc.federation.waiting import Absences, translated, wait_for
 from daskfc.html_tables import html_table
@@ -250,6 +251,8 @@ class Federation(ServerWork):
         self._check_open()
         if not isinstance(random_state, int) or random_state < 0:
             raise InvalidInput(f"random_state must be an int of at least 0; got {random_state!r}.")
+        files = self._security
+        session = None if files is None else SessionKey()
         settings = RunSettings(
             run_id,
             random_state,
@@ -261,8 +264,8 @@ class Federation(ServerWork):
             preparation=dict(self.preparation.steps) if self.preparation is not None else {},
             pseudonyms=self.pseudonyms.as_dict() if self.pseudonyms is not None else {},
             request={} if request is None else json.loads(request.as_json()),
+            session="" if session is None else session.public,
         )
-        files = self._security
         proof = None if files is None else sign(files, signed_content(settings))
         self._deadline = self._default_deadline if deadline_s is None else deadline_s
         self._absences = Absences(self._roll_call, self.parties, self._deadline)
@@ -277,7 +280,7 @@ class Federation(ServerWork):
                 run=asdict(settings),
                 proof=proof,
             )
-        self._run = settings
+        self._run, self.session = settings, session
         self.round = 0
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.signatures import signer_of
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party_options import PartyOptions, RunSettings
@@ -50,6 +51,7 @@ class Gate:
         self._options = options
         self._free = options.policy == Policy.default(loopback=True)
         self._state = None if options.state is None else SiteState(options.state)
+        self._revoked = None if options.ca is None else Revoked(options.ca)
         self._used: set[tuple[str, str]] = set()
 
     def admit(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> bytes:
@@ -91,11 +93,16 @@ class Gate:
     def _submitter(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> str | None:
         if self._options.ca is None:
             return None
-        peer = signer_of(self._options.ca, signed_content(settings), proof)
+        peer = signer_of(self._options.ca, signed_content(settings), proof, self._revoked)
         if peer.role != "submitter":
             raise PrivacyError(
                 f"the start of a run is signed by {peer}, whose role begins no runs. Use a "
                 "certificate of the role submitter."
+            )
+        if not settings.session:
+            raise PrivacyError(
+                "the start of a run has no key for its calls, which TLS needs. Start it by the "
+                "daskfc that the parties run."
             )
         return peer.name
 

@@ -26,6 +26,7 @@ from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEv
 from threadpoolctl import threadpool_limits
 
 from daskfc.deploy.peers import Peer, peer_of
+from daskfc.deploy.revocation import Revoked
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
 from daskfc.federation.connections import REFUSED, Connection, refuse_request
 from daskfc.federation.crossing import without_values
@@ -188,6 +189,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
             # Ctrl-C reaches the whole terminal; the nanny ends this process in order.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         self.party = Party(party)
+        self._revoked = None if party.ca is None else Revoked(party.ca)
         self.blocked_handlers = AllBut(_WORKER_OPEN)
         self.handlers["daskfc_describe"] = self.describe
         self.handlers["daskfc_ledger"] = self.ledger_rows
@@ -332,7 +334,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
 
     def handle_comm(self, comm: Any) -> Any:
         """Serve a new connection; see `Server.handle_comm`."""
-        return super().handle_comm(Connection(comm, self._may_ask))
+        return super().handle_comm(Connection(comm, self._may_ask, self._revoked))
 
     def _may_ask(self, peer: Peer, op: str) -> bool:
         if op == "get_data":  # what each of them may have is decided there

@@ -12,6 +12,7 @@ from distributed import Nanny
 from distributed.core import Status
 
 from daskfc.deploy.peers import Peer
+from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.spawn import without_main
 from daskfc.errors import ClusterError, DaskfcError
 from daskfc.federation.connections import REFUSED, Connection, refuse_request
@@ -47,6 +48,7 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         self._starting = asyncio.Lock()
         self._beginning = asyncio.Lock()
         self._began = 0.0  # the run under way, in seconds since 1970
+        self._revoked = None if party.ca is None else Revoked(party.ca)
         self.blocked_handlers = AllBut(_NANNY_OPEN)
         self.handlers["daskfc_start_run"] = self.start_run
         self.handlers[REFUSED] = refuse_request
@@ -162,7 +164,7 @@ class PartyNanny(Nanny):  # type: ignore[misc]
 
     def handle_comm(self, comm: Any) -> Any:
         """Serve a new connection; see `Server.handle_comm`."""
-        return super().handle_comm(Connection(comm, self._may_ask))
+        return super().handle_comm(Connection(comm, self._may_ask, self._revoked))
 
     def _may_ask(self, peer: Peer, op: str) -> bool:
         return peer.role == "scheduler" or (peer.is_party and peer.name == self._party.name)

@@ -37,6 +37,7 @@ from daskfc.federation.narration import Narration
 from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.pseudonyms import has_ids, pseudonyms_of, under_pseudonyms
 from daskfc.federation.receipts import Receipts
+from daskfc.federation.session_key import content_of_signed
 from daskfc.federation.site_rules import PartyRules
 from daskfc.federation.steps import (
     StepCall,
@@ -178,7 +179,10 @@ class Party:
         """Perform a step as it was sent; see `perform`."""
         keys = [] if self.options.driver_key is None else [self.options.driver_key]
         try:
-            content, trusted = opened(keys, data)
+            if self.run is not None and self.run.session:
+                content, trusted = content_of_signed(self.run.session, data), False
+            else:
+                content, trusted = opened(keys, data)
             call = call_of(content, Reader(self._packages, trusted=trusted))
         except Exception as error:
             logger.exception("a call could not be read")

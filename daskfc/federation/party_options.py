@@ -43,6 +43,8 @@ class RunSettings:
     request : mapping
         What the run is for, as the fields of a `RunRequest`: the driver's word, which each party's
         policy judges.
+    session : str
+        Public key that signs the run's calls, see `SessionKey`; empty without TLS.
     """
 
     run_id: str
@@ -55,6 +57,7 @@ class RunSettings:
     preparation: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     pseudonyms: Mapping[str, Any] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
+    session: str = ""
 
     def __post_init__(self) -> None:
         check_folder_name("run", self.run_id)

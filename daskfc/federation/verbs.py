@@ -17,6 +17,7 @@ from daskfc.federation.guard import hand_over, run_step
 from daskfc.federation.handles import Inline, Local, PerClient, Sent, pack
 from daskfc.federation.messages import CALLER, SERVER, Message, role_of, routes_of
 from daskfc.federation.party_options import RunSettings
+from daskfc.federation.session_key import SessionKey
 from daskfc.federation.steps import (
     Bound,
     Forward,
@@ -50,6 +51,7 @@ class Verbs(ABC):
     """
 
     driver_key: SecretKey | None = None  # that the parties were started with; seals the calls
+    session: SessionKey | None = None  # of a run with TLS; signs them
 
     def __init__(self, dask_client: Client, clients: Iterable[str], *, allow_raw: bool) -> None:
         self.dask_client = dask_client
@@ -450,7 +452,8 @@ class Verbs(ABC):
         call = StepCall(
             step, packed, party, run.run_id, self.round, verb, receivers, dict(axes or {})
         )
-        sent = sealed(self.driver_key, call_bytes(call, bound.code))
+        content, session = call_bytes(call, bound.code), self.session
+        sent = sealed(self.driver_key, content) if session is None else session.signed(content)
         return self._pinned(party, name, run_step, sent, *futures)
 
     def _start(self, tasks: Mapping[str, PinnedTask]) -> dict[str, Future]:

@@ -11,6 +11,7 @@ from daskfc.deploy import signatures
 from daskfc.deploy.authority import Authority
 from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.peers import Peer
+from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.signatures import sign, signer_of
 from daskfc.errors import InvalidInput, PrivacyError
 
@@ -107,3 +108,17 @@ def test_a_key_that_cannot_sign_is_told(alice, tmp_path):
     path.write_text("no key")
     with pytest.raises(InvalidInput, match="cannot be read"):
         sign(other, CONTENT)
+
+
+def test_a_revoked_certificate_signs_no_more(tmp_path):
+    authority = Authority.create(tmp_path / "ours")
+    carol, ca = files_of(authority, "submitter", "carol"), str(authority.folder / "ca.pem")
+    dave = files_of(authority, "submitter", "dave")
+    proof = sign(carol, CONTENT)
+    revoked = Revoked(ca)  # as a party has it that runs since
+    assert signer_of(ca, CONTENT, proof, revoked).name == "carol"
+    authority.revoke("carol")
+    for known in (revoked, None):
+        with pytest.raises(PrivacyError, match="'carol', whose certificate was revoked"):
+            signer_of(ca, CONTENT, proof, known)
+    assert signer_of(ca, CONTENT, sign(dave, CONTENT), revoked).name == "dave"

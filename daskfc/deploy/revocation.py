@@ -1,0 +1,116 @@
+"""Certificates that an authority took back, read again whenever its list changes."""
+
+import logging
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from daskfc.errors import InvalidInput
+
+__all__ = ["REVOKED", "Revoked", "revocation_list"]
+
+logger = logging.getLogger("daskfc.party")
+
+REVOKED = "revoked.pem"
+"""The list's file, in the folder where the authority's certificate is."""
+
+
+def revocation_list(
+    certificate: x509.Certificate,
+    key: ec.EllipticCurvePrivateKey,
+    serials: Iterable[int],
+) -> bytes:
+    """Return an authority's list of revoked certificates, as X.509 has it, in PEM.
+
+    Parameters
+    ----------
+    certificate, key : x509.Certificate, ec.EllipticCurvePrivateKey
+        The authority's.
+    serials : iterable of int
+        Of the certificates that hold no more.
+    """
+    now = datetime.now(UTC)
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(certificate.subject)
+        .last_update(now)
+        .next_update(certificate.not_valid_after_utc)  # it holds until there is a newer one
+    )
+    for serial in serials:
+        builder = builder.add_revoked_certificate(
+            x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
+        )
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+class Revoked:
+    """The serial numbers of certificates that hold no more.
+
+    Parameters
+    ----------
+    ca : path
+        File of the authority's certificate; the list is ``revoked.pem`` beside it, which may come
+        later. A running party notices a new one at the next request.
+
+    Raises
+    ------
+    InvalidInput
+        When a list is there that the authority did not sign.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from daskfc.deploy.authority import Authority
+    >>> from daskfc.deploy.revocation import Revoked
+    >>> authority = Authority.create(f"{tempfile.mkdtemp()}/ca")
+    >>> serial = authority.issue("client", "hospital-a").serial
+    >>> revoked = Revoked(authority.folder / "ca.pem")
+    >>> before = serial in revoked
+    >>> authority.revoke("hospital-a")
+    1
+    >>> before, serial in revoked
+    (False, True)
+    """
+
+    def __init__(self, ca: str | os.PathLike[str]) -> None:
+        self._ca = Path(ca)
+        self._path = self._ca.with_name(REVOKED)
+        self._stamp: tuple[int, ...] | None = None
+        self._serials: frozenset[int] = frozenset()
+        self._read()
+
+    def __contains__(self, serial: int) -> bool:
+        try:
+            self._read()
+        except InvalidInput as error:  # what held before holds on
+            logger.warning("%s", error)
+        return serial in self._serials
+
+    def _read(self) -> None:
+        try:
+            found = self._path.stat()
+        except OSError:  # none yet; one that went away is not forgotten
+            return
+        stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            listed = x509.load_pem_x509_crl(self._path.read_bytes())
+            holds = any(
+                one.subject == listed.issuer and listed.is_signature_valid(one.public_key())  # type: ignore[arg-type]
+                for one in x509.load_pem_x509_certificates(self._ca.read_bytes())
+            )
+        except (OSError, ValueError, TypeError):
+            holds = False
+        if not holds:
+            raise InvalidInput(
+                f"{self._path.name} beside the certificate of the authority is no list that this "
+                "authority signed. Put its present list there."
+            )
+        self._serials = frozenset(one.serial_number for one in listed)
