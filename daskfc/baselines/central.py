@@ -24,6 +24,7 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.federation.samples import (
     canonical_positions,
     labelled_samples,
@@ -229,7 +230,8 @@ class Central(FederatedClusterer):
                 "allow_raw. Start it with allow_raw=True, or leave 'central' out."
             )
         with self._stage(federation, "pool"):
-            positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
+            digests = federation.ask(sample_digests, digest_keys(federation))
+            positions = federation.on_server(canonical_positions, digests)
             placed = self._pool(federation, positions)
         clusterer = make_clusterer(self.clusterer)
         with self._stage(federation, "cluster"):

@@ -26,6 +26,7 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.federation.samples import (
     ClientLabels,
     labelled_samples,
@@ -127,7 +128,8 @@ class _Pooled(FederatedClusterer):
             )
         first = federation.clients[0]
         with self._stage(federation, "pool"):
-            linked = federation.on_server(linked_samples, federation.ask(sample_digests))
+            digests = federation.ask(sample_digests, digest_keys(federation))
+            linked = federation.on_server(linked_samples, digests)
             columns = federation.ask(raw_columns)
             graphs = federation.ask(raw_graph, clients=[first])
             federation.wait([linked, columns, graphs])

@@ -28,6 +28,7 @@ from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.linking import Linked, link_views, views_of
 from daskfc.federation.parameters import param
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.federation.samples import (
     ClientLabels,
     labelled_samples,
@@ -129,7 +130,7 @@ class JoinedViews(FederatedClusterer):
                 "without allow_raw. Start it with allow_raw=True, or leave 'joined-views' out."
             )
         with self._stage(federation, "pool"):
-            digests = federation.ask(sample_digests)
+            digests = federation.ask(sample_digests, digest_keys(federation))
             found = federation.on_server(link_views, digests, views_of(federation))
             rows = self._pool(federation)
         clusterer = make_clusterer(self.clusterer)
@@ -243,7 +244,7 @@ class OneView(FederatedClusterer):
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         with self._stage(federation, "linking"):
-            digests = federation.ask(sample_digests)
+            digests = federation.ask(sample_digests, digest_keys(federation))
             found = federation.on_server(link_views, digests, views_of(federation))
         with self._stage(federation, "clustering"):
             seed = seeds.integer_seed(self.seed_, "one view")
