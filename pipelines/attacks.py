@@ -1,7 +1,6 @@
 """Measure attacks on what parties see, without what protects against them and with it.
 
-Run ``python -m pipelines.attacks``; it takes seconds and prints the numbers of docs/attacks.md.
-Seeds are fixed; keys and noise are the operating system's.
+It takes seconds, and prints the numbers of docs/attacks.md.
 """
 
 import hashlib

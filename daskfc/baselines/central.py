@@ -4,6 +4,7 @@ Paper       The "central" columns of OmniFC's Tables 1, 2, 5 and 6: no federated
             one is compared with. It sees everything, and says so in the ledger.
 Notation    n samples of all clients, d features; X (n, d) float64, the pool at the server.
 Messages    TableShape     client → caller           once, two numbers
+            KeyOffer, SealedDigestKey   client → client   once, 72 bytes for each other client
             SampleDigests  client → server           once, 8 bytes per sample
             RawRows        client → server           all rows, in blocks; protection "raw"
             ClientLabels   server → client           once

@@ -3,7 +3,8 @@
 Papers      X. Zhang, H. Liu, Q. Li, X.-M. Wu, "Attributed graph clustering via adaptive graph
             convolution", IJCAI 2019; C. Fettal, L. Labiod, M. Nadif, "Efficient graph convolution
             for joint node representation learning and clustering", WSDM 2022.
-Messages    SampleDigests  client → server           once, 8 bytes per sample
+Messages    KeyOffer, SealedDigestKey   client → client   once, 72 bytes for each other client
+            SampleDigests  client → server           once, 8 bytes per sample
             RawColumns     client → server           all columns; protection "raw"
             RawGraph       client → server           the graph, from the first client; "raw"
             ClientLabels   server → client           once

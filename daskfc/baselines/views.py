@@ -1,7 +1,8 @@
 """What multi-view clustering is compared with: all views pooled, and one view alone.
 
 Notation    N samples of all views; X (N, Σ d_m), the pooled columns.
-Messages    SampleDigests  client → server  once, 8 bytes per sample
+Messages    KeyOffer, SealedDigestKey   client → client  once, 72 bytes for each other client
+            SampleDigests  client → server  once, 8 bytes per sample
             JoinedViews:   TableShape       client → caller  once, two numbers
                            RawRows          client → server  all rows, in blocks; "raw"
             OneView:       ViewScore        client → caller  once, one number
