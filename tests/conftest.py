@@ -11,8 +11,13 @@ from daskfc.stores import id_key
 settings.register_profile("daskfc", deadline=None, print_blob=True)
 settings.load_profile("daskfc")
 
-# The order of samples, and with it the draws of a seed, hangs on the secrets of the stores.
-id_key.new_key = lambda: b"the same in all tests, for order"
+
+def same_secret():
+    """Return the secret of all stores: the order of samples, and a seed's draws, hang on it."""
+    return b"the same in all tests, for order"
+
+
+id_key.new_key = same_secret
 
 _BESIDE = Path(__file__).parents[2] / "shared" / "data"  # of the checkout
 DATA = Path(os.environ.get("DASKFC_DATA", _BESIDE))
