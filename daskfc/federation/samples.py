@@ -188,7 +188,7 @@ def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndar
     >>> from daskfc.federation.samples import SampleDigests, canonical_positions
     >>> a, b = np.array([7, 1], "uint64"), np.array([3], "uint64")
     >>> canonical_positions({"a": SampleDigests(a, 5), "b": SampleDigests(b, 8)})
-    {'a': array([2, 1]), 'b': array([0])}
+    {'a': array([0, 2]), 'b': array([1])}
     """
     digests = np.concatenate(list(mixed_digests(parts).values()))
     owners = np.concatenate([np.repeat(i, len(p.digests)) for i, p in enumerate(parts.values())])
