@@ -1,4 +1,4 @@
-"""What all tests share: where the data sets lie, and no deadlines on a busy machine."""
+"""What all tests share: data sets, one secret of all stores, no deadlines on a busy machine."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,18 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from daskfc.stores import id_key
+
 settings.register_profile("daskfc", deadline=None, print_blob=True)
 settings.load_profile("daskfc")
+
+
+def same_secret():
+    """Return the secret of all stores: the order of samples, and a seed's draws, hang on it."""
+    return b"the same in all tests, for order"
+
+
+id_key.new_key = same_secret
 
 _BESIDE = Path(__file__).parents[2] / "shared" / "data"  # of the checkout
 DATA = Path(os.environ.get("DASKFC_DATA", _BESIDE))

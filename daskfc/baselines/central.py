@@ -4,6 +4,7 @@ Paper       The "central" columns of OmniFC's Tables 1, 2, 5 and 6: no federated
             one is compared with. It sees everything, and says so in the ledger.
 Notation    n samples of all clients, d features; X (n, d) float64, the pool at the server.
 Messages    TableShape     client → caller           once, two numbers
+            KeyOffer, SealedDigestKey   client → client   once, 72 bytes for each other client
             SampleDigests  client → server           once, 8 bytes per sample
             RawRows        client → server           all rows, in blocks; protection "raw"
             ClientLabels   server → client           once
@@ -24,6 +25,7 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.federation.samples import (
     canonical_positions,
     labelled_samples,
@@ -230,7 +232,8 @@ class Central(FederatedClusterer):
                 "allow_raw. Start it with allow_raw=True, or leave 'central' out."
             )
         with self._stage(federation, "pool"):
-            positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
+            digests = federation.ask(sample_digests, digest_keys(federation))
+            positions = federation.on_server(canonical_positions, digests)
             placed = self._pool(federation, positions)
         clusterer = make_clusterer(self.clusterer)
         with self._stage(federation, "cluster"):

@@ -3,7 +3,8 @@
 Papers      X. Zhang, H. Liu, Q. Li, X.-M. Wu, "Attributed graph clustering via adaptive graph
             convolution", IJCAI 2019; C. Fettal, L. Labiod, M. Nadif, "Efficient graph convolution
             for joint node representation learning and clustering", WSDM 2022.
-Messages    SampleDigests  client → server           once, 8 bytes per sample
+Messages    KeyOffer, SealedDigestKey   client → client   once, 72 bytes for each other client
+            SampleDigests  client → server           once, 8 bytes per sample
             RawColumns     client → server           all columns; protection "raw"
             RawGraph       client → server           the graph, from the first client; "raw"
             ClientLabels   server → client           once
@@ -26,6 +27,7 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.federation.samples import (
     ClientLabels,
     labelled_samples,
@@ -127,7 +129,8 @@ class _Pooled(FederatedClusterer):
             )
         first = federation.clients[0]
         with self._stage(federation, "pool"):
-            linked = federation.on_server(linked_samples, federation.ask(sample_digests))
+            digests = federation.ask(sample_digests, digest_keys(federation))
+            linked = federation.on_server(linked_samples, digests)
             columns = federation.ask(raw_columns)
             graphs = federation.ask(raw_graph, clients=[first])
             federation.wait([linked, columns, graphs])

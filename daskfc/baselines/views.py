@@ -1,7 +1,8 @@
 """What multi-view clustering is compared with: all views pooled, and one view alone.
 
 Notation    N samples of all views; X (N, Σ d_m), the pooled columns.
-Messages    SampleDigests  client → server  once, 8 bytes per sample
+Messages    KeyOffer, SealedDigestKey   client → client  once, 72 bytes for each other client
+            SampleDigests  client → server  once, 8 bytes per sample
             JoinedViews:   TableShape       client → caller  once, two numbers
                            RawRows          client → server  all rows, in blocks; "raw"
             OneView:       ViewScore        client → caller  once, one number
@@ -28,6 +29,7 @@ from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.linking import Linked, link_views, views_of
 from daskfc.federation.parameters import param
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.federation.samples import (
     ClientLabels,
     labelled_samples,
@@ -130,7 +132,7 @@ class JoinedViews(FederatedClusterer):
                 "without allow_raw. Start it with allow_raw=True, or leave 'joined-views' out."
             )
         with self._stage(federation, "pool"):
-            digests = federation.ask(sample_digests)
+            digests = federation.ask(sample_digests, digest_keys(federation))
             found = federation.on_server(link_views, digests, views_of(federation))
             rows = self._pool(federation)
         clusterer = make_clusterer(self.clusterer)
@@ -245,7 +247,7 @@ class OneView(FederatedClusterer):
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         with self._stage(federation, "linking"):
-            digests = federation.ask(sample_digests)
+            digests = federation.ask(sample_digests, digest_keys(federation))
             found = federation.on_server(link_views, digests, views_of(federation))
         with self._stage(federation, "clustering"):
             seed = seeds.integer_seed(self.seed_, "one view")

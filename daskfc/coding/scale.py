@@ -306,7 +306,8 @@ def quantise(
     InvalidInput
         For NaN or infinite values.
     OverflowRefused
-        For rows outside the agreed radius; the message counts them and shows no value.
+        For rows outside the agreed radius. The message does not count them: whoever chooses the
+        radius would learn how many lie beyond it.
 
     Examples
     --------
@@ -328,10 +329,9 @@ def quantise(
             scaled -= np.rint(system.scale * center)
         squares = np.einsum("ij,ij->i", scaled, scaled)
     # exact where it matters: below B / 4 < 2**46 all sums are integers below 2**53
-    outside = int((4.0 * squares > system.bound).sum())
-    if outside:
+    if (4.0 * squares > system.bound).any():
         raise OverflowRefused(
-            f"{outside} of {len(X)} rows lie outside the radius agreed for this run "
+            f"some of {len(X)} rows lie outside the radius agreed for this run "
             f"(4 |x|^2 would exceed the bound of {system.bound.bit_length()} bits), and their "
             "distances would wrap around silently; nothing was shared. Declare a larger radius."
         )

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from daskfc.errors import InvalidInput
 from daskfc.federation.federation import Federation
-from daskfc.federation.samples import SampleDigests
+from daskfc.federation.samples import SampleDigests, mixed_digests
 
 __all__ = ["Linked", "link_views", "linked", "views_of"]
 
@@ -112,7 +112,7 @@ def linked(digests: Mapping[str, NDArray[np.uint64]], views: Mapping[str, int]) 
 
 def link_views(digests: Mapping[str, SampleDigests], views: Mapping[str, int]) -> Linked:
     """Find at the server which samples the clients share; see `linked`."""
-    return linked({client: part.digests for client, part in digests.items()}, views)
+    return linked(mixed_digests(digests), views)
 
 
 def views_of(federation: Federation) -> dict[str, int]:

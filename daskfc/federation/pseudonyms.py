@@ -217,7 +217,7 @@ class KeyOffer(
     route="client → client",
     reveals="nothing; a public key says nothing of the private one",
 ):
-    """The public half of a client's key, for the key of the pseudonyms to be sealed with."""
+    """The public half of a client's key, for keys of pseudonyms and digests to be sealed with."""
 
     key: np.ndarray = array(32, dtype="uint8")
 

@@ -14,7 +14,6 @@ from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.stores import ClientStore
 
 __all__ = [
-    "SAMPLE_ORDER",
     "ClientLabels",
     "LabelledSamples",
     "PseudonymousSamples",
@@ -26,6 +25,7 @@ __all__ = [
     "labelled_samples",
     "labels_of_client",
     "linked_samples",
+    "mixed_digests",
     "new_digests",
     "opened",
     "own_labels",
@@ -33,18 +33,16 @@ __all__ = [
     "store_content",
 ]
 
-SAMPLE_ORDER = "daskfc-sample-order"
-"""The public salt of all pseudonyms: fixed, so that the order depends on no seed and no run."""
-
 
 class SampleDigests(
     Message,
     route="client → server",
     reveals="the number of samples, and which sample ids two clients share",
 ):
-    """One pseudonym per sample: 64 bits of SHA-256(salt, sample id)."""
+    """One pseudonym per sample: 64 bits of a hash of its id, under a key that the server lacks."""
 
     digests: np.ndarray = array("sample", dtype="uint64")
+    share: int  # of what the order of all samples hangs on; the other clients lack it
 
 
 class StoreContent(
@@ -87,29 +85,70 @@ class PseudonymousSamples(
     """The same with a pseudonym in place of each id, which only the client can take back."""
 
 
-def sample_digests(data: ClientStore, *, salt: str = SAMPLE_ORDER) -> SampleDigests:
+def sample_digests(data: ClientStore, key: SecretKey) -> SampleDigests:
     """Hash a client's sample ids.
 
     Parameters
     ----------
     data : ClientStore
         The client's samples.
-    salt : str
-        Public, the same for all clients of a run.
+    key : SecretKey
+        The same at all clients of a run, see `daskfc.federation.sample_keys`.
 
     Returns
     -------
     SampleDigests
         ``(n_samples,)`` pseudonyms, in the order of the store.
     """
-    prefix = salt.encode() + b"\x1f"
-    words = [hashlib.sha256(prefix + str(name).encode()).digest()[:8] for name in data.sample_ids()]
-    return SampleDigests(np.frombuffer(b"".join(words), dtype="<u8").astype(np.uint64))
+    secret = key.to_bytes()
+    words = [
+        hashlib.blake2b(str(name).encode(), digest_size=8, key=secret).digest()
+        for name in data.sample_ids()
+    ]
+    digests = np.frombuffer(b"".join(words), dtype="<u8").astype(np.uint64)
+    return SampleDigests(digests, SecretKey(data.id_key()).derive("sample order").fingerprint())
 
 
-def new_digests(new: ClientStore) -> SampleDigests:
+def new_digests(new: ClientStore, key: SecretKey) -> SampleDigests:
     """Hash the ids of new samples."""
-    return sample_digests(new)
+    return sample_digests(new, key)
+
+
+def mixed_digests(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndarray]:
+    """Return pseudonyms whose order no client can work out, at the server.
+
+    Clients have the key of the digests. Told the order of the digests themselves, they could tell
+    from a guessed id's place in it who holds that sample.
+
+    Parameters
+    ----------
+    parts : mapping of str to SampleDigests
+        What each client sent.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        ``(n_samples of the client,)`` uint64: equal where digests are, under a key that takes the
+        shares of all clients to make.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.federation.samples import SampleDigests, mixed_digests
+    >>> parts = {"a": SampleDigests(np.array([7, 1], "uint64"), 5)}
+    >>> parts["b"] = SampleDigests(np.array([7], "uint64"), 8)
+    >>> mixed = mixed_digests(parts)
+    >>> bool(mixed["a"][0] == mixed["b"][0]), bool(mixed["a"][0] == mixed["a"][1])
+    (True, False)
+    """
+    shares = sorted({int(part.share) for part in parts.values()})
+    key = hashlib.sha256(b"daskfc.order" + repr(shares).encode()).digest()
+    mixed = {}
+    for name, part in parts.items():
+        own = [part.digests[i : i + 1].tobytes() for i in range(len(part.digests))]
+        words = [hashlib.blake2b(one, digest_size=8, key=key).digest() for one in own]
+        mixed[name] = np.frombuffer(b"".join(words), dtype="<u8").astype(np.uint64)
+    return mixed
 
 
 def content_tag(data: ClientStore, durable_secret: SecretKey) -> int:
@@ -126,7 +165,7 @@ def store_content(data: ClientStore, durable_secret: SecretKey) -> StoreContent:
 
 
 def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndarray]:
-    """Give every sample its place in the order of all pseudonyms.
+    """Give every sample its place in the order of all pseudonyms, see `mixed_digests`.
 
     Parameters
     ----------
@@ -149,10 +188,10 @@ def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndar
     >>> import numpy as np
     >>> from daskfc.federation.samples import SampleDigests, canonical_positions
     >>> a, b = np.array([7, 1], "uint64"), np.array([3], "uint64")
-    >>> canonical_positions({"a": SampleDigests(a), "b": SampleDigests(b)})
-    {'a': array([2, 0]), 'b': array([1])}
+    >>> canonical_positions({"a": SampleDigests(a, 5), "b": SampleDigests(b, 8)})
+    {'a': array([0, 2]), 'b': array([1])}
     """
-    digests = np.concatenate([part.digests for part in parts.values()])
+    digests = np.concatenate(list(mixed_digests(parts).values()))
     owners = np.concatenate([np.repeat(i, len(p.digests)) for i, p in enumerate(parts.values())])
     order = np.argsort(digests, kind="stable")
     same = np.flatnonzero(digests[order][1:] == digests[order][:-1])
@@ -191,7 +230,7 @@ def linked_samples(parts: Mapping[str, SampleDigests]) -> int:
     --------
     >>> import numpy as np
     >>> from daskfc.federation.samples import SampleDigests, linked_samples
-    >>> same = SampleDigests(np.array([7, 1], "uint64"))
+    >>> same = SampleDigests(np.array([7, 1], "uint64"), 5)
     >>> linked_samples({"a": same, "b": same})
     2
     """

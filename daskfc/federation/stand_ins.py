@@ -4,7 +4,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from daskfc.coding import SecretKey
 from daskfc.federation.linking import link_views
+from daskfc.federation.pseudonyms import KeyOffer
+from daskfc.federation.sample_keys import (
+    SealedDigestKey,
+    digest_key,
+    digest_key_offer,
+    sealed_digest_key,
+)
 from daskfc.federation.samples import (
     ClientLabels,
     LabelledSamples,
@@ -36,8 +44,19 @@ def _labels_of_client(positions: Mapping[str, np.ndarray], client: str) -> Clien
     return sized(ClientLabels, sample=len(positions[client]))
 
 
+def _sealed_digest_key(offers: Mapping[str, KeyOffer]) -> dict[str, SealedDigestKey]:
+    return {name: sized(SealedDigestKey) for name in offers}
+
+
+def _digest_key() -> SecretKey:
+    return SecretKey(bytes(32))  # of a rehearsal; any key tells which ids are shared
+
+
 STAND_INS: StandIns = {
     **as_they_are(sample_digests, canonical_positions, linked_samples, link_views),
+    **as_they_are(digest_key_offer),
+    sealed_digest_key: _sealed_digest_key,
+    digest_key: _digest_key,
     labelled_samples: labels_beside_ids,
     own_labels: labels_beside_ids,
     labels_of_client: _labels_of_client,

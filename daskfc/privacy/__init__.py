@@ -2,6 +2,13 @@
 
 from daskfc.privacy.accounting import Accountant, GaussianEvent, noise_multiplier
 from daskfc.privacy.asked import asked_noise, budget_left, multiplier_of_each
+from daskfc.privacy.attacks import (
+    SubsetTerms,
+    averaged_releases,
+    guesses_behind,
+    holders_by_order,
+    terms_of_subset_sums,
+)
 from daskfc.privacy.gaussian import (
     classical_sigma,
     gaussian_delta,
@@ -28,8 +35,10 @@ __all__ = [
     "Noised",
     "Part",
     "RandomWords",
+    "SubsetTerms",
     "add_gaussian_noise",
     "asked_noise",
+    "averaged_releases",
     "budget_left",
     "classical_sigma",
     "clip_matrix",
@@ -38,6 +47,8 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_sigma",
+    "guesses_behind",
+    "holders_by_order",
     "input_digest",
     "multiplier_of_each",
     "mutual_information",
@@ -47,5 +58,6 @@ __all__ = [
     "normal_deviates",
     "privacy_leakage",
     "privacy_level",
+    "terms_of_subset_sums",
     "with_noise_share",
 ]

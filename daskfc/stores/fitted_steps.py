@@ -145,11 +145,10 @@ def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
 
 def _log(rows: np.ndarray, columns: Columns) -> np.ndarray:
     numbers = columns.numbers
-    wrong = ((rows <= -1.0) & numbers).any(axis=1)
-    if wrong.any():
+    if ((rows <= -1.0) & numbers).any():  # not how many: the steps before it move the values
         raise StoreError(
-            f"client {columns.client!r}: the step 'log' needs features above -1; {int(wrong.sum())}"
-            f" of {len(rows)} rows have others. Leave the step out, or clip first."
+            f"client {columns.client!r}: the step 'log' needs features above -1; some of "
+            f"{len(rows)} rows have others. Leave the step out, or clip first."
         )
     found: np.ndarray = np.where(numbers, np.log1p(np.where(numbers, rows, 0.0)), rows)
     return found

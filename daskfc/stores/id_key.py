@@ -15,7 +15,7 @@ import zarr
 
 from daskfc.stores.locations import zarr_store
 
-__all__ = ["content_key", "kept_key", "stored_key"]
+__all__ = ["content_key", "kept_key", "new_key", "stored_key"]
 
 _ATTRIBUTE = "id_key"
 _BYTES = 32
@@ -55,7 +55,12 @@ def kept_key(url: str, client: str, *, replaces: bool) -> dict[str, Any]:
             group = zarr.open_group(zarr_store(url, read_only=True), mode="r", zarr_format=3)
             if group.attrs.get("client") == client:
                 key = stored_key(group["sample_id"])
-    return {_ATTRIBUTE: (key or os.urandom(_BYTES)).hex()}
+    return {_ATTRIBUTE: (key or new_key()).hex()}
+
+
+def new_key() -> bytes:
+    """Return the secret of a store that replaces none."""
+    return os.urandom(_BYTES)
 
 
 def content_key(features: Iterable[np.ndarray], sample_ids: np.ndarray) -> bytes:

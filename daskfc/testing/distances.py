@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 
 from daskfc.clustering import ExactPoints
 from daskfc.federation import Federation, Local, Message, PerClient, array
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.federation.samples import canonical_positions, opened, sample_digests
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import DistanceTiles
@@ -150,4 +151,5 @@ class SecureDistancesTests:
 
 def positions_of(federation: Federation) -> Local:
     """Return the server's order of all samples, for `SecureDistances.of_rows`."""
-    return federation.on_server(canonical_positions, federation.ask(sample_digests))
+    digests = federation.ask(sample_digests, digest_keys(federation))
+    return federation.on_server(canonical_positions, digests)

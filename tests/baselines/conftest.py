@@ -29,6 +29,9 @@ class ArrayStore:
     def sample_ids(self):
         return np.array([f"{self.name}/{i}" for i in range(self.n_samples)])
 
+    def id_key(self):
+        return bytes(32)
+
 
 @pytest.fixture
 def store():

@@ -5,14 +5,13 @@ from daskfc.baselines import BASELINES, Central
 from daskfc.baselines.central import cluster_pool, place_rows, raw_rows, table_shape
 from daskfc.clustering import CLUSTERERS, make_clusterer
 from daskfc.errors import InvalidInput
-from daskfc.federation.samples import canonical_positions, sample_digests
 from daskfc.metrics import kappa
+from daskfc.testing.federation import order_of
 
 
 def pool(stores, workspace, block=8):
     """Central's wiring without a federation: positions, rows placed."""
-    digests = {name: sample_digests(data, salt="s") for name, data in stores.items()}
-    positions = canonical_positions(digests)
+    positions = order_of(stores)
     shape = (sum(s.n_samples for s in stores.values()), next(iter(stores.values())).n_features)
     placed = 0
     for start in range(0, max(data.n_samples for data in stores.values()), block):

@@ -15,13 +15,14 @@ from daskfc.clustering import make_clusterer
 from daskfc.clustering.kernel_width import interpoint_width
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Message
-from daskfc.federation.samples import SampleDigests, canonical_positions, sample_digests
 from daskfc.metrics import kappa
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore, write_store
+from daskfc.testing.federation import order_of
 
 K, D, N, CLIENTS = 4, 5, 120, 3
 
+AGREEMENT = {"KeyOffer", "SealedDigestKey"}
 OF_WIDTH = {"PublicKeys", "Magnitude", "MaskedPart", "KernelWidth"}
 OF_CORESET = {"LocalCost", "SampleSize", "CoresetPart", "KMeansCenters", "LabelledSamples"}
 RAW = {"RawRows", "OwnRepresentatives", "Representatives"}
@@ -36,7 +37,7 @@ METHODS = {
     ),
     "central": (
         Central(K, clusterer="k-means"),
-        {"TableShape", "SampleDigests", "RawRows", "ClientLabels", "LabelledSamples"},
+        AGREEMENT | {"TableShape", "SampleDigests", "RawRows", "ClientLabels", "LabelledSamples"},
     ),
     "RFK-k-means": (RFKKMeans(K, n_features=300, coreset_size=50), OF_WIDTH | OF_CORESET),
     "CE-PCA": (
@@ -140,10 +141,7 @@ def test_central_moves_all_the_data(fitted, urls):
     model = fitted["central"]
     assert bytes_of(model, "RawRows") == N * D * 8
     stores = {name: ClientStore.open(url) for name, url in urls.items()}
-    digests: dict[str, SampleDigests] = {
-        name: sample_digests(data) for name, data in stores.items()
-    }
-    positions, X = canonical_positions(digests), np.empty((N, D))
+    positions, X = order_of(stores), np.empty((N, D))
     for name, data in stores.items():
         X[positions[name]] = data.rows(0, data.n_samples)
     seed = integer_seed(model.random_state, "k-means")

@@ -95,5 +95,6 @@ def test_one_view_is_the_most_separate_alone(tmp_path):
     rest = model.labels_[~there].to_numpy()
     assert set(rest) == {np.bincount(model.labels_[there]).argmax()}
     assert {row.message for row in model.ledger_} == {
+        "KeyOffer", "SealedDigestKey",
         "SampleDigests", "ViewScore", "OwnClusters", "ClientLabels", "LabelledSamples"
     }  # fmt: skip

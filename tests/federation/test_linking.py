@@ -72,9 +72,11 @@ def test_one_view_alone_needs_nothing_in_common():
 
 
 def test_the_server_links_what_clients_told():
-    told = {"a": SampleDigests(words(7, 1)), "b": SampleDigests(words(3, 7))}
+    told = {"a": SampleDigests(words(7, 1), 5), "b": SampleDigests(words(3, 7), 8)}
     found = link_views(told, {"a": 0, "b": 1})
-    assert found.places["a"].tolist() == [2, 0]
+    assert found.places["a"][0] == found.places["b"][1]
+    assert sorted({*found.places["a"], *found.places["b"]}) == [0, 1, 2]
+    assert found.in_all_views.sum() == 1
     assert found.views == {"a": 0, "b": 1}
 
 

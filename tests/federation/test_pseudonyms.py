@@ -1,6 +1,7 @@
 """Pseudonyms in place of ids: who can make and take them back, and what leaves a party."""
 
 import hashlib
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,7 +30,7 @@ from daskfc.federation.samples import (
 )
 from daskfc.federation.steps import StepCall
 from daskfc.runs.evaluate import PseudonymousTruth, evaluation_labels
-from daskfc.stores import ClientStore, write_store
+from daskfc.stores import ClientStore, id_key, write_store
 
 IDS = [f"é/{i}" for i in range(4)]
 HERE = Pseudonyms("5f0c2a91d3b7")
@@ -51,7 +52,8 @@ def test_a_pseudonym_is_a_keyed_hash_of_the_id(store):
     assert len(set(expected)) == 4
 
 
-def test_runs_clients_and_stores_share_no_pseudonym(store, tmp_path):
+def test_runs_clients_and_stores_share_no_pseudonym(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(id_key, "new_key", lambda: os.urandom(32))  # as outside of tests
     url = str(tmp_path / "other" / "a.zarr")
     write_store(url, "a", np.arange(8.0).reshape(4, 2), IDS)
     same_content = ClientStore.open(url)

@@ -17,17 +17,20 @@ from daskfc.federation.samples import (
     labelled_samples,
     labels_of_client,
     linked_samples,
+    mixed_digests,
     new_digests,
     opened,
     own_labels,
     sample_digests,
     store_content,
 )
-from daskfc.stores import ClientStore, write_store
+from daskfc.stores import ClientStore, id_key, write_store
+
+KEY = SecretKey.from_bytes(bytes(range(32)))
 
 
 def digests(**clients):
-    return {name: SampleDigests(np.array(own, dtype="uint64")) for name, own in clients.items()}
+    return {name: SampleDigests(np.array(own, dtype="uint64"), 5) for name, own in clients.items()}
 
 
 def store_of(folder, rows):
@@ -42,17 +45,41 @@ def store(tmp_path):
     return store_of(tmp_path, np.eye(3))
 
 
-def test_a_pseudonym_is_the_hash_of_salt_and_id(store):
-    def expected(salt):
-        hashes = (hashlib.sha256(f"{salt}\x1fé/{i}".encode()).hexdigest() for i in range(3))
-        return [int.from_bytes(bytes.fromhex(one[:16]), "little") for one in hashes]
+def test_a_pseudonym_is_a_keyed_hash_of_the_id(store):
+    def expected(key):
+        ids = (f"é/{i}".encode() for i in range(3))
+        hashes = (hashlib.blake2b(i, digest_size=8, key=key.to_bytes()).digest() for i in ids)
+        return [int.from_bytes(one, "little") for one in hashes]
 
-    assert sample_digests(store).digests.tolist() == expected("daskfc-sample-order")
-    assert list(sample_digests(store, salt="of this run").digests) == expected("of this run")
+    assert sample_digests(store, KEY).digests.tolist() == expected(KEY)
+    assert sample_digests(store, KEY.derive("other")).digests.tolist() != expected(KEY)
+
+
+def test_a_share_of_the_order_is_the_stores_own(store, tmp_path, monkeypatch):
+    told = sample_digests(store, KEY)
+    assert told.share == sample_digests(store, KEY.derive("other")).share
+    assert 0 <= told.share < 2**63
+    monkeypatch.setattr(id_key, "new_key", lambda: bytes(32))
+    assert sample_digests(store_of(tmp_path / "other", np.eye(3)), KEY).share != told.share
+
+
+def test_the_order_takes_the_shares_of_all_clients():
+    """Who lacks one share has another order; equal digests stay equal in all of them."""
+    own = np.arange(100, dtype="uint64")
+    orders = []
+    for shares in ((5, 8), (5, 9), (6, 8), (8, 5)):
+        a, b = (SampleDigests(own, share) for share in shares)
+        mixed = mixed_digests({"a": a, "b": b})
+        np.testing.assert_array_equal(mixed["a"], mixed["b"])
+        orders.append(np.argsort(mixed["a"]))
+    np.testing.assert_array_equal(orders[0], orders[3])  # whoever has which
+    ranks = np.corrcoef([np.argsort(order) for order in [np.arange(100), *orders[:3]]])
+    assert np.abs(ranks - np.eye(4)).max() < 0.35
 
 
 def test_new_samples_have_the_pseudonyms_of_others(store):
-    np.testing.assert_array_equal(new_digests(store).digests, sample_digests(store).digests)
+    told, again = new_digests(store, KEY), sample_digests(store, KEY)
+    np.testing.assert_array_equal(told.digests, again.digests)
 
 
 def test_ids_come_back_with_labels(store):
@@ -95,13 +122,13 @@ def test_a_tag_tells_the_same_samples_to_who_has_the_key_only(store, tmp_path):
 def test_places_do_not_depend_on_who_holds_a_sample():
     parts = digests(a=[70, 10, 50], b=[30], c=[60, 20, 40])
     places = canonical_positions(parts)
-    assert {name: list(own) for name, own in places.items()} == {
-        "a": [6, 0, 4],
-        "b": [2],
-        "c": [5, 1, 3],
-    }
+    other = canonical_positions(digests(x=[20, 70, 60, 30], y=[10, 40, 50]))
+    assert sorted(np.concatenate(list(places.values()))) == list(range(7))
+    assert list(other["x"]) == [places["c"][1], places["a"][0], places["c"][0], places["b"][0]]
+    assert list(other["y"]) == [places["a"][1], places["c"][2], places["a"][2]]
     labels = np.array([1, 2, 3, 4, 5, 6, 7])
-    assert list(labels_of_client(labels, places, client="c").labels) == [6, 2, 4]
+    found = labels_of_client(labels, places, client="c").labels
+    assert list(found) == [place + 1 for place in places["c"]]
 
 
 def test_a_sample_of_two_clients_is_refused_with_both():

@@ -137,7 +137,9 @@ CASES = {
     "FedSC": ("samples", "FedSC", {"rounds": 2}, _nothing),
     "FedSC, coded": ("samples", "FedSC", {"rounds": 2, "similarity": "coded"}, _primes),
     "FedSC, recovering": ("samples", "FedSC", {"rounds": 2, "averaging": "recovering"}, _nothing),
-    "FedSC, some take part": ("samples", "FedSC", {"rounds": 2, "participation": 0.6}, _nothing),
+    "FedSC, some take part": (
+        "samples", "FedSC", {"rounds": 2, "participation": 0.6, "allow_few": True}, _nothing,
+    ),
     "FedSC, noise on factors": (
         "samples", "FedSC",
         {"rounds": 2, "kernel_width": 2.0, "n_atoms": 8, "start": "normal",

@@ -25,6 +25,7 @@ Notation    paper    here                  shape, range
             α        alpha, temperature    float >= 0
 
 Messages    who → whom        class              what it reveals
+            client → client   KeyOffer, SealedDigestKey   the key of the digests, to clients
             client → server   SampleDigests      which samples clients share
             server → client   LinkedSamples      how many there are, which all views have
             client → server   SharedFeatures     Z_c of every sample, in every round

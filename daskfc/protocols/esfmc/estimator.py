@@ -20,6 +20,7 @@ from daskfc.federation import (
 from daskfc.federation.linking import views_of
 from daskfc.federation.one_start import begin_releases
 from daskfc.federation.parameters import picked
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.federation.sample_map import SampleMap
 from daskfc.federation.samples import labelled_new, new_digests
 from daskfc.protocols.esfmc import party, server
@@ -163,7 +164,7 @@ class ESFMC(FederatedClusterer):
             key = repr(sorted(self.get_params(deep=False).items()))
             federation.wait(federation.on_server(begin_releases, "ESFMC", key, self.run_id_))
         with self._stage(federation, "linking"):
-            digests = federation.ask(sample_digests)
+            digests = federation.ask(sample_digests, digest_keys(federation))
             views = views_of(federation)
             found = federation.on_server(server.link, digests, views, self.n_clusters)
             links = federation.tell(server.tell_links, found)
@@ -243,7 +244,8 @@ class ESFMC(FederatedClusterer):
         if len(owners) == 1:
             found = federation.on_clients(party.new_assignments, new, *model, clients=owners)
             return federation.publish(party.labelled_new, new, found, party=owners, wait=False)
-        digests = federation.ask(new_digests, new, clients=owners)
+        keys = digest_keys(federation, owners)
+        digests = federation.ask(new_digests, new, keys, clients=owners)
         sent = federation.ask(party.new_assignments, new, *model, clients=owners)
         labels = federation.tell(server.labels_of_new, digests, sent, clients=owners)
         return federation.publish(labelled_new, new, labels, party=owners, wait=False)

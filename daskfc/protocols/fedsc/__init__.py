@@ -13,6 +13,7 @@ Notation    paper   here            shape, range
             ω_p     weighting       N_p / n, or 1 / P
 
 Messages    who → whom           class             what it reveals
+            client → client      KeyOffer, SealedDigestKey   the pseudonyms' key, to clients
             client → server      SampleDigests     pseudonyms of the samples
             client → server      StoreContent      whether the samples are the same as in an
                                                    earlier run; not with noise that guarantees

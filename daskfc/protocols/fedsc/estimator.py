@@ -14,6 +14,7 @@ from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.cluster_scores import ClusterScores
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param, picked
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.federation.sample_map import SampleMap
 from daskfc.federation.samples import (
     LabelledSamples,
@@ -80,7 +81,9 @@ class FedSC(FederatedClusterer):
     ridge : float
         λ > 0: how much the coefficients of a sample are held down, against overfitting.
     participation : float
-        Share of the clients that take part in a round, in (0, 1].
+        Share of the clients that take part in a round, in (0, 1]. Below 1 the server can solve
+        the rounds' sums for single clients' dictionaries, in spite of masks: refused without noise
+        that guarantees something, unless `allow_few` or ``averaging="plain"``.
     neighbors : int, optional
         Neighbours in the graph of similarities, the sample itself among them;
         ``max(ceil(log n), 1)`` by default.
@@ -123,7 +126,8 @@ class FedSC(FederatedClusterer):
     n_colluding : int
         Clients that may pool what they know with the server, for secure sums.
     allow_few : bool
-        Allow secure sums with fewer than two honest clients.
+        Allow secure sums that do not hide a client: with fewer than two honest clients, or over
+        other clients in every round.
     patience_s : float
         Seconds that ``averaging="recovering"`` waits for stragglers once two thirds have answered.
     random_state : int, optional
@@ -226,6 +230,14 @@ class FedSC(FederatedClusterer):
         if n_clients is not None and self.averaging != "plain":
             active = picked(AveragingSettings, self).n_active(n_clients)
             check_maskers(active, self.n_colluding, self.allow_few)
+            if active < n_clients and not (self.allow_few or (noise and noise.claims)):
+                raise PrivacyError(
+                    f"with participation={self.participation} of FedSC other {active} of the "
+                    f"{n_clients} clients are summed in every round, and a few such sums give the "
+                    "server single clients' dictionaries in spite of their masks. Give "
+                    "participation=1, noise with 'clip' and 'delta', or allow_few=True to reveal "
+                    "them."
+                )
 
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
         """Refuse more atoms or neighbours than samples, and clients of one sample each."""
@@ -260,7 +272,8 @@ class FedSC(FederatedClusterer):
         seed = seeds.integer_seed(self.seed_, "FedSC")
         settings = picked(AveragingSettings, self, random_state=self.seed_)
         with self._stage(federation, "planning"):
-            positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
+            digests = federation.ask(sample_digests, digest_keys(federation))
+            positions = federation.on_server(canonical_positions, digests)
             journal, done = self._resumed(federation, positions)
             noise, journal = self._noise(federation, done, journal)
             if isinstance(noise, DataNoise):  # other noise, hence other samples: from the beginning

@@ -15,7 +15,7 @@ Departures  (1) Sensitivities are those that hold (see `privacy.noise_scale`): a
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -123,6 +123,20 @@ class DataNoise:
             "FedSC data", sigma=self.sigma, clip=self.clip, inputs=input_digest(X), purpose=purpose
         )
         return add_gaussian_noise(rows, self.sigma, stream=secret.derive(*label).stream())
+
+    def of_each_row(self, X: Floats, ids: Iterable[str], durable_secret: SecretKey) -> Floats:
+        """Return perturbed rows, where a sample that is released again bears the same noise.
+
+        For noise without a claim, whose releases nobody counts: fresh noise of each would average
+        away. Under a claim it would tell whether a row is still the same, and each is counted.
+        """
+        label = noise_label("FedSC rows", sigma=self.sigma, clip=None, inputs="of each row")
+        key, noisy = durable_secret.derive(*label), np.empty_like(X)
+        for i, name in enumerate(ids):
+            # by the id too: equal rows of two samples must not show as equal
+            own = key.derive(str(name), input_digest(X[i]))
+            noisy[i] = add_gaussian_noise(X[i], self.sigma, stream=own.stream())
+        return noisy
 
     def described(self) -> dict[str, Any]:
         """Return the numbers for the caller."""

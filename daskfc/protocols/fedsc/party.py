@@ -51,10 +51,26 @@ def largest_entry(plan: KernelPlan, noise: Noise | None) -> float:
     return REACH * plan.magnitude * (1.0 + REACH_OF_NOISE * relative)
 
 
-def samples_of(data: ClientStore, noise: Noise | None, secret: SecretKey) -> Floats:
+def samples_of(
+    data: ClientStore, noise: Noise | None, secret: SecretKey, durable_secret: SecretKey
+) -> Floats:
     """Return the client's samples, perturbed if that is asked for; they stay at the client."""
-    X = data.rows(0, data.n_samples)
-    return noise.applied(X, secret, "clustered") if isinstance(noise, DataNoise) else X
+    return _perturbed(data, noise, secret, durable_secret, "clustered")
+
+
+def _perturbed(
+    store: ClientStore,
+    noise: Noise | None,
+    secret: SecretKey,
+    durable_secret: SecretKey,
+    purpose: str,
+) -> Floats:
+    X = store.rows(0, store.n_samples)
+    if not isinstance(noise, DataNoise):
+        return X
+    if noise.claims:  # every release is counted
+        return noise.applied(X, secret, purpose)
+    return noise.of_each_row(X, store.sample_ids(), durable_secret)
 
 
 def summarise(
@@ -149,7 +165,8 @@ def tell_rows(rows: Part) -> SimilarityRows:
     return SimilarityRows(rows)
 
 
-def new_samples(new: ClientStore, noise: Noise | None, secret: SecretKey) -> Floats:
+def new_samples(
+    new: ClientStore, noise: Noise | None, secret: SecretKey, durable_secret: SecretKey
+) -> Floats:
     """Return new samples of the client, perturbed as the clustered ones."""
-    X = new.rows(0, new.n_samples)
-    return noise.applied(X, secret, "new") if isinstance(noise, DataNoise) else X
+    return _perturbed(new, noise, secret, durable_secret, "new")

@@ -13,6 +13,7 @@ Notation    paper   here                shape, range
             D_ir    sums                (n, k) or (v, k) squared distances over all participants
 
 Messages    who → whom           class            what it reveals
+            client → client      KeyOffer, SealedDigestKey   the pseudonyms' key, to clients
             client → server      SampleDigests    pseudonyms of the samples
             client → client      PublicKeys       nothing
             client → server      Magnitude        largest squared row norm, as a power of two

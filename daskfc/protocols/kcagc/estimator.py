@@ -15,6 +15,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.federation.samples import (
     ClientLabels,
     LabelledSamples,
@@ -215,7 +216,7 @@ class KCAGC(FederatedClusterer):
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         self.n_rounds_ = self.n_secure_sums_ = self.n_secure_scalars_ = 0
         with self._stage(federation, "linking"):
-            digests = federation.ask(sample_digests)
+            digests = federation.ask(sample_digests, digest_keys(federation))
             n_samples = federation.on_server(linked_samples, digests)
             federation.wait(n_samples)
         sums = MaskedSum(federation, n_colluding=self.n_colluding, allow_few=self.allow_few)
@@ -254,7 +255,7 @@ class KCAGC(FederatedClusterer):
         filtered over a graph of their own.
         """
         fitted = self._fitted
-        digests = federation.ask(new_digests, new)
+        digests = federation.ask(new_digests, new, digest_keys(federation))
         federation.wait(federation.on_server(linked_samples, digests))
         rows = federation.on_clients(party.project_new, new, self._projection())
         if self.basis == "global-norm":

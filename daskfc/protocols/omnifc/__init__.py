@@ -14,10 +14,11 @@ Notation    paper  here            shape, range
             D      distances       (n, n) squared, float64
 
 Messages    who → whom           class            what it reveals
+            client → client      KeyOffer, SealedDigestKey   the key of the pseudonyms, to clients
             client → server      SampleSummary    pseudonyms, number of features, rounded range,
                                                   whether the samples are the same as before
             server → caller      PublicPlan       numbers of samples and features, range
-            server → evaluators  RowPositions     the order of the pseudonyms
+            server → evaluators  RowPositions     places of the rows, in an order of no meaning
             client → evaluators  HidingKey        a key that the server must not have
             client → evaluators  CodedRows        nothing to any t of them
             evaluator → server   CodedDistances   the true distances, once 2l + 2t - 1 are in
@@ -40,8 +41,8 @@ Departures  (1) Eq. (6) divides by 2**q; squared distances carry the square of t
             (5) Only 2l + 2t - 1 clients and some spares evaluate; spare answers are checked against
                 the others, and a wrong evaluator is named and left out.
             (6) All n samples are clustered where the paper draws 1000 of more than 5000.
-            (7) Samples stand in the order of salted hashes of their ids, so that labels do not
-                depend on who holds which sample.
+            (7) Samples stand in an order that hangs on secrets of the clients' stores and on the
+                samples' ids, not on the order in which stores have them.
             (8) Landmark mode: D has rank at most d + 2, a few columns determine it.
 """
 

@@ -33,6 +33,7 @@ class SampleSummary(
     """What the server must know of a client's samples to plan the code."""
 
     digests: np.ndarray = array("sample", dtype="uint64")
+    share: int  # of what the order of all samples hangs on; the other clients lack it
     n_features: int
     content: int  # of the samples, under the client's own key, for resuming
     radius: float  # >= max |x|
@@ -64,7 +65,7 @@ class PublicPlan(
 class RowPositions(
     Message,
     route="server → client",
-    reveals="to the evaluators the order of the samples' pseudonyms",
+    reveals="to the evaluators how many samples each client has, in an order that tells no more",
 ):
     """Where each client's rows stand in the canonical order."""
 

@@ -82,12 +82,13 @@ def rounded_up(radius: float) -> float:
 
 
 def describe(
-    data: ClientStore, durable_secret: SecretKey, *, max_abs: float | None
+    data: ClientStore, key: SecretKey, durable_secret: SecretKey, *, max_abs: float | None
 ) -> SampleSummary:
     """Read the client's samples once and tell the server what the code must hold.
 
-    With `max_abs`, a declared bound on every ``|x|``, the largest norm is not told at all. The
-    durable secret makes the tag by which a resumed run knows its samples.
+    With `max_abs`, a declared bound on every ``|x|``, the largest norm is not told at all. The key
+    is that of the digests of sample ids; the durable secret makes the tag by which a resumed run
+    knows its samples.
 
     Raises
     ------
@@ -116,8 +117,10 @@ def describe(
             "some do not. Declare a larger bound, or none."
         )
     radius = np.sqrt(radius2) if max_abs is None else max_abs * np.sqrt(data.n_features)
+    ids = sample_digests(data, key)
     return SampleSummary(
-        digests=sample_digests(data).digests,
+        digests=ids.digests,
+        share=ids.share,
         n_features=data.n_features,
         content=content_tag(data, durable_secret),
         radius=rounded_up(float(radius)),

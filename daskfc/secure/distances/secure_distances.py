@@ -13,6 +13,7 @@ from typing import Any, Self
 from daskfc.clustering import ExactPoints
 from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.sample_keys import digest_keys
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances import columns as exact
@@ -167,7 +168,7 @@ class SecureDistances:
         OverflowRefused
             When a value exceeds `max_abs`.
         """
-        summaries = federation.ask(party.describe, max_abs=max_abs)
+        summaries = federation.ask(party.describe, digest_keys(federation), max_abs=max_abs)
         plan = federation.on_server(server.plan, summaries)
         public = federation.publish(server.public_plan, plan)
         system = choose_residues(

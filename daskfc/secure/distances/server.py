@@ -72,12 +72,14 @@ def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
     InvalidInput
         When clients share sample ids.
     """
-    positions = canonical_positions({n: SampleDigests(p.digests) for n, p in parts.items()})
+    positions = canonical_positions(
+        {n: SampleDigests(p.digests, p.share) for n, p in parts.items()}
+    )
     grids = -1
     for part in parts.values():
         grids &= part.grids
     ordered = np.sort(np.concatenate([part.digests for part in parts.values()]))
-    contents = sorted(f"{name}:{part.content}" for name, part in parts.items())
+    contents = sorted(f"{name}:{part.content}:{part.share}" for name, part in parts.items())
     radius = max(part.radius for part in parts.values())
     return RowPlan(
         positions=positions,

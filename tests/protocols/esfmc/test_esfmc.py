@@ -96,6 +96,7 @@ def test_views_together_tell_what_none_tells_alone(complete):
     assert agreement(model.labels_) > 0.95
     assert sorted(model.labels_["sample_id"].to_numpy().astype(int)) == list(range(N))
     assert kinds(model) == {
+        "KeyOffer", "SealedDigestKey",
         "SampleDigests", "LinkedSamples", "LinkReport", "SharedFeatures", "RoundReport",
         "TrainingLosses", "ClientLabels", "LabelledSamples",
     }  # fmt: skip

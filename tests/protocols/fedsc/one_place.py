@@ -5,7 +5,6 @@ from sklearn.datasets import load_iris
 
 from daskfc import seeds
 from daskfc.clustering.low_rank_similarity import dictionary_root, similarity_graph, similarity_rows
-from daskfc.federation.samples import canonical_positions, sample_digests
 from daskfc.protocols.fedsc import party
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     Moments,
@@ -17,6 +16,7 @@ from daskfc.protocols.fedsc.maths.dictionary_start import (
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph, cluster_rows
 from daskfc.stores import ClientStore
+from daskfc.testing.federation import order_of
 
 K = 3
 IRIS = load_iris()
@@ -56,9 +56,7 @@ def in_one_place(urls, *, stale=False, sparsify=True, **how):
     """Return the labels of all samples, clients in order."""
     Z, before, width = factors(**how)
     root = dictionary_root(Z, width)
-    positions = canonical_positions(
-        {name: sample_digests(ClientStore.open(url)) for name, url in urls.items()}
-    )
+    positions = order_of({name: ClientStore.open(url) for name, url in urls.items()})
     B = np.empty((150, len(Z)))
     for name, X in ROWS.items():
         C = coefficients(X, before if stale else Z, width, 1e-3)

@@ -17,7 +17,6 @@ from daskfc.clustering.low_rank_similarity import dictionary_root, similarity_gr
 from daskfc.coding import SecretKey, choose_residues
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError
 from daskfc.federation import Federation, Message, array
-from daskfc.federation.samples import canonical_positions, sample_digests
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.privacy import Noised
 from daskfc.protocols.fedsc import coded, coded_rows
@@ -29,7 +28,8 @@ from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
 from daskfc.secure.distances import rows as secure_rows
 from daskfc.secure.distances.rows import RowSummary
 from daskfc.stores import ClientStore
-from daskfc.testing.federation import stores_of
+from daskfc.testing.distances import positions_of
+from daskfc.testing.federation import order_of, stores_of
 from tests.protocols.fedsc.one_place import moments_of
 
 CUTS = [10, 50, 75, 100]  # five clients of different sizes
@@ -60,7 +60,7 @@ def rows_of(X, Z, root):
 def all_rows(urls):
     """The rows of all clients in one place, in canonical order."""
     stores = {name: ClientStore.open(url) for name, url in urls.items()}
-    positions = canonical_positions({name: sample_digests(s) for name, s in stores.items()})
+    positions = order_of(stores)
     B = np.empty((150, len(factors()[0])))
     for name, own in positions.items():
         B[own] = rows_of(dealt()[name], *factors())
@@ -252,7 +252,7 @@ def test_rows_that_do_not_fit_are_refused():
     _, system = code_and_system(5, 4)
     rows = unit_rows(9, 4)
     rows[2] *= 1.01
-    with pytest.raises(OverflowRefused, match="1 of 9 rows lie outside the radius"):
+    with pytest.raises(OverflowRefused, match="some of 9 rows lie outside the radius"):
         secure_rows.quantised_rows(rows, system=system, purpose="x")
     summaries = {"a": RowSummary(3, 4, 1.0, 1), "b": RowSummary(2, 5, 1.0, 2)}
     positions = {"a": np.arange(3), "b": np.arange(3, 5)}
@@ -338,7 +338,7 @@ def federation(urls):
 def begun(federation, step, tmp_path, **options):
     """Run everything up to the graph."""
     federation.start_run(os.urandom(8).hex(), random_state=0, workspace=str(tmp_path))
-    positions = federation.on_server(canonical_positions, federation.ask(sample_digests))
+    positions = positions_of(federation)
     rows = federation.on_clients(step)
     return coded_similarity(federation, rows, positions, **options)
 
@@ -371,6 +371,8 @@ def test_what_leaves_a_client(federation, tmp_path):
     sent = frame[frame["sender"].str.startswith("client")]
     ways = {(row.message, row.protection, row.receiver == "server") for row in sent.itertuples()}
     assert ways == {
+        ("KeyOffer", "plain", False),
+        ("SealedDigestKey", "coded", False),
         ("SampleDigests", "plain", True),
         ("RowSummary", "plain", True),
         ("SquaredNorms", "plain", True),
@@ -451,7 +453,11 @@ def test_a_killed_client_sends_the_same_again(federation, tmp_path):
 def test_too_few_clients_start_nothing(federation, tmp_path):
     with pytest.raises(InvalidInput, match="needs 2l \\+ 2t - 1 = 7 clients"):
         begun(federation, own_rows, tmp_path, n_colluding=3)
-    assert set(federation.ledger.to_frame()["message"]) <= {"SampleDigests"}
+    assert set(federation.ledger.to_frame()["message"]) <= {
+        "KeyOffer",
+        "SealedDigestKey",
+        "SampleDigests",
+    }
 
 
 def test_norms_are_whole_numbers():

@@ -243,7 +243,14 @@ def test_perturbed_factors_are_released_in_every_round_and_once_more(federation,
     assert model.privacy_["epsilon"] == pytest.approx(4.0)
     from_clients = [row for row in model.ledger_ if row.sender != "server"]
     bare = {row.message for row in from_clients if row.noise_multiplier is None}
-    public = {"SampleDigests", "KernelSummary", "LabelledSamples", "PublicKeys"}
+    public = {
+        "KeyOffer",
+        "SealedDigestKey",
+        "SampleDigests",
+        "KernelSummary",
+        "LabelledSamples",
+        "PublicKeys",
+    }
     assert bare <= public | {"KeyShares", "RevealedShares"}
     np.testing.assert_array_equal(np.unique(model.labels_.values), np.arange(K))
 

@@ -109,6 +109,8 @@ def test_only_declared_messages_leave(federation, columns):
     model = KCAGC(K, filter_order=0, n_init=3).fit(federation)
     rows = [row for row in model.ledger_ if row.sender.startswith("client")]
     assert {row.message: row.protection for row in rows} == {
+        "KeyOffer": "plain",
+        "SealedDigestKey": "coded",
         "SampleDigests": "plain",
         "PublicKeys": "plain",
         "Magnitude": "plain",

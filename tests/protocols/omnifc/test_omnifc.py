@@ -1,7 +1,6 @@
 """OmniFC on real worker processes: against the pooled algorithm, liars, stragglers and kills."""
 
 import functools
-import hashlib
 import os
 import signal
 import sys
@@ -19,11 +18,11 @@ from daskfc.clustering import make_clusterer
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError, ResourceRefused
 from daskfc.federation import Federation
 from daskfc.federation.sample_map import map_of_points
-from daskfc.federation.samples import SAMPLE_ORDER
 from daskfc.protocols import OmniFC
 from daskfc.secure.distances import messages, party
 from daskfc.seeds import integer_seed
-from daskfc.stores import write_store
+from daskfc.stores import ClientStore, write_store
+from daskfc.testing.federation import order_of
 from tests.protocols.conftest import by_id, deal
 
 pytestmark = pytest.mark.slow
@@ -48,7 +47,11 @@ CLUSTERERS = {
     "mean-shift": {"scikit-learn": {"estimator": "MeanShift"}},
 }
 FIND_CLUSTERS = ("dbscan", "hdbscan", "optics", "affinity-propagation", "mean-shift")
-DECLARED = {*messages.__all__, "ClusterReport"} | {"ClientLabels", "LabelledSamples"}
+DECLARED = (
+    {*messages.__all__, "ClusterReport"}
+    | {"ClientLabels", "LabelledSamples"}
+    | {"KeyOffer", "SealedDigestKey"}
+)
 
 
 def pooled(X, labels, spec, n_clusters):
@@ -64,12 +67,12 @@ def same_partition(a, b):
 
 
 @pytest.fixture(scope="module")
-def canonical(iris, skewed):
+def canonical(tmp_path_factory, iris, skewed):
     """Rows of iris in canonical order."""
-    salt = SAMPLE_ORDER.encode() + b"\x1f"
-    words = [hashlib.sha256(salt + str(i).encode()).digest()[:8] for i in range(len(iris[0]))]
-    keys = [int.from_bytes(word, "little") for word in words]
-    return np.argsort(keys)
+    urls = deal(tmp_path_factory.mktemp("again"), iris[0], skewed)
+    stores = {name: ClientStore.open(url) for name, url in urls.items()}
+    places = np.concatenate(list(order_of(stores).values()))
+    return np.concatenate([s.sample_ids() for s in stores.values()]).astype(int)[np.argsort(places)]
 
 
 @pytest.mark.parametrize("name", CLUSTERERS)

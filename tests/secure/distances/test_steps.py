@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from daskfc.coding import SecretKey, choose_residues
 from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
-from daskfc.federation.samples import SAMPLE_ORDER
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.secure.distances import choose_code, party, server
 from daskfc.stores import ClientStore, write_store
@@ -39,6 +38,9 @@ class ArrayStore:
     def sample_ids(self):
         return np.array(self.ids)
 
+    def id_key(self):
+        return bytes(32)
+
 
 def dealt(X, owners):
     """Deal the rows of X to clients; the id of a row is its number."""
@@ -63,7 +65,7 @@ def run(
 ):
     """Play all parties; return the plan and the distances in canonical order."""
     secrets = {name: SecretKey.from_os() for name in stores}
-    plan = server.plan({n: party.describe(s, KEY, max_abs=None) for n, s in stores.items()})
+    plan = server.plan({n: party.describe(s, KEY, KEY, max_abs=None) for n, s in stores.items()})
     code = choose_code(max(len(stores), 2 * segments + 2 * t - 1 + spares), segments, t, spares)
     evaluators = tuple(f"client-{j}" for j in range(code.n_evaluators))
     system = choose_residues(
@@ -230,28 +232,30 @@ def test_a_recomputed_encoding_is_bit_identical_and_another_key_is_not(X):
 def test_describe_tells_a_rounded_radius_or_none(X):
     store = ArrayStore("a", X, range(13))
     exact = np.sqrt((X**2).sum(1).max())
-    told = party.describe(store, KEY, max_abs=None).radius
+    told = party.describe(store, KEY, KEY, max_abs=None).radius
     assert exact <= told <= exact * 2 ** (1 / 8) * (1 + 1e-12)
-    declared = party.describe(store, KEY, max_abs=8.0).radius
-    assert declared == party.describe(ArrayStore("a", X / 2, range(13)), KEY, max_abs=8.0).radius
+    declared = party.describe(store, KEY, KEY, max_abs=8.0).radius
+    assert (
+        declared == party.describe(ArrayStore("a", X / 2, range(13)), KEY, KEY, max_abs=8.0).radius
+    )
 
 
 def test_samples_cannot_be_guessed_by_their_tag():
     """A hash under a public salt gave away all of a few small integers: 256 guesses here."""
     write_store("memory://guess/a.zarr", "a", np.array([[3.0, 1.0], [0.0, 2.0]]), ["p", "q"])
     store = ClientStore.open("memory://guess/a.zarr")
-    told = party.describe(store, KEY, max_abs=None).content
+    told = party.describe(store, KEY, KEY, max_abs=None).content
     fits = []
     for guess in itertools.product(range(4), repeat=4):
         digest = ContentDigest(store.dtype, store.feature_names)
         digest.add(np.reshape(guess, (2, 2)), ["p", "q"])
-        salted = party.hash64(SAMPLE_ORDER.encode(), digest.hexdigest().encode())
+        salted = party.hash64(b"daskfc-sample-order", digest.hexdigest().encode())
         fits.append(digest.hexdigest() == store.digest)
         assert told != salted
     assert sum(fits) == 1  # that guess was among them
-    assert told == party.describe(store, KEY, max_abs=None).content
-    assert told != party.describe(store, SecretKey.from_os(), max_abs=None).content
-    other = party.describe(ArrayStore("b", np.ones((2, 2)), "pq"), KEY, max_abs=None)
+    assert told == party.describe(store, KEY, KEY, max_abs=None).content
+    assert told != party.describe(store, KEY, SecretKey.from_os(), max_abs=None).content
+    other = party.describe(ArrayStore("b", np.ones((2, 2)), "pq"), KEY, KEY, max_abs=None)
     assert told != other.content
 
 
@@ -262,16 +266,16 @@ def test_rounded_up_is_above_and_close(radius):
 
 def test_bad_data_are_refused_without_values(X):
     with pytest.raises(OverflowRefused, match="max_abs"):
-        party.describe(ArrayStore("a", X, range(13)), KEY, max_abs=0.5)
+        party.describe(ArrayStore("a", X, range(13)), KEY, KEY, max_abs=0.5)
     X[3, 2] = np.nan
     X[5, 1] = np.inf
     with pytest.raises(InvalidInput, match="client 'a' must be finite; 2 rows"):
-        party.describe(ArrayStore("a", X, range(13)), KEY, max_abs=None)
+        party.describe(ArrayStore("a", X, range(13)), KEY, KEY, max_abs=None)
 
 
 def test_clients_may_not_share_samples(X):
-    a = party.describe(ArrayStore("a", X, range(13)), KEY, max_abs=None)
-    twice = party.describe(ArrayStore("b", X, range(10, 23)), KEY, max_abs=None)
+    a = party.describe(ArrayStore("a", X, range(13)), KEY, KEY, max_abs=None)
+    twice = party.describe(ArrayStore("b", X, range(10, 23)), KEY, KEY, max_abs=None)
     with pytest.raises(InvalidInput, match="share some, 3 ids"):
         server.plan({"a": a, "b": twice})
 

@@ -145,7 +145,7 @@ def test_columns_of_one_client_alone_are_prepared_there(tmp_path):
 
 @pytest.mark.slow
 def test_a_log_of_what_has_none_is_refused(federation):
-    with pytest.raises(PartyError, match="the step 'log' needs features above -1"):
+    with pytest.raises(PartyError, match="the step 'log' needs features above -1; some of"):
         Prepare(["standardise", "log", "standardise"]).fit(federation)
 
 

@@ -1,0 +1,135 @@
+"""A key under which clients hash sample ids for the server, which lacks it.
+
+The server finds by digests which ids clients share, and puts samples into an order. Under a public
+salt it could try out ids that it can guess. The first client therefore makes a key from the secret
+of its store (`daskfc.stores.id_key`) and seals it for the others: fits of the same stores see the
+same digests, and with them the same order and the same labels.
+
+Messages    KeyOffer          client → client   once, where there are several clients
+            SealedDigestKey   client → client   once, where there are several clients
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from cryptography.hazmat.primitives.keywrap import aes_key_unwrap, aes_key_wrap
+
+from daskfc.coding import KeyPair, SecretKey
+from daskfc.federation.federation import Federation
+from daskfc.federation.handles import Local, PerClient, Sent
+from daskfc.federation.messages import Message, array
+from daskfc.federation.pseudonyms import KeyOffer
+from daskfc.stores import ClientStore
+
+__all__ = [
+    "SealedDigestKey",
+    "digest_key",
+    "digest_key_offer",
+    "digest_keys",
+    "own_digest_key",
+    "sealed_digest_key",
+]
+
+_PURPOSE = "sample digests"
+_SEALED_BYTES = 40  # RFC 3394: a key of 32 bytes and 8 that tell whether it is whole
+
+
+class SealedDigestKey(
+    Message,
+    route="client → client",
+    protection="coded",
+    reveals="to its receiver alone, the key of the digests of sample ids",
+):
+    """The key of the digests, sealed by the client that made it for one other."""
+
+    sealed: np.ndarray = array(_SEALED_BYTES, dtype="uint8")
+
+
+def _pair(secret: SecretKey) -> KeyPair:
+    return KeyPair(secret.derive(_PURPOSE, "agreement"))
+
+
+def own_digest_key(data: ClientStore) -> SecretKey:
+    """Return the key that a client makes for all, from the secret of its store."""
+    return SecretKey(data.id_key()).derive(_PURPOSE)
+
+
+def digest_key_offer(receivers: tuple[str, ...], secret: SecretKey) -> dict[str, KeyOffer]:
+    """Offer a public key to other clients."""
+    key = np.frombuffer(_pair(secret).public, dtype=np.uint8)
+    return dict.fromkeys(receivers, KeyOffer(key))
+
+
+def sealed_digest_key(
+    offers: Mapping[str, KeyOffer], data: ClientStore, secret: SecretKey
+) -> dict[str, SealedDigestKey]:
+    """Seal the key of the digests for each client that offered a key."""
+    key, own = own_digest_key(data).to_bytes(), _pair(secret)
+    boxes = {}
+    for name, offer in offers.items():
+        shared = own.shared(offer.key.tobytes(), _PURPOSE).to_bytes()
+        boxes[name] = SealedDigestKey(np.frombuffer(aes_key_wrap(shared, key), dtype=np.uint8))
+    return boxes
+
+
+def digest_key(
+    offer: Mapping[str, KeyOffer] | None,
+    sealed: Mapping[str, SealedDigestKey] | None,
+    data: ClientStore,
+    secret: SecretKey,
+) -> SecretKey:
+    """Return the key of the digests; it stays at the client.
+
+    Parameters
+    ----------
+    offer, sealed : mapping of str to Message, or None
+        What the first client sent to this one; None at the first.
+    data, secret
+        Filled in by the party.
+    """
+    if offer is None or sealed is None:
+        return own_digest_key(data)
+    (public,), (box,) = offer.values(), sealed.values()
+    shared = _pair(secret).shared(public.key.tobytes(), _PURPOSE)
+    return SecretKey(aes_key_unwrap(shared.to_bytes(), box.sealed.tobytes()))
+
+
+def digest_keys(
+    federation: Federation, clients: Iterable[str] | None = None
+) -> PerClient[Local[SecretKey]]:
+    """Have clients agree on the key of the digests of their sample ids.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run.
+    clients : iterable of str, optional
+        All by default; the first makes the key.
+
+    Returns
+    -------
+    PerClient of Local
+        The key at each client.
+
+    Notes
+    -----
+    Privacy: neither the server nor the caller learns the key, the clients do. A client that gives
+    it to the server gives it the means to try out ids.
+    """
+    first, *others = federation.clients if clients is None else clients
+    to = PerClient({first: tuple(others), **dict.fromkeys(others, (first,))})
+    offers: dict[str, Mapping[str, Sent[KeyOffer]] | None] = {first: None}
+    sealed: dict[str, Mapping[str, Sent[SealedDigestKey]] | None] = {first: None}
+    if others:
+        sent = federation.exchange(digest_key_offer, to, clients=(first, *others), receivers=to)
+        boxes = federation.exchange(
+            sealed_digest_key,
+            PerClient({first: dict(sent[first])}),
+            clients=[first],
+            receivers=others,
+        )
+        offers |= {name: dict(sent[name]) for name in others}
+        sealed |= {name: dict(boxes[name]) for name in others}
+    return federation.on_clients(
+        digest_key, PerClient(offers), PerClient(sealed), clients=(first, *others)
+    )

@@ -1,0 +1,231 @@
+"""Attacks on what a server, a client or a caller sees, to measure what that tells.
+
+Each is short, and stronger ones may exist: an attack that fails is no guarantee. One that succeeds
+says that something told more than it should.
+
+Notation    here        meaning
+            digests     what is seen in place of values that an attacker can guess
+            members     (q, m), which of m clients are in each of q sums
+            sums        (q, ...), what is seen of them
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from daskfc.errors import InvalidInput
+
+__all__ = [
+    "SubsetTerms",
+    "averaged_releases",
+    "guesses_behind",
+    "holders_by_order",
+    "terms_of_subset_sums",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+Guess = TypeVar("Guess")
+
+_EXACT = 1e-9  # ours: a client whose unit vector is so near to the rows of `members` is determined
+
+
+def guesses_behind(
+    digests: Iterable[Hashable], guesses: Iterable[Guess], digest: Callable[[Guess], Hashable]
+) -> list[Guess | None]:
+    """Find by trial which values stand behind digests.
+
+    Parameters
+    ----------
+    digests : iterable of hashable
+        As they were seen.
+    guesses : iterable
+        Values that may stand behind them: a list of ids, or all rows of small numbers.
+    digest : callable
+        What the attacker can compute of a value; under a key that it lacks, with any other.
+
+    Returns
+    -------
+    list
+        For each digest the guess that has it, None where there is none. The first of several.
+
+    Examples
+    --------
+    >>> from hashlib import sha256
+    >>> from daskfc.privacy import guesses_behind
+    >>> def public(name): return sha256(name.encode()).hexdigest()
+    >>> guesses_behind([public("p7"), "?"], (f"p{i}" for i in range(10)), public)
+    ['p7', None]
+    """
+    seen = list(digests)
+    wanted, found = set(seen), dict[Hashable, Guess]()
+    for guess in guesses:
+        if (key := digest(guess)) in wanted:
+            found.setdefault(key, guess)
+            if len(found) == len(wanted):
+                break
+    return [found.get(one) for one in seen]
+
+
+def holders_by_order(digests: ArrayLike, holders: Sequence[Guess]) -> list[Guess]:
+    """Guess who holds which sample from the order in which the holders' samples stand.
+
+    Parameters
+    ----------
+    digests : array_like of shape (N,)
+        What the attacker computes of each guessed id, N at least n.
+    holders : sequence of length n
+        Who holds the sample at each place, in the order of the samples' true digests.
+
+    Returns
+    -------
+    list of length N
+        For each guessed id the holder of the place at which it should stand.
+
+    Raises
+    ------
+    InvalidInput
+        When there are fewer guesses than places, or no place.
+
+    Notes
+    -----
+    Right for all ids where the guesses are those of the samples and digests are the true ones.
+    With more guesses than samples, places are off by about the root of their number.
+
+    Examples
+    --------
+    >>> from daskfc.privacy import holders_by_order
+    >>> holders_by_order([30, 10, 20], ["a", "b", "b"])
+    ['b', 'a', 'b']
+    """
+    values = np.asarray(digests)
+    if values.ndim != 1 or not 0 < len(holders) <= len(values):
+        raise InvalidInput(
+            f"an attack on an order needs at least one place, and a guess for each; got "
+            f"{len(holders)} places and guesses of shape {values.shape}. Give more guesses."
+        )
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
+    places = (2 * ranks + 1) * len(holders) // (2 * len(values))
+    return [holders[place] for place in places.tolist()]
+
+
+@dataclass(frozen=True)
+class SubsetTerms:
+    """What sums over changing subsets tell of single clients.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m, ...)
+        The least-squares estimate of each client's term.
+    determined : ndarray of bool, shape (m,)
+        Whether the subsets single a client out; the values of others are no estimate.
+    """
+
+    values: Floats
+    determined: NDArray[np.bool_]
+
+
+def terms_of_subset_sums(
+    members: ArrayLike, sums: ArrayLike, follows: ArrayLike | None = None
+) -> SubsetTerms:
+    """Solve sums over changing subsets of clients for the clients' own terms.
+
+    Parameters
+    ----------
+    members : array_like of shape (q, m)
+        Weights of the clients in each sum: 1 and 0 for those who took part and others.
+    sums : array_like of shape (q, ...)
+        What the server learned of each, without masks.
+    follows : array_like of shape (q, ...), optional
+        What is known of every sum's time, and every client's term follows by one unknown factor: in
+        FedSC the dictionary that the round began with.
+
+    Returns
+    -------
+    SubsetTerms
+        Terms are their means over the sums.
+
+    Raises
+    ------
+    InvalidInput
+        For shapes that do not fit, and values that are not finite.
+
+    Notes
+    -----
+    Exact where terms do not change between the sums but as `follows` says. Masks hide a client
+    within its sum alone: one that the subsets single out is known as if it had sent its term in the
+    clear.
+
+    Examples
+    --------
+    >>> from daskfc.privacy import terms_of_subset_sums
+    >>> found = terms_of_subset_sums([[1, 1, 0], [0, 1, 1], [1, 0, 1]], [3.0, 5.0, 4.0])
+    >>> found.values.round(9).tolist(), found.determined.tolist()
+    ([1.0, 2.0, 3.0], [True, True, True])
+    >>> terms_of_subset_sums([[1, 1, 1]], [6.0]).determined.tolist()
+    [False, False, False]
+    """
+    A, right = np.asarray(members, dtype=np.float64), np.asarray(sums, dtype=np.float64)
+    finite = np.isfinite(A).all() and np.isfinite(right).all()
+    if A.ndim != 2 or A.size == 0 or right.shape[:1] != A.shape[:1] or not finite:
+        raise InvalidInput(
+            f"an attack on subset sums needs finite 'members' (q, m) and one sum for each of its "
+            f"rows; got shapes {A.shape} and {right.shape}. Give a row for each sum."
+        )
+    inverse, flat = np.linalg.pinv(A), right.reshape(len(A), -1)  # (m, q), (q, entries)
+    moved = np.zeros_like(flat)
+    if follows is not None:
+        known = np.asarray(follows, dtype=np.float64)
+        if known.shape != right.shape or not np.isfinite(known).all():
+            raise InvalidInput(
+                f"'follows' of an attack must be finite and of the shape of the sums, "
+                f"{right.shape}; got shape {known.shape}. Give what each sum's terms follow."
+            )
+        moved = known.reshape(len(A), -1)
+    in_sums = A.sum(axis=1, keepdims=True) * moved
+    # the factor that leaves least of the sums once each client has a term of its own
+    left, of_moved = flat - A @ (inverse @ flat), in_sums - A @ (inverse @ in_sums)
+    size = float((of_moved**2).sum())
+    factor = float((left * of_moved).sum()) / size if size > 0 else 0.0
+    values = inverse @ (flat - factor * in_sums) + factor * moved.mean(axis=0)
+    # row i of A⁺A is the unit vector i exactly where client i's term follows from the sums
+    determined = np.abs(inverse @ A - np.eye(A.shape[1])).max(axis=1) < _EXACT
+    return SubsetTerms(values.reshape(A.shape[1], *right.shape[1:]), determined)
+
+
+def averaged_releases(releases: Iterable[ArrayLike]) -> Floats:
+    """Average noisy releases of the same values.
+
+    Parameters
+    ----------
+    releases : iterable of array_like
+        Of one shape, aligned by sample.
+
+    Returns
+    -------
+    ndarray
+        Their mean. Independent noise of σ in each of k leaves σ / √k; noise that is the same in
+        all of them stays.
+
+    Raises
+    ------
+    InvalidInput
+        Without releases, or where their shapes differ.
+
+    Examples
+    --------
+    >>> from daskfc.privacy import averaged_releases
+    >>> averaged_releases([[1.0, 5.0], [3.0, 5.0]]).tolist()
+    [2.0, 5.0]
+    """
+    arrays = [np.asarray(one, dtype=np.float64) for one in releases]
+    if not arrays or len({one.shape for one in arrays}) > 1:
+        raise InvalidInput(
+            f"releases to be averaged must be one or more arrays of one shape; got "
+            f"{sorted({one.shape for one in arrays}) or 'none'}. Align them by sample."
+        )
+    mean: Floats = np.mean(arrays, axis=0)
+    return mean

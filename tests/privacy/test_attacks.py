@@ -1,0 +1,143 @@
+"""Generic attacks against what is known, and what they find before and after protection."""
+
+import numpy as np
+import pytest
+
+from daskfc.coding import SecretKey
+from daskfc.errors import InvalidInput
+from daskfc.federation.sample_keys import own_digest_key
+from daskfc.federation.samples import canonical_positions, sample_digests
+from daskfc.privacy import (
+    averaged_releases,
+    guesses_behind,
+    holders_by_order,
+    terms_of_subset_sums,
+)
+from daskfc.stores import ClientStore, id_key, write_store
+from pipelines.attacks import holders_found, ids_found, rows_found
+
+
+@pytest.fixture(autouse=True)
+def own_secrets(monkeypatch):
+    """Stores have secrets of their own, as outside of tests."""
+    monkeypatch.setattr(id_key, "new_key", lambda: SecretKey.from_os().to_bytes())
+
+
+def test_guesses_are_tried_in_order_until_all_are_found():
+    tried = []
+
+    def digest(value):
+        tried.append(value)
+        return value % 7
+
+    assert guesses_behind([3, 0, 3, 8], range(100), digest) == [3, 0, 3, None]
+    assert tried == list(range(100))  # nothing has 8
+    tried.clear()
+    assert guesses_behind([3, 0], iter([7, 10, 3]), digest) == [10, 7]
+    assert tried == [7, 10]
+    assert guesses_behind([], range(3), digest) == []
+
+
+def test_an_order_tells_holders_to_who_has_all_digests():
+    random = np.random.default_rng(0)
+    digests = random.permutation(50)
+    holders = random.choice(list("abc"), 50).tolist()
+    by_place = [holders[i] for i in np.argsort(digests)]
+    assert holders_by_order(digests, by_place) == holders
+    with pytest.raises(InvalidInput, match="got 3 places and guesses of shape"):
+        holders_by_order([1, 2], ["a", "b", "c"])
+    with pytest.raises(InvalidInput, match="got 0 places"):
+        holders_by_order([1, 2], [])
+
+
+def test_terms_that_subsets_single_out_are_exact_and_others_are_none():
+    random = np.random.default_rng(0)
+    terms = random.normal(size=(5, 3, 2))
+    members = np.array([[1, 1, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0, 0, 0, 1, 1]])
+    found = terms_of_subset_sums(members, np.tensordot(members, terms, 1))
+    assert found.determined.tolist() == [True, True, True, False, False]
+    np.testing.assert_allclose(found.values[:3], terms[:3], atol=1e-12)
+    assert np.abs(found.values[3:] - terms[3:]).max() > 0.1
+
+
+def test_terms_that_follow_something_known_are_found_too():
+    random = np.random.default_rng(0)
+    terms, known = random.normal(size=(4, 3)), random.normal(size=(40, 3))
+    members = np.array([random.permutation([1, 1, 0, 0]) for _ in range(40)])
+    sums = members @ terms + 0.7 * members.sum(axis=1, keepdims=True) * known
+    found = terms_of_subset_sums(members, sums, known)
+    np.testing.assert_allclose(found.values, terms + 0.7 * known.mean(axis=0), atol=1e-9)
+    blind = terms_of_subset_sums(members, sums)
+    assert np.abs(blind.values - found.values).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("members", "sums", "follows"),
+    [
+        ([1, 0], [1.0, 2.0], None),
+        ([[1, 0]], [1.0, 2.0], None),
+        ([[1, 0]], [np.nan], None),
+        ([[1, 0]], [1.0], [1.0, 2.0]),
+        ([[1, 0]], [1.0], [np.inf]),
+    ],
+)
+def test_sums_that_do_not_fit(members, sums, follows):
+    with pytest.raises(InvalidInput, match=r"of an attack must be finite|an attack on subset sums"):
+        terms_of_subset_sums(members, sums, follows)
+
+
+def test_independent_noise_averages_away_and_equal_noise_stays():
+    random = np.random.default_rng(0)
+    releases = random.normal(size=(64, 1000))
+    assert averaged_releases(releases).std() == pytest.approx(1 / 8, rel=0.1)
+    np.testing.assert_array_equal(averaged_releases([releases[0]] * 4), releases[0])
+    for wrong in ([], [np.zeros(2), np.zeros(3)]):
+        with pytest.raises(InvalidInput, match="arrays of one shape"):
+            averaged_releases(wrong)
+
+
+# -- before and after ------------------------------------------------------------------------------
+
+
+def test_ids_behind_digests_are_found_with_the_key_alone(tmp_path):
+    before, now = ids_found(n=50, register=500)
+    assert (before, now) == (1.0, 0.0)
+    url = str(tmp_path / "a.zarr")
+    write_store(url, "a", np.zeros((3, 1)), ["p7", "p1", "p3"])
+    store = ClientStore.open(url)
+    key, names = own_digest_key(store), [f"p{i}" for i in range(10)]
+    seen = sample_digests(store, key).digests.tolist()
+    every = str(tmp_path / "every.zarr")
+    write_store(every, "every", np.zeros((10, 1)), names)
+    of = dict(zip(names, sample_digests(ClientStore.open(every), key).digests, strict=True))
+    assert guesses_behind(seen, names, lambda name: int(of[name])) == ["p7", "p1", "p3"]
+
+
+def test_rows_behind_a_digest_are_not_found_without_the_clients_key():
+    assert rows_found() == (True, False)
+
+
+def test_an_order_tells_evaluators_nothing_of_holders():
+    before, now = holders_found()
+    assert before == 1.0
+    assert now == pytest.approx(1 / 3, abs=0.12)  # as by guessing
+
+
+def test_an_evaluators_own_share_does_not_give_it_the_order(tmp_path):
+    """It has the key, all ids and one share; of the others it can try a few."""
+    random, stores = np.random.default_rng(0), {}
+    names = random.permutation([f"p{i}" for i in range(90)]).tolist()
+    for i, client in enumerate("abc"):
+        url = str(tmp_path / f"{client}.zarr")
+        write_store(url, client, np.zeros((30, 1)), names[30 * i : 30 * i + 30])
+        stores[client] = ClientStore.open(url)
+    key = own_digest_key(stores["a"])
+    parts = {client: sample_digests(store, key) for client, store in stores.items()}
+    places = np.concatenate(list(canonical_positions(parts).values()))
+    for shares in ((0, 0), (1, 2), (parts["a"].share,) * 2):
+        guessed = dict(parts)
+        for client, share in zip("bc", shares, strict=True):
+            guessed[client] = type(parts["b"])(parts[client].digests, share)
+        tried = np.concatenate(list(canonical_positions(guessed).values()))
+        assert np.mean(tried == places) < 0.1
+        assert abs(np.corrcoef(tried, places)[0, 1]) < 0.4
