@@ -3,7 +3,8 @@
 The server finds by digests which ids clients share, and puts samples into an order. Under a public
 salt it could try out ids that it can guess. The first client therefore makes a key from the secret
 of its store (`daskfc.stores.id_key`) and seals it for the others: fits of the same stores see the
-same digests, and with them the same order and the same labels.
+same digests, and with them the same order and the same labels. Stores that one storage file built
+were in one hand: their order hangs on no secret, and is the same when they are built again.
 
 Messages    KeyOffer          client → client   once, where there are several clients
             SealedDigestKey   client → client   once, where there are several clients
@@ -19,6 +20,7 @@ from daskfc.federation.federation import Federation
 from daskfc.federation.handles import Local, PerClient, Sent
 from daskfc.federation.messages import Message, array
 from daskfc.federation.pseudonyms import KeyOffer
+from daskfc.federation.samples import order_secret
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -51,7 +53,7 @@ def _pair(secret: SecretKey) -> KeyPair:
 
 def own_digest_key(data: ClientStore) -> SecretKey:
     """Return the key that a client makes for all, from the secret of its store."""
-    return SecretKey(data.id_key()).derive(_PURPOSE)
+    return order_secret(data).derive(_PURPOSE)
 
 
 def digest_key_offer(receivers: tuple[str, ...], secret: SecretKey) -> dict[str, KeyOffer]:

@@ -28,10 +28,13 @@ __all__ = [
     "mixed_digests",
     "new_digests",
     "opened",
+    "order_secret",
     "own_labels",
     "sample_digests",
     "store_content",
 ]
+
+_ONE_HAND = bytes(32)
 
 
 class SampleDigests(
@@ -85,6 +88,16 @@ class PseudonymousSamples(
     """The same with a pseudonym in place of each id, which only the client can take back."""
 
 
+def order_secret(data: ClientStore) -> SecretKey:
+    """Return the secret that the order of samples hangs on.
+
+    That of the store; a constant for a store that one storage file built along with those of the
+    other clients: who built them has all ids, and building them again gives the same labels.
+    """
+    one_hand = "storage_digest" in data.attributes
+    return SecretKey(_ONE_HAND if one_hand else data.id_key())
+
+
 def sample_digests(data: ClientStore, key: SecretKey) -> SampleDigests:
     """Hash a client's sample ids.
 
@@ -106,7 +119,7 @@ def sample_digests(data: ClientStore, key: SecretKey) -> SampleDigests:
         for name in data.sample_ids()
     ]
     digests = np.frombuffer(b"".join(words), dtype="<u8").astype(np.uint64)
-    return SampleDigests(digests, SecretKey(data.id_key()).derive("sample order").fingerprint())
+    return SampleDigests(digests, order_secret(data).derive("sample order").fingerprint())
 
 
 def new_digests(new: ClientStore, key: SecretKey) -> SampleDigests:
