@@ -12,6 +12,7 @@ class ArrayStore:
         self._rows = np.asarray(rows, dtype=np.float64)
         self._block = block
         self.name = name
+        self.attributes = {}
         self.n_samples, self.n_features = self._rows.shape
         self.largest_read = 0
 
