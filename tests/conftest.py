@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 from daskfc.stores import id_key
+from tests.approved.recorder import Recorder
 
 settings.register_profile("daskfc", deadline=None, print_blob=True)
 settings.load_profile("daskfc")
@@ -28,3 +29,12 @@ def needs_data(test):
     missing = not (DATA / "mnist.npz").is_file()
     reason = "DASKFC_DATA names no folder of data sets"
     return pytest.mark.data(pytest.mark.skipif(missing, reason=reason)(test))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def recorder():
+    """Every step that a test has performed is held against the approved protocols."""
+    recorder = Recorder()
+    recorder.start()
+    yield recorder
+    recorder.stop()

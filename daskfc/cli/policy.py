@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import click
@@ -13,10 +13,12 @@ from rich.text import Text
 from daskfc.cli.exits import BAD_INPUT, exits
 from daskfc.cli.output import stdout_console
 from daskfc.errors import InvalidInput
+from daskfc.federation.ingress import allowed_names
 from daskfc.folders import write_private
 from daskfc.runs import check_pipeline, known_methods, load_pipeline
 from daskfc.runs.requests import requests_of
 from daskfc.site import Policy, Refusal, SiteState
+from daskfc.site.approved import Protocol
 from daskfc.site.words import in_words, template
 from daskfc.stores import ClientStore
 
@@ -53,22 +55,72 @@ def make(file: str) -> None:
 @policy.command()
 @click.argument("file", metavar="[POLICY]", required=False, type=click.Path())
 @click.option("--loopback", is_flag=True, help="Without POLICY: of parties on this machine alone.")
-def show(file: str | None, loopback: bool) -> None:
+@click.option("--ingress", is_flag=True, help="Tell what a party makes of what comes in.")
+@click.option("--steps", metavar="METHOD", help="Tell what a party does in a run of METHOD.")
+def show(file: str | None, loopback: bool, ingress: bool, steps: str | None) -> None:
     """Tell in plain words what POLICY says, or what holds where there is none.
+
+    --ingress lists the objects that Dask may make of what reaches a party's ports, and the packages
+    whose steps may be named. --steps lists the steps of a method: where each runs, which way its
+    messages go, and what its arguments are made of; a party of a site performs no others.
 
     \b
     Example:
       daskfc policy show site.yaml
+      daskfc policy show site.yaml --ingress
+      daskfc policy show --steps FedSC
     """  # noqa: D301 - click reads \b
     with exits():
         if file is not None and loopback:
             raise InvalidInput("--loopback is of the policy without a file. Leave one of both out.")
+        if ingress and steps is not None:
+            raise InvalidInput("--ingress and --steps are two lists. Ask for one after the other.")
         found = Policy.default(loopback) if file is None else Policy.load(file)
+        if ingress:
+            _show_ingress(found)
+            return
+        if steps is not None:
+            _show_steps(steps)
+            return
         table = Table(box=None, show_header=False, pad_edge=False)
         for key, words in in_words(found).items():
             table.add_row(Text(key), Text(words))
         stdout_console().print(table)
         _tell_unknown_methods(found)
+
+
+def _show_ingress(found: Policy) -> None:
+    click.echo("Dask makes these of what comes in at a party, and nothing else:")
+    for name in allowed_names():
+        click.echo(f"  {name}")
+    packages = ", ".join(sorted(found.modules()))
+    click.echo(f"Steps, arguments and messages are data; they may name classes of: {packages}")
+
+
+def _show_steps(method: str) -> None:
+    protocol = Protocol.of(method)
+    if not protocol.steps:
+        raise InvalidInput(
+            f"no method of daskfc is called {method!r}. 'daskfc methods' lists them."
+        )
+    for step, entry in protocol.steps.items():
+        click.echo(_short(step))
+        for key, values in entry.items():
+            click.echo(f"  {key}: {', '.join(map(_told, values.items()))}")
+
+
+def _told(approved: tuple[str, Mapping[str, Sequence[object]]]) -> str:
+    value, needs = approved
+    only = [f"{name} is {' or '.join(map(_setting, those))}" for name, those in needs.items()]
+    return _short(value) + (f" (where {' and '.join(only)})" if only else "")
+
+
+def _setting(value: object) -> str:
+    return "none" if value is None else str(value).lower()
+
+
+def _short(name: str) -> str:
+    return name.replace("daskfc.", "")
 
 
 def _tell_unknown_methods(found: Policy) -> None:

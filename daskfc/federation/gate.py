@@ -12,12 +12,11 @@ from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.signatures import signer_of
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.site_rules import UNNAMED
 from daskfc.site import Policy, Refusal, RunRequest, SiteState
 from daskfc.stores import ClientStore
 
 __all__ = ["Gate", "signed_content"]
-
-_UNNAMED = "steps"  # the method of a run whose driver does not say what it is for
 
 
 def signed_content(settings: RunSettings) -> bytes:
@@ -108,7 +107,7 @@ class Gate:
 
     def _request(self, settings: RunSettings, submitter: str | None) -> RunRequest:
         """Return what is asked, with what this party knows better than the driver."""
-        told = RunRequest.of_json(json.dumps({"method": _UNNAMED, **settings.request}))
+        told = RunRequest.of_json(json.dumps({"method": UNNAMED, **settings.request}))
         return replace(
             told,
             submitter=submitter,

@@ -39,6 +39,7 @@ from daskfc.federation.pseudonyms import has_ids, pseudonyms_of, under_pseudonym
 from daskfc.federation.receipts import Receipts
 from daskfc.federation.session_key import content_of_signed
 from daskfc.federation.site_rules import PartyRules
+from daskfc.federation.step_uses import identity, uses_of
 from daskfc.federation.steps import (
     StepCall,
     call_of,
@@ -61,10 +62,11 @@ logger = logging.getLogger("daskfc.party")
 class Kept:
     """A result that stays at its party; Dask tells the scheduler the type and size of each."""
 
-    __slots__ = ("value",)
+    __slots__ = ("made_by", "value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, made_by: str = "") -> None:
         self.value = value
+        self.made_by = made_by
 
     def __sizeof__(self) -> int:
         return 1
@@ -74,6 +76,12 @@ def _content(value: Any) -> Any:
     if isinstance(value, Outgoing):
         return value.message
     return value.value if isinstance(value, Kept) else value
+
+
+def _maker(value: Any) -> str:
+    if isinstance(value, Outgoing):
+        return identity(type(value.message))
+    return value.made_by if isinstance(value, Kept) else "?"
 
 
 class Party:
@@ -211,6 +219,7 @@ class Party:
         name = step_name(call.step)
         try:
             self._check_call(call, name)
+            self._check_protocol(call, values)
             self.narration.asked(name)
             try:
                 self._receipts.note(value for value in values if isinstance(value, Outgoing))
@@ -239,6 +248,22 @@ class Party:
         self._check_run(f"step {name!r}", call.run_id)
         if call.party != self.name:
             raise ClusterError(f"step {name!r} was meant for party {call.party!r}. Report it.")
+
+    def _check_protocol(self, call: StepCall, values: tuple[Any, ...]) -> None:
+        """Refuse a step that the method of the run does not use so."""
+        if self.rules.composes:
+            return
+        routes = [route_of(self.name, receiver) for receiver in call.receivers]
+        made_by = [_maker(value) for value in values]
+        for use in uses_of(
+            call.step,
+            call.arguments,
+            made_by,
+            at=self.options.role,
+            sends=routes,
+            read=lambda inner: read_step(inner.name, inner.code, call.reader),
+        ):
+            self.rules.check_step(use)
 
     def _check_run(self, what: str, run_id: str) -> None:
         if self.run is None:
@@ -285,7 +310,7 @@ class Party:
     def _address(self, call: StepCall, name: str, result: Any) -> Any:
         """Put the messages of a step into envelopes, checked."""
         if call.verb == "keep":
-            return Kept(result)
+            return Kept(result, identity(call.step))
         declared, by_receiver = declared_message(call.step)
         messages = result if by_receiver else dict.fromkeys(call.receivers, result)
         if set(messages) != set(call.receivers):

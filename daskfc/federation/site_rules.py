@@ -3,16 +3,21 @@
 import hashlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party_options import PartyOptions
-from daskfc.site import Refusal, SiteState
+from daskfc.site import Policy, Refusal, SiteState
+from daskfc.site.approved import Protocol, StepUse
 
-__all__ = ["FREE", "OnceOnly", "PartyRules", "SiteRules"]
+__all__ = ["FREE", "UNNAMED", "OnceOnly", "PartyRules", "SiteRules"]
 
+UNNAMED = "steps"
+"""The method of a run whose driver does not say what it is for."""
+
+_OWN = "daskfc"
 logger = logging.getLogger("daskfc.party")
 
 
@@ -84,6 +89,16 @@ class SiteRules:
 FREE = SiteRules()
 
 
+def _announced(options: PartyOptions) -> tuple[str, Mapping[str, Any], bool]:
+    """Return method and parameters of the run under way, and whether it is one of daskfc's own."""
+    told = {} if options.run is None else options.run.request
+    return (
+        told.get("method", UNNAMED),
+        told.get("parameters", {}),
+        told.get("package", _OWN) == _OWN,
+    )
+
+
 class PartyRules(SiteRules):
     """The rules of one party in one start of a run.
 
@@ -91,6 +106,12 @@ class PartyRules(SiteRules):
     ----------
     options : PartyOptions
         Its policy and memory, and the run under way.
+
+    Attributes
+    ----------
+    composes : bool
+        Whether the run's driver may compose steps as he likes: on the loopback address, and with a
+        method of another package, which the policy allows.
     """
 
     def __init__(self, options: PartyOptions) -> None:
@@ -101,6 +122,8 @@ class PartyRules(SiteRules):
         self._state = None if options.state is None else SiteState(options.state, new=False)
         name = hashlib.sha256(f"{self._run_id} {self._start} {options.nonce.hex()}".encode())
         scratch = Path(options.scratch)
+        self._method, self._parameters, own = _announced(options)
+        self.composes = self.policy == Policy.default(loopback=True) or not own
         self._once = OnceOnly(
             scratch / f"once-{name.hexdigest()[:16]}" if scratch.is_dir() else None
         )
@@ -150,6 +173,22 @@ class PartyRules(SiteRules):
             By the policy's ``stores``.
         """
         self._ask(lambda: self.policy.check_store(url, self._options.store))
+
+    def check_step(self, use: StepUse) -> None:
+        """Refuse a step as the method of the run does not use it.
+
+        Steps of other packages are named by the policy, or were not read at all.
+
+        Raises
+        ------
+        PolicyRefused
+            By the rule ``steps``.
+        """
+        if use.step.partition(".")[0] != _OWN:
+            return
+        refusal = Protocol.of(self._method).refusal(use, self._parameters)
+        if refusal is not None:
+            self.refuse(refusal)
 
     def check_raw(self, kind: str) -> None:
         """Refuse a message with raw data.

@@ -47,6 +47,28 @@ def test_from_nothing_to_a_file(daskfc, tmp_path):
     assert "a file is there and is not written over" in again.stderr
 
 
+def test_what_comes_in_and_what_it_may_name(daskfc, tmp_path):
+    (tmp_path / "site.yaml").write_text("packages: [numpy]", encoding="utf-8")
+    told = daskfc("policy", "show", "site.yaml", "--ingress").stdout.splitlines()
+    assert "  daskfc.federation.guard.run_step" in told
+    assert told[-1].endswith("classes of: daskfc, numpy")
+    assert "  builtins.eval" not in told
+
+
+def test_the_steps_of_a_method(daskfc):
+    told = daskfc("policy", "show", "--steps", "FedSC").stdout.splitlines()
+    at = told.index("secure.sums.plain.plain_part")
+    assert told[at + 1 : at + 3] == [
+        "  at: client (where averaging is plain)",
+        "  sends: client → server (where averaging is plain)",
+    ]
+    assert daskfc("policy", "show", "--steps", "opening").exit_code == 0
+    unknown = daskfc("policy", "show", "--steps", "FedSc")
+    assert unknown.exit_code == 2
+    assert "no method of daskfc is called 'FedSc'" in unknown.stderr
+    assert daskfc("policy", "show", "--steps", "FedSC", "--ingress").exit_code == 2
+
+
 def test_what_holds_on_this_machine_alone(daskfc, tmp_path):
     assert "raw data may leave" in daskfc("policy", "show", "--loopback").stdout
     (tmp_path / "site.yaml").write_text("raw: never", encoding="utf-8")

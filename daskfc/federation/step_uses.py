@@ -1,0 +1,116 @@
+"""Calls of steps, as approved protocols list them: what, where, and whose results they take."""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from daskfc.federation.handles import InnerCall, Slot
+from daskfc.federation.steps import Forward
+from daskfc.site.approved import StepUse
+
+__all__ = ["CALLER_MADE", "identity", "uses_of"]
+
+CALLER_MADE = "caller"
+
+
+def identity(step: Any) -> str:
+    """Return the name of a step, or of a class, in approved protocols.
+
+    Examples
+    --------
+    >>> from daskfc.federation.contract import store_summary
+    >>> from daskfc.federation.step_uses import identity
+    >>> identity(store_summary)
+    'daskfc.federation.contract.store_summary'
+    """
+    while isinstance(step, functools.partial):
+        step = step.func
+    if isinstance(step, Forward):
+        return f"{identity(step.made_by)} (made before)"
+    named = step if inspect.isroutine(step) or isinstance(step, type) else type(step)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def uses_of(
+    step: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    made_by: Sequence[str],
+    *,
+    at: str,
+    sends: Iterable[str] = (),
+    read: Callable[[InnerCall], Callable[..., Any]],
+) -> Iterator[StepUse]:
+    """Return the use of a step, and those of the steps within it.
+
+    Parameters
+    ----------
+    step : callable
+        The step.
+    arguments : mapping of str to object
+        Its arguments as they travel, see `handles.pack`.
+    made_by : sequence of str
+        For each slot the identity of the step that made its value, or of the message's class.
+    at : str
+        Role of the party.
+    sends : iterable of str
+        Routes of its messages.
+    read : callable
+        From an inner call to its step.
+    """
+    within: list[tuple[InnerCall, Callable[..., Any]]] = []
+    given = dict(arguments)
+    plain: Any = step
+    while isinstance(plain, functools.partial):
+        plain, given = plain.func, {**plain.keywords, **given}
+    takes = {
+        name: frozenset(_sources(value, made_by, read, within)) for name, value in given.items()
+    }
+    named = frozenset(_functions(plain)) if not inspect.isroutine(plain) else frozenset()
+    if named:
+        takes["itself"] = named
+    yield StepUse(identity(step), at, frozenset(sends), takes)
+    for call, inner in within:
+        yield from uses_of(inner, call.arguments, made_by, at=at, read=read)
+
+
+def _sources(
+    value: Any,
+    made_by: Sequence[str],
+    read: Callable[[InnerCall], Callable[..., Any]],
+    within: list[tuple[InnerCall, Callable[..., Any]]],
+) -> Iterator[str]:
+    """Return what an argument is made of; gathers the steps within it."""
+    if isinstance(value, Slot):
+        yield made_by[value.index]
+    elif isinstance(value, InnerCall):
+        step = read(value)
+        within.append((value, step))
+        yield identity(step)
+    elif isinstance(value, Mapping) and value:
+        for one in value.values():
+            yield from _sources(one, made_by, read, within)
+    elif isinstance(value, list | tuple) and value:
+        for one in value:
+            yield from _sources(one, made_by, read, within)
+    else:
+        yield CALLER_MADE
+        yield from _functions(value)
+
+
+def _functions(value: Any) -> Iterator[str]:
+    """Return the functions and classes that a value of the submitter names."""
+    if inspect.isroutine(value) or isinstance(value, type | functools.partial):
+        yield f"{CALLER_MADE}: {identity(value)}"
+        if isinstance(value, functools.partial):
+            yield from _functions([*value.args, *value.keywords.values()])
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _functions(getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _functions(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _functions(one)

@@ -1,0 +1,154 @@
+"""Approved protocols: which steps a method has, where they run, and whose results they take.
+
+A submitter who may call the steps of an installed method in any order can have raw samples leave
+as something else: the step that reads them, then one that sends what it is given. A party of a site
+therefore takes a step only as the method uses it that the run is said to be of, with the parameters
+that it is said to have. The list of each method is a file beside this one, which people can read.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from daskfc.site.request import Refusal
+from daskfc.yaml_files import read_yaml
+
+__all__ = ["PLACE", "ROUTE", "WHERE", "Protocol", "StepUse", "setting"]
+
+PLACE, ROUTE, WHERE = "at", "sends", "where"
+"""Keys of a step besides its arguments: the party's role, which way its messages go, and what all
+of its entries need."""
+
+_FOLDER = "protocols"
+_GIVEN = "given"
+
+
+@dataclass(frozen=True)
+class StepUse:
+    """One use of a step, as a party is asked for it.
+
+    Parameters
+    ----------
+    step : str
+        Module and name of its function; "(made before)" behind it sends a result of it.
+    at : str
+        Role of the party.
+    sends : frozenset of str
+        Routes of its messages; none when the result stays.
+    takes : mapping of str to frozenset of str
+        For each argument what it is made of: steps of the same party, classes of messages that
+        arrived, "caller" for values of the submitter, and functions that he names.
+    """
+
+    step: str
+    at: str
+    sends: frozenset[str]
+    takes: Mapping[str, frozenset[str]]
+
+    def parts(self) -> Iterable[tuple[str, str]]:
+        """Return what must be approved: pairs of a key of the step's entry, and a value there."""
+        yield PLACE, self.at
+        for route in self.sends:
+            yield ROUTE, route
+        for argument, sources in self.takes.items():
+            for source in sources:
+                yield argument, source
+
+
+def setting(value: Any) -> Any:
+    """Return what of a parameter's value an approval can depend on.
+
+    Examples
+    --------
+    >>> from daskfc.site.approved import setting
+    >>> setting("masked"), setting(None), setting({"epsilon": 1})
+    ('masked', None, 'given')
+    """
+    return value if value is None or isinstance(value, bool | str) else _GIVEN
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The steps of one method, and how it uses them.
+
+    Parameters
+    ----------
+    method : str
+        Its name, or that of a task of `TASKS`.
+    steps : mapping of str to mapping
+        For each step: key, value there, and the settings under which it is so; see `StepUse.parts`.
+
+    Examples
+    --------
+    >>> from daskfc.site.approved import Protocol, StepUse
+    >>> protocol = Protocol.of("opening")
+    >>> summary, told = "daskfc.federation.contract.store_summary", frozenset({"client → caller"})
+    >>> protocol.refusal(StepUse(summary, "client", told, {}), {}) is None
+    True
+    >>> protocol.refusal(StepUse("daskfc.stores.writer.write_store", "client", told, {}), {}).rule
+    'steps'
+    """
+
+    method: str
+    steps: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Sequence[Any]]]]]
+
+    @classmethod
+    def of(cls, method: str) -> "Protocol":
+        """Return the protocol of a method of daskfc; one without steps for any other name."""
+        return _read(method)
+
+    def refusal(self, use: StepUse, parameters: Mapping[str, Any]) -> Refusal | None:
+        """Return why a use is none of this method's, or None.
+
+        Parameters
+        ----------
+        use : StepUse
+            As it was asked for.
+        parameters : mapping
+            Of the method, as the run was announced.
+        """
+        known = self.steps.get(use.step)
+        if known is None:
+            return Refusal("steps", f"{self.method} has no step {use.step}.")
+        for key, value in use.parts():
+            if value not in known.get(key, ()):
+                return Refusal(
+                    "steps", f"{self.method} has no step {use.step} {_told(key, value)}."
+                )
+            for name, settings in known[key][value].items():
+                if setting(parameters.get(name)) not in settings:
+                    told = f"{_told(key, value)} where its {name} is {parameters.get(name)!r}"
+                    return Refusal("steps", f"{self.method} has no step {use.step} {told}.")
+        return None
+
+
+def _told(key: str, value: str) -> str:
+    if key == PLACE:
+        return f"at a {value}"
+    return f"that sends {value}" if key == ROUTE else f"whose {key} is from {value}"
+
+
+@lru_cache
+def _read(method: str) -> Protocol:
+    names = {path.name: path for path in resources.files("daskfc.site").joinpath(_FOLDER).iterdir()}
+    path = names.get(f"{method}.yaml")  # of those that are there: a name leads nowhere else
+    if path is None:
+        return Protocol(method, {})
+    content = read_yaml(path.read_text(encoding="utf-8"), path.name)
+    return Protocol(method, {step: _read_step(entry) for step, entry in content["steps"].items()})
+
+
+def _read_step(entry: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, Sequence[Any]]]]:
+    """Return values and the settings that they need, written ``value`` or ``{value: needs}``."""
+    all_need = entry.get(WHERE, {})
+    return {
+        key: {
+            value: {**all_need, **needs}
+            for one in listed
+            for value, needs in (({one: {}} if isinstance(one, str) else one).items())
+        }
+        for key, listed in entry.items()
+        if key != WHERE
+    }

@@ -1,0 +1,113 @@
+"""Write the approved protocols anew from what all tests asked their parties for.
+
+    DASKFC_RECORD_STEPS=/tmp/steps.jsonl make tests
+    python -m tests.approved.write /tmp/steps.jsonl
+
+A use that is in a protocol stays there; `--anew` begins with none. Read the difference before you
+commit it: each line says what a submitter may have a site's party do.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import yaml
+
+from daskfc.site import approved
+from daskfc.site.approved import PLACE, ROUTE, WHERE, Protocol, setting
+
+FOLDER = Path(approved.__file__).with_name("protocols")
+MATTERS = {
+    "FedSC": ("averaging", "noise", "similarity"),
+    "FederatedKernelKMeans": ("averaging", "clustering", "noise"),
+    "ESFMC": ("noise", "share"),
+}
+"""Parameters that say how samples are hidden, by method: an approval depends on their settings."""
+
+ABOUT = """\
+# The steps of {method}: where each runs, which way its messages go, and what its arguments are made
+# of: steps of the same party, classes of messages that arrived, values of the caller. A party of a
+# site performs nothing else in a run of {method}. Written by tests/approved/write.py.
+"""
+
+
+def gathered(path, known):
+    """Return settings by method, step, key, value there and parameter."""
+    found = dict(known)
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        method, parameters, step, parts = json.loads(line)
+        for key, value in parts:
+            entry = found.setdefault(method, {}).setdefault(step, {}).setdefault(key, {})
+            for name in MATTERS.get(method, ()):
+                settings = entry.setdefault(value, {}).setdefault(name, [])
+                if (one := setting(parameters.get(name))) not in settings:
+                    settings.append(one)
+            entry.setdefault(value, {})
+    return found
+
+
+def known_so_far():
+    return {path.stem: Protocol.of(path.stem).steps for path in FOLDER.glob("*.yaml")}
+
+
+def all_settings(steps):
+    """Return every setting that was seen of each parameter."""
+    every = {}
+    for entry in steps.values():
+        for values in entry.values():
+            for needs in values.values():
+                for name, settings in needs.items():
+                    every.setdefault(name, set()).update(settings)
+    return every
+
+
+def needs_of(entry, every):
+    """Return what each value of a step's entry needs, and what all of them need."""
+    told = {
+        (key, value): {
+            name: sorted(settings, key=str)
+            for name, settings in sorted(needs.items())
+            if set(settings) != every[name]
+        }
+        for key, values in entry.items()
+        for value, needs in values.items()
+    }
+    first = next(iter(told.values()))
+    common = {
+        name: settings
+        for name, settings in first.items()
+        if all(needs.get(name) == settings for needs in told.values())
+    }
+    own = {
+        place: {name: settings for name, settings in needs.items() if name not in common}
+        for place, needs in told.items()
+    }
+    return own, common
+
+
+def content_of(entry, every):
+    own, common = needs_of(entry, every)
+    content = {WHERE: common} if common else {}
+    for key in sorted(entry, key=lambda key: (key != PLACE, key != ROUTE, key)):
+        listed = [(value, own[key, value]) for value in sorted(entry[key])]
+        content[key] = [{value: needs} if needs else value for value, needs in listed]
+    return content
+
+
+def write(method, steps):
+    every = all_settings(steps)
+    content = {step: content_of(entry, every) for step, entry in sorted(steps.items())}
+    text = yaml.safe_dump(
+        {"steps": content}, sort_keys=False, allow_unicode=True, width=96, default_flow_style=None
+    )
+    (FOLDER / f"{method}.yaml").write_text(ABOUT.format(method=method) + text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recorded")
+    parser.add_argument("--anew", action="store_true")
+    given = parser.parse_args()
+    known = {} if given.anew else known_so_far()
+    for method, steps in sorted(gathered(given.recorded, known).items()):
+        write(method, steps)

@@ -1,0 +1,199 @@
+"""Installed steps, composed by a submitter, at parties whose sites have a policy.
+
+Row 5 of the list of attempts in docs/security.md: what reads samples, then what sends what it is
+given. The parties are real processes; their policy is what a file without keys says.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from daskfc.errors import PolicyRefused
+from daskfc.federation import Federation
+from daskfc.federation.handles import InnerCall, Slot
+from daskfc.federation.requests import request_for
+from daskfc.federation.samples import own_labels
+from daskfc.federation.step_uses import identity, uses_of
+from daskfc.federation.steps import Forward
+from daskfc.protocols import FedSC, OmniFC
+from daskfc.protocols.fedsc.party import samples_of
+from daskfc.secure.sums.plain import plain_part
+from daskfc.site import RunRequest
+from daskfc.site.approved import Protocol, StepUse
+from daskfc.testing.federation import stores_of
+from tests.deploy.test_sites import Site, cluster_of
+from tests.federation import steps
+
+ROWS = {name: np.random.default_rng(i).normal(3.0 * i, 1.0, (8, 2)) for i, name in enumerate("abc")}
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sites")
+    site, urls = Site(folder), stores_of(folder, ROWS)
+    site.policy.write_text("raw: never\n")
+    address = site.scheduler("127.0.0.1")
+    for name in (*ROWS, "server"):
+        files = {"workspace": str(folder / name)}
+        site.party(name, address, **files, **({"store": urls[name]} if name in urls else {}))
+    yield address
+    site.end()
+
+
+@pytest.fixture(scope="module")
+def connected(sites):
+    with Federation.connect(cluster_of(sites), clients=list(ROWS)) as federation:
+        yield federation
+
+
+def begin(federation, method=FedSC, **parameters):
+    request = request_for(method, method(2, **parameters).get_params(deep=False))
+    federation.start_run(f"r-{id(request)}", random_state=0, deadline_s=60, request=request)
+
+
+def refused():
+    return pytest.raises(PolicyRefused, match="refuses this by its rule 'steps'")
+
+
+@pytest.mark.slow
+class TestAtSites:
+    def test_methods_that_are_followed_go_through(self, connected):
+        for model in (FedSC(2, n_init=2), OmniFC(2)):
+            assert model.fit(connected).labels_.shape == (24,)
+
+    def test_samples_do_not_leave_as_a_part_of_a_sum(self, connected):
+        begin(connected, averaging="plain")
+        rows = connected.on_clients(samples_of, noise=None)
+        with refused():
+            connected.wait(list(connected.ask(plain_part, rows).values()))
+        assert len(connected.ledger) == 0
+
+    def test_samples_do_not_leave_as_labels(self, connected):
+        begin(connected)
+        rows = connected.on_clients(samples_of, noise=None)
+        with refused():
+            connected.publish(own_labels, rows, party="clients")
+
+    def test_a_sum_in_the_clear_is_not_one_under_masks(self, connected):
+        """The run was announced with masks, which a policy may ask for."""
+        begin(connected, averaging="masked")
+        with refused():
+            connected.wait(list(connected.ask(plain_part, np.ones((2, 2))).values()))
+
+    def test_a_step_of_another_method_is_none_of_this(self, connected):
+        begin(connected, OmniFC)
+        with refused():
+            connected.wait(list(connected.on_clients(samples_of, noise=None).values()))
+
+    @pytest.mark.parametrize("request_", [None, RunRequest("profiles"), RunRequest("made-up")])
+    def test_a_run_that_says_something_else_gets_no_samples(self, connected, request_):
+        connected.start_run(f"n-{id(request_)}", random_state=0, deadline_s=60, request=request_)
+        with refused():
+            connected.wait(list(connected.on_clients(samples_of, noise=None).values()))
+
+
+def produced():
+    """Return an array; any step."""
+
+
+def uses(step, arguments, made_by=(), **more):
+    more = {"at": "client", "read": lambda inner: produced, **more}
+    return {use.step: use for use in uses_of(step, arguments, made_by, **more)}
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A step that is an object, and does what it is given."""
+
+    function: Callable[[], None]
+
+    def __call__(self):
+        self.function()
+
+
+ME = f"{__name__}.produced"
+
+
+def test_what_an_argument_is_made_of():
+    arguments = {
+        "one": Slot(1),
+        "several": {"a": [Slot(0), (Slot(1), 3)], "b": None},
+        "bare": {},
+        "function": (1.0, produced),
+        "within": [InnerCall("produced", b"", {"inner": Slot(0)}, 0)],
+    }
+    found = uses(own_labels, arguments, ["first", "second"], sends=["client → server"])
+    use = found[identity(own_labels)]
+    assert use.takes == {
+        "one": {"second"},
+        "several": {"first", "second", "caller"},
+        "bare": {"caller"},
+        "function": {"caller", f"caller: {ME}"},
+        "within": {ME},
+    }
+    assert use.sends == {"client → server"}
+    assert found[ME].takes == {"inner": {"first"}}  # a step within a step is one, too
+    assert found[ME].sends == set()
+
+
+def test_what_a_step_brings_along_counts_as_the_caller_s():
+    bound = functools.partial(own_labels, labels=produced)
+    assert uses(bound, {})[identity(own_labels)].takes == {"labels": {"caller", f"caller: {ME}"}}
+    own = Applied(produced)
+    assert uses(own, {})[identity(own)].takes == {"itself": {f"caller: {ME}"}}
+
+
+def test_what_was_made_before_is_a_step_of_its_own():
+    assert identity(Forward(steps.row_sum)) == "tests.federation.steps.row_sum (made before)"
+
+
+PROTOCOL = Protocol(
+    "M",
+    {
+        "read": {"at": {"client": {}}, "noise": {"caller": {}}},
+        "send": {
+            "at": {"client": {}},
+            "sends": {"client → server": {}},
+            "part": {"noised": {}, "read": {"noise": [None]}},
+        },
+    },
+)
+
+
+def send(part="noised", at="client", sends="client → server", **more):
+    takes = {"part": frozenset([part]), **more}
+    return StepUse("send", at, frozenset([sends]), takes)
+
+
+@pytest.mark.parametrize("noise", [None, {"epsilon": 1}])
+def test_a_use_that_is_listed_is_approved(noise):
+    assert PROTOCOL.refusal(send(), {"noise": noise}) is None
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [
+        (StepUse("write", "client", frozenset(), {}), "M has no step write."),
+        (send(at="server"), "M has no step send at a server."),
+        (send(sends="client → caller"), "M has no step send that sends client → caller."),
+        (send("caller"), "M has no step send whose part is from caller."),
+        (send(more=frozenset(["caller"])), "M has no step send whose more is from caller."),
+        (send("read"), "M has no step send whose part is from read where its noise is 3."),
+    ],
+)
+def test_a_use_that_is_not_listed_is_refused(use, told):
+    refusal = PROTOCOL.refusal(use, {"noise": 3})
+    assert (refusal.rule, refusal.sentence) == ("steps", told)
+
+
+def test_what_depends_on_a_parameter_holds_where_that_is_so():
+    assert PROTOCOL.refusal(send("read"), {"noise": None}) is None
+    assert PROTOCOL.refusal(send("read"), {}) is None
+
+
+@pytest.mark.parametrize("name", ["../template", "", "FedSC.yaml", "/etc/passwd", "made-up"])
+def test_other_names_have_no_steps(name):
+    assert Protocol.of(name).steps == {}
