@@ -17,7 +17,8 @@ from tests.deploy.test_signatures import files_of
 
 def settings(start="s", run="r", request=None, **more):
     told = {} if request is None else dataclasses.asdict(request)
-    return RunSettings(run, 0, start=start, request=told, pseudonyms={"label": "p"}, **more)
+    more = {"pseudonyms": {"label": "p"}, "session": "ab", **more}
+    return RunSettings(run, 0, start=start, request=told, **more)
 
 
 @pytest.fixture
@@ -123,6 +124,13 @@ def test_with_tls_a_run_is_begun_by_a_submitter(gate, authority):
     one.admit(asked, proof)
     (row,) = SiteState(one._options.state).audit()
     assert (row.what, row.submitter, row.text) == ("began", "alice", "OmniFC")
+
+
+def test_with_tls_a_run_has_a_key_for_its_calls(gate, authority):
+    carol = files_of(authority, "submitter", "carol")
+    asked = settings(session="")
+    with pytest.raises(PrivacyError, match="has no key for its calls"):
+        gate(ca=carol.ca).admit(asked, sign(carol, signed_content(asked)))
 
 
 def test_another_submitter_is_not_named(gate, authority):
