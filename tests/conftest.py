@@ -31,10 +31,18 @@ def needs_data(test):
     return pytest.mark.data(pytest.mark.skipif(missing, reason=reason)(test))
 
 
+_recorder = Recorder()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def recorder():
-    """Every step that a test has performed is held against the approved protocols."""
-    recorder = Recorder()
-    recorder.start()
-    yield recorder
-    recorder.stop()
+    """Hold every step that a test asks for against the approved protocols."""
+    _recorder.start()
+    yield _recorder
+    _recorder.stop()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name steps that a party of a site would refuse; tests of every method fail of them."""
+    for sentence in _recorder.refusals:
+        terminalreporter.write_line(f"not approved: {sentence}")

@@ -25,7 +25,7 @@ class Recorder:
 
     def __init__(self):
         self.seen = set()
-        self.refusals = []
+        self.refusals = {}  # sentences, in order
         self._classes = WeakKeyDictionary()
         self._task, self._sent = Verbs._task, Verbs._sent
         self._into = os.environ.get(INTO)
@@ -85,4 +85,4 @@ class Recorder:
             with open(self._into, "a", encoding="utf-8") as file:
                 file.write(told + "\n")
         elif (refusal := Protocol.of(method).refusal(use, parameters)) is not None:
-            self.refusals.append(refusal.sentence)
+            self.refusals[refusal.sentence] = None
