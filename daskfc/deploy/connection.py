@@ -28,6 +28,8 @@ def security_of(files: SecurityFiles | None) -> Security | None:
         tls_client_key=files.key,
         tls_worker_cert=files.cert,
         tls_worker_key=files.key,
+        tls_scheduler_cert=files.cert,
+        tls_scheduler_key=files.key,
         require_encryption=True,
     )
 

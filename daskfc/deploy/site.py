@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from daskfc.deploy.config import SecurityFiles, WorkerLimits
 from daskfc.deploy.connection import security_of
 from daskfc.deploy.settings import PIN, dask_settings
 from daskfc.deploy.spawn import prepare_forkserver
+from daskfc.deploy.stopping import until_stopped
 from daskfc.errors import ClusterError
 
 __all__ = ["raise_reason", "run_party"]
@@ -106,17 +106,7 @@ async def _serve(
             "the scheduler's own output, and start the party again."
         )
     joined()
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    signals = [signal.SIGTERM, signal.SIGINT]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
-        signals.append(signal.SIGHUP)
-    for number in signals:
-        with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread
-            loop.add_signal_handler(number, stop.set)
-    waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(nanny.finished())]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for one in waits:
-        one.cancel()
+    await until_stopped(nanny.finished())
     await nanny.close(timeout=2, reason="party-stopped")
 
 

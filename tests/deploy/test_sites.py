@@ -56,8 +56,7 @@ class Site:
     def scheduler(self, *options):
         file = self.folder / "scheduler.json"
         self.start(
-            *("-m", "distributed.cli.dask_scheduler", "--host", options[0], "--port", "0"),
-            *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
+            *("-m", "daskfc", "scheduler", "--host", options[0], "--port", "0"),
             *("--scheduler-file", str(file), *options[1:]),
         )
         ends = time.monotonic() + 60
@@ -215,7 +214,7 @@ def test_everything_runs_over_tls(site, tmp_path):
     files = _certificates(tmp_path)
     urls = stores_of(tmp_path, {"hospital-a": ROWS["hospital-a"]})
     address = site.scheduler(
-        "tls://127.0.0.1",
+        "127.0.0.1",
         *("--tls-ca-file", files["scheduler"]["ca"]),
         *("--tls-cert", files["scheduler"]["cert"], "--tls-key", files["scheduler"]["key"]),
     )
