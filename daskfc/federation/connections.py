@@ -9,8 +9,13 @@ from daskfc.deploy.revocation import Revoked
 from daskfc.errors import PrivacyError
 from daskfc.federation.ingress import restricted
 
-__all__ = ["OF_ANOTHER_ROLE", "OF_A_REVOKED", "REFUSED",
-    "Connection", "refuse_request", "refused_request",
+__all__ = [
+    "OF_ANOTHER_ROLE",
+    "OF_A_REVOKED",
+    "REFUSED",
+    "Connection",
+    "refuse_request",
+    "refused_request",
 ]
 
 logger = logging.getLogger("daskfc.party")

@@ -62,11 +62,13 @@ def serve_scheduler(
         When it cannot listen there.
     """
     protocol = "tcp" if security is None else "tls"
-    _check(host, f"{protocol}://{_bracketed(host)}:{port}", security, dashboard)
+    soon = _check(host, f"{protocol}://{_bracketed(host)}:{port}", security, dashboard)
     settings = dask_settings({})
     if dashboard is not None:
         settings[_ROUTES] = dask.config.get(_ROUTES)
     narration = Narration("scheduler", told=narrates)
+    if soon is not None:
+        narration.say(soon)
     restrict_process(GRAPH_NAMES)
     with ExitStack() as stack:
         stack.enter_context(quiet_logs())
@@ -121,7 +123,8 @@ def _write_address(path: Path, address: str) -> None:
 
 def _check(
     host: str, address: str, security: SecurityFiles | None, dashboard: str | None
-) -> None:
+) -> str | None:
+    """Return what to warn of."""
     if security is None and not is_loopback(address):
         raise InvalidInput(
             f"a scheduler without TLS may listen on the loopback address alone; got {host!r}. Give "
@@ -132,11 +135,16 @@ def _check(
             "the dashboard asks nobody who he is, so that it may be on this machine alone, such as "
             f"127.0.0.1:8787; got {dashboard!r}."
         )
-    if security is not None and (issued := Issued.of_file(security.cert)).role != "scheduler":
+    if security is None:
+        return None
+    issued = Issued.of_file(security.cert)
+    if issued.role != "scheduler":
         raise InvalidInput(
             f"the scheduler's certificate must be of the role scheduler; it is of {issued.role} "
             f"{issued.name!r}. Have one issued by 'daskfc certs issue scheduler NAME'."
         )
+    issued.check_valid()
+    return issued.warning()
 
 
 def _bracketed(host: str) -> str:

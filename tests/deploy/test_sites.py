@@ -236,7 +236,7 @@ def test_nobody_at_the_address_is_an_error_in_time(tmp_path):
     with pytest.raises(ClusterError, match=r"no Dask scheduler answered at tcp://127\.0\.0\.1:9"):
         Federation.connect(cluster_of("tcp://127.0.0.1:9", connect="1s"), clients=["a"])
     with pytest.raises(ClusterError, match="party 'server' could not join the scheduler at tcp"):
-        serve_party("server", scheduler="tcp://127.0.0.1:9", connect=1.0)
+        serve_party("server", scheduler="tcp://127.0.0.1:9", wait=1.0)
     assert time.monotonic() - began < 30  # and not the minute that parties have to come
 
 
