@@ -15,7 +15,7 @@ from daskfc.deploy.reaching import reach
 from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, PrivacyError
 
-__all__ = ["connect_client"]
+__all__ = ["close_client", "connect_client"]
 
 _BATCH_S = 0.002  # as schedulers and workers have it
 
@@ -73,7 +73,7 @@ def connect_client(
             peer = peer_of(client.scheduler_comm.comm)
             if peer is None or peer.role == "scheduler":
                 return client
-            client.close(timeout=2)
+            close_client(client)
             refusal = (
                 f"by its certificate it is {peer}. Have one issued for the role scheduler, or "
                 "correct the address."
@@ -82,3 +82,9 @@ def connect_client(
     # would wait for the lock that this start holds.
     gc.collect()
     raise ClusterError(f"{what}: {refusal}")
+
+
+def close_client(client: Client) -> None:
+    """Close a client; one that its scheduler sent away has nothing left to say goodbye to."""
+    with contextlib.suppress(PrivacyError):
+        client.close(timeout=2)

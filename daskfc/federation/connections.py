@@ -5,8 +5,6 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from distributed.protocol import to_serialize
-
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
 from daskfc.errors import DaskfcError, PrivacyError
@@ -122,7 +120,7 @@ def refuse_request(asked: str, why: str) -> dict[str, Any]:
     error = PrivacyError(f"{asked!r} is not answered {why}")
     return {
         "status": "uncaught-error",
-        "exception": to_serialize(pickle.dumps(_Said(error))),
+        "exception": pickle.dumps(_Said(error)),
         "traceback": None,
         "exception_text": repr(error),
         "traceback_text": "",

@@ -191,7 +191,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
             # Ctrl-C reaches the whole terminal; the nanny ends this process in order.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         self.party = Party(party)
-        self._revoked = None if party.ca is None else Revoked(party.ca)
+        self._revoked = None if party.ca is None else Revoked(party.ca, party.serial)
         self.blocked_handlers = AllBut(_WORKER_OPEN)
         self.handlers["daskfc_describe"] = self.describe
         self.handlers["daskfc_ledger"] = self.ledger_rows

@@ -48,7 +48,7 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         self._starting = asyncio.Lock()
         self._beginning = asyncio.Lock()
         self._began = 0.0  # the run under way, in seconds since 1970
-        self._revoked = None if party.ca is None else Revoked(party.ca)
+        self._revoked = None if party.ca is None else Revoked(party.ca, party.serial)
         self.blocked_handlers = AllBut(_NANNY_OPEN)
         self.handlers["daskfc_start_run"] = self.start_run
         self.handlers[REFUSED] = refuse_request

@@ -15,6 +15,7 @@ from time import time
 from typing import Any
 
 from distributed import Scheduler
+from distributed.batched import BatchedSend
 from distributed.comm import CommClosedError
 from tornado.ioloop import PeriodicCallback
 
@@ -134,6 +135,13 @@ class GuardedScheduler(Scheduler):  # type: ignore[misc]
         """Return whether a certificate holds no more."""
         return peer is not None and self._revoked is not None and peer.serial in self._revoked
 
+    async def handle_worker(self, comm: Any, worker: str) -> None:
+        """Hear a party's worker until it leaves; see `Scheduler.handle_worker`."""
+        name = self.workers[worker].name
+        self._told(f"party {name!r} joined from {worker}")
+        await super().handle_worker(comm, worker)
+        self._told(f"party {name!r} left")
+
     def end_revoked(self) -> None:
         """End the connections of certificates that were revoked since they began."""
         for comm in list(self._comms):
@@ -216,10 +224,19 @@ class GuardedScheduler(Scheduler):  # type: ignore[misc]
             self._told(f"refused {peer or 'a worker'}: {refusal}")
             await comm.write({"status": "error", "message": refusal, "time": time()})
             return
-        comm.stays = ("worker", self.coerce_address(address))
-        self._told(f"party {name!r} joined from {address}")
-        await super().add_worker(comm, address=address, name=name, resources=resources, **kwargs)
-        self._told(f"party {name!r} left")
+        taken, comm.stays = name in self.aliases, ("worker", self.coerce_address(address))
+        try:
+            await super().add_worker(
+                comm, address=address, name=name, resources=resources, **kwargs
+            )
+        except Exception as error:  # Dask would leave a worker that nobody can reach
+            logger.warning("%s could not join: %s", peer or name, type(error).__name__)
+            comm.abort()
+            where = comm.stays[1]
+            if not taken and self.aliases.get(name) == where:
+                self.stream_comms.setdefault(where, BatchedSend(interval="5ms", loop=self.loop))
+                stimulus = f"daskfc-half-{time()}"
+                await self.remove_worker(where, stimulus_id=stimulus, close=False)
 
     def _why_no_worker(
         self, peer: Peer | None, name: str, resources: dict[str, float]

@@ -151,6 +151,7 @@ def serve_party(
             policy=rules,
             state=memory,
             ca=None if security is None else security.ca,
+            serial=0 if issued is None else issued.serial,
         )
         narration = Narration(name, told=narrates)
         data = f"{held.n_samples:,} samples x {held.n_features}" if held else "no data"

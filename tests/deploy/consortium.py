@@ -83,11 +83,11 @@ class Consortium:
         """Return how somebody with a certificate connects."""
         return security_of(SecurityFiles(**self.files[name])).get_connection_args("worker")
 
-    def ask(self, name, address=None, **message):
-        """Ask a port with somebody's certificate, and return the answer."""
+    def ask(self, name, at=None, **message):
+        """Ask a port, the scheduler's by default, with somebody's certificate."""
 
         async def whole():
-            where = self.address if address is None else address
+            where = self.address if at is None else at
             async with rpc(where, connection_args=self.arguments(name)) as there:
                 op = message.pop("op")
                 return await getattr(there, op)(**message)

@@ -256,7 +256,8 @@ def test_7_a_worker_offers_itself_alone(consortium, thief, name, resources, said
 
 
 def test_7_resources_do_not_come_later(consortium, federation):
-    beat = {"address": workers(federation)["a"], "metrics": {}, "now": 0.0}
+    metrics = workers(federation, "metrics")["a"]
+    beat = {"address": workers(federation)["a"], "metrics": metrics, "now": 0.0}
     with pytest.raises(PrivacyError, match="resources are those of the beginning"):
         consortium.ask("a", op="heartbeat_worker", **beat, resources={"server": PIN})
     assert consortium.ask("a", op="heartbeat_worker", **beat)["status"] == "OK"
@@ -309,10 +310,10 @@ def test_6_nor_does_a_scheduler_begin_a_run_past_the_nanny(consortium, federatio
 
 def test_what_a_worker_tells_is_of_workers_and_of_itself(consortium, federation):
     """A party's connection speaks as a client, for another client, and about its topic."""
-    alice = federation.dask_client.id
+    alice, metrics = federation.dask_client.id, workers(federation, "metrics")["a"]
     answer = consortium.say(
         "c",
-        register("c"),
+        register("c", metrics=metrics),
         [{"op": "close-client", "client": alice}],
         [{"op": "client-releases-keys", "client": alice, "keys": ["x"]}],
         [{"op": "log-event", "topic": alice, "msg": {"action": "remove-client"}}],
@@ -326,6 +327,12 @@ def test_what_a_worker_tells_is_of_workers_and_of_itself(consortium, federation)
     ]
     assert set(workers(federation, "status").values()) == {"running"}
     federation.publish(steps.total_message, federation.ask(steps.row_sum))
+
+
+def test_a_registration_that_breaks_off_leaves_nobody(consortium, federation):
+    with pytest.raises(OSError, match=r"."):
+        consortium.say("c", register("c", metrics={"memory": "much"}))
+    assert set(workers(federation)) == {"a", "b", "server"}
 
 
 def test_nobody_takes_the_place_of_a_client(consortium, federation):

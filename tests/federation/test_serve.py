@@ -91,7 +91,7 @@ def test_limits_are_checked(started, url, limit):
 
 def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
     authority = Authority.create(tmp_path / "ca", "ca")
-    authority.issue("client", "a")
+    serial = authority.issue("client", "a").serial
     folder = authority.folder_of("a")
     security = SecurityFiles(**{one: str(folder / f"{one}.pem") for one in ("ca", "cert", "key")})
     serve_party(
@@ -122,6 +122,7 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
         policy=Policy.default(loopback=True),
         state=str(tmp_path / "own" / "state.sqlite"),
         ca=security.ca,
+        serial=serial,
     )
     limits = options.pop("limits")
     assert options.pop("joined")() is None  # it tells nobody
