@@ -7,29 +7,17 @@ from typing import Any
 
 import dask.config
 from distributed import Client
-from distributed.security import Security
 from distributed.versions import VersionMismatchWarning
 
 from daskfc.deploy.config import SecurityFiles
-from daskfc.errors import ClusterError
+from daskfc.deploy.peers import peer_of
+from daskfc.deploy.reaching import reach
+from daskfc.deploy.tls import security_of
+from daskfc.errors import ClusterError, PrivacyError
 
-__all__ = ["connect_client", "security_of"]
+__all__ = ["close_client", "connect_client"]
 
 _BATCH_S = 0.002  # as schedulers and workers have it
-
-
-def security_of(files: SecurityFiles | None) -> Security | None:
-    """Return Dask's security settings; the same certificate serves all of a party's roles."""
-    if files is None:
-        return None
-    return Security(
-        tls_ca_file=files.ca,
-        tls_client_cert=files.cert,
-        tls_client_key=files.key,
-        tls_worker_cert=files.cert,
-        tls_worker_key=files.key,
-        require_encryption=True,
-    )
 
 
 def connect_client(
@@ -46,13 +34,16 @@ def connect_client(
     security : SecurityFiles, optional
         For ``tls://``.
     loop : tornado.ioloop.IOLoop, optional
-        A running loop to use.
+        The running loop of a scheduler in this process.
 
     Raises
     ------
     ClusterError
-        When nobody answers there, or refuses the certificate.
+        When nobody answers there, or refuses the certificate, or is no scheduler by its own.
     """
+    what = f"no Dask scheduler answered at {address}"
+    if loop is None:
+        reach(address, wait=timeout, what=what, security=security)
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": timeout}))
         # Dask's table of all differences; who opens a federation names those that matter.
@@ -67,15 +58,33 @@ def connect_client(
                 set_as_default=False,
                 direct_to_workers=True,  # results for the caller do not pass the scheduler
             )
+        except ImportError as error:  # the form in which Dask's clients take a scheduler's no
+            refusal = str(error)
+        except PrivacyError as error:
+            refusal = str(error)
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            refusal = (
+                f"nobody answered within {timeout:g} s ({type(error).__name__}). Start one with "
+                "'daskfc scheduler', or correct the address in the cluster's file."
+            )
+        else:
             # Dask holds what comes within 10 ms of the last message back; a round has several.
             client.scheduler_comm.interval = _BATCH_S
-            return client
-        except (OSError, TimeoutError, ValueError, TypeError) as error:
-            kind = type(error).__name__
+            peer = peer_of(client.scheduler_comm.comm)
+            if peer is None or peer.role == "scheduler":
+                return client
+            close_client(client)
+            refusal = (
+                f"by its certificate it is {peer}. Have one issued for the role scheduler, or "
+                "correct the address."
+            )
     # The half-made client is part of a cycle. Collected while another thread starts a loop, it
     # would wait for the lock that this start holds.
     gc.collect()
-    raise ClusterError(
-        f"no Dask scheduler answered at {address} within {timeout:g} s ({kind}). "
-        "Start one with 'dask scheduler', or correct the address in the cluster's file."
-    )
+    raise ClusterError(f"{what}: {refusal}")
+
+
+def close_client(client: Client) -> None:
+    """Close a client; one that its scheduler sent away has nothing left to say goodbye to."""
+    with contextlib.suppress(PrivacyError):
+        client.close(timeout=2)

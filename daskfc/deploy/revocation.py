@@ -56,6 +56,9 @@ class Revoked:
     ca : path
         File of the authority's certificate; the list is ``revoked.pem`` beside it, which may come
         later. A running party notices a new one at the next request.
+    own : int
+        Number of this process's own certificate, which it takes for good all the same: its worker
+        and its nanny must be able to end each other in order.
 
     Raises
     ------
@@ -77,7 +80,8 @@ class Revoked:
     (False, True)
     """
 
-    def __init__(self, ca: str | os.PathLike[str]) -> None:
+    def __init__(self, ca: str | os.PathLike[str], own: int = 0) -> None:
+        self._own = own
         self._ca = Path(ca)
         self._path = self._ca.with_name(REVOKED)
         self._stamp: tuple[int, ...] | None = None
@@ -89,7 +93,7 @@ class Revoked:
             self._read()
         except InvalidInput as error:  # what held before holds on
             logger.warning("%s", error)
-        return serial in self._serials
+        return serial != self._own and serial in self._serials
 
     def _read(self) -> None:
         try:

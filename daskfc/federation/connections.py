@@ -1,20 +1,31 @@
 """Connections to a party's processes: who asks, and what its role may ask."""
 
 import logging
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
-from daskfc.errors import PrivacyError
+from daskfc.errors import DaskfcError, PrivacyError
 from daskfc.federation.ingress import restricted
 
-__all__ = ["REFUSED", "Connection", "refuse_request"]
+__all__ = [
+    "OF_ANOTHER_ROLE",
+    "OF_A_REVOKED",
+    "REFUSED",
+    "Connection",
+    "refuse_request",
+    "refused_request",
+]
 
 logger = logging.getLogger("daskfc.party")
 
 REFUSED = "daskfc_refused"
 """The handler that answers in place of one that a peer's role may not ask."""
+
+OF_ANOTHER_ROLE = "to the role in your certificate. Have one issued for the role that you need."
+OF_A_REVOKED = "to a certificate that was revoked. Have another issued."
 
 
 class Connection:
@@ -60,20 +71,57 @@ class Connection:
         held = self._revoked is None or peer.serial not in self._revoked
         if held and self._may_ask(peer, str(op)):
             return request
-        why = "its role may not" if held else "its revoked certificate may not"
-        logger.warning("%s asked for %r, which %s", peer, op, why)
-        return {"op": REFUSED, "reply": request.get("reply", True), "asked": str(op)[:64]}
+        return refused_request(request, peer, OF_ANOTHER_ROLE if held else OF_A_REVOKED)
 
 
-def refuse_request(asked: str) -> None:
-    """Answer a request that the peer's certificate gives no right to.
+def refused_request(request: dict[str, Any], peer: Peer | None, why: str) -> dict[str, Any]:
+    """Return what to answer in place of a request, and write down that it was made.
 
-    Raises
-    ------
-    PrivacyError
-        Always.
+    Parameters
+    ----------
+    request : dict
+        As it came in.
+    peer : Peer, optional
+        Whose it was.
+    why : str
+        What is said after "is not answered".
     """
-    raise PrivacyError(
-        f"{asked!r} is not answered to the role in your certificate. Ask the authority for one of "
-        "the role that you need."
-    )
+    asked = str(request["op"])[:64]
+    logger.warning("%s asked for %r, which is not answered %s", peer or "somebody", asked, why)
+    return {"op": REFUSED, "reply": request.get("reply", True), "asked": asked, "why": why}
+
+
+class _Said:
+    """An error that is made anew where it is read, of nothing but its class and its sentence."""
+
+    def __init__(self, error: DaskfcError) -> None:
+        self._error = error
+
+    def __reduce__(self) -> tuple[type[DaskfcError], tuple[str]]:
+        return type(self._error), (str(self._error),)
+
+
+def refuse_request(asked: str, why: str) -> dict[str, Any]:
+    """Answer a request that is not answered, in the form in which Dask has errors.
+
+    Parameters
+    ----------
+    asked : str
+        What was asked.
+    why : str
+        What is said after "is not answered".
+
+    Returns
+    -------
+    dict
+        Who asked raises a `PrivacyError`. One that Dask had pickled would bring more than whoever
+        reads with care takes, and would tell where in this process it was raised.
+    """
+    error = PrivacyError(f"{asked!r} is not answered {why}")
+    return {
+        "status": "uncaught-error",
+        "exception": pickle.dumps(_Said(error)),
+        "traceback": None,
+        "exception_text": repr(error),
+        "traceback_text": "",
+    }

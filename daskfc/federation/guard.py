@@ -13,6 +13,7 @@ that takes a network sandbox of the operating system. Whoever may submit tasks i
 import asyncio
 import contextlib
 import gc
+import hmac
 import multiprocessing
 import pickle
 import signal
@@ -27,10 +28,11 @@ from threadpoolctl import threadpool_limits
 
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
-from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
+from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, PrivacyError
 from daskfc.federation.connections import REFUSED, Connection, refuse_request
 from daskfc.federation.crossing import without_values
 from daskfc.federation.envelopes import Here, Outgoing
+from daskfc.federation.gate import seal_of_start
 from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.memory import give_back, peak_memory_bytes
@@ -189,7 +191,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
             # Ctrl-C reaches the whole terminal; the nanny ends this process in order.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         self.party = Party(party)
-        self._revoked = None if party.ca is None else Revoked(party.ca)
+        self._revoked = None if party.ca is None else Revoked(party.ca, party.serial)
         self.blocked_handlers = AllBut(_WORKER_OPEN)
         self.handlers["daskfc_describe"] = self.describe
         self.handlers["daskfc_ledger"] = self.ledger_rows
@@ -216,9 +218,13 @@ class PartyWorker(Worker):  # type: ignore[misc]
         """Answer with this party's rows of a run."""
         return self.party.ledger.read(run_id)
 
-    def start_run(self, run: dict[str, Any], nonce: bytes) -> dict[str, str]:
-        """Begin a run; only the nanny calls it."""
-        self.party.start_run(RunSettings(**run), nonce)
+    def start_run(self, run: dict[str, Any], nonce: bytes, seal: bytes) -> dict[str, str]:
+        """Begin a run that the nanny let begin; whoever asks past it lacks the seal."""
+        settings = RunSettings(**run)
+        known = seal_of_start(self.party.options.secret, settings, nonce)
+        if not hmac.compare_digest(known, seal):
+            return declined(PrivacyError(f"{self.party.name!r} begins runs by its nanny alone."))
+        self.party.start_run(settings, nonce)
         return declined(self.party.refusal) if self.party.refusal else {"status": "OK"}
 
     def refuse(self, refusal: DaskfcError) -> None:

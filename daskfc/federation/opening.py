@@ -16,7 +16,7 @@ from daskfc.coding import warm_up
 from daskfc.coding.streams import SecretKey
 from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_cluster
 from daskfc.deploy.config import SecurityFiles
-from daskfc.deploy.connection import connect_client
+from daskfc.deploy.connection import close_client, connect_client
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.errors import ClusterError, InvalidInput
@@ -171,7 +171,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
         processes = LocalParties(config, parties, PartyNanny)
         stack.callback(processes.close)
         dask_client = connect_client(processes.address, timeout=10, loop=processes.loop)
-        stack.callback(dask_client.close, timeout=2)
+        stack.callback(close_client, dask_client)
         return Opened(
             dask_client,
             tuple(urls),
@@ -212,7 +212,7 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
         dask_client = connect_client(
             config.scheduler, timeout=config.connect, security=config.security
         )
-        stack.callback(dask_client.close, timeout=2)
+        stack.callback(close_client, dask_client)
         roll_call = RollCall(dask_client)
         check_scheduler_versions(roll_call.scheduler_versions())
         workers = server_workers(config.server.workers)

@@ -100,6 +100,8 @@ class PartyOptions:
         Drawn here for the start under way; its secrets depend on it.
     ca : str, optional
         File of the authority whose submitters may begin runs; None without TLS.
+    serial : int
+        Number of the party's own certificate; 0 without TLS.
     """
 
     name: str
@@ -117,6 +119,7 @@ class PartyOptions:
     state: str | None = None
     nonce: bytes = field(default=b"", repr=False)
     ca: str | None = None
+    serial: int = 0
 
     def run_folder(self) -> Path:
         """Return the folder of this party in the run under way."""
