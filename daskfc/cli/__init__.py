@@ -13,6 +13,7 @@ from daskfc.cli.party import party
 from daskfc.cli.plan import plan
 from daskfc.cli.policy import policy
 from daskfc.cli.runs import report, resume, run
+from daskfc.cli.scheduler import scheduler
 from daskfc.cli.stores import stores
 
 __all__ = ["main"]
@@ -32,7 +33,7 @@ def main() -> None:
 
 
 for command in (
-    init, run, plan, resume, report, compare, audit, labels, predict, stores, party, certs,
-    policy, budget, methods,
+    init, run, plan, resume, report, compare, audit, labels, predict, stores, party, scheduler,
+    certs, policy, budget, methods,
 ):  # fmt: skip
     main.add_command(command)

@@ -26,6 +26,7 @@ from daskfc.stores.config import client_name
 __all__ = ["ROLES", "Authority", "Issued"]
 
 _EARLY = timedelta(minutes=5)  # clocks of sites differ
+_SOON = timedelta(days=30)
 _ISSUED = "issued"  # every certificate that there was, by name
 _CERT, _KEY, _CA, _CA_KEY = "cert.pem", "key.pem", "ca.pem", "ca-key.pem"
 
@@ -96,6 +97,31 @@ class Issued:
             "this one says neither. Have it issued by 'daskfc certs issue', or by your own "
             "authority with such a URI among its alternative names."
         )
+
+    def warning(self) -> str | None:
+        """Return what to say of a certificate that ends within 30 days, or None."""
+        left = self.ends - datetime.now(UTC)
+        if left > _SOON:
+            return None
+        return (
+            f"the certificate of {self.role} {self.name!r} ends on {self.ends:%Y-%m-%d}, in "
+            f"{left.days} days. Have it renewed: 'daskfc certs renew {self.name}'."
+        )
+
+    def check_valid(self) -> None:
+        """Refuse a certificate that is not valid now.
+
+        Raises
+        ------
+        InvalidInput
+            Says from when to when it is.
+        """
+        if not self.begins <= datetime.now(UTC) <= self.ends:
+            raise InvalidInput(
+                f"the certificate of {self.role} {self.name!r} is valid from "
+                f"{self.begins:%Y-%m-%d} to {self.ends:%Y-%m-%d}, and today is not between. Have "
+                "it renewed, or correct this machine's clock."
+            )
 
 
 class Authority:

@@ -11,7 +11,8 @@ from distributed.security import Security
 from distributed.versions import VersionMismatchWarning
 
 from daskfc.deploy.config import SecurityFiles
-from daskfc.errors import ClusterError
+from daskfc.deploy.peers import peer_of
+from daskfc.errors import ClusterError, PrivacyError
 
 __all__ = ["connect_client", "security_of"]
 
@@ -28,6 +29,8 @@ def security_of(files: SecurityFiles | None) -> Security | None:
         tls_client_key=files.key,
         tls_worker_cert=files.cert,
         tls_worker_key=files.key,
+        tls_scheduler_cert=files.cert,
+        tls_scheduler_key=files.key,
         require_encryption=True,
     )
 
@@ -51,7 +54,7 @@ def connect_client(
     Raises
     ------
     ClusterError
-        When nobody answers there, or refuses the certificate.
+        When nobody answers there, or refuses the certificate, or is no scheduler by its own.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": timeout}))
@@ -67,15 +70,27 @@ def connect_client(
                 set_as_default=False,
                 direct_to_workers=True,  # results for the caller do not pass the scheduler
             )
+        except ImportError as error:  # the form in which Dask's clients take a scheduler's no
+            refusal = str(error)
+        except PrivacyError as error:
+            refusal = str(error)
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            refusal = (
+                f"nobody answered within {timeout:g} s ({type(error).__name__}). Start one with "
+                "'daskfc scheduler', or correct the address in the cluster's file."
+            )
+        else:
             # Dask holds what comes within 10 ms of the last message back; a round has several.
             client.scheduler_comm.interval = _BATCH_S
-            return client
-        except (OSError, TimeoutError, ValueError, TypeError) as error:
-            kind = type(error).__name__
+            peer = peer_of(client.scheduler_comm.comm)
+            if peer is None or peer.role == "scheduler":
+                return client
+            client.close(timeout=2)
+            refusal = (
+                f"by its certificate it is {peer}. Have one issued for the role scheduler, or "
+                "correct the address."
+            )
     # The half-made client is part of a cycle. Collected while another thread starts a loop, it
     # would wait for the lock that this start holds.
     gc.collect()
-    raise ClusterError(
-        f"no Dask scheduler answered at {address} within {timeout:g} s ({kind}). "
-        "Start one with 'dask scheduler', or correct the address in the cluster's file."
-    )
+    raise ClusterError(f"no Dask scheduler answered at {address} as wanted: {refusal}")

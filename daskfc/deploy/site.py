@@ -2,20 +2,74 @@
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import dask.config
 from distributed.core import rpc
+from distributed.security import Security
 
 from daskfc.deploy.config import SecurityFiles, WorkerLimits
 from daskfc.deploy.connection import security_of
+from daskfc.deploy.reaching import reach
 from daskfc.deploy.settings import PIN, dask_settings
 from daskfc.deploy.spawn import prepare_forkserver
-from daskfc.errors import ClusterError
+from daskfc.deploy.stopping import until_stopped
+from daskfc.errors import ClusterError, InvalidInput, PrivacyError
 
-__all__ = ["raise_reason", "run_party"]
+__all__ = ["Doors", "raise_reason", "run_party"]
+
+_CONNECT_S = 15.0  # for one connection
+_REASON_S = 5.0  # in which a scheduler that ended a party's connection says why
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Where a party listens, and where others find it.
+
+    Parameters
+    ----------
+    host : str, optional
+        Address to listen on; by default the one from which this machine reaches the scheduler.
+    port, nanny_port : int
+        Of the worker, and of the process that starts it; 0 for any that is free.
+    contact : str, optional
+        Host by which others, and this machine too, reach both ports; by default `host`.
+
+    Examples
+    --------
+    >>> from daskfc.deploy.site import Doors
+    >>> Doors(port=9001, nanny_port=9002, contact="site-a.example").contacts("tls")
+    {'contact_address': 'tls://site-a.example:9001', 'nanny': 'tls://site-a.example:9002'}
+    """
+
+    host: str | None = None
+    port: int = 0
+    nanny_port: int = 0
+    contact: str | None = None
+
+    def __post_init__(self) -> None:
+        ports = (self.port, self.nanny_port)
+        if not all(0 <= port <= 65535 for port in ports) or (ports[0] == ports[1] != 0):
+            raise InvalidInput(
+                f"a party's two ports must be different numbers up to 65535; got {ports[0]} and "
+                f"{ports[1]}. Correct --port or --nanny-port."
+            )
+        if self.contact is not None and 0 in ports:
+            raise InvalidInput(
+                "a contact address needs fixed ports. Give --port and --nanny-port with it."
+            )
+
+    def contacts(self, protocol: str) -> dict[str, str]:
+        """Return the addresses that are told to others, as a worker takes them."""
+        if self.contact is None:
+            return {}
+        host = f"[{self.contact}]" if ":" in self.contact else self.contact
+        return {
+            "contact_address": f"{protocol}://{host}:{self.port}",
+            "nanny": f"{protocol}://{host}:{self.nanny_port}",
+        }
 
 
 def raise_reason(error: BaseException) -> None:
@@ -32,8 +86,8 @@ def run_party(
     scheduler: str,
     limits: WorkerLimits,
     security: SecurityFiles | None = None,
-    host: str | None = None,
-    connect: float = 15.0,
+    doors: Doors | None = None,
+    wait: float = 15.0,
     joined: Callable[[], None] = lambda: None,
 ) -> None:
     """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
@@ -50,9 +104,9 @@ def run_party(
         Threads and memory.
     security : SecurityFiles, optional
         For ``tls://``.
-    host : str, optional
-        Address to listen on; by default the one from which this machine reaches the scheduler.
-    connect : float
+    doors : Doors, optional
+        Where it listens.
+    wait : float
         Seconds until the scheduler must have answered.
     joined : callable
         Called once the party is there.
@@ -60,41 +114,53 @@ def run_party(
     Raises
     ------
     ClusterError
-        When the scheduler cannot be reached, or the worker cannot be started.
+        When the scheduler cannot be reached, refuses the party, then or later, or the worker cannot
+        be started.
     """
+    what = f"party {party.name!r} could not join the scheduler at {scheduler}"
+    reach(scheduler, wait=wait, what=what, security=security)
     settings = dask_settings({})
-    with dask.config.set({**settings, "distributed.comm.timeouts.connect": connect}):
+    with dask.config.set({**settings, "distributed.comm.timeouts.connect": _CONNECT_S}):
         prepare_forkserver()
-        serving = _serve(nanny_class, party, scheduler, limits, security, host, settings, joined)
-        asyncio.run(serving)
+        options = {
+            "party": party,
+            "nthreads": limits.nthreads,
+            "memory_limit": limits.memory_limit,
+            "config": settings,
+            "security": security_of(security),
+            **_listening(doors or Doors(), scheduler),
+        }
+        asyncio.run(_serve(nanny_class, scheduler, options, what, joined))
+
+
+def _listening(doors: Doors, scheduler: str) -> dict[str, Any]:
+    return {
+        "host": doors.host,
+        "port": doors.nanny_port,
+        "worker_port": doors.port,
+        **doors.contacts(scheduler.partition("://")[0]),
+    }
 
 
 async def _serve(
     nanny_class: type[Any],
-    party: Any,
     scheduler: str,
-    limits: WorkerLimits,
-    security: SecurityFiles | None,
-    host: str | None,
-    settings: dict[str, Any],
+    options: dict[str, Any],
+    what: str,
     joined: Callable[[], None],
 ) -> None:
-    await _ask_who_is_there(party.name, scheduler, security)
+    party, security = options["party"], options["security"]
+    await _ask_who_is_there(party.name, scheduler, security, what)
     failure = None
     try:
         nanny = nanny_class(
             scheduler,
-            party=party,
-            host=host,
-            nthreads=limits.nthreads,
-            memory_limit=limits.memory_limit,
             resources={party.name: PIN},
             local_directory=party.scratch,
-            security=security_of(security),
             dashboard=False,
             dashboard_address="127.0.0.1:0",
-            config=settings,
             quiet=True,
+            **options,
         )
         await nanny
     except (TimeoutError, OSError, RuntimeError, ValueError) as error:
@@ -102,25 +168,43 @@ async def _serve(
         failure = type(error).__name__
     if failure is not None:
         raise ClusterError(
-            f"party {party.name!r} could not join the scheduler at {scheduler} ({failure}). See "
-            "the scheduler's own output, and start the party again."
+            f"{what} ({failure}). See the scheduler's own output, and start the party again."
         )
     joined()
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    signals = [signal.SIGTERM, signal.SIGINT]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
-        signals.append(signal.SIGHUP)
-    for number in signals:
-        with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread
-            loop.add_signal_handler(number, stop.set)
-    waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(nanny.finished())]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for one in waits:
-        one.cancel()
+    told = await until_stopped(nanny.finished())
     await nanny.close(timeout=2, reason="party-stopped")
+    if not told:
+        await _ask_why_it_ended(party.name, scheduler, security)
 
 
-async def _ask_who_is_there(name: str, scheduler: str, security: SecurityFiles | None) -> None:
+async def _identity(scheduler: str, security: Security | None, limit: float) -> dict[str, Any]:
+    connection = None if security is None else security.get_connection_args("client")
+    async with rpc(scheduler, connection_args=connection) as asked:
+        told: dict[str, Any] = await asyncio.wait_for(asked.identity(), limit)
+    return told
+
+
+async def _ask_why_it_ended(name: str, scheduler: str, security: Security | None) -> None:
+    """Raise what a scheduler that ended the connection of a party says to it.
+
+    Raises
+    ------
+    ClusterError
+        Such as that its certificate was revoked; nothing when the scheduler went away itself.
+    """
+    reason = None
+    with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):
+        try:
+            await _identity(scheduler, security, _REASON_S)
+        except PrivacyError as error:
+            reason = str(error)
+    if reason is not None:
+        raise ClusterError(f"party {name!r} was sent away by the scheduler: {reason}")
+
+
+async def _ask_who_is_there(
+    name: str, scheduler: str, security: Security | None, what: str
+) -> None:
     """Refuse a scheduler that does not answer, and one at which a party has this name already.
 
     Raises
@@ -128,21 +212,17 @@ async def _ask_who_is_there(name: str, scheduler: str, security: SecurityFiles |
     ClusterError
         Says which of the two.
     """
-    settings = security_of(security)
-    connection = None if settings is None else settings.get_connection_args("client")
-    limit = dask.config.get("distributed.comm.timeouts.connect")
-    workers: list[str] | None = None
+    workers = None
+    why = "nobody answers there. Start one with 'daskfc scheduler', or correct the address."
     with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):
-        async with rpc(scheduler, connection_args=connection) as asked:
-            told = await asyncio.wait_for(asked.identity(), limit)
+        try:
+            told = await _identity(scheduler, security, _CONNECT_S)
             workers = [str(worker["name"]) for worker in told["workers"].values()]
+        except PrivacyError as error:
+            why = str(error)
     if workers is None:
-        raise ClusterError(
-            f"party {name!r} could not join the scheduler at {scheduler}: nobody answers there. "
-            "Start one with 'dask scheduler', or correct the address."
-        )
+        raise ClusterError(f"{what}: {why}")
     if name in workers:
         raise ClusterError(
-            f"party {name!r} could not join the scheduler at {scheduler}: a party of that name is "
-            "there already. Stop it, or choose another name."
+            f"{what}: a party of that name is there already. Stop it, or choose another name."
         )

@@ -33,6 +33,7 @@ from daskfc.federation.samples import (
     sample_digests,
 )
 from daskfc.federation.serve import serve_party
+from daskfc.federation.serve_scheduler import serve_scheduler
 
 __all__ = [
     "CALLER",
@@ -63,5 +64,6 @@ __all__ = [
     "payload_bytes",
     "sample_digests",
     "serve_party",
+    "serve_scheduler",
     "text",
 ]

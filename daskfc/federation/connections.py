@@ -9,12 +9,22 @@ from daskfc.deploy.revocation import Revoked
 from daskfc.errors import PrivacyError
 from daskfc.federation.ingress import restricted
 
-__all__ = ["REFUSED", "Connection", "refuse_request"]
+__all__ = [
+    "OF_ANOTHER_ROLE",
+    "OF_A_REVOKED",
+    "REFUSED",
+    "Connection",
+    "refuse_request",
+    "refused_request",
+]
 
 logger = logging.getLogger("daskfc.party")
 
 REFUSED = "daskfc_refused"
 """The handler that answers in place of one that a peer's role may not ask."""
+
+OF_ANOTHER_ROLE = "to the role in your certificate. Have one issued for the role that you need."
+OF_A_REVOKED = "to a certificate that was revoked. Have another issued."
 
 
 class Connection:
@@ -60,20 +70,32 @@ class Connection:
         held = self._revoked is None or peer.serial not in self._revoked
         if held and self._may_ask(peer, str(op)):
             return request
-        why = "its role may not" if held else "its revoked certificate may not"
-        logger.warning("%s asked for %r, which %s", peer, op, why)
-        return {"op": REFUSED, "reply": request.get("reply", True), "asked": str(op)[:64]}
+        return refused_request(request, peer, OF_ANOTHER_ROLE if held else OF_A_REVOKED)
 
 
-def refuse_request(asked: str) -> None:
-    """Answer a request that the peer's certificate gives no right to.
+def refused_request(request: dict[str, Any], peer: Peer | None, why: str) -> dict[str, Any]:
+    """Return what to answer in place of a request, and write down that it was made.
+
+    Parameters
+    ----------
+    request : dict
+        As it came in.
+    peer : Peer, optional
+        Whose it was.
+    why : str
+        What is said after "is not answered".
+    """
+    asked = str(request["op"])[:64]
+    logger.warning("%s asked for %r, which is not answered %s", peer or "somebody", asked, why)
+    return {"op": REFUSED, "reply": request.get("reply", True), "asked": asked, "why": why}
+
+
+def refuse_request(asked: str, why: str) -> None:
+    """Answer a request that is not answered.
 
     Raises
     ------
     PrivacyError
         Always.
     """
-    raise PrivacyError(
-        f"{asked!r} is not answered to the role in your certificate. Ask the authority for one of "
-        "the role that you need."
-    )
+    raise PrivacyError(f"{asked!r} is not answered {why}")

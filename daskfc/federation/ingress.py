@@ -15,8 +15,8 @@ import contextvars
 import io
 import logging
 import pickle
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NoReturn
 
 import distributed.protocol.core
 import distributed.protocol.pickle
@@ -37,6 +37,20 @@ _dask_deserialize = distributed.protocol.core.merge_and_deserialize
 
 class Forbidden:
     """In place of what came in and may not be made, or could not be read; the class itself."""
+
+    @staticmethod
+    def __dask_graph__() -> NoReturn:
+        """Refuse to be a task graph, as which a scheduler takes whatever a submitter sends.
+
+        Raises
+        ------
+        PrivacyError
+            Always.
+        """
+        raise PrivacyError(
+            "a task graph that came in holds what is no step of daskfc. Nothing was run; use the "
+            "verbs of a Federation, and one version of daskfc everywhere."
+        )
 
 
 @dask_deserialize.register(Forbidden)  # type: ignore[untyped-decorator]
@@ -131,8 +145,15 @@ def admit(functions: Iterable[Callable[..., Any]], others: Iterable[Any] = ()) -
     distributed.protocol.core.merge_and_deserialize = _deserialize
 
 
-def restrict_process() -> None:
-    """Hold this process to the list, whatever Dask reads, for as long as it lives."""
+def restrict_process(also: Mapping[tuple[str, str], Any] | None = None) -> None:
+    """Hold this process to the list, whatever Dask reads, for as long as it lives.
+
+    Parameters
+    ----------
+    also : mapping of (str, str) to object
+        What this process needs beside it, by module and name: what is made of that name.
+    """
+    _allowed.update(also or {})
     _State.whole_process = True
 
 

@@ -1,5 +1,6 @@
 """What ``daskfc party`` does: one site starts its own party and keeps its secret."""
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from daskfc.coding import warm_up
 from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles, WorkerLimits, needs_certificates
 from daskfc.deploy.peers import is_loopback
+from daskfc.deploy.reaching import address_in
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
-from daskfc.deploy.site import run_party
+from daskfc.deploy.site import Doors, run_party
 from daskfc.errors import InvalidInput
 from daskfc.federation.ingress import restricted
 from daskfc.federation.messages import role_of
@@ -31,7 +33,8 @@ __all__ = ["serve_party"]
 def serve_party(
     name: str,
     *,
-    scheduler: str,
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
     store: str | None = None,
     memory_limit: str | int = "2GB",
     nthreads: int = 1,
@@ -39,7 +42,10 @@ def serve_party(
     workspace: str | None = None,
     security: SecurityFiles | None = None,
     host: str | None = None,
-    connect: float = 15.0,
+    port: int = 0,
+    nanny_port: int = 0,
+    contact_address: str | None = None,
+    wait: float = 15.0,
     narrates: bool = False,
     policy: str | None = None,
     state: str | None = None,
@@ -51,8 +57,10 @@ def serve_party(
     name : str
         The party; "server" for the one that reduces and holds no data, "server-2" and so on for
         further workers of it.
-    scheduler : str
+    scheduler : str, optional
         Address of the scheduler.
+    scheduler_file : str, optional
+        File that has it, in its place.
     store : str, optional
         URL of the client's store; needed by every party but the server's.
     memory_limit : str or int
@@ -62,13 +70,18 @@ def serve_party(
     blas_threads : int
         Threads within a step.
     workspace : str, optional
-        Folder of this party on this machine, for its ledger, log and checkpoints.
+        Folder of this party on this machine, for its ledger, log and checkpoints. Without one they
+        are in a folder of its own that goes with it.
     security : SecurityFiles, optional
         Certificates for ``tls://``.
     host : str, optional
         Address to listen on.
-    connect : float
-        Seconds until the scheduler must have answered.
+    port, nanny_port : int
+        Of the worker, and of the process that starts it; 0 for any that is free.
+    contact_address : str, optional
+        Host by which others reach both, where it is not the one to listen on.
+    wait : float
+        Seconds until the scheduler must have answered; sites may start in any order.
     narrates : bool
         Tell on standard error who it is, that it joined, what it is asked and what it sends.
     policy : str, optional
@@ -86,9 +99,18 @@ def serve_party(
     ClusterError
         When the scheduler cannot be reached.
     """
-    role = role_of(name)
+    role, ends = role_of(name), time.monotonic() + wait
     check_party_name(name, role)
-    _check_certificate(name, role, scheduler, security)
+    doors = Doors(host, port, nanny_port, contact_address)
+    if (scheduler is None) == (scheduler_file is None):
+        raise InvalidInput(
+            f"party {name!r} needs the address of its scheduler, or a file that has it. Give "
+            "--scheduler or --scheduler-file, not both."
+        )
+    if scheduler is None:
+        assert scheduler_file is not None
+        scheduler = address_in(scheduler_file, wait=wait)
+    issued = _check_certificate(name, role, scheduler, security)
     rules = Policy.default(is_loopback(scheduler)) if policy is None else Policy.load(policy)
     if state is None and workspace is not None:
         state = str(Path(workspace) / "state.sqlite")
@@ -123,7 +145,7 @@ def serve_party(
             role=role,
             scratch=str(scratch),
             store=store,
-            folder=workspace,
+            folder=str(scratch) if workspace is None else workspace,
             blas_threads=blas_threads,
             narrates=narrates,
             policy=rules,
@@ -132,6 +154,8 @@ def serve_party(
         )
         narration = Narration(name, told=narrates)
         data = f"{held.n_samples:,} samples x {held.n_features}" if held else "no data"
+        if issued is not None and (soon := issued.warning()) is not None:
+            narration.say(soon)
         narration.say(f"holds {data}; joins the scheduler at {scheduler}")
         warm_up()
         run_party(
@@ -140,21 +164,21 @@ def serve_party(
             scheduler=scheduler,
             limits=limits,
             security=security,
-            host=host,
-            connect=connect,
+            doors=doors,
+            wait=max(ends - time.monotonic(), 1.0),
             joined=lambda: narration.say("joined; waits for runs, Ctrl-C ends it"),
         )
 
 
 def _check_certificate(
     name: str, role: str, scheduler: str, security: SecurityFiles | None
-) -> None:
+) -> Issued | None:
     """Refuse a party whose certificate names another, and one that has none off this machine.
 
     Raises
     ------
     InvalidInput
-        Says which of the two.
+        Says which of the two, or that the certificate has expired.
     """
     if security is None:
         if not (is_loopback(scheduler) or needs_certificates(scheduler)):
@@ -163,10 +187,12 @@ def _check_certificate(
                 "port could read and ask. Give certificates ('daskfc certs issue' makes them) and "
                 "an address that begins with tls://."
             )
-        return
+        return None
     issued = Issued.of_file(security.cert)
     if (issued.role, issued.name) != ("client" if role == "client" else "server", name):
         raise InvalidInput(
             f"the certificate of party {name!r} is of {issued.role} {issued.name!r}. Have one "
             "issued for this party: roles and names are compared."
         )
+    issued.check_valid()
+    return issued

@@ -51,7 +51,7 @@ class Consortium:
         flags = [f"--tls-{flag}" for flag in ("ca-file", "cert", "key")]
         files = (own["ca"], own["cert"], own["key"])
         given = [word for pair in zip(flags, files, strict=True) for word in pair]
-        self.address = self.site.scheduler("tls://127.0.0.1", *given)
+        self.address = self.site.scheduler("127.0.0.1", *given)
         for name in ("a", "b", "server"):
             options = {"store": urls[name]} if name in urls else {}
             options |= {"workspace": str(folder / f"{name}-files")}

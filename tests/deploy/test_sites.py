@@ -56,8 +56,7 @@ class Site:
     def scheduler(self, *options):
         file = self.folder / "scheduler.json"
         self.start(
-            *("-m", "distributed.cli.dask_scheduler", "--host", options[0], "--port", "0"),
-            *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
+            *("-m", "daskfc", "scheduler", "--host", options[0], "--port", "0"),
             *("--scheduler-file", str(file), *options[1:]),
         )
         ends = time.monotonic() + 60
@@ -215,7 +214,7 @@ def test_everything_runs_over_tls(site, tmp_path):
     files = _certificates(tmp_path)
     urls = stores_of(tmp_path, {"hospital-a": ROWS["hospital-a"]})
     address = site.scheduler(
-        "tls://127.0.0.1",
+        "127.0.0.1",
         *("--tls-ca-file", files["scheduler"]["ca"]),
         *("--tls-cert", files["scheduler"]["cert"], "--tls-key", files["scheduler"]["key"]),
     )
@@ -237,7 +236,7 @@ def test_nobody_at_the_address_is_an_error_in_time(tmp_path):
     with pytest.raises(ClusterError, match=r"no Dask scheduler answered at tcp://127\.0\.0\.1:9"):
         Federation.connect(cluster_of("tcp://127.0.0.1:9", connect="1s"), clients=["a"])
     with pytest.raises(ClusterError, match="party 'server' could not join the scheduler at tcp"):
-        serve_party("server", scheduler="tcp://127.0.0.1:9", connect=1.0)
+        serve_party("server", scheduler="tcp://127.0.0.1:9", wait=1.0)
     assert time.monotonic() - began < 30  # and not the minute that parties have to come
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from daskfc.deploy.authority import Authority
 from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.site import Doors
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import serve, serve_party
 from daskfc.federation.nanny import PartyNanny
@@ -103,7 +104,10 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
         workspace=str(tmp_path / "own"),
         security=security,
         host="127.0.0.2",
-        connect=3.0,
+        port=9001,
+        nanny_port=9002,
+        contact_address="site-a.example",
+        wait=3.0,
     )
     warm, (kind, party, options) = started
     assert (warm, kind) == ("warm", PartyNanny)
@@ -122,9 +126,9 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
     limits = options.pop("limits")
     assert options.pop("joined")() is None  # it tells nobody
     assert limits.model_dump() == {"nthreads": 2, "blas_threads": 4, "memory_limit": 3 * 10**9}
-    assert options == {
-        "scheduler": ADDRESS, "security": security, "host": "127.0.0.2", "connect": 3.0
-    }  # fmt: skip
+    assert 2.0 < options.pop("wait") <= 3.0  # what is left of it
+    doors = Doors("127.0.0.2", 9001, 9002, "site-a.example")
+    assert options == {"scheduler": ADDRESS, "security": security, "doors": doors}
     assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o700
     assert not Path(party.scratch).exists()  # once it has ended
 
@@ -132,9 +136,11 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
 def test_a_server_is_started_without_data(started):
     serve_party("server", scheduler=ADDRESS)
     _, (_, party, options) = started
-    assert (party.name, party.role, party.store, party.folder) == ("server", "server", None, None)
+    assert (party.name, party.role, party.store) == ("server", "server", None)
+    assert party.folder == party.scratch  # no path of a driver's
     assert party.blas_threads == 1
     limits = options.pop("limits")
     assert options.pop("joined")() is None  # it tells nobody
     assert limits.model_dump() == {"nthreads": 1, "blas_threads": 1, "memory_limit": 2 * 10**9}
-    assert options == {"scheduler": ADDRESS, "security": None, "host": None, "connect": 15.0}
+    assert 14.0 < options.pop("wait") <= 15.0
+    assert options == {"scheduler": ADDRESS, "security": None, "doors": Doors()}

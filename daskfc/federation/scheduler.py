@@ -1,0 +1,245 @@
+"""A scheduler that answers each role for what it is for, and runs nobody's code.
+
+Dask's own scheduler takes whatever is sent to it: functions to run, plug-ins, task graphs of any
+class, workers of any name. This one takes the task graphs of a `Federation` and the few requests
+that a Federation and its parties make. With TLS a connection is worth what its certificate says: a
+submitter sends graphs, a party brings the worker of its own name with its own resource.
+
+Privacy: a scheduler sees who takes part, which steps run when, and how large results are. Messages
+between parties do not pass through it.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from time import time
+from typing import Any
+
+from distributed import Scheduler
+from distributed.comm import CommClosedError
+from tornado.ioloop import PeriodicCallback
+
+from daskfc.deploy.peers import Peer, peer_of
+from daskfc.deploy.revocation import Revoked
+from daskfc.deploy.settings import PIN
+from daskfc.federation.connections import (
+    OF_A_REVOKED,
+    OF_ANOTHER_ROLE,
+    REFUSED,
+    refuse_request,
+    refused_request,
+)
+from daskfc.federation.guard import REFUSALS, AllBut
+from daskfc.federation.messages import role_of
+
+__all__ = ["GuardedScheduler"]
+
+logger = logging.getLogger("daskfc.scheduler")
+
+_ANYBODY = frozenset({"identity", "unregister"})
+_OF_PARTIES = _ANYBODY | {"register-worker", "register_nanny", "heartbeat_worker", "events"}
+_OF_SUBMITTERS = _ANYBODY | frozenset(
+    "register-client versions processing who_has gather broadcast restart_workers".split()
+)
+_OPEN = _OF_PARTIES | _OF_SUBMITTERS
+_REQUESTS = {"client": _OF_PARTIES, "server": _OF_PARTIES, "submitter": _OF_SUBMITTERS}
+# What a Federation asks parties through their scheduler; a run is begun at the nanny alone.
+_ASKED_OF_WORKERS = frozenset({"daskfc_describe", "daskfc_ledger", "daskfc_peak_memory"})
+_ASKED_OF_NANNIES = frozenset({"daskfc_processor_seconds", "daskfc_start_run"})
+# Within a connection that stays: what a worker tells of its tasks, what a client asks for.
+_TOLD = {
+    "worker": frozenset(
+        "task-finished task-erred release-worker-data add-keys long-running reschedule keep-alive "
+        "log-event worker-status-change request-refresh-who-has close-stream".split()
+    ),
+    "client": frozenset(
+        "update-graph client-desires-keys client-releases-keys heartbeat-client close-client "
+        "subscribe-topic unsubscribe-topic cancel-keys report-key close-stream".split()
+    ),
+}
+_LOOK_MS = 1000  # how often connections are held against the list of revoked certificates
+
+
+class _Connection:
+    """A connection to the scheduler, whose messages are looked at as they come in."""
+
+    def __init__(self, comm: Any, scheduler: "GuardedScheduler") -> None:
+        self.comm = comm
+        self.peer = peer_of(comm)
+        self.stays: tuple[str, str] | None = None  # "worker" or "client", and which one
+        self._scheduler = scheduler
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.comm, name)
+
+    async def read(self, **kwargs: Any) -> Any:
+        """Return the next request, or the next messages of a client or a worker."""
+        message = await self.comm.read(**kwargs)
+        if self.stays is None:
+            return self._scheduler.checked_request(self, message)
+        if self._scheduler.is_revoked(self.peer):
+            self.comm.abort()
+            raise CommClosedError("its certificate was revoked")
+        told = message if isinstance(message, list | tuple) else (message,)
+        return [one for one in told if self._may_tell(one)]
+
+    def _may_tell(self, message: Any) -> bool:
+        if message == "OK":
+            return True
+        assert self.stays is not None
+        kind, who = self.stays
+        if isinstance(message, dict):
+            op = message.get("op")
+            own = message.get(kind, who) == who  # Dask would take the message's own word
+            topic = REFUSALS if op == "log-event" else message.get("topic")
+            if own and op in _TOLD[kind] and message.get("topic") == topic:
+                return True
+        else:
+            op = type(message).__name__
+        logger.warning("%s said %r, which was not heard", self.peer or kind, str(op)[:64])
+        return False
+
+
+class GuardedScheduler(Scheduler):  # type: ignore[misc]
+    """Dask's scheduler for federations.
+
+    Parameters
+    ----------
+    ca : str, optional
+        File of the authority's certificate; with TLS its list of revoked certificates is heeded.
+    told : callable
+        Given a line for whoever started it, now and then.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        ca: str | None = None,
+        told: Callable[[str], None] = lambda words: None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._revoked = None if ca is None else Revoked(ca)
+        self._told = told
+        self.blocked_handlers = AllBut(_OPEN | {REFUSED})
+        self.handlers[REFUSED] = refuse_request
+        if self._revoked is not None:
+            look = PeriodicCallback(self.end_revoked, _LOOK_MS)
+            self.periodic_callbacks["daskfc-revoked"] = look
+
+    def handle_comm(self, comm: Any) -> Any:
+        """Serve a new connection; see `Server.handle_comm`."""
+        return super().handle_comm(_Connection(comm, self))
+
+    def is_revoked(self, peer: Peer | None) -> bool:
+        """Return whether a certificate holds no more."""
+        return peer is not None and self._revoked is not None and peer.serial in self._revoked
+
+    def end_revoked(self) -> None:
+        """End the connections of certificates that were revoked since they began."""
+        for comm in list(self._comms):
+            if self.is_revoked(comm.peer):
+                self._told(f"ended a connection of {comm.peer}: its certificate was revoked")
+                comm.abort()
+
+    def checked_request(self, connection: _Connection, request: Any) -> Any:
+        """Return a request, or in its place one that is answered with a refusal."""
+        if not isinstance(request, dict) or "op" not in request:
+            return request
+        op, peer = str(request["op"]), connection.peer
+        # These say themselves what is refused, in the form that the other side reads.
+        if op in ("register-worker", "register-client", "close"):
+            return request
+        why = self._why_not(peer, op, request)
+        if why is None:
+            return request
+        return refused_request(request, peer, why)
+
+    def _why_not(self, peer: Peer | None, op: str, request: dict[str, Any]) -> str | None:
+        if self.is_revoked(peer):
+            return OF_A_REVOKED
+        if peer is not None and op not in _REQUESTS.get(peer.role, ()):
+            return OF_ANOTHER_ROLE
+        if op == "broadcast":
+            asked = request.get("msg")
+            known = _ASKED_OF_NANNIES if request.get("nanny") else _ASKED_OF_WORKERS
+            if not isinstance(asked, dict) or asked.get("op") not in known:
+                return "by this scheduler: it is no request of daskfc to its parties."
+        if op == "heartbeat_worker" and request.get("resources"):
+            return "by this scheduler: resources are those of the beginning."
+        if op in ("heartbeat_worker", "unregister") and peer is not None and peer.is_party:
+            owner = self._owner(request.get("address"))
+            if owner not in (None, peer.name):
+                return "to you: it is about another party."
+        return None
+
+    def _owner(self, address: Any) -> str | None:
+        """Return the party whose worker Dask would take for the one at an address."""
+        try:
+            worker = self.workers.get(self.coerce_address(address))
+        except (OSError, TypeError, ValueError):
+            return None
+        return None if worker is None else str(worker.name)
+
+    async def add_client(self, comm: Any, client: str, versions: dict[str, Any]) -> None:
+        """Take a submitter, or say why not; see `Scheduler.add_client`."""
+        peer = comm.peer
+        refusal = self._why_no_client(peer, client)
+        if refusal is not None:
+            self._told(f"refused {peer or 'a submitter'}: {refusal}")
+            await comm.write([{"op": "stream-start", "error": refusal}])
+            await comm.close()
+            return
+        comm.stays = ("client", client)
+        self._told(f"{peer or 'a submitter'} connected")
+        await super().add_client(comm, client=client, versions=versions)
+        self._told(f"{peer or 'a submitter'} left")
+
+    def _why_no_client(self, peer: Peer | None, client: str) -> str | None:
+        if self.is_revoked(peer):
+            return "the certificate with which you connect was revoked. Have another issued."
+        if peer is not None and peer.role != "submitter":
+            return (
+                f"runs are begun with a certificate of the role submitter; yours is of {peer}. "
+                "Have one issued by 'daskfc certs issue submitter NAME'."
+            )
+        if client in self.clients:
+            return f"a client {client!r} is connected already. Start again."
+        return None
+
+    async def add_worker(
+        self, comm: Any, *, address: str, name: str, resources: dict[str, float], **kwargs: Any
+    ) -> None:
+        """Take a party's worker, or say why not; see `Scheduler.add_worker`."""
+        peer = comm.peer
+        refusal = self._why_no_worker(peer, str(name), resources)
+        if refusal is not None:
+            self._told(f"refused {peer or 'a worker'}: {refusal}")
+            await comm.write({"status": "error", "message": refusal, "time": time()})
+            return
+        comm.stays = ("worker", self.coerce_address(address))
+        self._told(f"party {name!r} joined from {address}")
+        await super().add_worker(comm, address=address, name=name, resources=resources, **kwargs)
+        self._told(f"party {name!r} left")
+
+    def _why_no_worker(
+        self, peer: Peer | None, name: str, resources: dict[str, float]
+    ) -> str | None:
+        if self.is_revoked(peer):
+            return f"the certificate of party {name!r} was revoked. Have another issued."
+        if peer is not None:
+            role = "client" if role_of(name) == "client" else "server"
+            if (peer.role, peer.name) != (role, name):
+                return (
+                    f"a worker may have the name of its certificate alone, which is of {peer}; "
+                    f"got {name!r}. Have a certificate issued for this party."
+                )
+        if resources != {name: PIN}:
+            return (
+                f"a worker may offer the resource of its own name alone; {name!r} offers "
+                f"{_named(resources)}. Start it by 'daskfc party'."
+            )
+        return None
+
+
+def _named(resources: Iterable[str]) -> str:
+    return ", ".join(repr(str(name)[:64]) for name in sorted(map(str, resources))) or "none"

@@ -1,0 +1,151 @@
+"""What ``daskfc scheduler`` does: it runs the scheduler of a federation until it is stopped."""
+
+import asyncio
+import json
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import dask.config
+
+from daskfc.deploy.authority import Issued
+from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.connection import security_of
+from daskfc.deploy.peers import is_loopback
+from daskfc.deploy.settings import dask_settings, quiet_logs
+from daskfc.deploy.stopping import until_stopped
+from daskfc.errors import ClusterError, InvalidInput
+from daskfc.federation.graphs_sent import GRAPH_NAMES
+from daskfc.federation.ingress import restrict_process
+from daskfc.federation.narration import Narration
+from daskfc.federation.scheduler import GuardedScheduler
+
+__all__ = ["serve_scheduler"]
+
+_NO_DASHBOARD = "127.0.0.1:0"
+_ROUTES = "distributed.scheduler.http.routes"
+
+
+def serve_scheduler(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8786,
+    scheduler_file: str | None = None,
+    security: SecurityFiles | None = None,
+    dashboard: str | None = None,
+    narrates: bool = False,
+) -> None:
+    """Run a scheduler until SIGTERM, SIGINT or SIGHUP, and hold this process to what it may read.
+
+    Parameters
+    ----------
+    host : str
+        Address to listen on.
+    port : int
+        Where, 1 to 65535; 0 for any that is free.
+    scheduler_file : str, optional
+        File to write the address to, removed at the end.
+    security : SecurityFiles, optional
+        Certificates for TLS, without which it listens on this machine alone.
+    dashboard : str, optional
+        Address of Dask's pages on this machine, such as "127.0.0.1:8787"; none by default.
+    narrates : bool
+        Tell on standard error where it listens, and who comes and goes.
+
+    Raises
+    ------
+    InvalidInput
+        For an address off this machine without TLS, a dashboard off this machine, and a
+        certificate of another role.
+    ClusterError
+        When it cannot listen there.
+    """
+    protocol = "tcp" if security is None else "tls"
+    soon = _check(host, f"{protocol}://{_bracketed(host)}:{port}", security, dashboard)
+    settings = dask_settings({})
+    if dashboard is not None:
+        settings[_ROUTES] = dask.config.get(_ROUTES)
+    narration = Narration("scheduler", told=narrates)
+    if soon is not None:
+        narration.say(soon)
+    restrict_process(GRAPH_NAMES)
+    with ExitStack() as stack:
+        stack.enter_context(quiet_logs())
+        stack.enter_context(dask.config.set(settings))
+        options = {
+            "host": host,
+            "port": port,
+            "protocol": protocol,
+            "dashboard": dashboard is not None,
+            "dashboard_address": dashboard or _NO_DASHBOARD,
+            "security": security_of(security),
+            "ca": None if security is None else security.ca,
+        }
+        asyncio.run(_serve(options, scheduler_file, narration))
+
+
+async def _serve(options: dict[str, Any], file: str | None, narration: Narration) -> None:
+    failure = None
+    try:
+        scheduler = await GuardedScheduler(told=narration.say, **options)
+    except (OSError, RuntimeError, ValueError) as error:
+        failure = error.__cause__ or error
+    if failure is not None:
+        raise ClusterError(
+            f"the scheduler cannot listen on {options['host']}, port {options['port']} "
+            f"({type(failure).__name__}). Choose an address of this machine and a port that is "
+            "free."
+        )
+    narration.say(f"listens at {scheduler.address}; Ctrl-C ends it")
+    try:
+        if file is not None:
+            _write_address(Path(file), scheduler.address)
+        await until_stopped(scheduler.finished())
+    finally:
+        if file is not None:
+            Path(file).unlink(missing_ok=True)
+        await scheduler.close(reason="scheduler-stopped")
+
+
+def _write_address(path: Path, address: str) -> None:
+    """Write the file at once, in the form of Dask's own."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        new.write_text(json.dumps({"type": "Scheduler", "address": address}))
+        os.replace(new, path)
+    except OSError as error:
+        raise ClusterError(
+            f"{path}: the scheduler's address cannot be written there ({error.strerror}). Choose "
+            "another --scheduler-file."
+        ) from None
+
+
+def _check(
+    host: str, address: str, security: SecurityFiles | None, dashboard: str | None
+) -> str | None:
+    """Return what to warn of."""
+    if security is None and not is_loopback(address):
+        raise InvalidInput(
+            f"a scheduler without TLS may listen on the loopback address alone; got {host!r}. Give "
+            "certificates ('daskfc certs issue scheduler NAME' makes them)."
+        )
+    if dashboard is not None and not is_loopback(f"http://{dashboard}"):
+        raise InvalidInput(
+            "the dashboard asks nobody who he is, so that it may be on this machine alone, such as "
+            f"127.0.0.1:8787; got {dashboard!r}."
+        )
+    if security is None:
+        return None
+    issued = Issued.of_file(security.cert)
+    if issued.role != "scheduler":
+        raise InvalidInput(
+            f"the scheduler's certificate must be of the role scheduler; it is of {issued.role} "
+            f"{issued.name!r}. Have one issued by 'daskfc certs issue scheduler NAME'."
+        )
+    issued.check_valid()
+    return issued.warning()
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
