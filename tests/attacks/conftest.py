@@ -1,13 +1,22 @@
 import numpy as np
 import pytest
+import yaml
 
 from daskfc.federation import Federation
 from daskfc.testing.federation import stores_of
-from tests.deploy.test_sites import Site, cluster_of
+from tests.deploy.test_sites import POLICY, Site, cluster_of
 
 ROWS = {
-    f"site-{i}": np.random.default_rng(i).normal(size=(12, 2)) + 10.0 * np.arange(12)[:, None] % 20
+    f"site-{i}": np.random.default_rng(i).normal(size=(12, 2)) + 10.0 * (np.arange(12) % 2)[:, None]
     for i in (1, 2, 3)
+}
+# What the last of the sites says of itself; the others let everything run.
+STRICT = {
+    **yaml.safe_load(POLICY),
+    "raw": "never",
+    "stores": [],
+    "maskers": {"at_least": 3, "threshold": "2/3"},
+    "budget": {"epsilon": 1.0, "delta": 1e-5},
 }
 
 
@@ -19,12 +28,19 @@ class Ports:
         self.site = Site(folder)
         self.urls = stores_of(folder, ROWS)
         self.address = self.site.scheduler("127.0.0.1")
+        strict = folder / "strict.yaml"
+        strict.write_text(yaml.safe_dump(STRICT))
         for name in (*ROWS, "server"):
             own = {"store": self.urls[name]} if name in ROWS else {}
-            self.site.party(name, self.address, workspace=str(folder / f"{name}-files"), **own)
+            own |= {"policy": str(strict)} if name == "site-3" else {}
+            self.site.party(name, self.address, workspace=str(self.files(name)), **own)
 
-    def joined(self):
-        return Federation.connect(cluster_of(self.address), clients=list(ROWS))
+    def files(self, name):
+        return self.folder / f"{name}-files"
+
+    def joined(self, **options):
+        cluster = cluster_of(self.address, startup="240s")
+        return Federation.connect(cluster, clients=list(ROWS), **options)
 
     def of(self, party):
         """Return the addresses of a party's worker and nanny."""

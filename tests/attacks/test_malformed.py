@@ -7,6 +7,7 @@ reaches the loopback address may ask for them.
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import itertools
 import struct
 import zlib
@@ -92,6 +93,7 @@ def of_plain_part(described):
     return encode([PlainPart, [*"absr", 0, "", ""], [described]])
 
 
+@functools.cache
 def _zeros():
     header, _ = serialize(np.zeros(2**22))  # 32 MiB, and 32 kB of them on the wire
     header |= {"compression": ["zlib"], "split-num-sub-frames": [1], "split-offsets": [0]}
@@ -201,12 +203,12 @@ def test_frames_that_are_cut_or_changed(addresses, nests, greeted):
     @settings(FUZZED, max_examples=40)
     @given(st.data())
     def tried(data):
-        for process, address in addresses.items():
-            raw = data.draw(wires(nests[process]))
+        drawn = {process: data.draw(wires(nests[process])) for process in addresses}
+        for process, raw in drawn.items():
             if greeted:
-                asyncio.run(sent(address, None, raw=raw))
+                asyncio.run(sent(addresses[process], None, raw=raw))
             else:
-                push(address, raw)
+                push(addresses[process], raw)
 
     tried()
     check(addresses, nests)
