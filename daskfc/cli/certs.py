@@ -1,4 +1,4 @@
-"""``daskfc certs init|issue|renew|show``."""
+"""``daskfc certs init|issue|renew|revoke|show``."""
 
 import shlex
 from collections.abc import Callable
@@ -13,6 +13,8 @@ from rich.text import Text
 from daskfc.cli.exits import exits
 from daskfc.cli.output import stdout_console
 from daskfc.deploy.authority import ROLES, Authority, Issued
+from daskfc.deploy.kit import write_kit
+from daskfc.site.words import template
 
 __all__ = ["certs"]
 
@@ -67,19 +69,24 @@ def make(folder: str, name: str, days: int) -> None:
 def issue(role: str, name: str, folder: str, hosts: tuple[str, ...], days: int) -> None:
     """Make a key and a certificate for NAME, with a ROLE.
 
-    What the party gets lies in the authority's folder, under parties/NAME: hand it over by a way
-    that nobody else can read.
+    What that side gets lies in the authority's folder, under parties/NAME, with a README: hand it
+    over by a way that nobody else can read. Beside the certificate, the key and the authority's own
+    certificate there is a script that starts it, for clients the site's policy, and for submitters
+    a cluster file.
 
     \b
     Example:
-      daskfc certs issue server server
+      daskfc certs issue client hospital-a
+      DASKFC_SCHEDULER=tls://10.0.0.1:8786 DASKFC_STORE=/srv/a.zarr \\
+        ca/parties/hospital-a/start.sh
     """  # noqa: D301 - click reads \b
     with exits():
         authority = Authority(folder)
-        authority.issue(role, name, hosts=hosts, days=days)
-    path = authority.folder_of(name)
-    click.echo(f"Wrote {path}: ca.pem, cert.pem, key.pem. At {name}:")
-    click.echo("  --tls-ca-file ca.pem --tls-cert cert.pem --tls-key key.pem")
+        issued = authority.issue(role, name, hosts=hosts, days=days)
+        path = authority.folder_of(name)
+        beside = write_kit(path, issued, policy=template())
+    click.echo(f"Wrote {path}: {', '.join(('ca.pem', 'cert.pem', 'key.pem', *beside))}.")
+    click.echo(f"Hand it to {name}, by a way that nobody else can read. README.md says the rest.")
 
 
 @certs.command()
@@ -89,11 +96,18 @@ def issue(role: str, name: str, folder: str, hosts: tuple[str, ...], days: int) 
 def renew(name: str, folder: str, days: int) -> None:
     """Make a new certificate for NAME's key, and put it in place of the old one.
 
-    The old one stays valid to its end.
-    """
+    The old one stays valid to its end. Start script, policy and cluster file stay as they are.
+
+    \b
+    Example:
+      daskfc certs renew hospital-a
+    """  # noqa: D301 - click reads \b
     with exits():
-        issued = Authority(folder).renew(name, days=days)
-    click.echo(f"{name}: valid until {issued.ends:%Y-%m-%d}")
+        authority = Authority(folder)
+        issued = authority.renew(name, days=days)
+        write_kit(authority.folder_of(name), issued, policy=template())
+    click.echo(f"{name}: valid until {issued.ends:%Y-%m-%d}. Hand over the new certificate:")
+    click.echo(f"  {authority.folder_of(name)}/cert.pem")
 
 
 @certs.command()
@@ -102,9 +116,9 @@ def renew(name: str, folder: str, days: int) -> None:
 def revoke(name: str, folder: str) -> None:
     """Take back all certificates of NAME: they prove nothing any more.
 
-    It writes the list revoked.pem, here and into every party's folder. Hand it to all parties, to
-    be put beside their ca.pem: those that run notice it at the next request. A run that began
-    before goes on to its end.
+    It writes the list revoked.pem, here and into every side's folder. Hand it to all, to be put
+    beside their ca.pem: the scheduler and the parties that run notice it within a second, end what
+    NAME has open, and answer it nothing more.
 
     \b
     Example:
@@ -119,7 +133,14 @@ def revoke(name: str, folder: str) -> None:
 @certs.command()
 @_FOLDER
 def show(folder: str) -> None:
-    """List the parties' certificates, and until when they are valid."""
+    """List the certificates of all sides, and until when they are valid.
+
+    Those that end within 30 days are named once more.
+
+    \b
+    Example:
+      daskfc certs show --ca ca
+    """  # noqa: D301 - click reads \b
     with exits():
         found = list(Authority(folder).issued())
     table = Table(box=box.SIMPLE_HEAD)
@@ -134,6 +155,9 @@ def show(folder: str) -> None:
             Text(", ".join(issued.hosts)),
         )
     stdout_console().print(table)
+    for issued in found:
+        if (soon := issued.warning()) is not None:
+            click.echo(f"daskfc: {soon}", err=True)
 
 
 def _left(issued: Issued) -> str:

@@ -103,9 +103,12 @@ class Issued:
         left = self.ends - datetime.now(UTC)
         if left > _SOON:
             return None
+        when = f"ends on {self.ends:%Y-%m-%d}, in {left.days} days"
+        if left < timedelta(0):
+            when = f"ended on {self.ends:%Y-%m-%d}"
         return (
-            f"the certificate of {self.role} {self.name!r} ends on {self.ends:%Y-%m-%d}, in "
-            f"{left.days} days. Have it renewed: 'daskfc certs renew {self.name}'."
+            f"the certificate of {self.role} {self.name!r} {when}. Have it renewed: 'daskfc certs "
+            f"renew {self.name}'."
         )
 
     def check_valid(self) -> None:

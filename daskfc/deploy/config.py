@@ -159,12 +159,19 @@ class SecurityFiles(_Strict):
     Attributes
     ----------
     ca, cert, key : str
-        The authority that all parties trust, this side's certificate and its key.
+        The authority that all parties trust, this side's certificate and its key. In a cluster's
+        file they are relative to that file.
     """
 
     ca: str
     cert: str
     key: str
+
+    def below(self, folder: str) -> "SecurityFiles":
+        """Return whole paths, of which relative ones are in a folder."""
+        return SecurityFiles(
+            **{name: os.path.abspath(os.path.join(folder, path)) for name, path in self}
+        )
 
 
 class ExistingCluster(_Strict):
@@ -264,18 +271,23 @@ spelling or remove it.
         return source
     if isinstance(source, str) and _ADDRESS.fullmatch(source):
         source = {"cluster": "existing", "scheduler": source}
-    name = "the cluster"
+    name, folder = "the cluster", os.curdir
     if source is None:
         content: dict[str, Any] = {"cluster": "local"}
     elif isinstance(source, Mapping):
         content = dict(source)
     else:
         name = os.fspath(source)
+        folder = os.path.dirname(name)
         content = read_mapping(source, "cluster", keys="the key 'cluster'")
     try:
-        return _ADAPTER.validate_python(content)
+        config = _ADAPTER.validate_python(content)
     except ValidationError as error:
         raise InvalidInput(_sentence(error, name, content)) from None
+    if isinstance(config, ExistingCluster) and config.security is not None:
+        # A run that is resumed from elsewhere finds them again.
+        config = config.model_copy(update={"security": config.security.below(folder)})
+    return config
 
 
 def _sentence(error: ValidationError, name: str, content: dict[str, Any]) -> str:

@@ -7,32 +7,17 @@ from typing import Any
 
 import dask.config
 from distributed import Client
-from distributed.security import Security
 from distributed.versions import VersionMismatchWarning
 
 from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.peers import peer_of
+from daskfc.deploy.reaching import reach
+from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, PrivacyError
 
-__all__ = ["connect_client", "security_of"]
+__all__ = ["connect_client"]
 
 _BATCH_S = 0.002  # as schedulers and workers have it
-
-
-def security_of(files: SecurityFiles | None) -> Security | None:
-    """Return Dask's security settings; the same certificate serves all of a party's roles."""
-    if files is None:
-        return None
-    return Security(
-        tls_ca_file=files.ca,
-        tls_client_cert=files.cert,
-        tls_client_key=files.key,
-        tls_worker_cert=files.cert,
-        tls_worker_key=files.key,
-        tls_scheduler_cert=files.cert,
-        tls_scheduler_key=files.key,
-        require_encryption=True,
-    )
 
 
 def connect_client(
@@ -49,13 +34,16 @@ def connect_client(
     security : SecurityFiles, optional
         For ``tls://``.
     loop : tornado.ioloop.IOLoop, optional
-        A running loop to use.
+        The running loop of a scheduler in this process.
 
     Raises
     ------
     ClusterError
         When nobody answers there, or refuses the certificate, or is no scheduler by its own.
     """
+    what = f"no Dask scheduler answered at {address}"
+    if loop is None:
+        reach(address, wait=timeout, what=what, security=security)
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": timeout}))
         # Dask's table of all differences; who opens a federation names those that matter.
@@ -93,4 +81,4 @@ def connect_client(
     # The half-made client is part of a cycle. Collected while another thread starts a loop, it
     # would wait for the lock that this start holds.
     gc.collect()
-    raise ClusterError(f"no Dask scheduler answered at {address} as wanted: {refusal}")
+    raise ClusterError(f"{what}: {refusal}")

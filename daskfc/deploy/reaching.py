@@ -10,7 +10,7 @@ from pathlib import Path
 from distributed.comm.addressing import get_address_host_port
 
 from daskfc.deploy.config import SecurityFiles, needs_certificates
-from daskfc.deploy.connection import security_of
+from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, InvalidInput
 
 __all__ = ["address_in", "reach"]

@@ -11,11 +11,11 @@ from distributed.core import rpc
 from distributed.security import Security
 
 from daskfc.deploy.config import SecurityFiles, WorkerLimits
-from daskfc.deploy.connection import security_of
 from daskfc.deploy.reaching import reach
 from daskfc.deploy.settings import PIN, dask_settings
 from daskfc.deploy.spawn import prepare_forkserver
 from daskfc.deploy.stopping import until_stopped
+from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, InvalidInput, PrivacyError
 
 __all__ = ["Doors", "raise_reason", "run_party"]

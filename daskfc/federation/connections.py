@@ -1,12 +1,15 @@
 """Connections to a party's processes: who asks, and what its role may ask."""
 
 import logging
+import pickle
 from collections.abc import Callable
 from typing import Any
 
+from distributed.protocol import to_serialize
+
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
-from daskfc.errors import PrivacyError
+from daskfc.errors import DaskfcError, PrivacyError
 from daskfc.federation.ingress import restricted
 
 __all__ = [
@@ -90,12 +93,37 @@ def refused_request(request: dict[str, Any], peer: Peer | None, why: str) -> dic
     return {"op": REFUSED, "reply": request.get("reply", True), "asked": asked, "why": why}
 
 
-def refuse_request(asked: str, why: str) -> None:
-    """Answer a request that is not answered.
+class _Said:
+    """An error that is made anew where it is read, of nothing but its class and its sentence."""
 
-    Raises
-    ------
-    PrivacyError
-        Always.
+    def __init__(self, error: DaskfcError) -> None:
+        self._error = error
+
+    def __reduce__(self) -> tuple[type[DaskfcError], tuple[str]]:
+        return type(self._error), (str(self._error),)
+
+
+def refuse_request(asked: str, why: str) -> dict[str, Any]:
+    """Answer a request that is not answered, in the form in which Dask has errors.
+
+    Parameters
+    ----------
+    asked : str
+        What was asked.
+    why : str
+        What is said after "is not answered".
+
+    Returns
+    -------
+    dict
+        Who asked raises a `PrivacyError`. One that Dask had pickled would bring more than whoever
+        reads with care takes, and would tell where in this process it was raised.
     """
-    raise PrivacyError(f"{asked!r} is not answered {why}")
+    error = PrivacyError(f"{asked!r} is not answered {why}")
+    return {
+        "status": "uncaught-error",
+        "exception": to_serialize(pickle.dumps(_Said(error))),
+        "traceback": None,
+        "exception_text": repr(error),
+        "traceback_text": "",
+    }

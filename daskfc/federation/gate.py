@@ -1,5 +1,6 @@
 """What a party's nanny asks of a run before it begins: who starts it, what for, and once only."""
 
+import hmac
 import json
 import os
 import time
@@ -8,6 +9,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from daskfc.coding.streams import SecretKey
 from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.signatures import signer_of
 from daskfc.errors import PolicyRefused, PrivacyError
@@ -15,7 +17,7 @@ from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.site import Policy, Refusal, RunRequest, SiteState
 from daskfc.stores import ClientStore
 
-__all__ = ["Gate", "signed_content"]
+__all__ = ["Gate", "seal_of_start", "signed_content"]
 
 _UNNAMED = "steps"  # the method of a run whose driver does not say what it is for
 
@@ -29,6 +31,22 @@ def signed_content(settings: RunSettings) -> bytes:
         As they are sent.
     """
     return json.dumps(asdict(settings), sort_keys=True, ensure_ascii=False).encode()
+
+
+def seal_of_start(secret: SecretKey, settings: RunSettings, nonce: bytes) -> bytes:
+    """Return by what a worker process knows that its own nanny let a run begin.
+
+    Parameters
+    ----------
+    secret : SecretKey
+        The party's, which both have.
+    settings : RunSettings
+        Of the run.
+    nonce : bytes
+        Drawn by the nanny.
+    """
+    key = secret.derive("seal of a start").to_bytes()
+    return hmac.digest(key, nonce + signed_content(settings), "sha256")
 
 
 class _Facts(NamedTuple):

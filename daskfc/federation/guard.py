@@ -14,6 +14,7 @@ process; that takes a network sandbox of the operating system.
 import asyncio
 import contextlib
 import gc
+import hmac
 import multiprocessing
 import pickle
 import signal
@@ -33,6 +34,7 @@ from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, 
 from daskfc.federation.connections import REFUSED, Connection, refuse_request
 from daskfc.federation.crossing import without_values
 from daskfc.federation.envelopes import Here, Outgoing
+from daskfc.federation.gate import seal_of_start
 from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.memory import give_back, peak_memory_bytes
@@ -231,9 +233,13 @@ class PartyWorker(Worker):  # type: ignore[misc]
         """Answer with this party's rows of a run."""
         return self.party.ledger.read(run_id)
 
-    def start_run(self, run: dict[str, Any], nonce: bytes) -> dict[str, str]:
-        """Begin a run; only the nanny calls it."""
-        self.party.start_run(RunSettings(**run), nonce)
+    def start_run(self, run: dict[str, Any], nonce: bytes, seal: bytes) -> dict[str, str]:
+        """Begin a run that the nanny let begin; whoever asks past it lacks the seal."""
+        settings = RunSettings(**run)
+        known = seal_of_start(self.party.options.secret, settings, nonce)
+        if not hmac.compare_digest(known, seal):
+            return declined(PrivacyError(f"{self.party.name!r} begins runs by its nanny alone."))
+        self.party.start_run(settings, nonce)
         return declined(self.party.refusal) if self.party.refusal else {"status": "OK"}
 
     def refuse(self, refusal: DaskfcError) -> None:

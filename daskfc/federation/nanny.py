@@ -16,7 +16,7 @@ from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.spawn import without_main
 from daskfc.errors import ClusterError, DaskfcError
 from daskfc.federation.connections import REFUSED, Connection, refuse_request
-from daskfc.federation.gate import Gate
+from daskfc.federation.gate import Gate, seal_of_start
 from daskfc.federation.guard import AllBut, PartyWorker, declined
 from daskfc.federation.party_options import PartyOptions, RunSettings
 
@@ -121,8 +121,10 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         self._given = self._party
         self._arm()
         worker = self.rpc(self.worker_address)
+        run, nonce = self._party.run, self._party.nonce
+        seal = seal_of_start(self._party.secret, run, nonce)
         answer: dict[str, str] = await worker.daskfc_start_run(
-            run=asdict(self._party.run), nonce=self._party.nonce
+            run=asdict(run), nonce=nonce, seal=seal
         )
         return answer
 

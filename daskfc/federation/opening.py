@@ -17,7 +17,6 @@ from daskfc.coding.streams import SecretKey
 from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_cluster
 from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.connection import connect_client
-from daskfc.deploy.reaching import reach
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.errors import ClusterError, InvalidInput
@@ -210,12 +209,6 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
     names = who_takes_part(config, clients)
     with ExitStack() as stack:
         stack.enter_context(quiet_logs())
-        reach(
-            config.scheduler,
-            wait=config.connect,
-            what=f"no Dask scheduler answered at {config.scheduler}",
-            security=config.security,
-        )
         dask_client = connect_client(
             config.scheduler, timeout=config.connect, security=config.security
         )

@@ -11,10 +11,10 @@ import dask.config
 
 from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles
-from daskfc.deploy.connection import security_of
 from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.settings import dask_settings, quiet_logs
 from daskfc.deploy.stopping import until_stopped
+from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.graphs_sent import GRAPH_NAMES
 from daskfc.federation.ingress import restrict_process

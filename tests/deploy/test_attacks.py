@@ -1,77 +1,43 @@
-"""What others tried at the ports of sites with TLS: each attempt on real processes.
+"""What others tried at the ports of sites and their scheduler with TLS, on real processes.
 
 The numbers are those of the list of attempts in docs/security.md.
 """
 
 import asyncio
 import dataclasses
-import shutil
+import os
 
 import numpy as np
 import pytest
+from dask._task_spec import Task
+from dask.highlevelgraph import HighLevelGraph
+from distributed import CancelledError
 from distributed.comm import connect
-from distributed.core import rpc
+from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.protocol import to_serialize
+from distributed.protocol.serialize import ToPickle
 
-from daskfc.deploy.authority import Authority
 from daskfc.deploy.config import SecurityFiles
-from daskfc.deploy.connection import security_of
-from daskfc.errors import DaskfcError, PartyError, PrivacyError
-from daskfc.federation import Federation
+from daskfc.deploy.settings import PIN
+from daskfc.deploy.signatures import sign
+from daskfc.errors import ClusterError, DaskfcError, PartyError, PrivacyError
+from daskfc.federation.gate import signed_content
+from daskfc.federation.graph import PinnedTask, start
 from daskfc.federation.guard import run_step
 from daskfc.federation.party_options import RunSettings
 from daskfc.federation.session_key import SessionKey
 from daskfc.federation.steps import StepCall, call_bytes
-from daskfc.testing.federation import stores_of
-from tests.deploy.test_sites import Site, cluster_of
+from tests.deploy.consortium import ROLES, Consortium
 from tests.federation import steps
 
 pytestmark = pytest.mark.slow
 
-ROLES = {
-    "a": "client", "b": "client", "server": "server", "scheduler": "scheduler",
-    "alice": "submitter", "bob": "submitter",
-}  # fmt: skip
 ROWS = {"a": np.array([[1.0, 2.0], [3.0, 4.0]]), "b": np.array([[10.0, 20.0]])}
-
-
-class Consortium:
-    """Two clients, a server and a scheduler with TLS, and everybody's certificate."""
-
-    def __init__(self, folder):
-        self.folder, authority = folder, Authority.create(folder / "ca")
-        self.authority = authority
-        self.files = {}
-        for name, role in ROLES.items():
-            authority.issue(role, name)
-            own = shutil.copytree(authority.folder_of(name), self.held(name))  # handed over
-            self.files[name] = {key: str(own / f"{key}.pem") for key in ("ca", "cert", "key")}
-        urls = stores_of(folder, ROWS)
-        self.site = Site(folder)
-        own = self.files["scheduler"]
-        flags = [f"--tls-{flag}" for flag in ("ca-file", "cert", "key")]
-        files = (own["ca"], own["cert"], own["key"])
-        given = [word for pair in zip(flags, files, strict=True) for word in pair]
-        self.address = self.site.scheduler("127.0.0.1", *given)
-        for name in ("a", "b", "server"):
-            options = {"store": urls[name]} if name in urls else {}
-            options |= {"workspace": str(folder / f"{name}-files")}
-            self.site.party(name, self.address, security=self.files[name], **options)
-
-    def held(self, name):
-        return self.folder / "held" / name
-
-    def joined(self, name="alice", clients=("a", "b")):
-        cluster = cluster_of(self.address, security=self.files[name])
-        return Federation.connect(cluster, clients=list(clients))
-
-    def arguments(self, name):
-        """Return how a Dask worker with a certificate connects."""
-        return security_of(SecurityFiles(**self.files[name])).get_connection_args("worker")
 
 
 @pytest.fixture(scope="module")
 def consortium(tmp_path_factory):
-    made = Consortium(tmp_path_factory.mktemp("consortium"))
+    made = Consortium(tmp_path_factory.mktemp("consortium"), ROWS)
     yield made
     made.site.end()
 
@@ -81,17 +47,6 @@ def federation(consortium):
     with consortium.joined() as federation:
         federation.start_run(f"r-{id(federation)}", random_state=0, deadline_s=60)
         yield federation
-
-
-def ask(address, arguments, **message):
-    """Ask a port and return the answer."""
-
-    async def whole():
-        async with rpc(address, connection_args=arguments) as there:
-            op = message.pop("op")
-            return await getattr(there, op)(**message)
-
-    return asyncio.run(whole())
 
 
 def workers(federation, what="address"):
@@ -104,21 +59,37 @@ def test_2_messages_of_others_are_not_handed_out(federation, consortium):
     sent = federation.ask(steps.row_sum)
     federation.wait(list(sent.values()))
     there = workers(federation)
-    (key,) = [key for key in federation.dask_client.has_what()[there["a"]] if "row_sum" in str(key)]
+    (key,) = [future.key for future in sent["a"].futures.values()]
     for thief in ("b", "alice", "scheduler"):
-        arguments = consortium.arguments(thief)
-        told = ask(there["a"], arguments, op="get_data", keys=[key], who=there["server"])
+        told = consortium.ask(thief, there["a"], op="get_data", keys=[key], who=there["server"])
         (answer,) = told["data"].values()
         assert type(answer).__name__ == "_Refused", answer
     assert [row for row in federation.ledger if row.sender == "a"] == []
 
 
-@pytest.mark.parametrize("thief", ["b", "server", "scheduler"])
-def test_3_a_stolen_certificate_begins_no_run(consortium, thief):
-    with pytest.raises(
-        PrivacyError, match=f"signed by {ROLES[thief]} {thief!r}, whose role begins"
-    ):
+@pytest.mark.parametrize(
+    ("thief", "said"),
+    [
+        ("b", "with a certificate of the role submitter; yours is of client 'b'"),
+        ("server", "with a certificate of the role submitter; yours is of server 'server'"),
+        ("scheduler", "'identity' is not answered to the role in your certificate"),
+    ],
+)
+def test_3_a_stolen_certificate_begins_no_run(consortium, thief, said):
+    with pytest.raises(ClusterError, match=f"no Dask scheduler answered at tls://.*{said}"):
         consortium.joined(thief)
+
+
+@pytest.mark.parametrize("thief", ["b", "server", "scheduler"])
+def test_3_a_start_that_a_party_signed_is_none(consortium, federation, thief):
+    """As a scheduler that lets anybody submit could pass it on."""
+    settings = dataclasses.replace(federation._run, start=f"of {thief}")
+    proof = sign(SecurityFiles(**consortium.files[thief]), signed_content(settings))
+    told = {"run": dataclasses.asdict(settings), "proof": proof}
+    answers = federation._roll_call.ask("daskfc_start_run", nanny=True, **told)
+    said = f"is signed by {ROLES[thief]} {thief!r}, whose role begins no runs"
+    assert all(said in answer["sentence"] for answer in answers.values())
+    assert len(answers) == 3
 
 
 def test_3_a_start_that_bob_signed_is_not_alices(consortium, federation):
@@ -136,16 +107,14 @@ def test_4_a_call_that_the_submitter_did_not_sign_is_not_done(federation, by):
     run = federation._run
     content = call_bytes(StepCall(steps.row_sum, {}, "a", run.run_id, 0, "send", ("caller",), {}))
     data = bytes(64) + content if by == "nobody" else SessionKey().signed(content)
-    future = federation.dask_client.submit(
-        run_step, data, key=f"row_sum|{by}", resources={"a": 1}, workers=[workers(federation)["a"]]
-    )
+    (future,) = start(federation.dask_client, [PinnedTask(f"row_sum|{by}", "a", run_step, (data,))])
     with pytest.raises(PartyError, match="was not signed by whoever began the run"):
         future.result(timeout=60)
 
 
 def test_4_a_function_of_no_step_is_not_run(federation):
     future = federation.dask_client.submit(len, b"x", resources={"a": 1}, key="len-of-x")
-    with pytest.raises(DaskfcError, match="no step of daskfc"):
+    with pytest.raises(PrivacyError, match="no step of daskfc"):
         future.result(timeout=60)
 
 
@@ -163,14 +132,14 @@ def test_4_what_a_script_defines_is_not_run_at_a_site(federation):
 def test_8_a_worker_answers_its_scheduler_alone(federation, consortium, thief, op):
     extra = {"run_id": "r"} if op == "daskfc_ledger" else {}
     with pytest.raises(PrivacyError, match="is not answered to the role in your certificate"):
-        ask(workers(federation)["a"], consortium.arguments(thief), op=op, **extra)
+        consortium.ask(thief, workers(federation)["a"], op=op, **extra)
 
 
 @pytest.mark.parametrize("op", ["kill", "terminate", "restart", "identity"])
 def test_8_a_nanny_answers_its_scheduler_alone(federation, consortium, op):
     nanny = workers(federation, "nanny")["a"]
     with pytest.raises(PrivacyError, match="is not answered to the role in your certificate"):
-        ask(nanny, consortium.arguments("b"), op=op)
+        consortium.ask("b", nanny, op=op)
 
 
 @pytest.mark.parametrize("where", ["address", "nanny"])
@@ -207,19 +176,192 @@ def test_11_a_start_that_was_used_is_refused(consortium, federation):
     ).values.tolist() == [14, 26]
 
 
+class Evil:
+    """Makes a folder wherever it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_4_no_code_of_a_submitter_runs_in_the_scheduler(federation, tmp_path):
+    """In the argument of a task, in a class that a graph is made of, as function and plug-in."""
+    client, caught = federation.dask_client, []
+    graph = HighLevelGraph.from_collections(
+        "x", {"x": Task("x", len, Evil(tmp_path / "graph"))}, ()
+    )
+    attempts = {
+        "argument": lambda path: client.submit(len, Evil(path), key="evil").result(timeout=60),
+        "step": lambda path: client.submit(run_step, Evil(path), key="step").result(timeout=60),
+        "graph": lambda path: client.get(graph, ["x"]),
+        "annotation": lambda path: client.submit(
+            len, b"", key="annotated", resources={Evil(path): 1}
+        ).result(timeout=60),
+        "function": lambda path: client.run_on_scheduler(os.mkdir, str(path)),
+        "plugin": lambda path: client.register_plugin(evil_plugin(path)),
+        "everywhere": lambda path: client.run(os.mkdir, str(path)),
+    }
+    for name, attempt in attempts.items():
+        with pytest.raises((PrivacyError, ValueError, CancelledError, ClusterError, OSError)) as no:
+            attempt(tmp_path / name)
+        caught.append((name, no.type, str(no.value)))
+    assert list(tmp_path.iterdir()) == [], caught
+    federation.publish(steps.total_message, federation.ask(steps.row_sum))  # all goes on
+
+
+def evil_plugin(path):
+    class Plugin(SchedulerPlugin):
+        def start(self, scheduler):
+            os.mkdir(path)
+
+    return Plugin()
+
+
+@pytest.mark.parametrize("op", ["identity", "run_function", "register-client", "no such thing"])
+def test_1_a_pickle_at_the_scheduler_s_port_is_not_opened(consortium, tmp_path, op):
+    message = {"op": op, "function": ToPickle(Evil(tmp_path / "a")), "client": "x", "versions": {}}
+    consortium.say("c", {**message, "plugin": to_serialize(Evil(tmp_path / "b"))})
+    assert list(tmp_path.iterdir()) == []
+
+
+def register(name, **changes):
+    return {
+        "op": "register-worker", "reply": False, "address": "tls://127.0.0.1:9", "name": name,
+        "resources": {name: PIN}, "status": "running", "server_id": "x", "nthreads": 1, "now": 0.0,
+        "memory_limit": 10**9, "metrics": {}, "services": {}, "local_directory": "", "extra": {},
+        "versions": {}, "nanny": "tls://127.0.0.1:9", "stimulus_id": "x", **changes,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("thief", "name", "resources", "said"),
+    [
+        ("c", "server-2", {"server-2": PIN}, "the name of its certificate alone, which is of clie"),
+        ("c", "server", {"server": PIN}, "the name of its certificate alone, which is of client"),
+        ("c", "d", {"d": PIN}, "the name of its certificate alone"),
+        ("server", "server-2", {"server-2": PIN}, "the name of its certificate alone"),
+        ("alice", "c", {"c": PIN}, "which is of submitter 'alice'; got 'c'"),
+        ("c", "c", {"c": PIN, "server": PIN}, "'c' offers 'c', 'server'"),
+        ("c", "c", {"server": PIN}, "'c' offers 'server'"),
+        ("c", "c", {"c": 1}, "the resource of its own name alone"),
+        ("c", "c", {}, "'c' offers none"),
+    ],
+)
+def test_7_a_worker_offers_itself_alone(consortium, thief, name, resources, said):
+    answer = consortium.say(thief, register(name, resources=resources))
+    assert answer["status"] == "error"
+    assert said in answer["message"]
+
+
+def test_7_resources_do_not_come_later(consortium, federation):
+    beat = {"address": workers(federation)["a"], "metrics": {}, "now": 0.0}
+    with pytest.raises(PrivacyError, match="resources are those of the beginning"):
+        consortium.ask("a", op="heartbeat_worker", **beat, resources={"server": PIN})
+    assert consortium.ask("a", op="heartbeat_worker", **beat)["status"] == "OK"
+    assert workers(federation, "resources")["a"] == {"a": PIN}
+
+
+@pytest.mark.parametrize("by", ["address", "name"])
+@pytest.mark.parametrize("op", ["unregister", "heartbeat_worker"])
+def test_7_a_party_speaks_for_itself_alone(consortium, federation, op, by):
+    address = workers(federation)["a"] if by == "address" else "a"
+    with pytest.raises(PrivacyError, match="it is about another party"):
+        consortium.ask("b", op=op, address=address)
+    assert "a" in workers(federation)
+
+
+@pytest.mark.parametrize("thief", ["b", "server", "scheduler"])
+@pytest.mark.parametrize(
+    "op", ["broadcast", "gather", "restart_workers", "who_has", "processing", "versions"]
+)
+def test_3_what_submitters_ask_a_scheduler_is_theirs(consortium, thief, op):
+    with pytest.raises(PrivacyError, match="is not answered to the role in your certificate"):
+        consortium.ask(thief, op=op)
+
+
+@pytest.mark.parametrize(
+    "op",
+    "run_function register_scheduler_plugin register_worker_plugin scatter update_data restart "
+    "set_metadata set_resources terminate retire_workers log_event feed proxy".split(),
+)
+def test_3_what_no_federation_asks_is_answered_to_nobody(consortium, op):
+    with pytest.raises((PrivacyError, ValueError), match=r"not answered|disallowed"):
+        consortium.ask("alice", op=op)
+
+
+@pytest.mark.parametrize("op", ["terminate", "daskfc_start_run", "run", "get_data"])
+def test_6_a_submitter_asks_parties_what_daskfc_asks_them(consortium, op):
+    """A start that a scheduler hands a worker, past its nanny, would pass the site's policy by."""
+    with pytest.raises(PrivacyError, match="it is no request of daskfc to its parties"):
+        consortium.ask("alice", op="broadcast", msg={"op": op})
+
+
+def test_6_nor_does_a_scheduler_begin_a_run_past_the_nanny(consortium, federation):
+    run = dataclasses.asdict(dataclasses.replace(federation._run, start="past"))
+    answer = consortium.ask(
+        "scheduler", workers(federation)["a"],
+        op="daskfc_start_run", run=run, nonce=bytes(32), seal=bytes(32),
+    )  # fmt: skip
+    assert (answer["status"], answer["kind"]) == ("declined", "PrivacyError")
+
+
+def test_what_a_worker_tells_is_of_workers_and_of_itself(consortium, federation):
+    """A party's connection speaks as a client, for another client, and about its topic."""
+    alice = federation.dask_client.id
+    answer = consortium.say(
+        "c",
+        register("c"),
+        [{"op": "close-client", "client": alice}],
+        [{"op": "client-releases-keys", "client": alice, "keys": ["x"]}],
+        [{"op": "log-event", "topic": alice, "msg": {"action": "remove-client"}}],
+        [{"op": "worker-status-change", "worker": workers(federation)["a"], "status": "paused"}],
+        [{"op": "close-stream"}],
+    )
+    assert answer["status"] == "OK"
+    told = consortium.ask("a", op="events", topic=alice)
+    assert [event["action"] for _, event in told if "client" in str(event)][-1:] != [
+        "remove-client"
+    ]
+    assert set(workers(federation, "status").values()) == {"running"}
+    federation.publish(steps.total_message, federation.ask(steps.row_sum))
+
+
+def test_nobody_takes_the_place_of_a_client(consortium, federation):
+    alice = federation.dask_client.id
+    message = {"op": "register-client", "reply": False, "client": alice, "versions": {}}
+    (answer,) = consortium.say("bob", message)
+    assert f"a client {alice!r} is connected already" in answer["error"]
+    assert federation._roll_call.addresses()
+
+
 def test_a_revoked_certificate_is_answered_nothing_without_a_restart(consortium):
     """The last of this file: b and bob are out after it."""
+    asked = {"op": "get_data", "keys": [], "who": None}
     with consortium.joined("bob") as federation:
         address = workers(federation)["a"]
-    for name in ("b", "bob"):
-        consortium.authority.revoke(name)
-    for name in ROLES:
-        shutil.copy(consortium.authority.folder / "revoked.pem", consortium.held(name))
-    asked = {"op": "get_data", "keys": [], "who": None}
-    ask(address, consortium.arguments("alice"), **asked)
+        consortium.ask("b", address, **asked)
+        consortium.revoke("b", "bob")
+        assert consortium.processes["b"].wait(60) == 2
+        said = consortium.said("b").splitlines()[-1]
+        assert said == (
+            "daskfc: party 'b' was sent away by the scheduler: 'identity' is not answered to a "
+            "certificate that was revoked. Have another issued."
+        )
+        with pytest.raises((PrivacyError, ClusterError)):
+            federation._roll_call.addresses()
+    consortium.ask("alice", address, **asked)
     with pytest.raises(PrivacyError, match="is not answered"):
-        ask(address, consortium.arguments("b"), **asked)
-    with pytest.raises(PrivacyError, match="'bob', whose certificate was revoked"):
+        consortium.ask("b", address, **asked)
+    with pytest.raises(
+        ClusterError, match="'identity' is not answered to a certificate that was r"
+    ):
         consortium.joined("bob")
+    answer = consortium.say("b", register("b"))
+    assert answer["message"].startswith("the certificate of party 'b' was revoked")
     with consortium.joined("alice", clients=["a"]) as federation:
         assert federation.clients == ("a",)
+    assert "ended a connection of client 'b': its certificate was revoked" in consortium.said(
+        "scheduler"
+    )

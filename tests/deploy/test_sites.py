@@ -1,6 +1,5 @@
 """A scheduler and parties of separate sites, each in its own process, as `daskfc party` runs it."""
 
-import json
 import os
 import re
 import signal
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from daskfc.deploy.authority import Authority
+from daskfc.deploy.reaching import address_in
 from daskfc.errors import ClusterError, InvalidInput, StoreError
 from daskfc.federation import Federation, serve_party
 from daskfc.federation.versions import HERE
@@ -43,11 +43,11 @@ class Site:
         self.policy = folder / "site.yaml"
         self.policy.write_text(POLICY)
 
-    def start(self, *command):
+    def start(self, *command, program=sys.executable, **environment):
         log = (self.folder / f"{len(self.running)}.log").open("w")
-        env = {**os.environ, "PYTHONPATH": os.getcwd()}
+        env = {**os.environ, "PYTHONPATH": os.getcwd(), **environment}
         process = subprocess.Popen(
-            [sys.executable, *command], stdout=log, stderr=log, env=env, start_new_session=True
+            [program, *command], stdout=log, stderr=log, env=env, start_new_session=True
         )
         log.close()
         self.running.append(process)
@@ -59,14 +59,10 @@ class Site:
             *("-m", "daskfc", "scheduler", "--host", options[0], "--port", "0"),
             *("--scheduler-file", str(file), *options[1:]),
         )
-        ends = time.monotonic() + 60
-        while time.monotonic() < ends:
-            if file.exists():
-                try:
-                    return json.loads(file.read_text())["address"]
-                except ValueError:  # not all of it is there yet
-                    continue
-        raise AssertionError((self.folder / "0.log").read_text())
+        return address_in(str(file), wait=120)
+
+    def said(self, process):
+        return (self.folder / f"{self.running.index(process)}.log").read_text()
 
     def party(self, name, address, **options):
         options.setdefault("policy", str(self.policy))

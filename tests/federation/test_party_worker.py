@@ -4,6 +4,7 @@ import asyncio
 import errno
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from daskfc.errors import ClusterError, EgressRefused, LedgerError, PartyError
 from daskfc.federation import guard as module
 from daskfc.federation.connections import Connection
 from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.gate import seal_of_start
 from daskfc.federation.guard import PartyWorker, _Refused, _step_of, run_step
 from daskfc.federation.memory import peak_memory_bytes
 from daskfc.federation.party import Kept
@@ -224,12 +226,22 @@ def test_a_worker_says_who_it_is(at_worker):
     }
 
 
-def test_a_worker_begins_a_run_or_says_why_not(at_worker, tmp_path):
+def test_a_worker_begins_a_run_of_its_nanny_or_says_why_not(at_worker, tmp_path):
+    new, torn = RunSettings("new", 3), RunSettings("torn", 3)
+
     def begin(worker):
-        assert worker.start_run({"run_id": "new", "random_state": 3}, b"n") == {"status": "OK"}
-        assert worker.party.run == RunSettings("new", 3)
+        def sealed(run):
+            return seal_of_start(worker.party.options.secret, run, b"n")
+
+        seal = sealed(new)
+        for run, nonce, shown in ((new, b"n", b""), (new, b"m", seal), (torn, b"n", seal)):
+            past = worker.start_run(asdict(run), nonce, shown)
+            assert (past["status"], past["kind"]) == ("declined", "PrivacyError")
+        assert worker.party.run is None
+        assert worker.start_run(asdict(new), b"n", seal) == {"status": "OK"}
+        assert worker.party.run == new
         (tmp_path / "own" / "torn").write_text("no folder")
-        return worker.start_run({"run_id": "torn", "random_state": 3}, b"n")
+        return worker.start_run(asdict(torn), b"n", sealed(torn))
 
     declined = at_worker(begin)
     assert (declined["status"], declined["kind"]) == ("declined", "LedgerError")

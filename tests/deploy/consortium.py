@@ -1,0 +1,120 @@
+"""A consortium with TLS, started as its sites start it: by the scripts that they were handed."""
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner
+from distributed.comm import connect
+from distributed.core import rpc
+
+from daskfc.cli import main
+from daskfc.deploy.authority import Authority
+from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.reaching import address_in
+from daskfc.deploy.tls import security_of
+from daskfc.federation import Federation
+from daskfc.testing.federation import stores_of
+from tests.deploy.test_sites import Site, cluster_of
+
+ROLES = {
+    "a": "client", "b": "client", "c": "client", "server": "server", "scheduler": "scheduler",
+    "alice": "submitter", "bob": "submitter",
+}  # fmt: skip
+
+
+class Consortium:
+    """Two clients, a server and a scheduler, and everybody's folder; "c" has not started.
+
+    Parameters
+    ----------
+    folder : Path
+        For all of it.
+    rows : dict of str to array
+        What the clients hold.
+    """
+
+    def __init__(self, folder, rows):
+        self.folder = folder
+        self.site = Site(folder)
+        self.certs("init")
+        self.authority = Authority(folder / "ca")
+        self.files = {}
+        for name, role in ROLES.items():
+            self.certs("issue", role, name)
+            own = shutil.copytree(self.authority.folder_of(name), self.held(name))  # handed over
+            self.files[name] = {key: str(own / f"{key}.pem") for key in ("ca", "cert", "key")}
+        urls = stores_of(folder, rows)
+        self.processes = {}
+        told = folder / "scheduler.json"
+        self.run("scheduler", "--port", "0", "--scheduler-file", told, DASKFC_HOST="127.0.0.1")
+        self.address = address_in(str(told), wait=120)
+        where = {"DASKFC_SCHEDULER": self.address}
+        for name, url in urls.items():
+            shutil.copy(self.site.policy, self.held(name) / "policy.yaml")  # they edited it
+            self.run(name, DASKFC_STORE=url, **where)
+        self.run("server", "--policy", self.site.policy, **where)
+
+    def certs(self, *words):
+        told = CliRunner().invoke(main, ["certs", *words, "--ca", str(self.folder / "ca")])
+        assert told.exit_code == 0, told.output
+        return told.stdout
+
+    def run(self, name, *words, **environment):
+        """Start a side by its own script."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        script = str(self.held(name) / "start.sh")
+        process = self.site.start(*map(str, words), program=script, PATH=path, **environment)
+        self.processes[name] = process
+
+    def said(self, name):
+        return self.site.said(self.processes[name])
+
+    def held(self, name):
+        return self.folder / "held" / name
+
+    def joined(self, name="alice", clients=("a", "b")):
+        cluster = cluster_of(self.address, security=self.files[name], startup="180s")
+        return Federation.connect(cluster, clients=list(clients))
+
+    def arguments(self, name):
+        """Return how somebody with a certificate connects."""
+        return security_of(SecurityFiles(**self.files[name])).get_connection_args("worker")
+
+    def ask(self, name, address=None, **message):
+        """Ask a port with somebody's certificate, and return the answer."""
+
+        async def whole():
+            where = self.address if address is None else address
+            async with rpc(where, connection_args=self.arguments(name)) as there:
+                op = message.pop("op")
+                return await getattr(there, op)(**message)
+
+        return asyncio.run(whole())
+
+    def say(self, name, *messages):
+        """Send messages to the scheduler one after the other; return what the first is answered."""
+
+        async def whole():
+            comm = await connect(self.address, **self.arguments(name))
+            try:
+                answer = None
+                for message in messages:
+                    await comm.write(message)
+                    answer = await comm.read() if answer is None else answer
+                return answer
+            finally:
+                await comm.close()
+
+        return asyncio.run(whole())
+
+    def revoke(self, *names):
+        """Revoke certificates, and put the list into everybody's folder."""
+        for name in names:
+            self.certs("revoke", name)
+        for name in ROLES:
+            new = self.held(name) / "revoked.new"
+            shutil.copy(self.authority.folder / "revoked.pem", new)
+            new.rename(self.held(name) / "revoked.pem")
