@@ -216,10 +216,14 @@ def test_frames_that_are_cut_or_changed(addresses, nests, greeted):
 
 def test_runs_of_rubbish(addresses, nests):
     @settings(FUZZED, max_examples=40)
-    @given(rubbish_settings, st.none() | st.dictionaries(st.text(max_size=8), plain, max_size=3))
-    def tried(run, proof):
+    @given(
+        rubbish_settings,
+        st.none() | st.dictionaries(st.text(max_size=8), plain, max_size=3),
+        st.binary(max_size=32) | plain,
+    )
+    def tried(run, proof, seal):
         asked = {"op": "daskfc_start_run", "run": run, "reply": True}
-        asyncio.run(sent(addresses["worker"], {**asked, "nonce": b"n"}))
+        asyncio.run(sent(addresses["worker"], {**asked, "nonce": b"n", "seal": seal}))
         asyncio.run(sent(addresses["nanny"], {**asked, "proof": proof}))
 
     tried()
