@@ -21,7 +21,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests docs packages test-lowest test-newest bench mutants mutants-report clean
+.PHONY: help demo test check lint types layers spelling tests attack docs packages test-lowest test-newest bench mutants mutants-report clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -64,6 +64,9 @@ spelling:        ## codespell
 
 tests:           ## pytest: tests and the examples in the documentation
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+attack: $(VENV)/.installed-test  ## every attempt of docs/security.md, and how it ends: minutes
+	$(BIN)/python -m tests.attacks.table
 
 $(VENV)/.installed-docs: pyproject.toml constraints.txt $(VENV)/.made
 	$(PIP) install -c constraints.txt -e '.[docs,build,fast]'

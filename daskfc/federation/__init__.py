@@ -1,9 +1,8 @@
 """Parties, the messages between them, the guard at their doors and the ledger of what left.
 
-Privacy: the guard stops mistakes of trusted code: raw data that is gathered by the driver or pulled
-by a peer, a message of another shape, a value in the text of an exception. It does not stop hostile
-code that runs inside a party's process; that takes a network sandbox of the operating system.
-Whoever may submit steps is trusted with what steps may do.
+Privacy: what leaves a party is a declared message for the one it is meant for, whatever a submitter
+asks and whoever reaches a port. Hostile code that a site installed and that runs inside a party's
+process is not stopped; that takes a network sandbox of the operating system.
 """
 
 from daskfc.federation.checkpoints import Checkpoints

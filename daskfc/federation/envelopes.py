@@ -20,7 +20,14 @@ from daskfc.federation.messages import (
     of_content,
     payload_bytes,
 )
-from daskfc.federation.wire_format import Reader, encode, opened, sealed
+from daskfc.federation.wire_format import (
+    Reader,
+    array_of,
+    encode,
+    opened,
+    plain_dtype,
+    sealed,
+)
 
 __all__ = ["Here", "Outgoing"]
 
@@ -119,7 +126,7 @@ def _has_bytes(value: Any) -> bool:
 def _array(described: list[Any], left: Iterator[Any]) -> np.ndarray:
     name, shape = described
     if 0 in shape:
-        return np.empty(shape, np.dtype(name))
+        return np.empty(shape, plain_dtype(name))
     held = memoryview(next(left))
     # A step may write into what it got; Dask's own arrays allow that, too.
-    return np.ndarray(shape, np.dtype(name), buffer=bytearray(held) if held.readonly else held)
+    return array_of(plain_dtype(name), shape, bytearray(held) if held.readonly else held)

@@ -3,11 +3,12 @@
 It sits in the one place where a worker answers for its data (`get_data`). What may not leave is
 answered with a poison value, because an error there would make the asker ask for ever. All other
 ways out that a worker offers (running functions, logs, stack traces, actors, plugins) are shut by
-a list of the few handlers that stay open, at the worker and at its nanny.
+a list of the few handlers that stay open, at the worker and at its nanny. Steps find no worker, and
+so no client of the scheduler.
 
-Privacy: this stops the mistakes of trusted code, such as a gather of raw data, a message of another
-shape, a value in an exception. It does not stop hostile code that runs inside the party's process;
-that takes a network sandbox of the operating system. Whoever may submit tasks is trusted.
+Privacy: whoever submits tasks gets declared messages and nothing else, and so does who reaches a
+port. It does not stop hostile code that is installed at the site and runs inside the party's
+process; that takes a network sandbox of the operating system.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from typing import Any, NoReturn
 
 from distributed import Worker, get_worker
 from distributed.protocol import to_serialize
+from distributed.worker import _worker_cvar
 from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEvent
 from threadpoolctl import threadpool_limits
 
@@ -53,7 +55,7 @@ __all__ = [
 REFUSALS = "daskfc-refusals"  # the event topic by which a party tells the driver
 
 _WORKER_OPEN = frozenset(
-    "close connection_stream echo free_keys get_data identity ping terminate versions "
+    "close echo free_keys get_data identity ping terminate versions "
     "daskfc_describe daskfc_ledger daskfc_peak_memory daskfc_refused daskfc_start_run".split()
 )
 _TAKEN_FOR_GONE = ("scheduler-remove-worker", "worker-heartbeat-missing")
@@ -88,16 +90,29 @@ def _passive(kind: type[DaskfcError], sentence: str) -> _Refused:
     return _Refused(kind(sentence), raises=False)
 
 
+class _NoWorker:
+    """What a step finds in place of its worker: Dask's clients, queues and events all ask it."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise PrivacyError(
+            "a step asked for Dask's worker or client. Steps reach no scheduler; return a message "
+            "in place of that."
+        )
+
+
 def run_step(call: bytes, *values: Any) -> Any:
     """Perform a step at the party whose worker process this is."""
     worker = get_worker()
     give_back(worker.memory_manager.memory_limit)
+    own = _worker_cvar.set(_NoWorker())
     try:
         return worker.party.perform_sent(call, values)
     except Exception as error:
         # Dask would pickle it, and open that again.
         worker.crossing[worker.get_current_task()] = error
         raise
+    finally:
+        _worker_cvar.reset(own)
 
 
 def hand_over(receiver: str, envelopes: dict[str, Outgoing]) -> Outgoing:

@@ -23,7 +23,7 @@ from daskfc.federation.party_options import PartyOptions, RunSettings
 __all__ = ["PartyNanny"]
 
 _NANNY_OPEN = frozenset(
-    "close close_gracefully connection_stream echo identity instantiate kill ping restart "
+    "close close_gracefully echo identity instantiate kill ping restart "
     "terminate daskfc_processor_seconds daskfc_refused daskfc_start_run".split()
 )
 # The scheduler notices a moment later that a client has closed, so a nanny looks several times.

@@ -7,6 +7,7 @@ started it: that one seals what it sends with a key, which it gave its parties w
 """
 
 import dataclasses
+import functools
 import hashlib
 import hmac
 import importlib
@@ -23,12 +24,14 @@ import numpy as np
 from daskfc.coding.streams import SecretKey
 from daskfc.errors import PrivacyError
 
-__all__ = ["Reader", "encode", "name_of", "opened", "sealed"]
+__all__ = ["Reader", "array_of", "encode", "name_of", "opened", "plain_dtype", "sealed"]
 
 _TUPLE, _ARRAY, _NUMBER, _INTEGER, _COMPLEX, _RECORD, _NAMED, _PICKLED = range(1, 9)
+_Decode = Callable[[bytes], Any]
 _KINDS = "biufcUS"  # of arrays: nothing that could be an object
 _DIGEST = hashlib.sha256().digest_size
 _MAIN = "__main__"
+_DEEPEST = 32  # extensions within extensions; msgpack takes 32 KiB of the stack for each
 
 
 def encode(value: Any) -> bytes:
@@ -124,44 +127,51 @@ driver which started a party may send. Use steps of an installed package that th
         ValueError, TypeError
             For what `encode` did not write.
         """
+        return self._decode(data, 0)
+
+    def _decode(self, data: bytes, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise ValueError(f"values within values go {_DEEPEST} deep at most")
+        inner = functools.partial(self._decode, depth=depth + 1)
+
+        def of_extension(code: int, content: bytes) -> Any:
+            made = self._makers.get(code)
+            if made is None:
+                raise ValueError(f"no value has the code {code}")
+            return made(self, content, inner)
+
         return msgpack.unpackb(
-            data, ext_hook=self._of_extension, strict_map_key=False, raw=False, use_list=True
+            data, ext_hook=of_extension, strict_map_key=False, raw=False, use_list=True
         )
 
-    def _of_extension(self, code: int, data: bytes) -> Any:
-        made = self._makers.get(code)
-        if made is None:
-            raise ValueError(f"no value has the code {code}")
-        return made(self, data)
+    def _tuple(self, data: bytes, inner: _Decode) -> tuple[Any, ...]:
+        return tuple(inner(data))
 
-    def _tuple(self, data: bytes) -> tuple[Any, ...]:
-        return tuple(self.decode(data))
-
-    def _integer(self, data: bytes) -> int:
+    def _integer(self, data: bytes, inner: _Decode) -> int:
         return int(data)
 
-    def _complex(self, data: bytes) -> complex:
-        return complex(*self.decode(data))
+    def _complex(self, data: bytes, inner: _Decode) -> complex:
+        return complex(*inner(data))
 
-    def _array(self, data: bytes) -> np.ndarray:
-        dtype, shape, content = self.decode(data)
-        return _array_of(_plain_dtype(dtype), shape, bytearray(content))
+    def _array(self, data: bytes, inner: _Decode) -> np.ndarray:
+        dtype, shape, content = inner(data)
+        return array_of(plain_dtype(dtype), shape, bytearray(content))
 
-    def _number(self, data: bytes) -> Any:
-        dtype, content = self.decode(data)
-        return _array_of(_plain_dtype(dtype), [], content)[()]
+    def _number(self, data: bytes, inner: _Decode) -> Any:
+        dtype, content = inner(data)
+        return array_of(plain_dtype(dtype), [], content)[()]
 
-    def _record(self, data: bytes) -> Any:
-        module, name, content = self.decode(data)
+    def _record(self, data: bytes, inner: _Decode) -> Any:
+        module, name, content = inner(data)
         kind = self.named(module, name)
         if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
             raise _may_not(f"{module}.{name}")
         return kind(**content)
 
-    def _name(self, data: bytes) -> Any:
-        return self.named(*self.decode(data))
+    def _name(self, data: bytes, inner: _Decode) -> Any:
+        return self.named(*inner(data))
 
-    def _pickle(self, data: bytes) -> Any:
+    def _pickle(self, data: bytes, inner: _Decode) -> Any:
         if not self.trusted:
             raise PrivacyError(
                 "what was sent holds code, or an object of a kind that only the driver which "
@@ -169,7 +179,7 @@ driver which started a party may send. Use steps of an installed package that th
             )
         return pickle.loads(data)
 
-    _makers: ClassVar[dict[int, Callable[["Reader", bytes], Any]]] = {
+    _makers: ClassVar[dict[int, Callable[["Reader", bytes, _Decode], Any]]] = {
         _TUPLE: _tuple,
         _INTEGER: _integer,
         _COMPLEX: _complex,
@@ -190,6 +200,8 @@ driver which started a party may send. Use steps of an installed package that th
         ImportError
             When it is not installed.
         """
+        if not (isinstance(module, str) and isinstance(name, str)):
+            raise TypeError("a name is text")
         parts = module.split(".")
         if not name.isidentifier() or _MAIN in parts or not all(p.isidentifier() for p in parts):
             raise _may_not(f"{module}.{name}")
@@ -210,17 +222,59 @@ def _may_not(name: str) -> PrivacyError:
     )
 
 
-def _plain_dtype(name: str) -> np.dtype[Any]:
+def plain_dtype(name: str) -> np.dtype[Any]:
+    """Return the dtype of a name, of numbers or text: bytes must not be taken for objects.
+
+    Parameters
+    ----------
+    name : str
+        As ``numpy.dtype.str`` has it.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For any other.
+
+    Examples
+    --------
+    >>> from daskfc.federation.wire_format import plain_dtype
+    >>> plain_dtype("<f8").name
+    'float64'
+    """
     dtype = np.dtype(name)
     if dtype.kind not in _KINDS or dtype.itemsize == 0:
         raise ValueError("no dtype of plain numbers or text")
     return dtype
 
 
-def _array_of(dtype: np.dtype[Any], shape: list[int], content: bytes | bytearray) -> np.ndarray:
-    if math.prod(shape) * dtype.itemsize != len(content):
+def array_of(dtype: np.dtype[Any], shape: list[int], content: Any) -> np.ndarray:
+    """Return an array over the memory of a buffer, which it must fill.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        From `plain_dtype`.
+    shape : list of int
+        Entries along each axis.
+    content : buffer
+        Its bytes, in C order.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When it has other bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.federation.wire_format import array_of
+    >>> array_of(np.dtype("<u2"), [2], bytes([1, 0, 2, 0])).tolist()
+    [1, 2]
+    """
+    held = memoryview(content).cast("B")
+    if any(size < 0 for size in shape) or math.prod(shape) * dtype.itemsize != len(held):
         raise ValueError("an array's bytes must fill its shape")
-    return np.frombuffer(content, dtype).reshape(shape)
+    return np.frombuffer(held, dtype).reshape(shape)
 
 
 def sealed(key: SecretKey | None, content: bytes) -> bytes:

@@ -11,7 +11,16 @@ import threading
 from pathlib import Path
 
 import numpy as np
-from distributed import Worker, WorkerPlugin, get_worker
+from distributed import (
+    Event,
+    Queue,
+    Variable,
+    Worker,
+    WorkerPlugin,
+    get_client,
+    get_worker,
+    worker_client,
+)
 
 from daskfc.errors import EgressRefused, OverflowRefused, PartyError
 from daskfc.federation import Message, NoiseMultiplier, array, text
@@ -251,7 +260,7 @@ class _Broken:
 
 def answers_a_broken_connection(key):
     """Be asked for a value by a caller who is gone by then."""
-    worker = get_worker()
+    worker = own_worker()
     answering = worker.get_data(Connection(_Broken(), lambda peer, op: True), [key])
     try:
         asyncio.run_coroutine_threadsafe(answering, worker.loop.asyncio_loop).result(10)
@@ -339,14 +348,43 @@ def fails_by_itself_with_cause(data) -> Vector:
         raise PartyError("client-1", "fails_by_itself_with_cause", "a reason") from error
 
 
+def own_worker():
+    """Return the worker of this process, which `get_worker` hides from steps."""
+    (worker,) = Worker._instances
+    return worker
+
+
 def tells_an_event(data):
-    get_worker().log_event("rows", data.rows(0, 1).tolist())
+    own_worker().log_event("rows", data.rows(0, 1).tolist())
+
+
+def _tells_by(way, value):
+    if way == "get_client":
+        get_client().log_event("rows", value)
+    elif way == "worker_client":
+        with worker_client() as client:
+            client.log_event("rows", value)
+    elif way == "batched_stream":
+        said = {"op": "log-event", "topic": "rows", "msg": value}
+        get_worker().batched_stream.send(said)
+    elif way == "variable":
+        Variable("rows").set(value)
+    elif way == "queue":
+        Queue("rows").put(value)
+    elif way == "event":
+        Event(f"rows{value}").set()
+
+
+def tells_the_scheduler(data, way) -> Where:
+    """Tell a value past the messages, in one of Dask's ways."""
+    _tells_by(way, data.rows(0, 1).tolist())
+    return Where(os.getpid(), "", "it was told")
 
 
 def tells_of_a_refusal(run_id):
     """Tell the driver what the guard tells it, for any run."""
     told = {"run_id": run_id, "kind": "EgressRefused", "sentence": "nothing leaves any more."}
-    Worker.log_event(get_worker(), "daskfc-refusals", told)
+    Worker.log_event(own_worker(), "daskfc-refusals", told)
 
 
 def fails_with_sentence() -> Vector:

@@ -114,7 +114,7 @@ def authority(tmp_path_factory):
 
 def test_with_tls_a_run_is_begun_by_a_submitter(gate, authority):
     alice = files_of(authority, "submitter", "alice")
-    asked = settings(request=RunRequest("OmniFC", submitter="somebody else"))
+    asked = settings(request=RunRequest("OmniFC", submitter="somebody else"), session="k")
     one = gate(policy=Policy(submitters=["alice"]), ca=alice.ca)
     with pytest.raises(PrivacyError, match="bears no signature"):
         one.admit(asked, None)
@@ -135,7 +135,7 @@ def test_with_tls_a_run_has_a_key_for_its_calls(gate, authority):
 
 def test_another_submitter_is_not_named(gate, authority):
     bob = files_of(authority, "submitter", "bob")
-    asked = settings(request=RunRequest("OmniFC", submitter="alice"))
+    asked = settings(request=RunRequest("OmniFC", submitter="alice"), session="k")
     with refused("submitters"):
         gate(policy=Policy(submitters=["alice"]), ca=bob.ca).admit(
             asked, sign(bob, signed_content(asked))

@@ -73,13 +73,19 @@ def test_a_run_leads_no_party_out_of_its_folder(federation, nanny, tmp_path):
     addresses = federation._roll_call.addresses()
     address = next(a for a, name in addresses.items() if name == "client-1")
     client, before = federation.dask_client, federation.run_id
-    if nanny:
-        workers = client.scheduler_info(n_workers=-1)["workers"]
-        address = workers[address]["nanny"]
+    words = "the name of a run must be usable as the name of"
     for escape in (str(tmp_path / "out"), "../../../out", "", 7):
         run = {"run_id": escape, "random_state": 0}
-        with pytest.raises(InvalidInput, match="the name of a run must be usable as the name of"):
-            client.sync(client.rpc(address).daskfc_start_run, run=run)
+        if nanny:
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            there = client.rpc(workers[address]["nanny"])
+            answer = client.sync(there.daskfc_start_run, run=run)
+            assert (answer["status"], answer["kind"]) == ("declined", "InvalidInput")
+            assert words in answer["sentence"]
+        else:
+            there = client.rpc(address)
+            with pytest.raises(InvalidInput, match=words):
+                client.sync(there.daskfc_start_run, run=run, nonce=b"n", seal=bytes(32))
     assert not (tmp_path / "out").exists()
     assert federation.publish(steps.where, party="client-1").party == "client-1"
     assert federation.run_id == before
@@ -133,6 +139,24 @@ def test_actors_do_not_answer(federation):
     made = federation.dask_client.submit(Keeper, actor=True, resources={"client-1": 1}, pure=False)
     with pytest.raises((EgressRefused, ValueError, DaskfcError)):
         federation.dask_client.gather(made).give().result(timeout=5)
+
+
+@pytest.mark.parametrize(
+    "way", ["get_client", "worker_client", "batched_stream", "variable", "queue", "event"]
+)
+def test_steps_find_no_client_of_the_scheduler(federation, way):
+    words = "Steps reach no scheduler; return a message in place of that"
+    with pytest.raises(PartyError, match=words):
+        federation.publish(steps.tells_the_scheduler, way, party="client-1")
+    told = federation.dask_client.run_on_scheduler(_told_by_dask)
+    assert told == [[], [], []]
+    assert len(federation.ledger) == 0
+
+
+def _told_by_dask(dask_scheduler):
+    extensions = dask_scheduler.extensions
+    named = [list(extensions["variables"].variables), list(extensions["queues"].queues)]
+    return [list(dask_scheduler.get_events("rows")), *named]
 
 
 @pytest.mark.parametrize("step", [steps.fails_with_values, steps.fails_with_cause])

@@ -12,6 +12,10 @@ def rows(data):
     return data.rows(0, data.n_samples)
 
 
+def rows_and_one(data):
+    return rows(data) + 1.0
+
+
 def noised(data):
     return Noised(rows(data), 2.5)
 

@@ -1,0 +1,176 @@
+"""Every attempt of the threat model, and the tests that make it; `table.py` prints how they end."""
+
+import fnmatch
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+REFUSED, REDUCED, MEASURED = "refused", "as the site's policy says", "measured"
+
+_PORTS = "tests/attacks/test_ports.py"
+_BROKEN = "tests/attacks/test_malformed.py"
+_ASKED = "tests/attacks/test_submitters.py"
+_TLS = "tests/deploy/test_attacks.py"
+_GUARD = "tests/federation/test_guard.py"
+_OUT = "tests/federation/test_ways_out.py"
+_FEDSC = "tests/protocols/fedsc"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One way past a promise.
+
+    Parameters
+    ----------
+    row : str
+        Its number in docs/security.md; "-" for what held from the beginning.
+    what : str
+        What is tried.
+    position : str
+        By whom: a, careless author; b, curious submitter; c, curious scheduler; d, curious party;
+        e, stranger at a port; s, the server of a run; l, another user of the machine.
+    before : str
+        How it ended on commit dfcb4f9.
+    now : str
+        What its tests hold.
+    tests : tuple of str
+        Ids as pytest has them, without parameters; ``*`` stands for anything within a name.
+    """
+
+    row: str
+    what: str
+    position: str
+    before: str
+    now: str
+    tests: tuple[str, ...]
+
+
+ATTEMPTS = (
+    Attempt("1", "pickle in the argument of a blocked operation, at worker and nanny", "e",
+        "code ran in the party", REFUSED, (f"{_PORTS}::test_a_pickle_*", f"{_TLS}::test_1_*")),
+    Attempt("1", "malformed frames, messages, envelopes and settings", "e",
+        "not tried; 1.4 kB ended a worker", REFUSED, (_BROKEN,)),
+    Attempt("2", "`get_data` with the name of another", "d, e",
+        "messages of others handed out", REFUSED, (f"{_TLS}::test_2_*",)),
+    Attempt("2", "connection without a certificate", "e",
+        "shares read and rows rebuilt", REFUSED, (f"{_TLS}::test_no_certificate_no_connection",)),
+    Attempt("3", "a party's certificate used as a submitter", "d",
+        "raw rows of another client", REFUSED, (f"{_TLS}::test_3_*",)),
+    Attempt("4", "any function at a party, past the steps", "b",
+        "code ran beside the data", REFUSED,
+        (f"{_TLS}::test_4_*", f"{_GUARD}::test_a_task_that_no_verb_made_is_not_run")),
+    Attempt("5", "installed steps that the submitter composes", "b",
+        "raw data as \"plain\"", REDUCED, ("tests/federation/test_approved_steps.py",)),
+    Attempt("6", "raw data where the submitter allows it", "b",
+        "a site could not refuse", REDUCED, (f"{_ASKED}::test_raw_rows_*", f"{_TLS}::test_6_*")),
+    Attempt("6", "`predict` on any store that the site can read", "b",
+        "opened", REDUCED, (f"{_ASKED}::test_predict_*",)),
+    Attempt("6", "fits one after the other, each with its own budget", "b",
+        "no refusal", REDUCED, (f"{_ASKED}::test_fits_*", "tests/site/test_power_cut.py")),
+    Attempt("6", "masked sums of few clients", "b",
+        "a site could not refuse", REDUCED,
+        (f"{_ASKED}::test_keys_are_agreed_on_*",
+         "tests/secure/sums/test_site_rules.py::test_keys_are_agreed_on_with_enough_clients")),
+    Attempt("6", "methods, hours, columns, submitters that a site does not take", "b",
+        "a site could not refuse", REDUCED, ("tests/federation/test_gate.py",)),
+    Attempt("7", "a worker that offers the resource `server`", "d",
+        "took the server's steps", REFUSED, (f"{_ASKED}::test_a_worker_*", f"{_TLS}::test_7_*")),
+    Attempt("8", "a run named `../../..`", "e",
+        "left its folder", REFUSED, (f"{_OUT}::test_a_run_leads_no_party_out_of_its_folder",)),
+    Attempt("8", "`kill` and its like at a nanny or worker", "e",
+        "ended a run", REFUSED, (f"{_TLS}::test_8_*",)),
+    Attempt("9", "metadata of a dtype", "a", "rows crossed uncounted", REFUSED,
+        (f"{_GUARD}::test_an_array_arrives_without_what_its_dtype_carries",)),
+    Attempt("9", "a base class's slots, attributes, a class's own pickling", "a",
+        "rows crossed uncounted", REFUSED,
+        (f"{_GUARD}::test_what_no_ledger_would_show_is_refused",
+         f"{_GUARD}::test_what_is_not_declared_does_not_leave",
+         f"{_GUARD}::test_a_class_does_not_decide_how_it_is_sent")),
+    Attempt("9", "names of a structured array's fields", "a", "text crossed uncounted", REFUSED,
+        ("tests/federation/test_messages.py::test_only_plain_arrays_pass",
+         "tests/federation/test_messages.py::test_only_arrays_of_plain_entries_can_be_declared")),
+    Attempt("10", "text, class and attributes of an error", "a", "values crossed", REFUSED,
+        (f"{_OUT}::test_the_text_of_an_exception_stays_at_its_party",
+         f"{_OUT}::test_what_daskfcs_own_errors_come_from_stays_too",
+         f"{_OUT}::test_neither_class_nor_attributes_of_an_exception_cross",
+         f"{_OUT}::test_a_task_that_is_no_step_gives_no_text_either")),
+    Attempt("10", "`get_client`, `worker_client`, `Variable`, `Queue`, `Event`, the stream", "a",
+        "values crossed", REFUSED,
+        (f"{_OUT}::test_steps_find_no_client_of_the_scheduler",
+         f"{_GUARD}::test_steps_tell_the_scheduler_nothing")),
+    Attempt("10", "type name and size of a kept result", "a", "values crossed", REFUSED,
+        (f"{_GUARD}::test_the_scheduler_learns_neither_type_nor_size_of_what_is_kept",)),
+    Attempt("11", "replay of a start", "b, c", "the same secrets again", REFUSED,
+        (f"{_TLS}::test_11_*", "tests/federation/test_gate.py::test_a_start_is_*")),
+    Attempt("11", "two arrays under the masks of one tag", "b", "their difference", REFUSED,
+        (f"{_ASKED}::test_masks_are_used_once", "tests/secure/sums/test_site_rules.py::"
+         "test_keys_that_are_agreed_on_again_mask_no_second_array")),
+    Attempt("11", "a vault opened twice", "b", "a client unmasked", REFUSED,
+        ("tests/secure/sums/test_site_rules.py::"
+         "test_a_second_vault_reveals_no_more_than_the_first",)),
+    Attempt("11", "a vault sealed with threshold 1", "b", "accepted", REDUCED,
+        ("tests/secure/sums/test_site_rules.py::test_a_vault_is_sealed_for_enough_clients",)),
+    Attempt("11", "equal noise under another sigma", "b", "rows to 2.6e-8", REFUSED,
+        (f"{_FEDSC}/test_noise.py::test_a_repeated_start_cannot_subtract_noise",
+         "tests/site/test_state.py::test_a_label_with_other_noise_is_refused")),
+    Attempt("12", "ids and rows behind digests, by guesses", "s", "all found", MEASURED,
+        ("tests/privacy/test_attacks.py::test_ids_behind_digests_*",
+         "tests/privacy/test_attacks.py::test_rows_behind_a_digest_*")),
+    Attempt("12", "who holds which id, by the order of samples", "d", "all found", MEASURED,
+        ("tests/privacy/test_attacks.py::test_an_order_tells_evaluators_nothing_of_holders",
+         "tests/privacy/test_attacks.py::"
+         "test_an_evaluators_own_share_does_not_give_it_the_order")),
+    Attempt("13", "sums over changing subsets of clients", "s",
+        "dictionaries of 2 of 5 clients", MEASURED,
+        (f"{_FEDSC}/test_repeated_releases.py::test_changing_subsets_*",
+         f"{_FEDSC}/test_repeated_releases.py::test_some_clients_in_a_round_*")),
+    Attempt("14", "predictions, as the same rows under fresh noise", "b",
+        "noise averaged away, uncounted", MEASURED,
+        (f"{_FEDSC}/test_repeated_releases.py::test_releases_of_the_same_samples_*",
+         f"{_FEDSC}/test_repeated_releases.py::test_averages_measured",
+         f"{_FEDSC}/test_repeated_releases.py::test_noise_that_guarantees_something_*")),
+    Attempt("15", "logs, ledgers, stores and run folders of another user", "l",
+        "readable", REFUSED,
+        (f"{_OUT}::test_logs_and_folders_are_their_owners",
+         "tests/stores/test_writer.py::test_a_store_is_its_owners",
+         "tests/runs/test_folder.py::test_a_run_is_its_owners_until_the_owner_opens_its_folder",
+         "tests/site/test_state.py::test_nobody_else_can_read_it",
+         "tests/deploy/test_authority.py::test_nobody_else_can_read_a_key")),
+    Attempt("15", "a lone surrogate in a message's text", "a", "the driver hung", REFUSED,
+        (f"{_GUARD}::test_what_no_ledger_would_show_is_refused",)),
+    Attempt("-", "gather of raw rows, by driver or peer", "b", REFUSED, REFUSED,
+        (f"{_GUARD}::test_raw_data_*", f"{_GUARD}::test_a_message_for_another_party_is_refused")),
+    Attempt("-", "`client.run`, logs, story, plug-ins, `upload_file`", "b", REFUSED, REFUSED,
+        (f"{_OUT}::test_other_ways_out_are_shut",
+         f"{_OUT}::test_plugins_of_the_scheduler_are_not_installed")),
+    Attempt("-", "actors, `replicate`, `scatter`", "b", REFUSED, REFUSED,
+        (f"{_OUT}::test_actors_do_not_answer",
+         f"{_OUT}::test_copies_are_not_made_at_other_parties",
+         f"{_GUARD}::test_nothing_can_be_put_into_a_party")),
+    Attempt("-", "certificates of another authority", "e", REFUSED, REFUSED,
+        ("tests/deploy/test_authority.py::test_a_party_of_another_authority_is_no_party",
+         "tests/deploy/test_authority.py::test_a_party_cannot_sign_for_others")),
+    Attempt("-", "more spent than the accountant says; noise of another law; clipping", "b",
+        "held", MEASURED,
+        ("tests/privacy/test_accounting.py::test_another_library_finds_the_same",
+         "tests/privacy/test_gaussian.py::test_delta_is_the_integral_that_defines_it",
+         "tests/privacy/test_gaussian.py::test_deviates_are_normal_and_independent",
+         "tests/privacy/test_gaussian.py::test_clipped_rows_stay_within_the_bound_exactly")),
+    Attempt("-", "structure in residues, masks and keys", "d, s", "held", MEASURED,
+        ("tests/coding/test_lagrange.py::test_privacy_*",
+         "tests/coding/test_hiding.py::test_hidden_segment_distances_are_uniform",
+         "tests/coding/test_masks.py::test_a_masked_constant_looks_uniform",
+         "tests/coding/test_derivation.py::test_the_key_that_two_parties_share")),
+)  # fmt: skip
+
+
+def found(test: str) -> list[str]:
+    """Return the ids that a test's pattern stands for: a module, or functions of one."""
+    module, _, name = test.partition("::")
+    if not (ROOT / module).is_file():
+        return []
+    if not name:
+        return [module]
+    functions = re.findall(r"^def (test_\w+)", (ROOT / module).read_text("utf-8"), re.MULTILINE)
+    return [f"{module}::{one}" for one in functions if fnmatch.fnmatch(one, name)]

@@ -1,0 +1,112 @@
+"""What a submitter asks of sites whose own policies and memories say no, on real processes."""
+
+import asyncio
+import re
+
+import pytest
+from distributed import Worker
+
+from daskfc.baselines import Central
+from daskfc.coding import FixedPoint
+from daskfc.errors import DaskfcError
+from daskfc.federation import PerClient
+from daskfc.protocols import FedSC, OmniFC
+from daskfc.secure.sums import masked
+from daskfc.site import SiteState
+from daskfc.testing.federation import stores_of
+from tests.attacks.conftest import ROWS
+from tests.secure.sums import steps
+
+pytestmark = pytest.mark.slow
+
+
+def refused(rule):
+    return pytest.raises(DaskfcError, match=rf"party 'site-3' refuses this by its rule '{rule}'")
+
+
+def audited(ports, rule):
+    return [
+        row
+        for row in SiteState(str(ports.files("site-3") / "state.sqlite")).audit()
+        if row.rule == rule
+    ]
+
+
+def test_raw_rows_stay_where_the_site_says_so(ports):
+    """Whatever the submitter allows itself."""
+    with ports.joined(allow_raw=True) as federation, refused("raw"):
+        Central(2).fit(federation)
+    assert audited(ports, "raw")
+
+
+def test_predict_opens_no_store_that_the_site_does_not_name(ports, tmp_path):
+    others = stores_of(tmp_path, ROWS)
+    with ports.joined() as federation:
+        model = OmniFC(2, random_state=0).fit(federation)
+        told = model.predict(federation, {"site-1": others["site-1"]})  # whose site says any
+        assert len(told) == len(ROWS["site-1"])
+        with refused("stores"):
+            model.predict(federation, {"site-3": others["site-3"]})
+    assert audited(ports, "stores")
+
+
+def test_fits_one_after_the_other_spend_one_budget(ports):
+    """Four fits at an epsilon of 1 met no refusal."""
+    noise = {"kind": "data", "epsilon": 0.8, "delta": 1e-5, "clip": 10.0}
+    method = FedSC(2, noise=noise, random_state=0)
+    with ports.joined() as federation:
+        method.fit(federation)
+    with ports.joined() as federation, refused("budget"):
+        method.fit(federation)
+    assert audited(ports, "budget")
+
+
+def test_masks_are_used_once(ports):
+    """Two arrays under the same masks tell their difference."""
+    ring, tag = FixedPoint.for_bound(1e3, n_terms=3), "the same"
+    with ports.joined() as federation:
+        federation.start_run("twice", random_state=0, deadline_s=60)
+        near = masked.mask_neighbours(federation.clients, 0)
+        public = federation.exchange(masked.public_key, near, receivers=PerClient(near))
+        rows = federation.on_clients(steps.rows)
+        for again in (False, True):
+            keys = federation.on_clients(masked.agree, public)
+            parts = federation.on_clients(steps.rows_and_one) if again else rows
+            sent = federation.ask(masked.masked_part, parts, keys, ring, tag)
+            if not again:
+                federation.wait(list(sent.values()))
+        with pytest.raises(DaskfcError, match=r"the masks of .* were used for another content"):
+            federation.wait(list(sent.values()))
+
+
+def test_keys_are_agreed_on_by_as_many_as_the_site_says(ports):
+    with ports.joined() as federation:
+        federation.start_run("few", random_state=0, deadline_s=60)
+        two = ("site-2", "site-3")
+        near = {"site-2": ("site-3",), "site-3": ("site-2",)}
+        public = federation.exchange(
+            masked.public_key, near, clients=two, receivers=PerClient(near)
+        )
+        with refused("maskers.at_least"):
+            federation.wait(list(federation.on_clients(masked.agree, public, clients=two).values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "resources"),
+    [
+        ("spy", {"server": 1e9}),
+        ("spy", {"spy": 1e9, "server": 1e9}),
+        ("server", {"server": 1e9}),
+    ],
+)
+def test_a_worker_offers_no_resource_but_its_own(ports, name, resources):
+    async def joins():
+        async with Worker(ports.address, name=name, resources=resources, nthreads=1):
+            """It would take the server's steps."""
+
+    with pytest.raises(RuntimeError, match="failed to start") as failure:
+        asyncio.run(asyncio.wait_for(joins(), 60))
+    assert re.search("resource of its own name alone|name taken", str(failure.value.__cause__))
+    with ports.joined() as federation:
+        told = federation.dask_client.scheduler_info(n_workers=-1)["workers"].values()
+    assert sorted(one["name"] for one in told) == ["server", *sorted(ROWS)]
