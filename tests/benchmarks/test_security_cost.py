@@ -259,7 +259,6 @@ class Sites:
                 "security": None if files is None else files[name],
                 "store": url if name == "a" else None,
                 "policy": str(policy),
-                "connect": 120.0,
             }
             code = f"from {__name__} import serve_here; serve_here({kind!r}, {name!r}, {options!r})"
             self.running.append(self._start("-c", code))
