@@ -12,8 +12,8 @@ benchmarks off: one turn of the smallest sizes.
 import contextlib
 import dataclasses
 import functools
-import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -237,31 +237,30 @@ class Sites:
     """A scheduler, a server and a client, each in a process of its own."""
 
     def __init__(self, folder, kind, files):
-        self.kind, self.files = kind, files
+        self.kind, self.files, self.federation = kind, files, None
         folder.mkdir()
         url = str(folder / "a.zarr")
         write_store(url, "a", np.zeros((20, 3)), [f"a.{j}" for j in range(20)])
         policy = folder / "site.yaml"
         policy.write_text(POLICY)
-        told = folder / "scheduler.json"
-        flags = [] if files is None else _flags(files["scheduler"])
+        tls = files is not None
+        flags = _flags(files["scheduler"]) if tls else []
         words = ["-m", "daskfc", "scheduler"] if kind == "with" else _DASKS
-        host = "127.0.0.1" if kind == "with" or files is None else "tls://127.0.0.1"
-        self.running = [self._start(*words, "--host", host, "--port", "0", "--scheduler-file",
-                                    str(told), *flags)]  # fmt: skip
-        while not (told.exists() and told.read_text()):
-            assert self.running[0].poll() is None
-            time.sleep(0.05)
-        self.address = json.loads(told.read_text())["address"]
-        for name in ("a", "server"):
+        host, port = "127.0.0.1", str(_free_port())
+        self.address = f"{'tls' if tls else 'tcp'}://{host}:{port}"
+        bind = host if kind == "with" or not tls else f"tls://{host}"
+        self.running = [self._start(*words, "--host", bind, "--port", port, *flags)]
+        for name in ("a", "server"):  # they wait for their scheduler
             options = {
                 "scheduler": self.address,
-                "security": None if files is None else files[name],
+                "security": files[name] if tls else None,
                 "store": url if name == "a" else None,
                 "policy": str(policy),
             }
             code = f"from {__name__} import serve_here; serve_here({kind!r}, {name!r}, {options!r})"
             self.running.append(self._start("-c", code))
+
+    def join(self):
         with self.patched():
             self.federation = self._joined()
             self.federation.start_run("blocks", random_state=0, deadline_s=120)
@@ -297,15 +296,23 @@ class Sites:
         return {"ms": 1000 * seconds / count, "processor ms": 1000 * used / count}
 
     def end(self):
-        self.federation.close()
+        if self.federation is not None:
+            self.federation.close()
         for one in reversed(self.running):
             one.terminate()
         for one in self.running:
             one.wait(60)
 
 
-_DASKS = ("-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--dashboard-address",
-          "127.0.0.1:0")  # fmt: skip
+# What the steps' graphs name is imported before it serves: that takes seconds.
+_MAIN = "import daskfc.federation; from distributed.cli.dask_scheduler import main; main()"
+_DASKS = ("-c", _MAIN, "--no-dashboard", "--dashboard-address", "127.0.0.1:0")
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def _flags(files):
@@ -323,14 +330,17 @@ def certificates(folder):
     return files
 
 
-def sites(folder, sizes, n_turns):
+def sites(folder, sizes, n_turns, without=("no TLS", "no checks")):
     files = certificates(folder)
     settings = {"TLS": ("with", files), "no TLS": ("with", None), "no checks": ("without", files)}
+    settings = {name: how for name, how in settings.items() if name in ("TLS", *without)}
     with contextlib.ExitStack() as stack:
         open_ = {}
         for name, how in settings.items():
             open_[name] = Sites(folder / name.replace(" ", "-"), *how)
             stack.callback(open_[name].end)
+        for one in open_.values():
+            one.join()
         rows = []
         for n_bytes, count in sizes:
             turns = {name: [] for name in open_}
@@ -344,8 +354,7 @@ def sites(folder, sizes, n_turns):
                     {
                         "what": f"message of {n_bytes / 1e6:g} MB, {what}",
                         **of,
-                        "TLS / no TLS": of["TLS"] / of["no TLS"],
-                        "TLS / no checks": of["TLS"] / of["no checks"],
+                        **{f"TLS / {name}": of["TLS"] / of[name] for name in without},
                     }
                 )
         return rows
