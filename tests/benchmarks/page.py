@@ -32,6 +32,11 @@ ABOUT = {
     "Rounds of a masked sum": "An array of 100 × 10 of each client, masked and added up at the "
     "server; *plain Dask* does the same with one submission a task and no masks. Processor time is "
     "that of a round: of the driver with its scheduler, and of all parties.",
+    "Ingress and identity": "Start-up, and rounds as above, of local federations whose parties ask "
+    "what comes in, and of ones that take everything; medians of turns. Goal: at most 1.05.",
+    "TLS and identity between sites": "A message of a client until it was read at the server, both "
+    "of them processes of their own, with digests and receipts; *no checks* has TLS. Goals: at "
+    "most 1.3 to no TLS beyond 1 MB, at most 1.05 to no checks.",
     "Coded distances of all pairs": "8,000 samples of 784 features, t = 2: all parties' work on "
     "two threads, beside `euclidean_distances`, wall time and processor time.",
     "Neighbour graphs": "20,000 samples of 784 features, ten neighbours or a radius, beside brute "
