@@ -23,7 +23,7 @@ class _SentLayer:
     """A layer as it came in; its state is looked at by the graph."""
 
 
-class _SentGraph(HighLevelGraph):  # type: ignore[misc]
+class _SentGraph(HighLevelGraph):
     """A graph of steps alone, each pinned to the party of its layer."""
 
     def __init__(self) -> None:
