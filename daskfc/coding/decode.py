@@ -108,7 +108,7 @@ def reconstruct(
     >>> from daskfc.coding import (ENGINES, LagrangeCode, ResidueSystem, SecretKey, coded_distances,
     ...                            reconstruct)
     >>> code, system = LagrangeCode(1, 1, 4), ResidueSystem((251, 241), scale=1.0, bound=1000)
-    >>> shares = code.encode(np.array([[0, 0], [3, 4]]), system, SecretKey.from_os().stream())
+    >>> shares = code.encode(np.array([[0, 0], [3, 4]]), system, SecretKey.from_os())
     >>> answers = [coded_distances(shares[j], shares[j], system, ENGINES["f64"]) for j in (3, 0, 2)]
     >>> reconstruct(answers, [3, 0, 2], code, system).tolist()
     [[0, 25], [25, 0]]

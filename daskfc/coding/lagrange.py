@@ -19,7 +19,7 @@ from daskfc.checks import check_params, integer
 from daskfc.coding.compiled import cut_rows, encode_tile
 from daskfc.coding.modular import lagrange_weights
 from daskfc.coding.scale import ResidueSystem
-from daskfc.coding.streams import KeyStream
+from daskfc.coding.streams import SecretKey
 from daskfc.errors import InvalidInput
 
 __all__ = ["LagrangeCode"]
@@ -49,7 +49,9 @@ class LagrangeCode:
     Notes
     -----
     The shares of any t evaluators are jointly uniform and independent of the rows, whatever the
-    size of the primes (Theorem 2): their noise weights form an invertible Cauchy matrix.
+    size of the primes (Theorem 2): their noise weights form an invertible Cauchy matrix. They are
+    expanded from keys of 256 bits by AES-CTR, so that they are as hard to tell from uniform
+    numbers as its streams are.
 
     References
     ----------
@@ -126,7 +128,7 @@ class LagrangeCode:
         return -(-n_features // self.n_segments)
 
     def encode(
-        self, rows: NDArray[np.int64], system: ResidueSystem, stream: KeyStream
+        self, rows: NDArray[np.int64], system: ResidueSystem, secret: SecretKey
     ) -> NDArray[np.unsignedinteger]:
         """Return the coded rows of all evaluators.
 
@@ -136,13 +138,21 @@ class LagrangeCode:
             Integer rows, see `quantise`; padded with zeros to l segments of k columns.
         system : ResidueSystem
             Its primes.
-        stream : KeyStream
-            Secret of the client, never used for other rows: noise fresh for every entry and prime.
+        secret : SecretKey
+            Of the client, never used for other rows: noise fresh for every entry and prime.
 
         Returns
         -------
         ndarray of uint8 or uint32, shape (m, r, n, k)
             Canonical residues; [j] is all that evaluator j may see.
+
+        Notes
+        -----
+        Eq. 2 draws t noise segments. The shares of the first t evaluators are as many uniform
+        numbers, and tell the noise: one is an invertible affine map of the other (Theorem 2). So
+        these shares are drawn, each from a key of its own (`seed`), and the others are
+        interpolated. The shares of all are distributed as in the paper, and t of them need not be
+        sent: `expand` makes them of their keys.
 
         Examples
         --------
@@ -150,8 +160,12 @@ class LagrangeCode:
         >>> from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey
         >>> code = LagrangeCode(n_segments=2, n_colluding=1, n_evaluators=5)
         >>> system = ResidueSystem((251, 241), scale=1.0, bound=1000)
-        >>> code.encode(np.arange(6).reshape(2, 3), system, SecretKey.from_os().stream()).shape
+        >>> secret = SecretKey.from_os()
+        >>> shares = code.encode(np.arange(6).reshape(2, 3), system, secret)
+        >>> shares.shape
         (5, 2, 2, 2)
+        >>> bool((code.expand(code.seed(secret, 0), (2, 2), system) == shares[0]).all())
+        True
         """
         self.check_points(system.primes)
         rows = np.ascontiguousarray(rows)
@@ -159,16 +173,56 @@ class LagrangeCode:
         l, t = self.n_segments, self.n_colluding  # noqa: E741  (the paper's letters)
         k = self.n_columns(d)
         shares = np.empty((self.n_evaluators, len(system.primes), n, k), dtype=system.dtype)
+        for j in range(t):
+            shares[j] = self.expand(self.seed(secret, j), (n, k), system)
         strip = max(1, _STRIP_ENTRIES // max(k, 1))
-        segments = np.zeros((l + t, min(strip, n), k), dtype=system.dtype)
+        parts = np.zeros((l + t, min(strip, n), k), dtype=system.dtype)
         for start in range(0, n, strip):
             stop = min(start + strip, n)
             count = stop - start
             for a, p in enumerate(system.primes):
-                cut_rows(rows, start, p, segments, l, count)
-                segments[l:, :count] = stream.uniform(p, (t, count, k), dtype=system.dtype)
-                encode_tile(segments, _encoding_matrix(self, p), p, shares, a, start, count)
+                cut_rows(rows, start, p, parts, l, count)
+                parts[l:, :count] = shares[:t, a, start:stop]
+                matrix = _encoding_matrix(self, p)
+                encode_tile(parts, matrix, p, shares[t:], a, start, count)
         return shares
+
+    def seed(self, secret: SecretKey, evaluator: int) -> SecretKey:
+        """Return the key of an evaluator's share of the rows under a secret.
+
+        Parameters
+        ----------
+        secret : SecretKey
+            As for `encode`.
+        evaluator : int
+            One of the first t.
+        """
+        return secret.derive("share of an evaluator", evaluator)
+
+    def expand(
+        self, seed: SecretKey, shape: tuple[int, int], system: ResidueSystem
+    ) -> NDArray[np.unsignedinteger]:
+        """Return the share that a key stands for.
+
+        Parameters
+        ----------
+        seed : SecretKey
+            See `seed`.
+        shape : tuple of int
+            Rows n and columns k of the share.
+        system : ResidueSystem
+            Its primes.
+
+        Returns
+        -------
+        ndarray of uint8 or uint32, shape (r, n, k)
+            Uniform residues, which hold nothing of the rows.
+        """
+        stream = seed.stream()
+        share = np.empty((len(system.primes), *shape), dtype=system.dtype)
+        for a, p in enumerate(system.primes):
+            share[a] = stream.uniform(p, shape, dtype=system.dtype)
+        return share
 
     def weights(self, evaluators: Sequence[int], p: int) -> NDArray[np.int64]:
         """Return w_j = sum over the segments o of L_j(α_o) mod p.
@@ -205,8 +259,9 @@ class LagrangeCode:
 
 @lru_cache(maxsize=64)
 def _encoding_matrix(code: LagrangeCode, p: int) -> NDArray[np.int64]:
-    """Return the balanced Lagrange matrix (m, l + t), Eq. 2."""
-    matrix = lagrange_weights(code.alphas, code.betas, p)
+    """Return balanced Lagrange weights (m - t, l + t): segments and t shares to the others."""
+    l, t = code.n_segments, code.n_colluding  # noqa: E741
+    matrix = lagrange_weights(code.alphas[:l] + code.betas[:t], code.betas[t:], p)
     return np.where(matrix > p // 2, matrix - p, matrix)
 
 

@@ -6,7 +6,7 @@ of the primes. Distances are never negative, so all of [0, M) is used.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,18 @@ class ResidueSystem:
     def dtype(self) -> np.dtype[np.unsignedinteger]:
         """Dtype of residues in memory and on the wire."""
         return residue_dtype(self.primes[0])
+
+    def first(self, count: int) -> "ResidueSystem":
+        """Return the system of the first primes, for numbers that are known up to its modulus.
+
+        Examples
+        --------
+        >>> from daskfc.coding import ResidueSystem
+        >>> ResidueSystem(primes=(251, 241, 239), scale=2.0, bound=10**6).first(2)
+        ResidueSystem(primes=(251, 241), scale=2.0, bound=60490)
+        """
+        primes = self.primes[:count]
+        return replace(self, primes=primes, bound=min(self.bound, math.prod(primes) - 1))
 
     def to_real(self, distances: ArrayLike) -> NDArray[np.float64]:
         """Return real squared distances from integer ones: D / S**2."""

@@ -37,7 +37,7 @@ def warm_up() -> bool:
     code, system = LagrangeCode(1, 1, 3), ResidueSystem(BYTE_PRIMES[:2], scale=1.0, bound=100)
     key = SecretKey.from_bytes(bytes(32))  # hides nothing: the rows below are no data
     rows = np.array([[0, 3], [4, 0]], dtype=np.int64)
-    shares = code.encode(rows, system, key.stream())
+    shares = code.encode(rows, system, key)
     engine = ENGINES["int8"] if int8_vnni.available() is None else ENGINES["f32"]
     answers = [
         coded_distances(z, z, system, engine, symmetric=True,

@@ -148,6 +148,60 @@ class LandmarkEmbedding:
         """
         return self._residual.copy()
 
+    @property
+    def spread(self) -> float:
+        """Largest difference of the two `bounds` of a squared distance; infinite at first."""
+        largest = float(self._residual.max())
+        return 4 * largest + 2 * self._slack if self._rounds else np.inf
+
+    @property
+    def _slack(self) -> float:
+        """More than a bound is off by: float32 products round by (q + 2) 2**-23 |y|² at most."""
+        return (self._rank + 16) * 2.0**-22 * float(self._offsets.max())
+
+    def bounds(self, rows: slice, indices: ArrayLike) -> tuple[Floats, Floats]:
+        """Return bounds of the squared distances of some samples to others.
+
+        What the landmarks span is known of each sample, and of the rest its length: with e_i the
+        rest of sample i, ``D_ij = |y_i - y_j|² + |e_i - e_j|²`` and ``|e_i|² = h_i``.
+
+        Parameters
+        ----------
+        rows : slice
+            Some samples, b of them.
+        indices : array_like of shape (c,), int
+            The others.
+
+        Returns
+        -------
+        least, most : ndarray of shape (b, c), float64
+            In squared units of the data, `spread` apart at most; `least` may be below 0.
+
+        Raises
+        ------
+        InvalidInput
+            Before the first round, when nothing is known.
+        """
+        if not self._rounds:
+            raise InvalidInput(
+                "bounds of distances need a round of landmarks; there was none. Add columns first."
+            )
+        others = np.asarray(indices, dtype=np.int64)
+        A, B = (self.coordinates[part].astype(np.float32) for part in (rows, others))
+        squares, rests = (
+            [np.einsum("ij,ij->i", X, X).astype(np.float64) for X in (A, B)],
+            [np.sqrt(self._residual[part]) for part in (rows, others)],
+        )
+        inner = (A @ B.T).astype(np.float64)
+        inner *= -2
+        inner += squares[0][:, None]
+        inner += squares[1]
+        least = inner + (rests[0][:, None] - rests[1]) ** 2
+        least -= self._slack
+        inner += (rests[0][:, None] + rests[1]) ** 2
+        inner += self._slack
+        return least, inner
+
     def next_landmarks(self, count: int = 128) -> Ints:
         """Return the samples farthest from the span so far.
 

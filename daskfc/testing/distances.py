@@ -146,7 +146,7 @@ class SecureDistancesTests:
             if row.sender != "server" and width in sizes and row.protection != "coded":
                 pytest.fail(f"{row.message} has {width} columns in the clear")
         coded = {row.message for row in federation.ledger if row.protection == "coded"}
-        assert coded == {"CodedRows", "CodedDistances"}
+        assert coded == {"CodedRows", "CodedDistances", "SealedDigestKey"}
 
 
 def positions_of(federation: Federation) -> Local:

@@ -142,7 +142,7 @@ def coded(
 
     def encode(i: int) -> None:
         rows = quantise(X[parts[i]], system)
-        shares[i] = code.encode(rows, system, key.derive("noise", i).stream())
+        shares[i] = code.encode(rows, system, key.derive("noise", i))
 
     def ready(j: int, i: int) -> None:
         for side in ("left", "right"):

@@ -92,7 +92,7 @@ def test_out_has_the_shape_of_the_block(shape):
 
 
 def answers_of(rows, system, engine="f64"):
-    shares = CODE.encode(rows, system, SecretKey.from_os().stream())
+    shares = CODE.encode(rows, system, SecretKey.from_os())
     return [coded_distances(z, z, system, ENGINES[engine]) for z in shares]
 
 

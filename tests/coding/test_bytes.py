@@ -42,7 +42,7 @@ def engine(request):
 def test_gives_the_residues_of_the_other_engines(engine, n, d):
     code = LagrangeCode(1, 1, 3)
     rows = np.random.default_rng(0).integers(0, 2, (n, d))
-    share = code.encode(rows, SYSTEM, SecretKey.from_os().stream())[2]
+    share = code.encode(rows, SYSTEM, SecretKey.from_os())[2]
     left, right = (prepare(share, SYSTEM, engine, side) for side in ("left", "right"))
     np.testing.assert_array_equal(
         coded_distances(left, right, SYSTEM, engine),

@@ -312,7 +312,7 @@ def test_warm_up_leaves_nothing_to_compile():
     assert len(passes) > 15
     before = {name: len(f.nopython_signatures) for name, f in passes.items()}
     system, code = byte_system(2), LagrangeCode(2, 2, 7)
-    shares = code.encode(np.arange(24).reshape(4, 6), system, SecretKey.from_os().stream())
+    shares = code.encode(np.arange(24).reshape(4, 6), system, SecretKey.from_os())
     for name, engine in ENGINES.items():
         if engine.refusal(system) is None:
             hiding = HidingPolynomial(code, system, 6, SecretKey.from_os(), (0, 0))

@@ -41,7 +41,7 @@ def available(name):
 @pytest.mark.parametrize(("l", "t", "m"), [(1, 1, 4), (2, 1, 6), (2, 2, 8), (3, 2, 9)])
 def test_exact_for_every_subset(name, l, t, m, passes, integer_rows):
     engine, system, code = available(name), byte_system(4), LagrangeCode(l, t, m)
-    shares = code.encode(integer_rows, system, SecretKey.from_os().stream())
+    shares = code.encode(integer_rows, system, SecretKey.from_os())
     answers = [coded_distances(z[:, :9], z, system, engine) for z in shares]
     truth = oracle.true_distances(integer_rows.tolist())[:9]
     for subset in combinations(range(m), code.threshold):
@@ -67,7 +67,7 @@ def test_the_long_primes(passes, integer_rows):
     rows = integer_rows * 2000  # distances up to 2**46
     code = LagrangeCode(2, 2, 8)
     system = ResidueSystem(LONG.primes, 1.0, LONG.modulus - 1)
-    shares = code.encode(rows, system, SecretKey.from_os().stream())
+    shares = code.encode(rows, system, SecretKey.from_os())
     engine = select_engine(system, 6, "int8")
     assert engine.name == "f64"
     answers = [coded_distances(z, z, system, engine, symmetric=True) for z in shares]
@@ -103,7 +103,7 @@ def test_decoding_inverts_encoding(data):
     limit = 10_000 if byte else 10**6  # 9 (2 * 10**4)**2 < 2**31.6, 9 (2 * 10**6)**2 < 2**45.1
     entries = st.lists(st.integers(-limit // 2, limit // 2), min_size=d, max_size=d)
     rows = np.array(data.draw(st.lists(entries, min_size=n, max_size=n)))
-    shares = code.encode(rows, system, SecretKey.from_os().stream())
+    shares = code.encode(rows, system, SecretKey.from_os())
     engine = ENGINES["f64"]
     key = SecretKey.from_os()
     hidden = data.draw(st.booleans())
@@ -123,7 +123,7 @@ def test_decoding_inverts_encoding(data):
 def test_blocks_larger_than_a_tile(name, n, passes):
     engine, system, code = available(name), byte_system(2), LagrangeCode(1, 1, 3)
     rows = np.random.default_rng(n).integers(-20, 20, (n, 5))
-    shares = code.encode(rows, system, SecretKey.from_os().stream())
+    shares = code.encode(rows, system, SecretKey.from_os())
     plain = [coded_distances(z, z, system, engine) for z in shares]
     mirrored = [coded_distances(z, z, system, engine, symmetric=True) for z in shares]
     for x, y in zip(plain, mirrored, strict=True):
@@ -138,7 +138,7 @@ def test_blocks_larger_than_a_tile(name, n, passes):
 @pytest.mark.parametrize("name", ["int8", "f32", "f64"])
 def test_operands_are_reusable_and_checked(name, integer_rows):
     engine, system, code = available(name), byte_system(3), LagrangeCode(2, 1, 5)
-    z = code.encode(integer_rows, system, SecretKey.from_os().stream())[4]
+    z = code.encode(integer_rows, system, SecretKey.from_os())[4]
     A, B = (prepare(z, system, engine, side) for side in ("left", "right"))
     out = np.empty((3, 23, 23), np.uint8)
     assert coded_distances(A, B, system, engine, out=out) is out
@@ -158,7 +158,7 @@ def test_operands_are_reusable_and_checked(name, integer_rows):
 
 def test_engines_give_the_same_bytes(integer_rows):
     system, code = byte_system(6), LagrangeCode(2, 2, 7)
-    z = code.encode(integer_rows, system, SecretKey.from_os().stream())[6]
+    z = code.encode(integer_rows, system, SecretKey.from_os())[6]
     key = SecretKey.from_os()
     hiding = HidingPolynomial(code, system, 6, key, (0, 2))
     answers = [
@@ -192,7 +192,7 @@ def test_unknown_engine():
 def test_real_distances_are_the_integers_over_the_squared_scale(integer_rows):
     system = ResidueSystem(BYTE_PRIMES[:4], scale=12.75, bound=byte_system(4).bound)
     code = LagrangeCode(1, 1, 3)
-    shares = code.encode(integer_rows, system, SecretKey.from_os().stream())
+    shares = code.encode(integer_rows, system, SecretKey.from_os())
     answers = [coded_distances(z, z, system, ENGINES["f64"]) for z in shares]
     D = reconstruct(answers, range(3), code, system)
     squared = ((integer_rows[:, None] - integer_rows) ** 2).sum(axis=2)
@@ -206,7 +206,7 @@ def test_a_distance_beyond_the_bound_is_refused(passes, integer_rows, bound_belo
     truth = np.array(oracle.true_distances(integer_rows.tolist())).max()
     code = LagrangeCode(1, 1, 3)
     system = byte_system(4, bound=int(truth) - bound_below)
-    shares = code.encode(integer_rows, system, SecretKey.from_os().stream())
+    shares = code.encode(integer_rows, system, SecretKey.from_os())
     answers = [coded_distances(z, z, system, ENGINES["f64"]) for z in shares]
     with pytest.raises(DecodingError, match="exceeds the bound"):
         reconstruct(answers, range(3), code, system)
@@ -232,6 +232,6 @@ def test_bad_answers(integer_rows):
 def test_empty_blocks():
     code, system = LagrangeCode(1, 1, 3), byte_system(2)
     rows = np.zeros((0, 4), np.int64)
-    shares = code.encode(rows, system, SecretKey.from_os().stream())
+    shares = code.encode(rows, system, SecretKey.from_os())
     answers = [coded_distances(z, z, system, ENGINES["f64"]) for z in shares]
     assert reconstruct(answers, range(3), code, system).shape == (0, 0)

@@ -148,7 +148,7 @@ def test_without_hiding_the_server_learns_the_distance_of_every_segment():
     rows = rng.integers(0, 5, (8, 6))
     code, system = LagrangeCode(2, 2, 7), byte_system(1, bound=250)
     p = system.primes[0]
-    shares = code.encode(rows, system, SecretKey.from_os().stream())
+    shares = code.encode(rows, system, SecretKey.from_os())
     parts = [((s[:, None] - s) ** 2).sum(-1) for s in (rows[:, :3], rows[:, 3:])]
     plain = [coded_distances(z, z, system, ENGINES["f64"]) for z in shares]
     np.testing.assert_array_equal(segment_distances([x[0] for x in plain], code, p), parts)

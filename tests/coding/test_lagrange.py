@@ -15,40 +15,47 @@ from tests.oracles import coding as oracle
 SMALL = ResidueSystem((11, 13), scale=1.0, bound=100)
 
 
-class Fixed:
-    """A stream whose residues are known to the test."""
-
-    def __init__(self, seed):
-        self.random = np.random.default_rng(seed)
-        self.drawn = []
-
-    def uniform(self, p, shape, dtype):
-        self.drawn.append(self.random.integers(0, p, shape).astype(dtype))
-        return self.drawn[-1]
-
-
 @pytest.mark.parametrize(("l", "t", "m"), [(1, 1, 3), (2, 1, 6), (1, 2, 5), (3, 2, 9), (2, 2, 7)])
 @pytest.mark.parametrize("primes", [BYTE_PRIMES[:2], (9562603, 9562591)], ids=["bytes", "long"])
 def test_encoding_equals_the_paper(l, t, m, primes, passes, integer_rows):
     system = ResidueSystem(primes, 1.0, 100)
     code = LagrangeCode(l, t, m)
-    stream = Fixed(0)
-    shares = code.encode(integer_rows, system, stream)
+    shares = code.encode(integer_rows, system, SecretKey.from_os())
     alphas, betas = oracle.points(l, t, m)
     assert (list(code.alphas), list(code.betas)) == (alphas, betas)
+    nodes = alphas[:l] + betas[:t]
     for a, p in enumerate(primes):
         for i in (0, 5, len(integer_rows) - 1):
-            expected = oracle.encode(
-                integer_rows[i].tolist(), stream.drawn[a][:, i].tolist(), l, alphas, betas, p
-            )
-            assert shares[:, a, i].tolist() == expected
+            row, drawn = integer_rows[i].tolist(), shares[:t, a, i].tolist()
+            parts = [*oracle.segments(row, l), *drawn]
+            noise = [  # the paper's, which the first t shares tell
+                [
+                    oracle.lagrange_value(nodes, [x % p for x in c], alpha, p)
+                    for c in zip(*parts, strict=True)
+                ]
+                for alpha in alphas[l:]
+            ]
+            assert shares[:, a, i].tolist() == oracle.encode(row, noise, l, alphas, betas, p)
+
+
+def test_the_first_shares_are_expanded_from_keys_that_hold_nothing_of_the_rows(passes):
+    code, system, secret = LagrangeCode(1, 2, 6), byte_system(3), SecretKey.from_os()
+    random = np.random.default_rng(0)
+    one, other = (code.encode(random.integers(0, 9, (17, 5)), system, secret) for _ in range(2))
+    for j in range(2):
+        of_key = code.expand(code.seed(secret, j), (17, 5), system)
+        np.testing.assert_array_equal(of_key, one[j])
+        np.testing.assert_array_equal(of_key, other[j])
+    assert (one[0] != one[1]).mean() > 0.9
+    assert all((one[j] != other[j]).mean() > 0.7 for j in range(2, 6))
+    assert code.seed(secret, 0) != code.seed(secret, 1)
 
 
 def test_strips_do_not_change_the_rows(monkeypatch, passes, integer_rows):
     """Any noise is as good as another, so decode by t + l evaluators instead of comparing bytes."""
     monkeypatch.setattr("daskfc.coding.lagrange._STRIP_ENTRIES", 7 * 4)
     code, system = LagrangeCode(3, 1, 7), byte_system(2)
-    shares = code.encode(integer_rows, system, SecretKey.from_os().stream())
+    shares = code.encode(integer_rows, system, SecretKey.from_os())
     k = code.n_columns(11)
     for a, p in enumerate(system.primes):
         W = lagrange_weights(code.betas[:4], code.alphas[:3], p)
@@ -63,7 +70,7 @@ def test_privacy_every_strip_has_noise_of_its_own(monkeypatch, passes):
     """Equal rows in two strips look unlike: the same noise would tell their difference."""
     monkeypatch.setattr("daskfc.coding.lagrange._STRIP_ENTRIES", 7 * 4)
     code, system = LagrangeCode(3, 1, 7), byte_system(2)
-    shares = code.encode(np.zeros((23, 11), np.int64), system, SecretKey.from_os().stream())
+    shares = code.encode(np.zeros((23, 11), np.int64), system, SecretKey.from_os())
     for share in shares:  # (r, n, k) of one evaluator
         assert len({share[:, i].tobytes() for i in range(23)}) == 23
 
@@ -124,7 +131,7 @@ def test_privacy_two_shares_of_a_fixed_row_are_jointly_uniform():
     code, system = LagrangeCode(2, 2, 7), SMALL
     code = LagrangeCode(1, 2, 5)
     rows = np.full((60_000, 1), 5)
-    shares = code.encode(rows, system, SecretKey.from_os().stream())
+    shares = code.encode(rows, system, SecretKey.from_os())
     for a, p in enumerate(system.primes):
         for i, j in ((0, 1), (2, 4)):
             joint = shares[i, a, :, 0].astype(int) * p + shares[j, a, :, 0]
@@ -134,25 +141,25 @@ def test_privacy_two_shares_of_a_fixed_row_are_jointly_uniform():
 def test_t_plus_1_shares_are_not_independent_of_the_row():
     code, p = LagrangeCode(1, 1, 3), 11
     system = ResidueSystem((p,), 1.0, 10)
-    shares = code.encode(np.full((50, 1), 5), system, SecretKey.from_os().stream()).astype(int)
+    shares = code.encode(np.full((50, 1), 5), system, SecretKey.from_os()).astype(int)
     W = lagrange_weights(code.betas[:2], code.alphas[:1], p)[0]
     assert set(((W[0] * shares[0] + W[1] * shares[1]) % p).ravel().tolist()) == {5}
 
 
 def test_noise_is_fresh_for_every_prime_and_row():
     code, system = LagrangeCode(1, 1, 3), byte_system(3)
-    shares = code.encode(np.zeros((500, 8), np.int64), system, SecretKey.from_os().stream())
+    shares = code.encode(np.zeros((500, 8), np.int64), system, SecretKey.from_os())
     flat = shares[0].reshape(3, -1).astype(float)
     correlation = np.corrcoef(flat)
     assert np.abs(correlation[~np.eye(3, dtype=bool)]).max() < 0.09  # 5.7 sigma of 4000
-    again = code.encode(np.zeros((500, 8), np.int64), system, SecretKey.from_os().stream())
+    again = code.encode(np.zeros((500, 8), np.int64), system, SecretKey.from_os())
     assert (again != shares).mean() > 0.9
 
 
 def test_too_many_points_for_the_primes():
     code = LagrangeCode(2, 2, 240)
     with pytest.raises(InvalidInput, match=r"244 points .* the smallest is 241"):
-        code.encode(np.zeros((1, 2), np.int64), byte_system(2), SecretKey.from_os().stream())
+        code.encode(np.zeros((1, 2), np.int64), byte_system(2), SecretKey.from_os())
     LagrangeCode(2, 2, 223).check_points(BYTE_PRIMES)  # points 0 to 226, the smallest prime is 227
     with pytest.raises(InvalidInput, match=r"228 points .* the smallest is 227"):
         LagrangeCode(2, 2, 224).check_points(BYTE_PRIMES)

@@ -165,7 +165,7 @@ def test_data_times_20_is_refused_by_the_client_and_would_have_been_wrong():
     code = LagrangeCode(2, 2, 7)
     loose = ResidueSystem(system.primes, system.scale, system.modulus - 1)
     rows = np.rint(20 * system.scale * X).astype(np.int64)
-    shares = code.encode(rows, loose, SecretKey.from_os().stream())
+    shares = code.encode(rows, loose, SecretKey.from_os())
     engine = select_engine(loose, 10)
     answers = [coded_distances(share, share, loose, engine) for share in shares]
     wrong = reconstruct(answers, range(7), code, loose) != squared(rows)

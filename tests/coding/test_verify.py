@@ -27,7 +27,7 @@ ROWS = np.random.default_rng(2).integers(-50, 50, (13, 6))
 
 
 def answers_of(code, system, hidden=True, rows=ROWS):
-    shares = code.encode(rows, system, SecretKey.from_os().stream())
+    shares = code.encode(rows, system, SecretKey.from_os())
     key = SecretKey.from_os()
     return [
         coded_distances(z, z, system, ENGINES["f64"], symmetric=True,

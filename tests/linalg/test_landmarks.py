@@ -89,6 +89,30 @@ def test_distances_are_never_too_large_and_within_the_certificate():
     assert not embedding.converged
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 9), st.integers(1, 4))
+def test_distances_lie_between_their_bounds(seed, d, rounds):
+    X = np.random.default_rng(seed).integers(-400, 500, (30, d)).astype(float) + 1e4
+    D = cdist(X, X, "sqeuclidean")
+    embedding = LandmarkEmbedding(30, d)
+    assert embedding.spread == np.inf
+    for _ in range(rounds):
+        chosen = embedding.next_landmarks(2)
+        if chosen.size:
+            embedding.add_columns(chosen, D[:, chosen])
+    least, most = embedding.bounds(slice(5, 25), np.arange(30))
+    assert (least <= D[5:25]).all()
+    assert (most >= D[5:25]).all()
+    assert (most - least).max() <= embedding.spread * (1 + 1e-12)
+    if embedding.converged:
+        assert embedding.spread < 1e-4 * D.max()
+
+
+def test_nothing_bounds_a_distance_before_the_first_round():
+    with pytest.raises(InvalidInput, match="a round of landmarks"):
+        LandmarkEmbedding(3).bounds(slice(0, 3), [0])
+
+
 def test_next_landmarks_are_the_farthest_and_the_first_of_equal_ones():
     X = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 3.0], [1.0, 5.0], [0.0, 5.0], [2.0, -5.0]])
     D = oracle.distances(X)

@@ -44,6 +44,8 @@ Departures  (1) Eq. (6) divides by 2**q; squared distances carry the square of t
             (7) Samples stand in an order that hangs on secrets of the clients' stores and on the
                 samples' ids, not on the order in which stores have them.
             (8) Landmark mode: D has rank at most d + 2, a few columns determine it.
+            (9) The noise of Eq. (2) is not drawn, but the shares of t evaluators, which tell it:
+                these get the key of a stream in place of a share, with the same distribution.
 """
 
 from daskfc.protocols.omnifc.estimator import OmniFC

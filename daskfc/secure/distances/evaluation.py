@@ -102,7 +102,13 @@ class Evaluation:
         positions = federation.tell(server.row_positions, plan, clients=self.names)
         hiding = self._hiding_at(self.names)
         self._coded = federation.on_clients(
-            party.assemble, PerClient(parts), positions, hiding, clients=self.names
+            party.assemble,
+            PerClient(parts),
+            positions,
+            hiding,
+            clients=self.names,
+            code=self._code,
+            system=self.coding["system"],
         )
         for done in range(len(self.names)):
             federation.report_progress("sharing", done, len(self.names), "clients")
@@ -150,8 +156,7 @@ class Evaluation:
             *args,
             clients=names,
             engine=self._engine,
-            **self.coding,
-            **kwargs,
+            **{**self.coding, **kwargs},
         )
 
     def stream(
@@ -176,6 +181,8 @@ class Evaluation:
         n_rows: int,
         height: int,
         kind: str,
+        known: tuple[Local | None, ...] = (None, None),
+        system: ResidueSystem | None = None,
     ) -> list[Local[Columns]]:
         """Return the server's distances of all rows to something, in panels of some rows.
 
@@ -187,14 +194,21 @@ class Evaluation:
             All rows, and those of a panel.
         kind : str
             What they are, for errors.
+        known : tuple of Local
+            The search for landmarks, and its next ones, where fewer primes tell the rest.
+        system : ResidueSystem, optional
+            These primes.
         """
+        coding = self.coding if system is None else {**self.coding, "system": system}
         panels = [slice(start, min(start + height, n_rows)) for start in range(0, n_rows, height)]
         columns: list[Local[Columns]] = []
 
         def decode(panel: slice, answers: PerClient[Sent]) -> Sent[DecodedBlock]:
             what = f"{kind} {panel.start} to {panel.stop}"
             columns.append(
-                self._federation.on_server(server.decode_columns, answers, what=what, **self.coding)
+                self._federation.on_server(
+                    server.decode_columns, answers, *known, what=what, start=panel.start, **coding
+                )
             )
             return self._federation.publish(server.decoded_columns, columns[-1], wait=False)
 

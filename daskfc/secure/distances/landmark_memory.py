@@ -54,6 +54,7 @@ def landmark_needs(
     window: int,
     kept_bytes: int = 0,
     view_bytes: int | None = None,
+    n_keys: int = 0,
 ) -> Needs:
     """Return what the landmark columns need.
 
@@ -71,11 +72,14 @@ def landmark_needs(
         Bytes of a distance that is kept until all columns are there.
     view_bytes : int, optional
         What the clusterer holds beside the coordinates; by default as much again.
+    n_keys : int, default 0
+        As for `Workload`.
 
     Returns
     -------
     Needs
-        Its tile is the panel.
+        Its tile is the panel, and its traffic the most that it may be: later rounds mostly need
+        fewer primes.
 
     Examples
     --------
@@ -108,6 +112,7 @@ def landmark_needs(
         evaluator_bytes=PROCESS_BYTES + share + max(share, evaluating),
         server_bytes=PROCESS_BYTES + points + max(decoding + kept, after),
         server_disk_bytes=0,
-        wire_bytes=n_answers * (share + rounds * r * n * landmarks * residue_bytes),
+        wire_bytes=(n_answers - n_keys) * share
+        + n_answers * rounds * r * n * landmarks * residue_bytes,
         way_out="or lower the number of samples or of features",
     )

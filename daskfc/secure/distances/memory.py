@@ -62,6 +62,8 @@ class Workload:
         Bytes of a stored distance, mode "full" only.
     in_memory : {"nothing", "full"}
         What the clusterer reads at once, mode "full" only: n² float64.
+    n_keys : int
+        Evaluators that are sent the key of their share, and not the share.
 
     Raises
     ------
@@ -80,6 +82,7 @@ class Workload:
     residue_bytes: int = 1
     distance_bytes: int = 4
     in_memory: str = "nothing"
+    n_keys: int = 0
 
     def __post_init__(self) -> None:
         rules: dict[str, Constraint] = {
@@ -94,6 +97,7 @@ class Workload:
             "residue_bytes": one_of(1, 4),
             "distance_bytes": one_of(4, 8),
             "in_memory": one_of("nothing", "full"),
+            "n_keys": integer(low=0),
         }
         check_params("Workload", {name: getattr(self, name) for name in rules}, rules)
         if (self.mode == "neighbours") != (self.n_neighbors is not None):
@@ -193,9 +197,10 @@ def needs(workload: Workload, tile: int) -> Needs:
         evaluator_bytes=PROCESS_BYTES + _SMALL + share + max(share, evaluating),
         server_bytes=PROCESS_BYTES + _SMALL + max(decoding + held[0], held[1]),
         server_disk_bytes=disk,
-        # every evaluator gets every row's share (its own rows' too, which do not travel), and
-        # answers for every block
-        wire_bytes=w.n_answers * (share + w.n_primes * grid.n_entries * w.residue_bytes),
+        # evaluators get every row's share (its own rows' too, which do not travel) or its key, and
+        # all answer for every block
+        wire_bytes=(w.n_answers - w.n_keys) * share
+        + w.n_answers * w.n_primes * grid.n_entries * w.residue_bytes,
     )
 
 

@@ -79,10 +79,16 @@ class CodedRows(
     route="client → client",
     reveals="nothing to any n_colluding evaluators that pool what they hold",
 ):
-    """Lagrange shares of some rows of one client for one evaluator (Eq. 3), per prime."""
+    """Lagrange shares of some rows of one client for one evaluator (Eq. 3), per prime.
+
+    To the first t evaluators goes a key, of which they expand their residues.
+    """
 
     residues: np.ndarray = array("prime", "row", "column", dtype="uint8 | uint32")
+    seed: np.ndarray = array("byte", dtype="uint8")  # empty where residues are sent
     start: int  # first row, in the order of the client's store
+    n_rows: int
+    n_columns: int
     fingerprint: int  # of the client's secret: one encoding, one run
 
 
@@ -99,7 +105,10 @@ class HidingKey(
 class Landmarks(
     Message,
     route="server → client",
-    reveals="to the evaluators which samples lie far from the landmarks so far",
+    reveals=(
+        "to the evaluators which samples lie far from the landmarks so far, and about how many "
+        "dimensions are left"
+    ),
 ):
     """The next landmark samples, as canonical positions."""
 
@@ -137,7 +146,10 @@ class MissingBlocks(
 class LandmarkStatus(
     Message,
     route="server → caller",
-    reveals="to the caller the rank of the data and the largest relative residual",
+    reveals=(
+        "to the caller the rank of the data and the largest relative residual; to the evaluators, "
+        "by what they are asked next, how large it is, within a factor of 200"
+    ),
 ):
     """How well the landmarks span the samples."""
 
@@ -145,6 +157,7 @@ class LandmarkStatus(
     rank: int
     residual: float  # largest squared distance to the span over the mean squared distance
     converged: int
+    n_primes: int  # that tell the next columns from what is known of them
 
 
 class PointsStatus(

@@ -51,6 +51,7 @@ __all__ = [
     "hash64",
     "hiding_key",
     "rounded_up",
+    "share_of",
     "share_out",
 ]
 
@@ -179,13 +180,27 @@ def share_out(
     """
     # the same noise never covers other rows, another scale or another code
     key = secret.derive("noise segments", digest, repr(system), repr(code))
-    noise = key.derive(start, start + len(rows)).stream()
-    shares = code.encode(rows, system, noise)  # Eqs. (2), (3): (evaluator, prime, row, column)
-    fingerprint = key.fingerprint()
-    return {
-        name: CodedRows(np.ascontiguousarray(shares[j]), start, fingerprint)
-        for j, name in enumerate(evaluators)
-    }
+    own = key.derive(start, start + len(rows))
+    shares = code.encode(rows, system, own)  # Eqs. (2), (3): (evaluator, prime, row, column)
+    size = {"start": start, "n_rows": len(rows), "n_columns": shares.shape[3]}
+    sent = {}
+    for j, name in enumerate(evaluators):
+        residues, seed = shares[j], np.empty(0, dtype=np.uint8)
+        if j < code.n_colluding:
+            residues = shares[j, :, :0, :0]
+            seed = np.frombuffer(code.seed(own, j).to_bytes(), dtype=np.uint8).copy()
+        sent[name] = CodedRows(
+            np.ascontiguousarray(residues), seed, fingerprint=key.fingerprint(), **size
+        )
+    return sent
+
+
+def share_of(coded: CodedRows, code: LagrangeCode, system: ResidueSystem) -> np.ndarray:
+    """Return the residues (prime, row, column) that an evaluator was sent, or sent the key of."""
+    if not coded.seed.size:
+        return coded.residues
+    seed = SecretKey.from_bytes(coded.seed.tobytes())
+    return code.expand(seed, (coded.n_rows, coded.n_columns), system)
 
 
 @dataclass(frozen=True)
@@ -212,19 +227,25 @@ class CodedDataset:
 
 
 def assemble(
-    parts: Mapping[str, Sequence[CodedRows]], positions: RowPositions, hiding: HidingKey | None
+    parts: Mapping[str, Sequence[CodedRows]],
+    positions: RowPositions,
+    hiding: HidingKey | None,
+    *,
+    code: LagrangeCode,
+    system: ResidueSystem,
 ) -> CodedDataset:
     """Put the shares of all clients, given in their order, into the canonical order.
 
     Of the hiding key only the fingerprint is used: all evaluators must hold the same one.
     """
-    first = next(iter(parts.values()))[0].residues
-    residues = np.empty((first.shape[0], len(positions.positions), first.shape[2]), first.dtype)
+    n_columns = next(iter(parts.values()))[0].n_columns
+    shape = (len(system.primes), len(positions.positions), n_columns)
+    residues = np.empty(shape, system.dtype)
     begin, seen = 0, []
     for (name, shares), end in zip(parts.items(), positions.ends.tolist(), strict=True):
         for share in shares:
-            rows = begin + share.start + np.arange(share.residues.shape[1])
-            residues[:, positions.positions[rows]] = share.residues
+            rows = begin + share.start + np.arange(share.n_rows)
+            residues[:, positions.positions[rows]] = share_of(share, code, system)
             seen.append(f"{name}:{share.start}:{share.fingerprint}".encode())
         begin = end
     if hiding is not None:
@@ -292,12 +313,14 @@ def answer_columns(
 ) -> CodedDistances:
     """Evaluate the squared distances of a panel of coded rows to those of the landmarks.
 
-    `turn` numbers the rounds of landmarks: each has a hiding polynomial of its own.
+    `turn` numbers the rounds of landmarks: each has a hiding polynomial of its own. The system may
+    have fewer primes than the rows.
     """
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
-    left = np.ascontiguousarray(coded.residues[:, start:stop])
-    right = np.ascontiguousarray(coded.residues[:, landmarks.positions])
+    count = len(system.primes)  # of those that the rows are shared out with
+    left = np.ascontiguousarray(coded.residues[:count, start:stop])
+    right = np.ascontiguousarray(coded.residues[:count, landmarks.positions])
     mask = _hiding(code, system, number, hiding, ("columns", coded.encoding, turn), (start, stop))
     residues = coded_distances(left, right, system, kernel, hiding=mask)
     return CodedDistances(residues, coded.encoding)
@@ -354,7 +377,8 @@ def answer_new(
     # the fingerprint: other samples may come under the same name
     what = ("new", coded.encoding, panel, new.fingerprint)
     mask = _hiding(code, system, number, hiding, what, (start, stop))
-    residues = coded_distances(left, new.residues, system, kernel, hiding=mask)
+    right = share_of(new, code, system)
+    residues = coded_distances(left, right, system, kernel, hiding=mask)
     return CodedDistances(
         residues, hash64(coded.encoding.to_bytes(8, "little"), str(new.fingerprint).encode())
     )

@@ -94,7 +94,7 @@ class SecureDistances:
     square error of a squared distance, relative to their mean, is the tolerance.
 
     Cost: for n rows of length d, with l segments, r primes of b bytes and K evaluators, clients
-    send K r b n d / l bytes of shares, and evaluators 2 l + 2 t - 1 times r b bytes a distance.
+    send (K - t) r b n d / l bytes of shares, and evaluators K times r b bytes a distance or less.
 
     References
     ----------
@@ -389,32 +389,33 @@ class SecureDistances:
         """Yield the search, its landmarks and their columns after each round, until it is over."""
         federation = self.federation
         self._encode()
-        turn, rank, converged = 0, 0, False
+        turn, rank, converged, n_primes = 0, 0, False, len(self.system.primes)
         while not converged:
             # what the server goes on with stays there: a copy at a client is for that client alone
             count = self._sizing.landmarks(rank)
             chosen = federation.on_server(server.next_landmarks, embedding, count=count)
             told = federation.tell(server.told_landmarks, chosen, clients=self._evaluation.names)
-            columns = self._columns_to(told, turn)
+            known = (embedding, chosen) if n_primes < len(self.system.primes) else (None, None)
+            columns = self._columns_to(told, turn, known, self.system.first(n_primes))
             embedding = federation.on_server(server.add_columns, embedding, chosen, columns)
-            status = federation.publish(server.landmark_status, embedding)
+            status = federation.publish(server.landmark_status, embedding, system=self.system)
             federation.report_progress("landmarks", status.n_landmarks, self.n_features + 2)
             yield embedding, chosen, columns
-            rank, converged = status.rank, bool(status.converged)
+            rank, converged, n_primes = status.rank, bool(status.converged), status.n_primes
             self._asked = status.n_landmarks
             turn += 1
 
-    def _columns_to(self, chosen: Sent, turn: int) -> list[Local[Columns]]:
+    def _columns_to(
+        self, told: Sent, turn: int, known: tuple[Local | None, ...], system: ResidueSystem
+    ) -> list[Local[Columns]]:
         """Return the distances of all rows to the landmarks of one turn, in panels of rows."""
 
         def ask(panel: slice, names: Sequence[str]) -> PerClient[Sent[CodedDistances]]:
-            return self._evaluation.answers(
-                party.answer_columns, names, chosen, start=panel.start, stop=panel.stop, turn=turn
-            )
+            place = {"start": panel.start, "stop": panel.stop, "turn": turn, "system": system}
+            return self._evaluation.answers(party.answer_columns, names, told, **place)
 
-        return self._evaluation.columns(
-            ask, self.n_samples, COLUMN_ROWS, f"columns {turn} of samples"
-        )
+        what = f"columns {turn} of samples"
+        return self._evaluation.columns(ask, self.n_samples, COLUMN_ROWS, what, known, system)
 
     # -- distances to new rows ----------------------------------------------------------------
 

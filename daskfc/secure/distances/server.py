@@ -1,5 +1,6 @@
 """Secure distances at the server: plan the code, decode blocks and columns."""
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,9 @@ __all__ = [
     "start_landmarks",
     "told_landmarks",
 ]
+
+# ours: the modulus beside what distances may be; a wrong one falls into the rest 1 time in 5
+_TO_SPARE = 1.25
 
 Tiles = DistanceTiles | NeighbourTiles | RadiusTiles
 
@@ -161,7 +165,7 @@ def _decode(
     evaluators: Sequence[str],
     what: str,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return real squared distances and the evaluators whose answers were wrong."""
+    """Return whole squared distances and the evaluators whose answers were wrong."""
     if len({answer.encoding for answer in answers.values()}) > 1:
         raise DecodingError(
             f"the answers for {what} must be of one encoding; the evaluators hold different ones, "
@@ -175,8 +179,7 @@ def _decode(
     kept = [(r, j) for r, j in zip(residues, indices, strict=True) if j not in wrong]
     kept = kept[: code.threshold]
     integers = reconstruct([r for r, _ in kept], [j for _, j in kept], code, system)  # Eq. (5)
-    # Eq. (6) divides by 2**q; squared distances carry the square of the scale
-    return system.to_real(integers), np.array(sorted(wrong), dtype=np.int64)
+    return integers, np.array(sorted(wrong), dtype=np.int64)
 
 
 def decode_block(
@@ -200,8 +203,9 @@ def decode_block(
     DecodingError
         When answers contradict each other beyond what the code corrects.
     """
-    block, wrong = _decode(answers, secret, code, system, evaluators, f"block ({i}, {j})")
-    tiles.write(i, j, block)
+    whole, wrong = _decode(answers, secret, code, system, evaluators, f"block ({i}, {j})")
+    # Eq. (6) divides by 2**q; squared distances carry the square of the scale
+    tiles.write(i, j, system.to_real(whole))
     return DecodedBlock(wrong)
 
 
@@ -230,15 +234,41 @@ class Columns:
 
 def decode_columns(
     answers: Mapping[str, CodedDistances],
+    known: LandmarkEmbedding | None,
+    landmarks: np.ndarray | None,
     secret: SecretKey,
     *,
     what: str,
+    start: int,
     code: LagrangeCode,
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> Columns:
-    """Interpolate a panel of landmark columns from the answers."""
-    return Columns(*_decode(answers, secret, code, system, evaluators, what))
+    """Interpolate a panel of columns from the answers.
+
+    With what is `known` of the distances of the samples from `start` on to the landmarks, the
+    system may have fewer primes than all distances need.
+
+    Raises
+    ------
+    DecodingError
+        When answers contradict each other beyond what the code corrects, or what is known.
+    """
+    whole, wrong = _decode(answers, secret, code, system, evaluators, what)
+    if known is not None:
+        rows = slice(start, start + len(whole))
+        least, most = known.bounds(rows, landmarks)
+        first = np.floor(least * system.scale**2).astype(np.int64)
+        whole -= first
+        whole %= system.modulus
+        whole += first
+        if (whole > most * system.scale**2 + 1).any():
+            raise DecodingError(
+                f"the answers for {what} contradict what is known of these distances: an "
+                "evaluator answered wrongly, or a client shared rows outside the agreed radius. "
+                "Add spare evaluators to name the wrong one."
+            )
+    return Columns(system.to_real(whole), wrong)
 
 
 def decoded_columns(columns: Columns) -> DecodedBlock:
@@ -259,7 +289,7 @@ def add_columns(
     return embedding
 
 
-def landmark_status(embedding: LandmarkEmbedding) -> LandmarkStatus:
+def landmark_status(embedding: LandmarkEmbedding, *, system: ResidueSystem) -> LandmarkStatus:
     """Tell the caller how far the search is."""
     residual = float(embedding.certificate().max())
     scale = embedding.scale
@@ -268,4 +298,12 @@ def landmark_status(embedding: LandmarkEmbedding) -> LandmarkStatus:
         rank=embedding.rank,
         residual=residual / scale if scale and np.isfinite(residual) else 0.0,
         converged=int(embedding.converged),
+        n_primes=_primes_for(embedding.spread * system.scale**2, system),
     )
+
+
+def _primes_for(spread: float, system: ResidueSystem) -> int:
+    """Return how many primes tell whole numbers that are known up to a spread."""
+    fewer = range(1, len(system.primes))
+    tell = (r for r in fewer if _TO_SPARE * spread + 2 < math.prod(system.primes[:r]))
+    return next(tell, len(system.primes))

@@ -61,6 +61,7 @@ class Sizing:
             "n_segments": code.n_segments,
             "n_primes": len(system.primes),
             "n_answers": code.n_evaluators,
+            "n_keys": code.n_colluding,
             "residue_bytes": np.dtype(system.dtype).itemsize,
             "window": WINDOW,
         }

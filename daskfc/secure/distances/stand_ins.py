@@ -38,9 +38,15 @@ _SPAN = "dimensions that the samples span"
 # -- shares and answers ---------------------------------------------------------------------------
 
 
-def _coded(n_rows: int, n_columns: int, system: ResidueSystem) -> CodedRows:
-    size = {"prime": len(system.primes), "row": n_rows, "column": n_columns}
-    return sized(CodedRows, **size, dtype=np.dtype(system.dtype).name)
+def _shared_out(
+    n_rows: int, n_features: int, code: LagrangeCode, system: ResidueSystem, names: Sequence[str]
+) -> dict[str, CodedRows]:
+    told = {"n_rows": n_rows, "n_columns": code.n_columns(n_features)}
+    dtype, r = np.dtype(system.dtype).name, len(system.primes)
+    whole = {"prime": r, "row": n_rows, "column": told["n_columns"], "byte": 0}
+    of_key = {"prime": r, "row": 0, "column": 0, "byte": 32}
+    shares = [sized(CodedRows, **size, **told, dtype=dtype) for size in (of_key, whole)]
+    return {name: shares[j >= code.n_colluding] for j, name in enumerate(names)}
 
 
 def _encode_rows(
@@ -51,7 +57,7 @@ def _encode_rows(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
-    return dict.fromkeys(evaluators, _coded(stop - start, code.n_columns(data.n_features), system))
+    return _shared_out(stop - start, data.n_features, code, system, evaluators)
 
 
 def _encode_quantised(
@@ -62,8 +68,7 @@ def _encode_quantised(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
-    n_columns = code.n_columns(quantised.rows.shape[1])
-    return dict.fromkeys(evaluators, _coded(stop - start, n_columns, system))
+    return _shared_out(stop - start, quantised.rows.shape[1], code, system, evaluators)
 
 
 def _answer(n_rows: int, n_columns: int, system: ResidueSystem) -> CodedDistances:
@@ -154,14 +159,17 @@ def _add_columns(embedding: _Search, landmarks: np.ndarray) -> _Search:
     return embedding
 
 
-def _landmark_status(embedding: _Search, rehearsal: Rehearsal) -> LandmarkStatus:
+def _landmark_status(
+    embedding: _Search, system: ResidueSystem, rehearsal: Rehearsal
+) -> LandmarkStatus:
     if embedding.found is not None:
-        return server.landmark_status(embedding.found)
+        return server.landmark_status(embedding.found, system=system)
     most = min(embedding.n_samples - 1, embedding.n_features)
     span = rehearsal.assume(_SPAN, most)
     rank = max(0, min(embedding.n_landmarks - 1, int(span)))
     over = rank >= span or embedding.n_landmarks >= embedding.n_samples
-    return LandmarkStatus(embedding.n_landmarks, rank, 0.0, int(over))
+    # as many primes as ever: how far samples are from the landmarks' span, nobody knows here
+    return LandmarkStatus(embedding.n_landmarks, rank, 0.0, int(over), len(system.primes))
 
 
 def _points_status(rehearsal: Rehearsal) -> PointsStatus:

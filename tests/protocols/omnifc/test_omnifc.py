@@ -153,10 +153,12 @@ def test_ledger_holds_declared_messages_only(federation, iris, distances):
     }  # fmt: skip
     n, r, k = len(iris[0]), 2, 4  # tenths: two primes hold the distances exactly
     coded = frame[frame["message"] == "CodedRows"]
-    # shares of own rows stay where they are; every other row goes to all five evaluators
+    # shares of own rows stay where they are; every other row goes to three of the five evaluators,
+    # and its key to the first two
     own = model.labels_.client.to_series().value_counts()
-    travelled = sum(n - own[f"client-{j}"] for j in range(1, 6))
-    assert coded["payload_bytes"].sum() == travelled * r * k + 16 * len(coded)
+    travelled = sum(n - own[f"client-{j}"] for j in range(3, 6))
+    keys = coded["receiver"].isin(["client-1", "client-2"]).sum()
+    assert coded["payload_bytes"].sum() == travelled * r * k + 32 * len(coded) + 32 * keys
     answers = frame[frame["message"] == "CodedDistances"]["payload_bytes"].sum()
     chosen = frame[(frame["message"] == "Landmarks") & (frame["receiver"] == "client-1")]
     columns = n if distances == "blocks" else chosen["payload_bytes"].sum() // 8
@@ -177,6 +179,18 @@ def test_columns_give_the_labels_of_all_blocks(federation, name):
     np.testing.assert_array_equal(columns.labels_, blocks.labels_)
     assert columns.choices["distances"].startswith("columns: ")
     assert columns.ledger_.payload_bytes < blocks.ledger_.payload_bytes / 2
+
+
+def test_later_columns_need_fewer_primes(federation, monkeypatch):
+    monkeypatch.setattr("daskfc.secure.distances.sizing.LANDMARKS_A_ROUND", 2)
+    blocks = OmniFC(3, distances="blocks").fit(federation)
+    columns = OmniFC(3, max_abs=1000.0).fit(federation)  # four primes hold what such values may do
+    np.testing.assert_array_equal(columns.labels_, blocks.labels_)
+    frame = columns.ledger_.to_frame()
+    answers = frame[frame["message"] == "CodedDistances"]["shapes"]
+    n_primes = [shapes["residues"][0] for shapes in answers]
+    assert n_primes[0] == 4
+    assert min(n_primes) <= 2
 
 
 @pytest.mark.parametrize("rows", ["coordinates", "distances"])

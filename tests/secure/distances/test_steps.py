@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from daskfc.coding import SecretKey, choose_residues
 from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
-from daskfc.secure.distances import choose_code, party, server
+from daskfc.secure.distances import choose_code, columns, party, server
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.layout import ContentDigest
 from tests.faults import tears
@@ -28,6 +28,7 @@ class ArrayStore:
         self.n_samples, self.n_features = self.X.shape
         self.feature_names = tuple(f"x{i}" for i in range(self.n_features))
         self.digest = f"digest of {name}"
+        self.attributes = {}
 
     def rows(self, start, stop):
         return self.X[start:stop]
@@ -91,6 +92,8 @@ def run(
             {name: [s[e] for s in parts] for name, parts in shares.items()},
             positions,
             keys[e] if hide else None,
+            code=code,
+            system=system,
         )
         for e in evaluators
     }
@@ -110,6 +113,104 @@ def run(
         decoded = server.decode_block(tiles, answers, SecretKey.from_os(), i=i, j=j, **public)
         wrong |= set(decoded.wrong.tolist())
     return SimpleNamespace(plan=plan, D=tiles.full(), system=system, wrong=wrong)
+
+
+def search(stores, *, count, spares=0, segments=1, tamper=None):
+    """Play all parties of the rounds of landmarks; return columns, and the primes of each round."""
+    secrets = {name: SecretKey.from_os() for name in stores}
+    plan = server.plan({n: party.describe(s, KEY, KEY, max_abs=None) for n, s in stores.items()})
+    code = choose_code(len(stores), segments, 1, spares)
+    evaluators = tuple(f"client-{j}" for j in range(code.n_evaluators))
+    whole = choose_residues(
+        radius=plan.radius,
+        n_features=plan.n_features,
+        tolerance=1e-4,
+        grids=plan.grids,
+        n_columns=code.n_columns(plan.n_features),
+        n_points=code.n_points,
+    )
+    public = {"code": code, "evaluators": evaluators}
+    shares = {
+        name: party.encode_rows(store, secrets[name], start=0, stop=len(store.X), system=whole,
+                                **public)
+        for name, store in stores.items()
+    }  # fmt: skip
+    keys = party.hiding_key(SecretKey.from_os(), evaluators=evaluators)
+    hiding = {e: keys[e] if segments > 1 else None for e in evaluators}
+    positions = server.row_positions(plan)
+    coded = {
+        e: party.assemble(
+            {name: [sent[e]] for name, sent in shares.items()}, positions, hiding[e], code=code,
+            system=whole,
+        )
+        for e in evaluators
+    }  # fmt: skip
+    embedding = columns.start_search(plan, system=whole)
+    rounds, found, wrong, n_primes = [], [], set(), len(whole.primes)
+    while not embedding.converged:
+        chosen, system = embedding.next_landmarks(count), whole.first(n_primes)
+        known = (embedding, chosen) if n_primes < len(whole.primes) else (None, None)
+        panels = []
+        for start in range(0, plan.n_samples, 20):
+            place = {"start": start, "stop": min(start + 20, plan.n_samples), "turn": len(rounds)}
+            answers = {
+                e: party.answer_columns(
+                    coded[e], hiding[e], server.told_landmarks(chosen), e, engine="f32",
+                    system=system, **place, **public,
+                )
+                for e in evaluators
+            }  # fmt: skip
+            if tamper and n_primes < len(whole.primes):
+                tamper(answers)
+            panels.append(
+                server.decode_columns(
+                    answers, *known, SecretKey.from_os(), what="columns", start=start,
+                    system=system, **public,
+                )
+            )  # fmt: skip
+            wrong |= set(panels[-1].wrong.tolist())
+        server.add_columns(embedding, chosen, panels)
+        rounds.append(n_primes)
+        found.append(np.concatenate([panel.distances for panel in panels]))
+        n_primes = server.landmark_status(embedding, system=whole).n_primes
+    D = np.concatenate(found, axis=1)
+    return SimpleNamespace(
+        plan=plan, D=D, landmarks=embedding.landmarks, rounds=rounds, system=whole, wrong=wrong
+    )
+
+
+@pytest.fixture
+def spread_out():
+    """50 samples of 12 features, each with less in it than the one before."""
+    random = np.random.default_rng(0)
+    return np.rint(random.normal(size=(50, 12)) * 8000 * 0.4 ** np.arange(12))
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_later_columns_need_fewer_primes(spread_out, segments):
+    owners = np.arange(50) % 5
+    found = search(dealt(spread_out, owners), count=3, segments=segments)
+    assert found.rounds[0] == len(found.system.primes) == 4
+    assert sorted(found.rounds, reverse=True) == found.rounds
+    assert set(found.rounds) == {2, 3, 4}
+    true = true_distances(spread_out, order_of(found.plan, owners))
+    np.testing.assert_array_equal(found.D, true[:, found.landmarks])
+
+
+def test_a_liar_about_the_rest_of_a_distance_is_named(spread_out):
+    owners = np.arange(50) % 5
+    found = search(dealt(spread_out, owners), count=3, spares=2, tamper=_lie)
+    assert found.wrong == {3}
+    true = true_distances(spread_out, order_of(found.plan, owners))
+    np.testing.assert_array_equal(found.D, true[:, found.landmarks])
+
+
+def test_answers_that_contradict_what_is_known_are_refused(spread_out):
+    def lie(answers):  # without a spare nothing else tells
+        answers["client-0"].residues[0] ^= 1
+
+    with pytest.raises(DecodingError, match="contradict what is known"):
+        search(dealt(spread_out, np.arange(50) % 3), count=3, tamper=lie)
 
 
 @pytest.fixture
@@ -224,8 +325,13 @@ def test_a_recomputed_encoding_is_bit_identical_and_another_key_is_not(X):
     once, again = (party.encode_rows(store, secret, **args) for _ in range(2))
     other = party.encode_rows(store, SecretKey.from_os(), **args)
     for name in names:
-        np.testing.assert_array_equal(once[name].residues, again[name].residues)
-        assert (once[name].residues != other[name].residues).mean() > 0.9
+        one, two, three = (
+            party.share_of(sent[name], code, system) for sent in (once, again, other)
+        )
+        np.testing.assert_array_equal(one, two)
+        assert (one != three).mean() > 0.9
+    assert [once[name].seed.size for name in names] == [32, 0, 0]
+    assert once["a"].residues.size == 0
     assert once["a"].fingerprint != other["a"].fingerprint
 
 
