@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.federation.cluster_scores import ClusterScores
 from daskfc.federation.samples import LabelledSamples, labelled_new
 from daskfc.protocols.fedsc import party, server
@@ -15,6 +15,9 @@ from daskfc.protocols.fedsc.noise import DataNoise, Noise
 from daskfc.stores import ClientStore
 
 __all__ = ["Fitted", "SimilarityClustering", "predict_new"]
+
+
+_AT_ONCE = 1 << 26  # ours: bytes of rows that the server may hold twice
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,14 @@ class SimilarityClustering:
     def learned(
         self,
         federation: Federation,
-        rows: PerClient[Local],
+        rows: PerClient[Local] | PerClient[Inline],
         positions: Local,
         plan: KernelPlan,
         noise: Noise | None,
     ) -> Local | CodedSimilarity:
         """Have the server learn how similar the samples are whose rows are at the clients.
+
+        Rows may be inline, but where similarities are coded, which takes them more than once.
 
         Returns
         -------
@@ -55,8 +60,11 @@ class SimilarityClustering:
                 # without noise on the factors no row is longer than 1
                 radius=1.0 if noise is None or isinstance(noise, DataNoise) else None,
             )
+        told = federation.ask(party.tell_rows, rows)
+        if 8 * plan.largest_client * len(told) * plan.n_atoms <= _AT_ONCE:
+            return federation.on_server(server.all_rows, told, positions, plan)
         all_rows = federation.on_server(server.empty_rows, positions, plan)
-        for name, sent in federation.ask(party.tell_rows, rows).items():
+        for name, sent in told.items():
             all_rows = federation.on_server(server.place_rows, all_rows, sent, positions, name)
         return all_rows
 
