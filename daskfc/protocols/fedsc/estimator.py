@@ -369,17 +369,11 @@ class FedSC(FederatedClusterer):
         if isinstance(planned.noise, FactorNoise):
             multiplier = planned.noise.coefficient_multiplier
             self._releases.expect(federation, planned.journal, multiplier)
-        used_once = self.similarity == "rows" and not self.diagnostics
-        perform = federation.inline if used_once else federation.on_clients
-        return perform(
-            party.rows_of,
-            planned.samples,
-            final,
-            older,
-            planned.plan_sent,
-            ridge=self.ridge,
-            noise=planned.noise,
-        )
+        inputs = planned.samples, final, older, planned.plan_sent
+        options = {"ridge": self.ridge, "noise": planned.noise}
+        if self.similarity == "coded" or self.diagnostics:  # they are used again
+            return federation.on_clients(party.rows_of, *inputs, **options)
+        return federation.inline(party.rows_of, *inputs, **options)
 
     @property
     def released(self) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.federation.cluster_scores import ClusterScores
@@ -53,7 +54,7 @@ class SimilarityClustering:
         if self.similarity == "coded":
             return coded_similarity(
                 federation,
-                rows,
+                cast("PerClient[Local]", rows),
                 positions,
                 n_neighbors=self.neighbors,
                 n_colluding=self.n_colluding,

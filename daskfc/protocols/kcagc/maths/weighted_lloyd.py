@@ -281,8 +281,8 @@ def advance(state: LloydState, sums: Floats) -> LloydState:
     state = replace(counted, known={**state.known, **measured})
     while True:
         state = _round(state)
-        if state.request is None or state.request.wanted.any():
-            return state
+        if not isinstance(state.request, CentresAtMeans) or state.request.labels.size:
+            return state  # else all centres of the next round are known
 
 
 def _keys(labels: Integers, k: int) -> tuple[bytes, ...]:
