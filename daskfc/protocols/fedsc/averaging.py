@@ -105,11 +105,10 @@ class Averaging:
 
     def run(self, start: Local, done: Resumed) -> tuple[Local, Local]:
         """Run the rounds that are left; return the last dictionary and the one before it."""
-        before = dictionary = start
+        journal = self.planned.journal
+        before = self.federation.on_server(server.first, journal, max(done.round - 1, 0), start)
+        dictionary = self.federation.on_server(server.first, journal, done.round, start)
         if done.round:
-            journal = self.planned.journal
-            before = self.federation.on_server(server.first, journal, done.round - 1, start)
-            dictionary = self.federation.on_server(server.first, journal, done.round, start)
             self.on_round(done.round, done.change)
         if done.change < self.settings.tolerance:
             return dictionary, before

@@ -41,7 +41,6 @@ from daskfc.protocols.fedsc.party import weight_of
 from daskfc.secure.sums import Total
 
 __all__ = [
-    "all_rows",
     "check_counts",
     "cluster",
     "cluster_similarity",
@@ -184,18 +183,6 @@ def place_rows(
     nothing.
     """
     B[positions[client]] = message.rows
-    return B
-
-
-def all_rows(
-    parts: Mapping[str, SimilarityRows],
-    positions: Mapping[str, NDArray[np.int64]],
-    plan: KernelPlan,
-) -> Floats:
-    """Return the rows of all samples in canonical order, where the server can hold them twice."""
-    B = empty_rows(positions, plan)
-    for name, message in parts.items():
-        place_rows(B, message, positions, name)
     return B
 
 

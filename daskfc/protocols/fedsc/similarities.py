@@ -18,9 +18,6 @@ from daskfc.stores import ClientStore
 __all__ = ["Fitted", "SimilarityClustering", "predict_new"]
 
 
-_AT_ONCE = 1 << 26  # ours: bytes of rows that the server may hold twice
-
-
 @dataclass(frozen=True)
 class SimilarityClustering:
     """The parameters of FedSC that Stage II depends on."""
@@ -61,11 +58,8 @@ class SimilarityClustering:
                 # without noise on the factors no row is longer than 1
                 radius=1.0 if noise is None or isinstance(noise, DataNoise) else None,
             )
-        told = federation.ask(party.tell_rows, rows)
-        if 8 * plan.largest_client * len(told) * plan.n_atoms <= _AT_ONCE:
-            return federation.on_server(server.all_rows, told, positions, plan)
         all_rows = federation.on_server(server.empty_rows, positions, plan)
-        for name, sent in told.items():
+        for name, sent in federation.ask(party.tell_rows, rows).items():
             all_rows = federation.on_server(server.place_rows, all_rows, sent, positions, name)
         return all_rows
 
