@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.coding.scratch import scratch
 from daskfc.errors import InvalidInput, OverflowRefused
 
 __all__ = ["FixedPoint"]
+
+_CHUNK = 1 << 15  # ours: numbers; a chunk and what is made of it stay in a 1 MiB L2 cache
 
 
 @dataclass(frozen=True)
@@ -101,20 +104,30 @@ class FixedPoint:
             For values beyond `max_abs`. The message does not count them: whoever chooses the bound
             would learn how many lie above it.
         """
-        values = np.asarray(values, dtype=np.float64)
-        low, high = values.min(initial=0.0), values.max(initial=0.0)
-        if not (math.isfinite(low) and math.isfinite(high)):  # one NaN makes both NaN
-            raise InvalidInput(
-                f"some of {values.size} numbers to be summed are NaN or infinite; every number "
-                "must be finite. Look where they come from."
-            )
-        if max(-low, high) > self.max_abs:
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        scale = math.ldexp(1.0, self.fraction_bits)  # products are exact: ldexp, five times as fast
+        encoded = np.empty(np.shape(values), dtype=np.int64)
+        flat, to = values.reshape(-1), encoded.reshape(-1)
+        beyond = False
+        for start in range(0, flat.size, _CHUNK):
+            part = flat[start : start + _CHUNK]
+            low, high = float(part.min()), float(part.max())
+            if not (math.isfinite(low) and math.isfinite(high)):  # one NaN makes both NaN
+                raise InvalidInput(
+                    f"some of {values.size} numbers to be summed are NaN or infinite; every number "
+                    "must be finite. Look where they come from."
+                )
+            if beyond := beyond or max(-low, high) > self.max_abs:
+                continue  # and look for NaN
+            scaled = scratch("fixed point", part.shape, np.float64)
+            np.rint(np.multiply(part, scale, out=scaled), out=scaled)
+            np.copyto(to[start : start + _CHUNK], scaled, casting="unsafe")
+        if beyond:
             raise OverflowRefused(
                 f"some of {values.size} numbers to be summed exceed the agreed magnitude of "
                 f"{self.max_abs:.6g}. Nothing was sent; agree on a larger one."
             )
-        scaled = values * math.ldexp(1.0, self.fraction_bits)  # exact: ldexp, five times as fast
-        return np.rint(scaled, out=scaled).astype(np.int64).view(np.uint64)
+        return encoded.view(np.uint64)
 
     def decode(self, total: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Return the real numbers of a sum modulo 2**64."""

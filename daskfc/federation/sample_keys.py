@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.keywrap import aes_key_unwrap, aes_key_wrap
 
 from daskfc.coding import KeyPair, SecretKey
 from daskfc.federation.federation import Federation
-from daskfc.federation.handles import Local, PerClient, Sent
+from daskfc.federation.handles import Inline, PerClient, Sent
 from daskfc.federation.messages import Message, array
 from daskfc.federation.pseudonyms import KeyOffer
 from daskfc.federation.samples import order_secret
@@ -98,7 +98,7 @@ def digest_key(
 
 def digest_keys(
     federation: Federation, clients: Iterable[str] | None = None
-) -> PerClient[Local[SecretKey]]:
+) -> PerClient[Inline[SecretKey]]:
     """Have clients agree on the key of the digests of their sample ids.
 
     Parameters
@@ -110,8 +110,8 @@ def digest_keys(
 
     Returns
     -------
-    PerClient of Local
-        The key at each client.
+    PerClient of Inline
+        The key at each client, for one step.
 
     Notes
     -----
@@ -132,6 +132,6 @@ def digest_keys(
         )
         offers |= {name: dict(sent[name]) for name in others}
         sealed |= {name: dict(boxes[name]) for name in others}
-    return federation.on_clients(
+    return federation.inline(
         digest_key, PerClient(offers), PerClient(sealed), clients=(first, *others)
     )

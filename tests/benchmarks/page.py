@@ -43,6 +43,8 @@ ABOUT = {
     "force.",
     "FedSC beside scikit-learn's SpectralClustering": "Ten clients, default atoms, five rounds, "
     "beside nearest neighbours with lobpcg; server and scikit-learn have one thread of BLAS.",
+    "kCAGC beside AGC": "Cells of the paper's Tables II: Cora, 50 starts; beside AGC on the pooled "
+    "columns in one process, with the threads of BLAS that it takes. *k̂*: local clusters.",
     "OmniFC on exact distances beside scikit-learn": "Ten clients; server and scikit-learn have "
     "one thread of BLAS.",
     "Workers of the server": "A graph of nine neighbours of 40,000 samples by one worker of the "

@@ -8,7 +8,7 @@ from daskfc import seeds
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.journal import Releases
-from daskfc.protocols.fedsc.messages import KernelPlan, Resumed
+from daskfc.protocols.fedsc.messages import DictionaryChange, KernelPlan, Resumed
 from daskfc.protocols.fedsc.noise import FactorNoise, Noise
 from daskfc.secure.sums import Aggregation, open_sum
 
@@ -112,15 +112,35 @@ class Averaging:
             self.on_round(done.round, done.change)
         if done.change < self.settings.tolerance:
             return dictionary, before
+        reports: list[tuple[int, Sent[DictionaryChange]]] = []
         for number in range(done.round + 1, self.settings.rounds + 1):
             self.federation.next_round()
             before, dictionary = dictionary, self._round(dictionary, number)
-            report = self.federation.publish(server.progress, dictionary, before)
-            self.federation.report_progress("averaging", number, self.settings.rounds, "rounds")
-            self.on_round(number, report.change)
-            if report.change < self.settings.tolerance:
+            report = self.federation.publish(server.progress, dictionary, before, wait=False)
+            reports.append((number, report))
+            if self._hangs_on_reports and self._told(reports) < self.settings.tolerance:
                 break
+        self._told(reports)
         return dictionary, before
+
+    @property
+    def _hangs_on_reports(self) -> bool:
+        """Whether a round begins only once the caller knows of the one before.
+
+        It may be the last one; or it may release something, which is noted before it is asked for,
+        and must not be noted where an earlier round breaks off.
+        """
+        return self.settings.tolerance > 0 or isinstance(self.planned.noise, FactorNoise)
+
+    def _told(self, reports: list[tuple[int, Sent[DictionaryChange]]]) -> float:
+        """Tell of rounds as their reports come in; return the last change."""
+        change = math.inf
+        while reports:
+            number, report = reports.pop(0)
+            change = report.result().change
+            self.federation.report_progress("averaging", number, self.settings.rounds, "rounds")
+            self.on_round(number, change)
+        return change
 
     def _round(self, dictionary: Local, number: int) -> Local:
         """Algorithm 1, lines 4 to 19: local steps, and their mean."""

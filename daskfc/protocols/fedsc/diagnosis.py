@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.privacy import Noised, Part
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients
@@ -100,7 +100,7 @@ def _bound(
 def diagnose(
     federation: Federation,
     planned: Planned,
-    rows: PerClient[Local],
+    rows: PerClient[Local] | PerClient[Inline],
     final: Sent,
     older: Sent | None,
     ridge: float,

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.federation.cluster_scores import ClusterScores
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param, picked
@@ -53,7 +53,7 @@ class _Learned:
     final: Sent
     older: Sent | None
     dictionary: Local
-    rows: PerClient[Local]
+    rows: PerClient[Local] | PerClient[Inline]
     reference: Local | CodedSimilarity
     positions: Local
 
@@ -364,20 +364,16 @@ class FedSC(FederatedClusterer):
 
     def _rows(
         self, federation: Federation, planned: Planned, final: Sent, older: Sent | None
-    ) -> PerClient[Local]:
+    ) -> PerClient[Local] | PerClient[Inline]:
         """Have the clients compute the rows whose inner products are similarities."""
         if isinstance(planned.noise, FactorNoise):
             multiplier = planned.noise.coefficient_multiplier
             self._releases.expect(federation, planned.journal, multiplier)
-        return federation.on_clients(
-            party.rows_of,
-            planned.samples,
-            final,
-            older,
-            planned.plan_sent,
-            ridge=self.ridge,
-            noise=planned.noise,
-        )
+        inputs = planned.samples, final, older, planned.plan_sent
+        options = {"ridge": self.ridge, "noise": planned.noise}
+        if self.similarity == "coded" or self.diagnostics:  # they are used again
+            return federation.on_clients(party.rows_of, *inputs, **options)
+        return federation.inline(party.rows_of, *inputs, **options)
 
     @property
     def released(self) -> tuple[float, ...]:

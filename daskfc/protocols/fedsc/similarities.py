@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.federation.cluster_scores import ClusterScores
 from daskfc.federation.samples import LabelledSamples, labelled_new
 from daskfc.protocols.fedsc import party, server
@@ -33,12 +34,14 @@ class SimilarityClustering:
     def learned(
         self,
         federation: Federation,
-        rows: PerClient[Local],
+        rows: PerClient[Local] | PerClient[Inline],
         positions: Local,
         plan: KernelPlan,
         noise: Noise | None,
     ) -> Local | CodedSimilarity:
         """Have the server learn how similar the samples are whose rows are at the clients.
+
+        Rows may be inline, but where similarities are coded, which takes them more than once.
 
         Returns
         -------
@@ -48,7 +51,7 @@ class SimilarityClustering:
         if self.similarity == "coded":
             return coded_similarity(
                 federation,
-                rows,
+                cast("PerClient[Local]", rows),
                 positions,
                 n_neighbors=self.neighbors,
                 n_colluding=self.n_colluding,

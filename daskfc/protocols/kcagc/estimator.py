@@ -28,7 +28,7 @@ from daskfc.federation.samples import (
 from daskfc.protocols.kcagc import party, server
 from daskfc.protocols.kcagc.costs import scalars_a_round
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
-from daskfc.protocols.kcagc.messages import Intersections, LocalClusters
+from daskfc.protocols.kcagc.messages import Intersections, LloydProgress, LocalClusters
 from daskfc.secure.sums import MaskedSum, check_maskers
 from daskfc.stores import ClientStore
 
@@ -100,6 +100,8 @@ class KCAGC(FederatedClusterer):
         Rounds of Lloyd.
     n_secure_sums_, n_secure_scalars_ : int
         Vectorised secure sums, and the numbers in them: the paper's count of secure aggregations.
+        Centres that some start has had in its last round are not measured again. One more sum, of
+        no numbers, is under way when all starts are at rest.
     secure_scalars_a_round_ : dict of str to int
         The most numbers that a round of each variant sums; the log says when the basic one sums
         no more than the chosen one.
@@ -199,7 +201,7 @@ class KCAGC(FederatedClusterer):
         -------
         ndarray of float64, shape (n, k) or (v, k)
             Squared distances over all participants, of samples or virtual nodes, to the centres of
-            the last round; see `daskfc.privacy.privacy_leakage`.
+            the best start's last round; see `daskfc.privacy.privacy_leakage`.
 
         Raises
         ------
@@ -374,18 +376,30 @@ class KCAGC(FederatedClusterer):
         stage: str,
         n_seeds: int = 0,
     ) -> Local:
-        """Drive weighted k-means to its end: one secure sum a step, the seeds' without a report."""
+        """Drive weighted k-means to its end: one secure sum a step, the seeds' without a report.
+
+        No round waits for what the caller is told of the one before; so one more is under way, of
+        no numbers, when that says that all starts are at rest.
+        """
         clients = sums.clients
+        # of seeds and rounds; an inner node of a tree may have fewer seeds
+        most = (
+            self.n_refine if stage == "refining" else self.max_iter + max(n_seeds, self._n_local())
+        )
+        sent: list[Sent[LloydProgress]] = []
+        report: LloydProgress | None = None
         for step in itertools.count(1):
             request = federation.tell(server.next_measure, state, clients=clients)
             parts = federation.inline(party.measure, rows, request, nodes, clients=clients)
-            total = self._seen = sums.sum(parts, max_abs=_LARGEST_DISTANCE)
-            state = federation.on_server(server.take_sum, state, total)
+            total = sums.sum(parts, max_abs=_LARGEST_DISTANCE)
+            state = self._seen = federation.on_server(server.take_sum, state, total)
             if step <= n_seeds:
                 continue
-            report = federation.publish(server.progress, state)
-            federation.report_progress(stage, report.n_rounds, self.max_iter, "rounds")
-            if report.done:
+            sent.append(federation.publish(server.progress, state, wait=False))
+            while sent and (len(sent) > 1 or step == most):  # no round comes after the last one
+                report = sent.pop(0).result()
+                federation.report_progress(stage, report.n_rounds, self.max_iter, "rounds")
+            if report is not None and report.done:
                 break
         self.n_rounds_ += report.n_rounds
         self.n_secure_sums_ += report.n_sums

@@ -43,12 +43,17 @@ class Intersections(
     sizes: np.ndarray = array("node", dtype="float64")
 
 
-class Measure(Message, route="server → client", reveals="the clusters of this round"):
+class Measure(
+    Message,
+    route="server → client",
+    reveals="the clusters of this round that are new to every start",
+):
     """Where the centres are to which participants measure next: at nodes, or at means of labels."""
 
     n_clusters: int
     nodes: np.ndarray = array("run", "centre", dtype="int64")
     labels: np.ndarray = array("start", "node", dtype="int32")
+    wanted: np.ndarray = array("start", "cluster", dtype="uint8")  # 1 for the means to measure to
 
 
 class LloydProgress(

@@ -195,13 +195,15 @@ def nodes_of(
 def measure(rows: Floats, request: Measure, nodes: Intersections | None) -> Floats:
     """Return squared distances to the centres of a request, in the participant's columns.
 
-    These are d^l of Protocol 2, line 4, (n, runs * centres): what is summed over the participants.
+    These are d^l of Protocol 2, line 4, (n, centres of all runs): what the participants sum up.
     """
+    if not request.nodes.size and not request.labels.size:
+        return np.empty((len(rows), 0))
     weights = np.ones(len(rows)) if nodes is None else nodes.sizes
     wanted = (
         CentresAtNodes(request.nodes)
         if request.nodes.size
-        else CentresAtMeans(request.labels.astype(np.int64))
+        else CentresAtMeans(request.labels.astype(np.int64), request.wanted.astype(np.bool_))
     )
     distances = distances_to(rows, centres_of(wanted, rows, weights, request.n_clusters))
     return distances.reshape(len(rows), -1)

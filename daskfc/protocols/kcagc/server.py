@@ -14,6 +14,8 @@ from daskfc.protocols.kcagc.maths.weighted_lloyd import (
     advance,
     begin,
     begin_from,
+    best_run,
+    distances_of,
     outcome,
 )
 from daskfc.protocols.kcagc.messages import (
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 _NOTHING = np.empty((0, 0), dtype=np.int64)
+_NOT_ASKED = _NOTHING.astype(np.int32), _NOTHING.astype(np.uint8)
 
 
 def global_norms(total: Total) -> GlobalNorms:
@@ -83,21 +86,20 @@ def next_measure(state: LloydState) -> Measure:
     """Tell the participants which centres to measure to."""
     request = state.request
     if isinstance(request, CentresAtNodes):
-        return Measure(state.settings.n_clusters, request.nodes, _NOTHING.astype(np.int32))
-    assert request is not None
-    return Measure(state.settings.n_clusters, _NOTHING, request.labels.astype(np.int32))
+        return Measure(state.settings.n_clusters, request.nodes, *_NOT_ASKED)
+    if request is None:  # all starts are at rest, and the caller has not heard of it yet
+        return Measure(state.settings.n_clusters, _NOTHING, *_NOT_ASKED)
+    assert request.wanted is not None
+    means = request.labels.astype(np.int32), request.wanted.astype(np.uint8)
+    return Measure(state.settings.n_clusters, _NOTHING, *means)
 
 
 def take_sum(state: LloydState, total: Total) -> LloydState:
     """Go on with the sum of the participants' distances (Protocol 2, lines 5-10)."""
-    request = state.request
-    if isinstance(request, CentresAtNodes):
-        runs, centres = request.nodes.shape
-    else:
-        assert request is not None
-        runs, centres = len(request.labels), state.settings.n_clusters
-    distances = np.maximum(total.values, 0.0)  # of fixed-point numbers
-    return advance(state, distances.reshape(len(distances), runs, centres))
+    if state.request is None:
+        return state
+    runs = len(state.request.nodes) if isinstance(state.request, CentresAtNodes) else 1
+    return advance(state, total.values.reshape(len(total.values), runs, -1))
 
 
 def progress(state: LloydState) -> LloydProgress:
@@ -119,9 +121,10 @@ def labels_of(state: LloydState, nodes: Intersections | None) -> ClientLabels:
     return ClientLabels(labels if nodes is None else labels[nodes.ids])
 
 
-def tell_view(total: Total) -> DistanceView:
-    """Tell the caller the sums themselves."""
-    return DistanceView(total.values)
+def tell_view(state: LloydState) -> DistanceView:
+    """Tell the caller the sums of the best start's last round; all that the labels follow from."""
+    distances = distances_of(state, best_run(state))
+    return DistanceView(distances[np.isfinite(distances[:, 0])].T)
 
 
 def nearest(total: Total) -> ClientLabels:

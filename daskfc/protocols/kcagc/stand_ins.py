@@ -32,6 +32,7 @@ __all__ = ["STAND_INS"]
 _READ = 1 << 25  # ours: numbers of a participant that are read, 256 MiB
 _NODES = "intersections of local clusters"
 _ROUNDS = 6  # ours: of Lloyd, the mean over starts; 4 on digits, where the last takes 10
+_NEW = 0.75  # ours: of all starts' centres in a round, those that no start has had; on Cora
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class _Lloyd:
     n_seeds: int = 0
     n_rounds: int = 0
     n_sums: int = 0
+    n_means: int = 0
     done: bool = False
 
 
@@ -109,33 +111,50 @@ def _start_from(found: ClientLabels | LocalClusters, settings: LloydSettings) ->
     return _Lloyd(settings, len(found.labels), n_seeds=settings.n_clusters)
 
 
-def _next_measure(state: _Lloyd) -> Measure:
+def _next_measure(state: _Lloyd, rehearsal: Rehearsal) -> Measure:
     how = state.settings
+    if state.done:
+        return sized(Measure, run=0, centre=0, start=0, node=0, cluster=0)
     if state.n_seeds < how.n_clusters:
         centres = how.trials if state.n_seeds else 1
         return sized(
-            Measure, n_clusters=how.n_clusters, run=how.n_init, centre=centres, start=0, node=0
+            Measure,
+            n_clusters=how.n_clusters,
+            **dict(run=how.n_init, centre=centres, start=0, node=0, cluster=0),
         )
+    means = how.n_init * how.n_clusters
+    if not _refines(state):
+        new = rehearsal.assume("centres that a round of Lloyd measures", max(1.0, _NEW * means))
+        means = round(new * (state.n_rounds + 1)) - state.n_means
     return sized(
-        Measure, n_clusters=how.n_clusters, run=0, centre=0, start=how.n_init, node=state.n_nodes
+        Measure,
+        # so many, in a row: what is summed has a column for each
+        n_clusters=means,
+        **dict(run=0, centre=0, start=how.n_init, node=state.n_nodes, cluster=how.n_clusters),
     )
 
 
+def _refines(state: _Lloyd) -> bool:
+    """Whether this is a refinement, of few rounds, which goes on from labels."""
+    return state.settings.n_init == 1 and state.n_sums == state.n_rounds
+
+
 def _measure(rows: np.ndarray, request: Measure) -> np.ndarray:
-    if request.nodes.size:
-        return of_shape(len(rows), request.nodes.size)
-    return of_shape(len(rows), len(request.labels) * request.n_clusters)
+    return of_shape(len(rows), request.nodes.size or request.n_clusters)
 
 
-def _take_sum(state: _Lloyd, rehearsal: Rehearsal) -> _Lloyd:
+def _take_sum(state: _Lloyd, total: Total, rehearsal: Rehearsal) -> _Lloyd:
+    if state.done:
+        return state
     how, n_sums = state.settings, state.n_sums + 1
     if state.n_seeds < how.n_clusters:
         return replace(state, n_seeds=state.n_seeds + 1, n_sums=n_sums)
     most: float = how.max_iter
-    if how.n_init > 1 or state.n_sums > state.n_rounds:  # else a refinement, of few rounds
+    if not _refines(state):
         most = rehearsal.assume("rounds of Lloyd", min(_ROUNDS, how.max_iter))
-    rounds = state.n_rounds + 1
-    return replace(state, n_rounds=rounds, n_sums=n_sums, done=rounds >= most)
+    rounds, n_means = state.n_rounds + 1, state.n_means + total.values.shape[1]
+    done = rounds >= most
+    return replace(state, n_rounds=rounds, n_sums=n_sums, n_means=n_means, done=done)
 
 
 def _progress(state: _Lloyd) -> LloydProgress:

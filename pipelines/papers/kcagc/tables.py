@@ -226,15 +226,15 @@ def times(records: Sequence[Record]) -> Iterator[str]:
     if late:
         yield "### With 100 ms of latency a message (Table X)\n"
         yield (
-            "k̂ = k. A sum is two messages one after the other, centres out and distances back; "
-            "from the first round of Lloyd on a report to the caller stands between. *explained* "
-            "is 0.1 s times the messages in sequence: 2 a sum, 1 a round, and 12 for linking, "
-            "norms, local clusters and labels.\n"
+            "k̂ = k. A sum is two messages one after the other, centres out and distances back; no "
+            "report to the caller stands between. *explained* is 0.1 s times the messages in "
+            "sequence: 2 a sum, 2 that are under way when all starts are at rest, and 12 for "
+            "linking, norms, local clusters and labels.\n"
         )
         rows = []
         for r in late:
             [near] = of_kind(records, "latency", delay=0.0, graph=r["graph"], L=r["L"])
-            sequence = 2 * r["sums"] + r["rounds"] + 12
+            sequence = 2 * r["sums"] + 14
             row = [r["graph"], str(r["L"]), str(r["sums"]), str(sequence)]
             late_by = (0.1 * sequence, near["seconds"], r["seconds"])
             rows.append([*row, *(number(seconds, 1) for seconds in late_by)])

@@ -119,7 +119,9 @@ def test_only_declared_messages_leave(federation, columns):
         "LabelledSamples": "plain",
     }
     masked = [row for row in rows if row.message == "MaskedPart"]
-    assert len(masked) == L * (model.n_secure_sums_ + 1)  # and the norms
+    # and the norms; and the round that was under way when the caller heard that all are at rest
+    assert len(masked) == L * (model.n_secure_sums_ + 2)
+    assert sum(not row.shapes["values"][1] for row in masked) == L
     scalars = sum(row.shapes["values"][0] * row.shapes["values"][1] for row in masked)
     assert scalars == L * (model.n_secure_scalars_ + N)
 

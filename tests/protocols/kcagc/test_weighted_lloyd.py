@@ -131,11 +131,58 @@ def test_sums_and_numbers_are_counted():
     X, weights = points(40, seed=0)
     got = lloyd_on_sums([X], weights, LloydSettings(4, seed=0, n_init=1, n_trials=1))
     assert got.n_sums == 4 + got.n_rounds  # one a seed, one a round
-    assert got.n_scalars == 40 * (4 + 4 * got.n_rounds)
+    assert 40 * (4 + 4) < got.n_scalars < 40 * (4 + 4 * got.n_rounds)
     refined = lloyd_on_sums(
         [X], weights, LloydSettings(4, seed=0, n_init=1, max_iter=1), labels=got.labels[None]
     )
     assert (refined.n_sums, refined.n_scalars) == (1, 160)
+
+
+def plain_rounds(X, weights, labels, k):
+    """Yield the clusters, as sets of nodes, and the labels of each round of plain Lloyd."""
+    while True:
+        means = np.array([np.average(X[labels == c], 0, weights[labels == c]) for c in range(k)])
+        yield [frozenset(np.flatnonzero(labels == c)) for c in range(k)], labels
+        after = nearest(X, means)
+        if (after == labels).all():
+            return
+        labels = after
+
+
+def test_a_centre_is_measured_once_for_all_restarts_that_have_it():
+    X, weights = points(60, seed=3)
+    random = np.random.default_rng(0)
+    starts = np.array([nearest(X, X[random.choice(60, 4, replace=False)]) for _ in range(9)])
+    every = [list(plain_rounds(X, weights, start, 4)) for start in starts]
+    last, measured = [set() for _ in every], []
+    for number in range(max(map(len, every))):
+        held, wanted = set().union(*last), set()
+        for run, rounds in enumerate(every):
+            if number < len(rounds):
+                last[run] = set(rounds[number][0])
+                wanted |= last[run] - held
+        measured.append(len(wanted))
+    state = begin_from(LloydSettings(4, seed=0, n_init=9), weights, starts)
+    asked = []
+    while state.request is not None:
+        asked.append(int(state.request.wanted.sum()))
+        assert state.request.wanted.any(axis=1).all()  # no labels of who needs nothing
+        state = advance(state, sums_for(state, [X]))
+    assert asked == [count for count in measured if count]  # a round without new ones is no sum
+    assert state.n_scalars == 60 * sum(measured) < 60 * sum(4 * len(rounds) for rounds in every)
+    assert state.n_rounds == len(measured)
+    for run, rounds in enumerate(every):
+        assert np.array_equal(state.labels[run], rounds[-1][1])
+    assert set(state.known) == {key for keys in state.clusters for key in keys}
+
+
+def test_a_mean_does_not_hang_on_what_is_asked_for_beside_it():
+    X, weights = points(50, seed=2)
+    labels = np.random.default_rng(1).integers(-1, 4, (3, 50))
+    every = centres_of(CentresAtMeans(labels), X, weights, 4)
+    wanted = np.array([[1, 0, 0, 1], [0, 0, 0, 0], [0, 1, 1, 1]], dtype=bool)
+    some = centres_of(CentresAtMeans(labels, wanted), X, weights, 4)
+    assert np.array_equal(some, every[wanted][None])
 
 
 def test_seeds_are_drawn_by_weight_and_by_distance():

@@ -28,9 +28,18 @@ class CentresAtNodes:
 
 @dataclass(frozen=True)
 class CentresAtMeans:
-    """Take the weighted means of these labels (A, n) int64 as centres; -1 counts nowhere."""
+    """Take the weighted means of these labels as centres.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (A, n), int64
+        A node with -1 counts nowhere.
+    wanted : ndarray of shape (A, k), bool, optional
+        Which of the centres; by default all of them.
+    """
 
     labels: Integers
+    wanted: NDArray[np.bool_] | None = None
 
 
 Request: TypeAlias = CentresAtNodes | CentresAtMeans
@@ -53,7 +62,8 @@ def centres_of(request: Request, rows: Floats, weights: Floats, n_clusters: int)
     Returns
     -------
     ndarray of shape (R, c, w), float64
-        c candidates for `CentresAtNodes`, k centres for `CentresAtMeans`.
+        c candidates for `CentresAtNodes`, k centres for `CentresAtMeans`; (1, c, w) where only c
+        centres are wanted, in order of restarts and clusters.
 
     Examples
     --------
@@ -81,7 +91,7 @@ def centres_of(request: Request, rows: Floats, weights: Floats, n_clusters: int)
     first = (~empty).argmax(axis=1)
     run, cluster = np.nonzero(empty)
     centres[run, cluster] = centres[run, first[run]]
-    return centres
+    return centres if request.wanted is None else centres[request.wanted][None]
 
 
 def distances_to(rows: Floats, centres: Floats) -> Floats:

@@ -15,6 +15,8 @@ Departures  (1) Seeds are k-means++ with a few trials each, drawn by the server 
             paper asks for any 10-approximation. (2) The 1/9 step of Protocol 1, line 10, is off by
             default. (3) Lloyd runs until no label changes, 100 rounds at most; the paper's 10 are
             too few. (4) R restarts share each sum; the sums tell which has the smallest inertia.
+            (5) A centre is measured once for all restarts that have its cluster, and not again
+            while one of them keeps it: late rounds, where few nodes move, sum few numbers.
 
 Empty clusters: the server gives each the node farthest from its centre, as long as some node with
 a positive distance shares its cluster. A cluster that stays empty repeats the centre of the first
@@ -46,6 +48,8 @@ __all__ = [
     "advance",
     "begin",
     "begin_from",
+    "best_run",
+    "distances_of",
     "outcome",
 ]
 
@@ -126,12 +130,18 @@ class LloydState:
         Cluster of each node in each restart.
     nearest, second : ndarray of shape (R, n), float64
         Smallest and second smallest distance to the seeds so far.
+    means : ndarray of shape (A, n), int64
+        Labels whose means are the centres of this round, of the restarts that still run.
+    clusters : tuple of R tuples of bytes
+        Each restart's clusters in its last round; empty before its first.
+    known : mapping of bytes to ndarray of shape (n,)
+        Distances to the centres of these clusters.
     inertia : ndarray of shape (R,), float64
         Weighted sum of the distances to the nearest centre.
     converged : ndarray of shape (R,), bool
         Whether labels came to rest.
     running : ndarray of shape (A,), int64
-        Restarts that are still measured, in the order of the request's rows.
+        Restarts that still run, in the order of the rows of `means`.
     n_seeds : int
         Seeds found so far.
     n_rounds : int
@@ -149,6 +159,9 @@ class LloydState:
     inertia: Floats
     converged: NDArray[np.bool_]
     running: Integers
+    means: Integers
+    clusters: tuple[tuple[bytes, ...], ...]
+    known: Mapping[bytes, Floats]
     n_seeds: int = 0
     n_rounds: int = 0
     n_sums: int = 0
@@ -200,6 +213,9 @@ def begin(settings: LloydSettings, weights: Floats) -> LloydState:
         inertia=np.full(runs, np.inf),
         converged=np.zeros(runs, dtype=np.bool_),
         running=np.arange(runs),
+        means=np.zeros((0, n), dtype=np.int64),
+        clusters=((),) * runs,
+        known={},
     )
 
 
@@ -221,12 +237,7 @@ def begin_from(settings: LloydSettings, weights: Floats, labels: Integers) -> Ll
             f"{settings.n_clusters}); got shape {labels.shape}. Give a row for each restart."
         )
     state = begin(settings, weights)
-    return replace(
-        state,
-        request=CentresAtMeans(labels),
-        labels=labels,
-        n_seeds=settings.n_clusters,
-    )
+    return _ask(replace(state, labels=labels, n_seeds=settings.n_clusters), labels)
 
 
 def advance(state: LloydState, sums: Floats) -> LloydState:
@@ -236,9 +247,9 @@ def advance(state: LloydState, sums: Floats) -> LloydState:
     ----------
     state : LloydState
         With a request.
-    sums : ndarray of shape (n, A, c), float64
-        Σ_l of `distances_to` the centres that the request names; what the rounding of a secure
-        sum puts below 0 counts as 0.
+    sums : ndarray of shape (n, R, c) or (n, 1, c), float64
+        Σ_l of `distances_to` the centres that the request names: c candidates of each restart, or
+        c wanted means. What the rounding of a secure sum puts below 0 counts as 0.
 
     Returns
     -------
@@ -254,14 +265,75 @@ def advance(state: LloydState, sums: Floats) -> LloydState:
     True
     """
     assert state.request is not None, "all restarts are done"
-    seeding = isinstance(state.request, CentresAtNodes)
-    asked = state.request.nodes if isinstance(state.request, CentresAtNodes) else None
-    width = state.settings.n_clusters if asked is None else asked.shape[1]
-    expected = (state.weights.size, state.running.size, width)
+    if isinstance(state.request, CentresAtNodes):
+        asked = state.request.nodes.shape
+    else:
+        assert state.request.wanted is not None
+        asked = 1, int(state.request.wanted.sum())
+    expected = (state.weights.size, *asked)
     assert sums.shape == expected, (sums.shape, expected)
     sums = np.maximum(sums, 0.0)
-    state = replace(state, n_sums=state.n_sums + 1, n_scalars=state.n_scalars + sums.size)
-    return _seed(state, sums) if seeding else _round(state, sums)
+    counted = replace(state, n_sums=state.n_sums + 1, n_scalars=state.n_scalars + sums.size)
+    if isinstance(state.request, CentresAtNodes):
+        return _seed(counted, sums)
+    # copies, so that a column that is dropped later is not kept by the others
+    measured = {key: sums[:, 0, at].copy() for at, key in enumerate(_wanted(state.request))}
+    state = replace(counted, known={**state.known, **measured})
+    while True:
+        state = _round(state)
+        if not isinstance(state.request, CentresAtMeans) or state.request.labels.size:
+            return state  # else all centres of the next round are known
+
+
+def _keys(labels: Integers, k: int) -> tuple[bytes, ...]:
+    """Return the cluster that each number stands for, nodes (n,) as bits; b"" for none."""
+    members = labels == np.arange(k)[:, None]
+    packed = np.packbits(members, axis=1)
+    return tuple(
+        row.tobytes() if some else b""
+        for row, some in zip(packed, members.any(axis=1), strict=True)
+    )
+
+
+def _wanted(request: CentresAtMeans) -> list[bytes]:
+    """Return the clusters whose centres are asked for, in order."""
+    assert request.wanted is not None
+    k = request.wanted.shape[1]
+    keys = (_keys(row, k) for row in request.labels)
+    return [
+        key
+        for row, wanted in zip(keys, request.wanted, strict=True)
+        for key, asked in zip(row, wanted, strict=True)
+        if asked
+    ]
+
+
+def _ask(state: LloydState, means: Integers) -> LloydState:
+    """Go on with the means of labels (A, n): ask for the centres that were not measured yet."""
+    k = state.settings.n_clusters
+    clusters = list(state.clusters)
+    wanted = np.zeros((len(means), k), dtype=np.bool_)
+    seen = {b"", *state.known}
+    for row, run in enumerate(state.running):
+        clusters[run] = _keys(means[row], k)
+        for number, key in enumerate(clusters[run]):
+            wanted[row, number] = key not in seen
+            seen.add(key)
+    kept = {key for keys in clusters for key in keys}
+    some = wanted.any(axis=1)
+    return replace(
+        state,
+        request=CentresAtMeans(means[some], wanted[some]),
+        means=means,
+        clusters=tuple(clusters),
+        known={key: column for key, column in state.known.items() if key in kept},
+    )
+
+
+def distances_of(state: LloydState, run: int) -> Floats:
+    """Return the sums of a restart's last round, (k, n); infinite for an empty cluster."""
+    empty = np.full(state.weights.size, np.inf)
+    return np.stack([state.known.get(key, empty) for key in state.clusters[run]])
 
 
 def _drawn(mass: Floats, count: int, settings: LloydSettings, number: int) -> Integers:
@@ -297,22 +369,19 @@ def _seed(state: LloydState, sums: Floats) -> LloydState:
         first = np.where(nearest <= second / 9.0, labels, -1)  # Protocol 1, line 10
         kept = np.array([np.unique(row).size for row in first]) > (first < 0).any(axis=1)
         first = np.where(kept[:, None], first, labels)  # nothing to average in a run: average all
-    return replace(state, labels=labels, request=CentresAtMeans(first))
+    return _ask(replace(state, labels=labels), first)
 
 
-def _round(state: LloydState, sums: Floats) -> LloydState:
+def _round(state: LloydState) -> LloydState:
     """Protocol 2, lines 27 to 33: the nearest centre of every node, by the sums."""
-    assert isinstance(state.request, CentresAtMeans)
     settings, running = state.settings, state.running
     k = settings.n_clusters
-    before = state.request.labels
-    by_run = sums.transpose(1, 0, 2)  # (A, n, k)
-    for run, row in enumerate(before):
-        empty = np.bincount(row[row >= 0], minlength=k) == 0
-        if empty.any():
-            by_run[run][:, empty] = np.inf
-    after = by_run.argmin(axis=2)  # the lowest index on ties
-    nearest = np.take_along_axis(by_run, after[:, :, None], axis=2)[:, :, 0]
+    before = state.means
+    after, nearest = np.empty_like(before), np.empty(before.shape)
+    for row, run in enumerate(running):
+        distances = distances_of(state, run)
+        after[row] = distances.argmin(axis=0)  # the lowest index on ties
+        nearest[row] = distances.min(axis=0)
     inertia = state.inertia.copy()
     inertia[running] = nearest @ state.weights
     after = _filled(after, nearest, k)
@@ -323,15 +392,16 @@ def _round(state: LloydState, sums: Floats) -> LloydState:
     converged[running] = rest
     rounds = state.n_rounds + 1
     going = ~rest if rounds < settings.max_iter else np.zeros_like(rest)
-    return replace(
+    state = replace(
         state,
         labels=labels,
         inertia=inertia,
         converged=converged,
         running=running[going],
-        request=CentresAtMeans(after[going]) if going.any() else None,
+        request=None,
         n_rounds=rounds,
     )
+    return _ask(state, after[going]) if going.any() else state
 
 
 def _filled(labels: Integers, nearest: Floats, k: int) -> Integers:
@@ -381,6 +451,11 @@ class LloydResult:
     n_scalars: int
 
 
+def best_run(state: LloydState) -> int:
+    """Return the restart with the smallest inertia so far, the first of equal ones."""
+    return int(state.inertia.argmin())
+
+
 def outcome(state: LloydState) -> LloydResult:
     """Return the restart with the smallest inertia, the first of equal ones.
 
@@ -394,7 +469,7 @@ def outcome(state: LloydState) -> LloydResult:
     [0, 1]
     """
     assert state.request is None, "some restarts still run"
-    best = int(state.inertia.argmin())
+    best = best_run(state)
     labels = state.labels[best]
     return LloydResult(
         in_order_of_appearance(labels, state.settings.n_clusters)[labels],
