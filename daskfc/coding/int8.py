@@ -69,7 +69,16 @@ def available() -> str | None:
         return "onnxruntime is not installed (it comes with daskfc[fast])"
     except Exception as error:  # onnxruntime raises its own types; whatever it is, fall back
         return f"onnxruntime refuses its model ({type(error).__name__})"
-    return None
+    return (
+        "products of bytes saturate on this processor, which lacks VNNI" if _saturates() else None
+    )
+
+
+@lru_cache(maxsize=1)
+def _saturates() -> bool:
+    """Return whether kernels add pairs of products in 16 bits, as they do without VNNI."""
+    a, b = np.full((16, 64), 255, np.uint8), np.full((64, 16), 127, np.int8)
+    return bool((_product(a, b, np.empty((16, 16), np.int32)) != 64 * 255 * 127).any())
 
 
 def multiply(
@@ -84,6 +93,12 @@ def multiply(
     out : contiguous ndarray of int32, shape (m, n)
         Overwritten, and returned.
     """
+    return _product(a, b, out)
+
+
+def _product(
+    a: NDArray[np.uint8], b: NDArray[np.int8], out: NDArray[np.int32]
+) -> NDArray[np.int32]:
     session = _session()
     binding = session.io_binding()
     binding.bind_input("a", "cpu", 0, np.uint8, a.shape, a.ctypes.data)

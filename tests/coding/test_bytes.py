@@ -87,10 +87,19 @@ def test_saturation_is_found(monkeypatch, caplog):
         return out
 
     monkeypatch.setitem(ENGINES, "int8", engines._Int8Onnx())
+    monkeypatch.setattr("daskfc.coding.int8._saturates", lambda: False)  # of other sizes, say
     monkeypatch.setattr("daskfc.coding.int8.multiply", saturating)
     with caplog.at_level(logging.WARNING, "daskfc.coding"):
         assert select_engine(SYSTEM, 40).name == "f32"
     assert "engine int8 is not used: its products are wrong" in caplog.text
+
+
+def test_saturation_is_looked_for_before_any_size(monkeypatch):
+    pytest.importorskip("onnxruntime")
+    int8._saturates.cache_clear()
+    monkeypatch.setattr(int8, "_product", lambda a, b, out: np.full_like(out, 2**15 - 1))
+    assert "saturate on this processor" in int8.available()
+    int8._saturates.cache_clear()
 
 
 def test_without_a_kernel(monkeypatch, caplog):
@@ -113,7 +122,7 @@ def fresh_session():
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 4, 5), (40, 300, 17)])
 def test_onnxruntime_multiplies_bytes(fresh_session, m, k, n):
     """With one model for all sizes; pairs stay below 2**15, where some kernels saturate."""
-    assert int8.available() is None
+    assert int8.available() is None or int8._saturates()
     rng = np.random.default_rng(k)
     a = rng.integers(0, 256, (m, k), dtype=np.uint8)
     b = rng.integers(-60, 61, (k, n), dtype=np.int8)
