@@ -370,7 +370,7 @@ class FedSC(FederatedClusterer):
             multiplier = planned.noise.coefficient_multiplier
             self._releases.expect(federation, planned.journal, multiplier)
         inputs = planned.samples, final, older, planned.plan_sent
-        options = {"ridge": self.ridge, "noise": planned.noise}
+        options: dict[str, Any] = {"ridge": self.ridge, "noise": planned.noise}
         if self.similarity == "coded" or self.diagnostics:  # they are used again
             return federation.on_clients(party.rows_of, *inputs, **options)
         return federation.inline(party.rows_of, *inputs, **options)

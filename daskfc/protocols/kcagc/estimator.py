@@ -401,6 +401,7 @@ class KCAGC(FederatedClusterer):
                 federation.report_progress(stage, report.n_rounds, self.max_iter, "rounds")
             if report is not None and report.done:
                 break
+        assert report is not None
         self.n_rounds_ += report.n_rounds
         self.n_secure_sums_ += report.n_sums
         self.n_secure_scalars_ += report.n_scalars

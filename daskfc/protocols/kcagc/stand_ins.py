@@ -120,7 +120,11 @@ def _next_measure(state: _Lloyd, rehearsal: Rehearsal) -> Measure:
         return sized(
             Measure,
             n_clusters=how.n_clusters,
-            **dict(run=how.n_init, centre=centres, start=0, node=0, cluster=0),
+            run=how.n_init,
+            centre=centres,
+            start=0,
+            node=0,
+            cluster=0,
         )
     means = how.n_init * how.n_clusters
     if not _refines(state):
@@ -130,7 +134,11 @@ def _next_measure(state: _Lloyd, rehearsal: Rehearsal) -> Measure:
         Measure,
         # so many, in a row: what is summed has a column for each
         n_clusters=means,
-        **dict(run=0, centre=0, start=how.n_init, node=state.n_nodes, cluster=how.n_clusters),
+        run=0,
+        centre=0,
+        start=how.n_init,
+        node=state.n_nodes,
+        cluster=how.n_clusters,
     )
 
 
