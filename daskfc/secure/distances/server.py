@@ -256,6 +256,7 @@ def decode_columns(
     """
     whole, wrong = _decode(answers, secret, code, system, evaluators, what)
     if known is not None:
+        assert landmarks is not None
         rows = slice(start, start + len(whole))
         least, most = known.bounds(rows, landmarks)
         first = np.floor(least * system.scale**2).astype(np.int64)
