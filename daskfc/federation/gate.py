@@ -18,7 +18,7 @@ from daskfc.federation.site_rules import UNNAMED
 from daskfc.site import Policy, Refusal, RunRequest, SiteState
 from daskfc.stores import ClientStore
 
-__all__ = ["Gate", "seal_of_start", "signed_content"]
+__all__ = ["Admitted", "Gate", "seal_of_start", "signed_content"]
 
 
 def signed_content(settings: RunSettings) -> bytes:
@@ -32,7 +32,22 @@ def signed_content(settings: RunSettings) -> bytes:
     return json.dumps(asdict(settings), sort_keys=True, ensure_ascii=False).encode()
 
 
-def seal_of_start(secret: SecretKey, settings: RunSettings, nonce: bytes) -> bytes:
+class Admitted(NamedTuple):
+    """What a run begins with at a party: fresh bytes for its secrets, and who began it.
+
+    Parameters
+    ----------
+    nonce : bytes
+        Drawn here.
+    submitter : str, optional
+        The name in the certificate that signed the start; None without TLS.
+    """
+
+    nonce: bytes
+    submitter: str | None
+
+
+def seal_of_start(secret: SecretKey, settings: RunSettings, begun: Admitted) -> bytes:
     """Return by what a worker process knows that its own nanny let a run begin.
 
     Parameters
@@ -41,11 +56,12 @@ def seal_of_start(secret: SecretKey, settings: RunSettings, nonce: bytes) -> byt
         The party's, which both have.
     settings : RunSettings
         Of the run.
-    nonce : bytes
-        Drawn by the nanny.
+    begun : Admitted
+        What the nanny let it begin with.
     """
     key = secret.derive("seal of a start").to_bytes()
-    return hmac.digest(key, nonce + signed_content(settings), "sha256")
+    about = json.dumps([begun.nonce.hex(), begun.submitter]).encode()
+    return hmac.digest(key, about + signed_content(settings), "sha256")
 
 
 class _Facts(NamedTuple):
@@ -71,8 +87,8 @@ class Gate:
         self._revoked = None if options.ca is None else Revoked(options.ca)
         self._used: set[tuple[str, str]] = set()
 
-    def admit(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> bytes:
-        """Let a run begin, and return fresh bytes for its secrets.
+    def admit(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> Admitted:
+        """Let a run begin, and return what with.
 
         Parameters
         ----------
@@ -105,7 +121,7 @@ class Gate:
             except PolicyRefused as error:
                 raise Refusal(error.rule, error.sentence).error(self._options.name) from None
         self._used.add(start)
-        return nonce
+        return Admitted(nonce, submitter)
 
     def _submitter(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> str | None:
         if self._options.ca is None:

@@ -34,7 +34,7 @@ from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, 
 from daskfc.federation.connections import REFUSED, Connection, refuse_request
 from daskfc.federation.crossing import without_values
 from daskfc.federation.envelopes import Here, Outgoing
-from daskfc.federation.gate import seal_of_start
+from daskfc.federation.gate import Admitted, seal_of_start
 from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process
 from daskfc.federation.ledger import LedgerRow
 from daskfc.federation.memory import give_back, peak_memory_bytes
@@ -233,13 +233,15 @@ class PartyWorker(Worker):  # type: ignore[misc]
         """Answer with this party's rows of a run."""
         return self.party.ledger.read(run_id)
 
-    def start_run(self, run: dict[str, Any], nonce: bytes, seal: bytes) -> dict[str, str]:
+    def start_run(
+        self, run: dict[str, Any], nonce: bytes, submitter: str | None, seal: bytes
+    ) -> dict[str, str]:
         """Begin a run that the nanny let begin; whoever asks past it lacks the seal."""
-        settings = RunSettings(**run)
-        known = seal_of_start(self.party.options.secret, settings, nonce)
+        settings, begun = RunSettings(**run), Admitted(nonce, submitter)
+        known = seal_of_start(self.party.options.secret, settings, begun)
         if not hmac.compare_digest(known, seal):
             return declined(PrivacyError(f"{self.party.name!r} begins runs by its nanny alone."))
-        self.party.start_run(settings, nonce)
+        self.party.start_run(settings, *begun)
         return declined(self.party.refusal) if self.party.refusal else {"status": "OK"}
 
     def refuse(self, refusal: DaskfcError) -> None:
@@ -266,7 +268,8 @@ class PartyWorker(Worker):  # type: ignore[misc]
         if receiver is None:  # such as one that was taken for gone and has not ended yet
             raise ClusterError(
                 f"party {party.name!r} was asked for a {type(value).__name__} by a process that is "
-                "no party of this scheduler, or has no certificate of one. Nothing was sent."
+                "no party of this scheduler, or has no certificate of one, or of whoever began "
+                "this run. Nothing was sent."
             )
         if type(value) is not Outgoing:
             kind = type(value.value if isinstance(value, Kept) else value).__name__
@@ -381,11 +384,18 @@ class PartyWorker(Worker):  # type: ignore[misc]
         """Answer for data; see `Worker.get_data`."""
         peer = peer_of(comm)
         if peer is not None:  # whatever it says of itself
-            receiver = CALLER if peer.role == "submitter" else peer.name if peer.is_party else None
+            receiver = self._receiver(peer)
         else:
             receiver = CALLER if who is None else await self._party_at(who)
         door = _Door(comm, self, receiver, peer=who is not None)
         return await super().get_data(door, keys, who=who, serializers=serializers)
+
+    def _receiver(self, peer: Peer) -> str | None:
+        """Return as whom a certificate may ask; another submitter is not this run's caller."""
+        if peer.is_party:
+            return peer.name
+        began = peer.role == "submitter" and peer.name == self.party.options.submitter
+        return CALLER if began else None
 
     async def execute(self, key: Any, *, stimulus_id: str) -> StateMachineEvent:
         """Run a task; poison among its inputs and values in its errors end here."""

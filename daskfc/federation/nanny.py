@@ -16,7 +16,7 @@ from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.spawn import without_main
 from daskfc.errors import ClusterError, DaskfcError
 from daskfc.federation.connections import REFUSED, Connection, refuse_request
-from daskfc.federation.gate import Gate, seal_of_start
+from daskfc.federation.gate import Admitted, Gate, seal_of_start
 from daskfc.federation.guard import AllBut, PartyWorker, declined
 from daskfc.federation.party_options import PartyOptions, RunSettings
 
@@ -97,9 +97,9 @@ class PartyNanny(Nanny):  # type: ignore[misc]
                 held = self._party.run
                 if held is None or held.driver == settings.driver or await self._gone(held.driver):
                     if settings != held:  # else the same question again
-                        nonce = self._gate.admit(settings, proof)
+                        begun = self._gate.admit(settings, proof)
                         self._began = time.time()
-                        self._party = replace(self._party, run=settings, nonce=nonce)
+                        self._party = replace(self._party, run=settings, **begun._asdict())
                     return None
             looks += 1
             if looks == _LOOKS:
@@ -121,10 +121,10 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         self._given = self._party
         self._arm()
         worker = self.rpc(self.worker_address)
-        run, nonce = self._party.run, self._party.nonce
-        seal = seal_of_start(self._party.secret, run, nonce)
+        run, begun = self._party.run, Admitted(self._party.nonce, self._party.submitter)
+        seal = seal_of_start(self._party.secret, run, begun)
         answer: dict[str, str] = await worker.daskfc_start_run(
-            run=asdict(run), nonce=nonce, seal=seal
+            run=asdict(run), **begun._asdict(), seal=seal
         )
         return answer
 

@@ -109,11 +109,11 @@ class Party:
         """The run under way."""
         return self.options.run
 
-    def start_run(self, run: RunSettings, nonce: bytes = b"") -> None:
+    def start_run(self, run: RunSettings, nonce: bytes = b"", submitter: str | None = None) -> None:
         """Begin a run: forget refusals, move into its folder."""
         if run != self.run:
             self.ledger.end()
-        self.options = replace(self.options, run=run, nonce=nonce)
+        self.options = replace(self.options, run=run, nonce=nonce, submitter=submitter)
         self.refusal = None
         self._store = None  # it may have been written again since the last run
         self._enter_folder()

@@ -98,6 +98,8 @@ class PartyOptions:
         File of what the party remembers of all runs; without one its nanny does while it lives.
     nonce : bytes
         Drawn here for the start under way; its secrets depend on it.
+    submitter : str, optional
+        Who began the run under way, by the certificate that signed its start; None without TLS.
     ca : str, optional
         File of the authority whose submitters may begin runs; None without TLS.
     serial : int
@@ -118,6 +120,7 @@ class PartyOptions:
     policy: Policy = field(default_factory=functools.partial(Policy.default, loopback=True))
     state: str | None = None
     nonce: bytes = field(default=b"", repr=False)
+    submitter: str | None = None
     ca: str | None = None
     serial: int = 0
 

@@ -67,6 +67,16 @@ def test_2_messages_of_others_are_not_handed_out(federation, consortium):
     assert [row for row in federation.ledger if row.sender == "a"] == []
 
 
+def test_2_what_one_submitter_s_run_tells_its_caller_another_does_not_get(federation, consortium):
+    sent = federation.publish(steps.total_message, federation.ask(steps.row_sum), wait=False)
+    federation.wait([sent])
+    (key,) = [future.key for future in sent.futures.values()]
+    there = workers(federation)["server"]
+    with pytest.raises(ClusterError, match="or of whoever began this run"):
+        consortium.ask("bob", there, op="get_data", keys=[key])
+    assert sent.result().values.tolist() == [14.0, 26.0]
+
+
 @pytest.mark.parametrize(
     ("thief", "said"),
     [

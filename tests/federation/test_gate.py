@@ -47,7 +47,7 @@ def audited(gate):
 @pytest.mark.parametrize("remembers", [True, False])
 def test_a_start_is_answered_once(gate, remembers):
     one = gate(remembers)
-    nonces = {one.admit(settings(*at), None) for at in (("s", "r"), ("t", "r"), ("s", "q"))}
+    nonces = {one.admit(settings(*at), None).nonce for at in (("s", "r"), ("t", "r"), ("s", "q"))}
     assert {len(nonce) for nonce in nonces} == {32}
     assert len(nonces) == 3
     with refused("start"):
@@ -121,7 +121,7 @@ def test_with_tls_a_run_is_begun_by_a_submitter(gate, authority):
     proof = sign(alice, signed_content(asked))
     with pytest.raises(PrivacyError, match="does not hold"):
         one.admit(dataclasses.replace(asked, random_state=1), proof)
-    one.admit(asked, proof)
+    assert one.admit(asked, proof).submitter == "alice"
     (row,) = SiteState(one._options.state).audit()
     assert (row.what, row.submitter, row.text) == ("began", "alice", "OmniFC")
 

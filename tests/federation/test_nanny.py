@@ -31,7 +31,7 @@ class Worker:
         self.answer = answer or {"status": "OK"}
         self.worker_kwargs, self.pid, self.worker_address = {}, None, None
 
-    async def daskfc_start_run(self, run, nonce, seal):
+    async def daskfc_start_run(self, run, nonce, submitter, seal):
         self.told.append(run)
         self.nonces.append(nonce)
         if isinstance(self.answer, BaseException):

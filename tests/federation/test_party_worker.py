@@ -16,7 +16,7 @@ from daskfc.errors import ClusterError, EgressRefused, LedgerError, PartyError
 from daskfc.federation import guard as module
 from daskfc.federation.connections import Connection
 from daskfc.federation.envelopes import Outgoing
-from daskfc.federation.gate import seal_of_start
+from daskfc.federation.gate import Admitted, seal_of_start
 from daskfc.federation.guard import PartyWorker, _Refused, _step_of, run_step
 from daskfc.federation.memory import peak_memory_bytes
 from daskfc.federation.party import Kept
@@ -231,17 +231,23 @@ def test_a_worker_begins_a_run_of_its_nanny_or_says_why_not(at_worker, tmp_path)
 
     def begin(worker):
         def sealed(run):
-            return seal_of_start(worker.party.options.secret, run, b"n")
+            return seal_of_start(worker.party.options.secret, run, Admitted(b"n", "alice"))
 
         seal = sealed(new)
-        for run, nonce, shown in ((new, b"n", b""), (new, b"m", seal), (torn, b"n", seal)):
-            past = worker.start_run(asdict(run), nonce, shown)
+        for run, nonce, submitter, shown in (
+            (new, b"n", "alice", b""),
+            (new, b"m", "alice", seal),
+            (new, b"n", "bob", seal),
+            (torn, b"n", "alice", seal),
+        ):
+            past = worker.start_run(asdict(run), nonce, submitter, shown)
             assert (past["status"], past["kind"]) == ("declined", "PrivacyError")
         assert worker.party.run is None
-        assert worker.start_run(asdict(new), b"n", seal) == {"status": "OK"}
+        assert worker.start_run(asdict(new), b"n", "alice", seal) == {"status": "OK"}
         assert worker.party.run == new
+        assert worker.party.options.submitter == "alice"
         (tmp_path / "own" / "torn").write_text("no folder")
-        return worker.start_run(asdict(torn), b"n", sealed(torn))
+        return worker.start_run(asdict(torn), b"n", "alice", sealed(torn))
 
     declined = at_worker(begin)
     assert (declined["status"], declined["kind"]) == ("declined", "LedgerError")
