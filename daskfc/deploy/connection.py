@@ -44,13 +44,15 @@ def connect_client(
     what = f"no Dask scheduler answered at {address}"
     if loop is None:
         reach(address, wait=timeout, what=what, security=security)
+    made: list[_Client] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": timeout}))
         # Dask's table of all differences; who opens a federation names those that matter.
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
-            client = Client(
+            client = _Client(
+                made,
                 address,
                 timeout=timeout,
                 security=security_of(security),
@@ -78,10 +80,35 @@ def connect_client(
                 f"by its certificate it is {peer}. Have one issued for the role scheduler, or "
                 "correct the address."
             )
+    if made and made[0].status != "closed":
+        _forget(made.pop())
     # The half-made client is part of a cycle. Collected while another thread starts a loop, it
     # would wait for the lock that this start holds.
     gc.collect()
     raise ClusterError(f"{what}: {refusal}")
+
+
+class _Client(Client):  # type: ignore[misc]
+    """Dask's client, known before it is connected: what was begun must be closed."""
+
+    def __init__(self, made: list["_Client"], *args: Any, **kwargs: Any) -> None:
+        made.append(self)
+        super().__init__(*args, **kwargs)
+
+
+def _forget(half_made: Client) -> None:
+    """Close a client that its scheduler did not take, and its connection in the loop's thread.
+
+    Nothing refers to that connection any more: it is closed when it is collected, and may be
+    closed by the thread of its loop alone.
+    """
+
+    async def collect() -> None:
+        gc.collect()
+
+    with contextlib.suppress(OSError, TimeoutError, RuntimeError, AttributeError):
+        half_made.sync(collect, callback_timeout=2)
+        half_made.close(timeout=2)
 
 
 def close_client(client: Client) -> None:
