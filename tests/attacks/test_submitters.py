@@ -12,12 +12,16 @@ from daskfc.errors import DaskfcError
 from daskfc.federation import PerClient
 from daskfc.protocols import FedSC, OmniFC
 from daskfc.secure.sums import masked
-from daskfc.site import SiteState
+from daskfc.site import RunRequest, SiteState
 from daskfc.testing.federation import stores_of
 from tests.attacks.conftest import ROWS
 from tests.secure.sums import steps
 
 pytestmark = pytest.mark.slow
+
+
+# A method of a package that the sites' policies name: its runs may compose daskfc's steps.
+OTHER = RunRequest("other", package="tests", masked=True)
 
 
 def refused(rule):
@@ -65,7 +69,7 @@ def test_masks_are_used_once(ports):
     """Two arrays under the same masks tell their difference."""
     ring, tag = FixedPoint.for_bound(1e3, n_terms=3), "the same"
     with ports.joined() as federation:
-        federation.start_run("twice", random_state=0, deadline_s=60)
+        federation.start_run("twice", random_state=0, deadline_s=60, request=OTHER)
         near = masked.mask_neighbours(federation.clients, 0)
         public = federation.exchange(masked.public_key, near, receivers=PerClient(near))
         rows = federation.on_clients(steps.rows)
@@ -81,7 +85,7 @@ def test_masks_are_used_once(ports):
 
 def test_keys_are_agreed_on_by_as_many_as_the_site_says(ports):
     with ports.joined() as federation:
-        federation.start_run("few", random_state=0, deadline_s=60)
+        federation.start_run("few", random_state=0, deadline_s=60, request=OTHER)
         two = ("site-2", "site-3")
         near = {"site-2": ("site-3",), "site-3": ("site-2",)}
         public = federation.exchange(
