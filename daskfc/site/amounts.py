@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from dask.utils import parse_bytes
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf
 
 __all__ = ["Budget", "Maskers", "Rate", "Samples", "Upload"]
 
@@ -63,7 +63,7 @@ class Maskers(_Strict):
     """
 
     at_least: Annotated[int, Field(ge=1, strict=True)] = 3
-    threshold: Annotated[Fraction, BeforeValidator(_share)] = Fraction(2, 3)
+    threshold: Annotated[InstanceOf[Fraction], BeforeValidator(_share)] = Fraction(2, 3)
 
 
 class Budget(_Strict):

@@ -154,7 +154,7 @@ COMMANDS: dict[str, Case] = {
     "177": Case("a web address for a scheduler", "scheduler.*tcp://",
                 (*RUN, "--cluster", "c.yaml"),
                 {"c.yaml": "cluster: existing\nscheduler: 'http://127.0.0.1:8787'\n"}),
-    "178": Case("a scheduler that is not there", "nobody answers there",
+    "178": Case("a scheduler that is not there", "nobody answered there",
                 (*PARTY, "tcp://127.0.0.1:9"), stores=clusters()),
     "180": Case("another client's store", "client 'b' must bring a store of its own",
                 ("party", "b", *PARTY[2:], "tcp://127.0.0.1:9"), stores=clusters()),

@@ -45,7 +45,7 @@ class FakeFederation:
     def __exit__(self, *exception):
         return None
 
-    def start_run(self, run_id, *, random_state, workspace=None):
+    def start_run(self, run_id, *, random_state, workspace=None, request=None):
         row = ledger_row(message="EvaluationLabels", receiver="caller", protection="plain")
         self.ledger = Ledger([row])
 
