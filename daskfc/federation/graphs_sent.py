@@ -19,6 +19,10 @@ from daskfc.federation.ingress import is_admitted
 __all__ = ["GRAPH_NAMES"]
 
 
+class _Wrapped:
+    """What older versions of Dask put around a graph; its attribute ``data`` is the graph."""
+
+
 class _SentLayer:
     """A layer as it came in; its state is looked at by the graph."""
 
@@ -65,6 +69,7 @@ def _names() -> dict[tuple[str, str], Any]:
     names: dict[tuple[str, str], Any] = {
         ("dask.highlevelgraph", "HighLevelGraph"): _SentGraph,
         ("dask.highlevelgraph", "MaterializedLayer"): _SentLayer,
+        ("distributed.protocol.serialize", "ToPickle"): _Wrapped,
     }
     if importlib.util.find_spec(_EXPRESSIONS) is not None:
         names[_EXPRESSIONS, "HLGExpr"] = "HLGExpr"  # words: who sends one gets no class to call
