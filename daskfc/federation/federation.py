@@ -33,15 +33,17 @@ __all__ = ["Federation"]
 
 
 class _Refusals:
-    """What the driver heard of refusals in the run under way."""
+    """What the driver heard of refusals in the run under way, as it was begun last."""
 
     def __init__(self) -> None:
         self.run_id: str | None = None
+        self.start = ""
         self.error: DaskfcError | None = None
 
     def hear(self, event: tuple[float, Mapping[str, Any]]) -> None:
         _, message = event
-        if message["run_id"] == self.run_id and self.error is None:
+        of = message["run_id"], message["start"]
+        if of == (self.run_id, self.start) and self.error is None:
             kinds = {kind.__name__: kind for kind in ENDS_A_RUN}
             self.error = kinds.get(message["kind"], EgressRefused)(message["sentence"])
 
@@ -269,7 +271,8 @@ class Federation(ServerWork):
         proof = None if files is None else sign(files, signed_content(settings))
         self._deadline = self._default_deadline if deadline_s is None else deadline_s
         self._absences = Absences(self._roll_call, self.parties, self._deadline)
-        self._refusals.run_id, self._refusals.error = run_id, None
+        self._refusals.run_id, self._refusals.start = run_id, settings.start
+        self._refusals.error = None
         # The server first: of two drivers that begin at one moment it lets one pass.
         for parties in ((SERVER,), (*self.clients, *self.server_workers)):
             self._roll_call.everyone(

@@ -249,8 +249,13 @@ class PartyWorker(Worker):  # type: ignore[misc]
         logger.warning("%s", refusal)
         self.party.ledger.refuse(type(refusal).__name__, str(refusal))
         self.party.refusal = refusal
-        run_id = self.party.run.run_id if self.party.run else None
-        event = {"run_id": run_id, "kind": type(refusal).__name__, "sentence": str(refusal)}
+        run = self.party.run
+        event = {
+            "run_id": run.run_id if run else None,
+            "start": run.start if run else None,
+            "kind": type(refusal).__name__,
+            "sentence": str(refusal),
+        }
         super().log_event(REFUSALS, event)
 
     def release(self, key: Any, value: Any, receiver: str | None) -> Outgoing:

@@ -381,9 +381,10 @@ def tells_the_scheduler(data, way) -> Where:
     return Where(os.getpid(), "", "it was told")
 
 
-def tells_of_a_refusal(run_id):
+def tells_of_a_refusal(run_id, start):
     """Tell the driver what the guard tells it, for any run."""
-    told = {"run_id": run_id, "kind": "EgressRefused", "sentence": "nothing leaves any more."}
+    told = {"run_id": run_id, "start": start, "kind": "EgressRefused"}
+    told["sentence"] = "nothing leaves any more."
     Worker.log_event(own_worker(), "daskfc-refusals", told)
 
 

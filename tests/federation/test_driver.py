@@ -164,15 +164,16 @@ def test_steps_of_two_federations_are_never_one_task():
 # -- what a federation hears ----------------------------------------------------------------------
 
 
-def heard(run_id, kind="EgressRefused", sentence="no."):
-    return (0.0, {"run_id": run_id, "kind": kind, "sentence": sentence})
+def heard(run_id, kind="EgressRefused", sentence="no.", start=""):
+    return (0.0, {"run_id": run_id, "start": start, "kind": kind, "sentence": sentence})
 
 
 def test_a_federation_hears_what_parties_of_its_run_refuse(federation):
     assert set(federation.dask_client.topics) == {REFUSALS}
     hear = federation.dask_client.topics[REFUSALS]
     federation._refusals.run_id = "r"
-    hear(heard("another"))
+    for other in (heard("another"), heard("r", start="an earlier one")):
+        hear(other)
     federation.on_server(steps.keep_pid)
     hear(heard("r", "LedgerError", "full."))
     hear(heard("r", "EgressRefused", "later."))
@@ -217,7 +218,7 @@ def test_a_run_begins_at_the_nannies_and_at_the_server_first(federation, everyon
     assert (first, op) == (("server",), "daskfc_start_run")
     assert second == (CLIENTS, op, options)
     run = options.pop("run")
-    assert options == {"nanny": True, "deadline": 9.0}
+    assert options == {"nanny": True, "deadline": 9.0, "proof": None}
     assert re.fullmatch("[0-9a-f]{32}", run.pop("start"))
     assert run == {
         "run_id": "new",
@@ -225,8 +226,7 @@ def test_a_run_begins_at_the_nannies_and_at_the_server_first(federation, everyon
         "allow_raw": False,
         "workspace": "w",
         "builds": {"a": "1", "b": "2"},
-        "driver": "me",
-        **{"preparation": {}, "pseudonyms": {}},
+        **{"driver": "me", "preparation": {}, "pseudonyms": {}, "request": {}, "session": ""},
     }
 
 

@@ -117,13 +117,15 @@ def test_a_refusal_in_a_step_of_the_last_run_does_not_end_this_one(federation, h
     with pytest.raises(EgressRefused, match="declares Pair"):
         federation.wait(late)
     heard.clear()
-    federation.wait(federation.on_client("client-1", steps.tells_of_a_refusal, "another"))
+    federation.wait(federation.on_client("client-1", steps.tells_of_a_refusal, "another", ""))
     assert heard.wait(30)  # and so of whatever was told before
     assert federation.publish(steps.where, party="client-1").party == "client-1"
 
 
-def test_a_refusal_of_another_run_ends_nothing(federation, heard):
-    told = federation.on_client("client-1", steps.tells_of_a_refusal, "another")
+@pytest.mark.parametrize("run_id", ["another", None])
+def test_a_refusal_of_another_start_ends_nothing(federation, heard, run_id):
+    of = run_id or federation.run_id, "an earlier one"
+    told = federation.on_client("client-1", steps.tells_of_a_refusal, *of)
     assert heard.wait(30)
     federation.wait(told)
     assert federation.publish(steps.where, party="client-1").party == "client-1"

@@ -82,7 +82,9 @@ def test_a_plugin_is_not_installed(at_worker, told):
     assert told.said == ["a plugin was not installed: parties take none"]
 
 
-@pytest.mark.parametrize("run", [None, RunSettings("r", 0)], ids=["in no run", "in a run"])
+@pytest.mark.parametrize(
+    "run", [None, RunSettings("r", 0, start="s")], ids=["in no run", "in a run"]
+)
 @pytest.mark.parametrize("kind", [EgressRefused, LedgerError])
 def test_a_refusal_is_kept_written_down_and_told(at_worker, told, monkeypatch, run, kind):
     events = []
@@ -94,7 +96,8 @@ def test_a_refusal_is_kept_written_down_and_told(at_worker, told, monkeypatch, r
         assert worker.party.refusal is refusal
 
     at_worker(refuse, run)
-    event = {"run_id": run and "r", "kind": kind.__name__, "sentence": "not 100% plain."}
+    event = {"run_id": run and "r", "start": run and "s", "kind": kind.__name__}
+    event["sentence"] = "not 100% plain."
     assert [e for e in events if e[0] == "daskfc-refusals"] == [("daskfc-refusals", event)]
     assert told.said == ["not 100% plain."]
 
