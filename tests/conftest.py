@@ -20,6 +20,13 @@ def same_secret():
 
 id_key.new_key = same_secret
 
+
+@pytest.fixture
+def own_secrets(monkeypatch):
+    """Each store that is written meanwhile has a secret of its own, as all have but in tests."""
+    monkeypatch.setattr(id_key, "new_key", lambda: os.urandom(32))
+
+
 _BESIDE = Path(__file__).parents[2] / "shared" / "data"  # of the checkout
 DATA = Path(os.environ.get("DASKFC_DATA", _BESIDE))
 

@@ -108,10 +108,13 @@ def _forget(half_made: Client) -> None:
 
     with contextlib.suppress(OSError, TimeoutError, RuntimeError, AttributeError):
         half_made.sync(collect, callback_timeout=2)
-        half_made.close(timeout=2)
+        close_client(half_made)
 
 
 def close_client(client: Client) -> None:
     """Close a client; one that its scheduler sent away has nothing left to say goodbye to."""
-    with contextlib.suppress(PrivacyError):
+    try:
         client.close(timeout=2)
+    except PrivacyError:
+        client.status = "closed"  # else it would try again when it is collected
+        client._loop_runner.stop()

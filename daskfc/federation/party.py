@@ -42,6 +42,7 @@ from daskfc.federation.site_rules import PartyRules
 from daskfc.federation.step_uses import identity, uses_of
 from daskfc.federation.steps import (
     StepCall,
+    Unreadable,
     call_of,
     call_step,
     declared_message,
@@ -251,7 +252,7 @@ class Party:
 
     def _check_protocol(self, call: StepCall, values: tuple[Any, ...]) -> None:
         """Refuse a step that the method of the run does not use so."""
-        if self.rules.composes:
+        if self.rules.composes or isinstance(call.step, Unreadable):  # which says why itself
             return
         routes = [route_of(self.name, receiver) for receiver in call.receivers]
         made_by = [_maker(value) for value in values]

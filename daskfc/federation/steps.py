@@ -16,6 +16,7 @@ __all__ = [
     "Bound",
     "Forward",
     "StepCall",
+    "Unreadable",
     "bind",
     "call_bytes",
     "call_of",
@@ -100,7 +101,7 @@ def call_of(content: bytes, reader: Reader) -> StepCall:
     try:
         return StepCall(step, reader.decode(arguments), **fields, reader=reader)
     except Exception as error:
-        return StepCall(_Unreadable(name, error), {}, **fields, reader=reader)
+        return StepCall(Unreadable(name, error), {}, **fields, reader=reader)
 
 
 @dataclass(frozen=True)
@@ -149,11 +150,11 @@ def read_step(name: str, code: bytes, reader: Reader) -> Callable[..., Any]:
     try:
         step: Callable[..., Any] = reader.decode(code)
     except Exception as error:
-        return _Unreadable(name, error)
+        return Unreadable(name, error)
     return step
 
 
-class _Unreadable:
+class Unreadable:
     """A step whose code a party does not have."""
 
     def __init__(self, name: str, error: Exception) -> None:

@@ -223,7 +223,8 @@ def test_runs_of_rubbish(addresses, nests):
     )
     def tried(run, proof, seal):
         asked = {"op": "daskfc_start_run", "run": run, "reply": True}
-        asyncio.run(sent(addresses["worker"], {**asked, "nonce": b"n", "seal": seal}))
+        more = {"submitter": "s", "seal": seal}
+        asyncio.run(sent(addresses["worker"], {**asked, "nonce": b"n", **more}))
         asyncio.run(sent(addresses["nanny"], {**asked, "proof": proof}))
 
     tried()

@@ -313,7 +313,7 @@ def test_6_nor_does_a_scheduler_begin_a_run_past_the_nanny(consortium, federatio
     run = dataclasses.asdict(dataclasses.replace(federation._run, start="past"))
     answer = consortium.ask(
         "scheduler", workers(federation)["a"],
-        op="daskfc_start_run", run=run, nonce=bytes(32), seal=bytes(32),
+        op="daskfc_start_run", run=run, nonce=bytes(32), submitter="alice", seal=bytes(32),
     )  # fmt: skip
     assert (answer["status"], answer["kind"]) == ("declined", "PrivacyError")
 

@@ -7,7 +7,7 @@ from daskfc.errors import ClusterError, InvalidInput, PrivacyError
 from daskfc.federation.handles import Local, PerClient, Sent, fill_slots, handles_in, pack
 from daskfc.federation.steps import (
     StepCall,
-    _Unreadable,
+    Unreadable,
     bind,
     call_bytes,
     call_of,
@@ -177,7 +177,7 @@ def test_a_step_with_any_keyword_may_get_none():
 
 
 def test_a_step_whose_code_is_missing_says_what_a_party_lacks():
-    missing = _Unreadable("means", ModuleNotFoundError("No module", name="fedgmm"))
+    missing = Unreadable("means", ModuleNotFoundError("No module", name="fedgmm"))
     assert step_name(missing) == "means"
     with pytest.raises(ClusterError) as refusal:
         missing()
@@ -186,7 +186,7 @@ def test_a_step_whose_code_is_missing_says_what_a_party_lacks():
         "every party, or define the step where the run is started."
     )
     with pytest.raises(ClusterError, match=r"cannot be read there \(AttributeError\)\. Install"):
-        _Unreadable("means", AttributeError("no", name="means"))()
+        Unreadable("means", AttributeError("no", name="means"))()
 
 
 def test_a_call_travels_as_bytes_that_its_party_reads():

@@ -1,7 +1,6 @@
 """Pseudonyms in place of ids: who can make and take them back, and what leaves a party."""
 
 import hashlib
-import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,14 +29,14 @@ from daskfc.federation.samples import (
 )
 from daskfc.federation.steps import StepCall
 from daskfc.runs.evaluate import PseudonymousTruth, evaluation_labels
-from daskfc.stores import ClientStore, id_key, write_store
+from daskfc.stores import ClientStore, write_store
 
 IDS = [f"é/{i}" for i in range(4)]
 HERE = Pseudonyms("5f0c2a91d3b7")
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(own_secrets, tmp_path):
     url = str(tmp_path / "a.zarr")
     write_store(url, "a", np.arange(8.0).reshape(4, 2), IDS, np.array([0, 1, 0, 1]))
     return ClientStore.open(url)
@@ -52,8 +51,7 @@ def test_a_pseudonym_is_a_keyed_hash_of_the_id(store):
     assert len(set(expected)) == 4
 
 
-def test_runs_clients_and_stores_share_no_pseudonym(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(id_key, "new_key", lambda: os.urandom(32))  # as outside of tests
+def test_runs_clients_and_stores_share_no_pseudonym(store, tmp_path):
     url = str(tmp_path / "other" / "a.zarr")
     write_store(url, "a", np.arange(8.0).reshape(4, 2), IDS)
     same_content = ClientStore.open(url)
@@ -149,7 +147,7 @@ def agreed(urls):
 
 
 @pytest.fixture
-def urls(tmp_path):
+def urls(own_secrets, tmp_path):
     found = {name: str(tmp_path / "shared" / f"{name}.zarr") for name in "abc"}
     for name, url in found.items():
         write_store(url, name, np.eye(4)[:, :2], IDS)

@@ -14,7 +14,7 @@ from daskfc.runs import Run, RunFailed, run, site_labels
 from daskfc.runs.fits import Fit, labels_cube
 from daskfc.runs.folder import RunFolder
 from daskfc.runs.labels import write_tables
-from daskfc.stores import ClientStore, id_key, write_store
+from daskfc.stores import ClientStore, write_store
 
 CLIENTS = ("a", "b", "c")
 N = 6
@@ -135,13 +135,12 @@ def test_clients_that_share_samples_all_get_their_clusters(tmp_path, urls):
             site_labels(copied, urls["b"])
 
 
-def test_the_store_of_another_is_refused(tmp_path, urls, monkeypatch):
+def test_the_store_of_another_is_refused(own_secrets, tmp_path, urls):
     two = {name: urls[name] for name in ("a", "b")}
     found, _ = made(tmp_path, two, Pseudonyms.fresh(), clients=("a", "b"))
     with pytest.raises(InvalidInput, match=r"no label is of a sample of client 'c' .* of a, b\."):
         site_labels(found.folder, urls["c"])
     # One who knows the ids of a, and its name, is not a: the secret lies in the store of a alone.
-    monkeypatch.setattr(id_key, "new_key", lambda: b"of its own, as all stores have it")
     pretended = str(tmp_path / "pretended" / "a.zarr")
     write_store(pretended, "a", np.eye(N)[:, :2], ids_of("a"))
     with pytest.raises(InvalidInput, match="no label is of a sample of client 'a'"):
