@@ -155,7 +155,15 @@ def read_step(name: str, code: bytes, reader: Reader) -> Callable[..., Any]:
 
 
 class Unreadable:
-    """A step whose code a party does not have."""
+    """A step whose code a party does not have.
+
+    Parameters
+    ----------
+    name : str
+        The step's.
+    error : Exception
+        Why it could not be read.
+    """
 
     def __init__(self, name: str, error: Exception) -> None:
         self.__name__ = name
@@ -164,6 +172,13 @@ class Unreadable:
         self.refused = str(error) if isinstance(error, PrivacyError) else None
 
     def __call__(self, **_: Any) -> None:
+        """Say what is missing.
+
+        Raises
+        ------
+        PrivacyError, ClusterError
+            Always.
+        """
         if self.refused is not None:
             raise PrivacyError(self.refused)
         what = f"module {self.missing!r} is missing" if self.missing else self.kind

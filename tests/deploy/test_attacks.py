@@ -353,8 +353,16 @@ def test_nobody_takes_the_place_of_a_client(consortium, federation):
     assert federation._roll_call.addresses()
 
 
-def test_a_revoked_certificate_is_answered_nothing_without_a_restart(consortium):
-    """The last of this file: b and bob are out after it."""
+@pytest.fixture
+def consortium_of_its_own(tmp_path):
+    made = Consortium(tmp_path, ROWS)
+    yield made
+    made.site.end()
+
+
+def test_a_revoked_certificate_is_answered_nothing_without_a_restart(consortium_of_its_own):
+    """Another than the other tests have: b and bob are out after it."""
+    consortium = consortium_of_its_own
     asked = {"op": "get_data", "keys": [], "who": None}
     with consortium.joined("bob") as federation:
         address = workers(federation)["a"]
