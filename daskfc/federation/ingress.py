@@ -67,8 +67,10 @@ _refusals = [
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, DaskfcError)
 ]
+# What a task holds in place of another's result: older versions of Dask have a class of their own.
+_INPUT = type(Task("task", len, TaskRef("input")).args[0])
 _allowed: dict[tuple[str, str], Any] = {
-    _name(value): value for value in (Task, TaskRef, Outgoing, *_refusals)
+    _name(value): value for value in (Task, TaskRef, _INPUT, Outgoing, *_refusals)
 }
 
 
@@ -175,5 +177,5 @@ def is_admitted(spec: Any) -> bool:
         and not spec.kwargs
         and len(spec.args) > 0
         and type(spec.args[0]) in (bytes, str)
-        and all(type(argument) is TaskRef for argument in spec.args[1:])
+        and all(type(argument) is _INPUT for argument in spec.args[1:])
     )
