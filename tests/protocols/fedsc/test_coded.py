@@ -26,6 +26,7 @@ from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, first_dic
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
 from daskfc.secure.distances import rows as secure_rows
+from daskfc.secure.distances.party import share_of
 from daskfc.secure.distances.rows import RowSummary
 from daskfc.stores import ClientStore
 from daskfc.testing.distances import positions_of
@@ -205,7 +206,7 @@ def test_what_colluding_clients_see_is_uniform(t):
         for seen in ([names[0], names[-1]][:t], names[1 : 1 + t]):
             weights = random.integers(1, p, size=t)
             view = sum(
-                w * shares[name].residues[a].astype(np.int64)
+                w * share_of(shares[name], code, system)[a].astype(np.int64)
                 for w, name in zip(weights, seen, strict=True)
             )
             counts = np.bincount(view.ravel() % p, minlength=p)
@@ -364,7 +365,7 @@ def test_graph_and_labels_are_those_of_the_plain_rows(federation, urls, tmp_path
 
 
 @pytest.mark.slow
-def test_what_leaves_a_client(federation, tmp_path):
+def test_what_leaves_a_client(federation, urls, tmp_path):
     similarity = begun(federation, own_rows, tmp_path, n_segments=2)
     federation.wait(similarity.graph)
     frame = federation.ledger.to_frame()
@@ -394,7 +395,9 @@ def test_what_leaves_a_client(federation, tmp_path):
     columns = -(-len(factors()[0]) // 2)
     shares = sent[sent["message"] == "CodedRows"]
     assert len(shares) == 5 * 4  # own shares stay
-    assert shares["payload_bytes"].sum() == 4 * n * r * columns + 16 * len(shares)
+    # rows of others go to all evaluators but the first, which is sent keys
+    travelled = 3 * n + ClientStore.open(urls["client-1"]).n_samples
+    assert shares["payload_bytes"].sum() == travelled * r * columns + 32 * len(shares) + 32 * 4
 
 
 @pytest.mark.slow
