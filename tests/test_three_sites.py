@@ -116,7 +116,9 @@ class Terminal:
         elif command == "kill %1":
             (own, *_) = [one for one in self.staying if one.folder == self.folder / place]
             self.staying.remove(own)
-            self.code, printed = own.end(), ""
+            # Sent away by the scheduler (2), or on its way out when it was told to end.
+            assert own.end() in (0, 2, -signal.SIGTERM)
+            printed = ""
         elif command.endswith(" &"):
             words = shlex.split(command.removesuffix(" &"))
             self.staying.append(Staying(words, self.folder / place))

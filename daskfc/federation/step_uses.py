@@ -70,7 +70,8 @@ def uses_of(
     named = frozenset(_functions(plain)) if not inspect.isroutine(plain) else frozenset()
     if named:
         takes["itself"] = named
-    yield StepUse(identity(step), at, frozenset(sends), takes)
+    left_out = frozenset(name for name, value in given.items() if value is None)
+    yield StepUse(identity(step), at, frozenset(sends), takes, left_out)
     for call, inner in within:
         yield from uses_of(inner, call.arguments, made_by, at=at, read=read)
 

@@ -23,6 +23,7 @@ of its entries need."""
 
 _FOLDER = "protocols"
 _GIVEN = "given"
+_NOISE = "noise"  # the parameter of methods, and the argument of steps, that a policy may require
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,15 @@ class StepUse:
     takes : mapping of str to frozenset of str
         For each argument what it is made of: steps of the same party, classes of messages that
         arrived, "caller" for values of the submitter, and functions that he names.
+    left_out : frozenset of str
+        Arguments that the submitter gives as None.
     """
 
     step: str
     at: str
     sends: frozenset[str]
     takes: Mapping[str, frozenset[str]]
+    left_out: frozenset[str] = frozenset()
 
     def parts(self) -> Iterable[tuple[str, str]]:
         """Return what must be approved: pairs of a key of the step's entry, and a value there."""
@@ -112,6 +116,9 @@ class Protocol:
         known = self.steps.get(use.step)
         if known is None:
             return Refusal("steps", f"{self.method} has no step {use.step}.")
+        if _NOISE in use.left_out and parameters.get(_NOISE) is not None:
+            told = f"step {use.step} is asked for without the noise that was announced."
+            return Refusal("steps", told)
         for key, value in use.parts():
             if value not in known.get(key, ()):
                 return Refusal(

@@ -13,16 +13,18 @@ from pathlib import Path
 
 import yaml
 
+from daskfc.runs import known_methods
 from daskfc.site import approved
 from daskfc.site.approved import PLACE, ROUTE, WHERE, Protocol, setting
+from daskfc.site.request import TASKS
 
 FOLDER = Path(approved.__file__).with_name("protocols")
 MATTERS = {
-    "FedSC": ("averaging", "noise", "similarity"),
-    "FederatedKernelKMeans": ("averaging", "clustering", "noise"),
-    "ESFMC": ("noise", "share"),
+    "FedSC": {"averaging": "daskfc.secure.sums.plain."},
+    "FederatedKernelKMeans": {"averaging": "daskfc.secure.sums.plain."},
 }
-"""Parameters that say how samples are hidden, by method: an approval depends on their settings."""
+"""Parameters that say how samples are hidden, by method, and the steps whose approval depends on
+their settings. Of other steps it must not: tests do not try all settings with all others."""
 
 ABOUT = """\
 # The steps of {method}: where each runs, which way its messages go, and what its arguments are made
@@ -38,7 +40,9 @@ def gathered(path, known):
         method, parameters, step, parts = json.loads(line)
         for key, value in parts:
             entry = found.setdefault(method, {}).setdefault(step, {}).setdefault(key, {})
-            for name in MATTERS.get(method, ()):
+            for name in [
+                name for name, of in MATTERS.get(method, {}).items() if step.startswith(of)
+            ]:
                 settings = entry.setdefault(value, {}).setdefault(name, [])
                 if (one := setting(parameters.get(name))) not in settings:
                     settings.append(one)
@@ -51,8 +55,8 @@ def known_so_far():
 
 
 def all_settings(steps):
-    """Return every setting that was seen of each parameter."""
-    every = {}
+    """Return every setting that is known of each parameter: one more than those that need it."""
+    every = {name: {None} for of in MATTERS.values() for name in of}
     for entry in steps.values():
         for values in entry.values():
             for needs in values.values():
@@ -110,4 +114,5 @@ if __name__ == "__main__":
     given = parser.parse_args()
     known = {} if given.anew else known_so_far()
     for method, steps in sorted(gathered(given.recorded, known).items()):
-        write(method, steps)
+        if method in known_methods() or method in TASKS:  # and none that a test made up
+            write(method, steps)

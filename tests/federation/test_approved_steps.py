@@ -49,6 +49,14 @@ def connected(sites):
         yield federation
 
 
+@pytest.fixture(autouse=True)
+def unheard(recorder, request):
+    """What is tried here is what the lists must not have."""
+    recorder.listens = "followed" in request.node.name
+    yield
+    recorder.listens = True
+
+
 def begin(federation, method=FedSC, **parameters):
     request = request_for(method, method(2, **parameters).get_params(deep=False))
     federation.start_run(f"r-{id(request)}", random_state=0, deadline_s=60, request=request)
@@ -82,6 +90,12 @@ class TestAtSites:
         begin(connected, averaging="masked")
         with refused():
             connected.wait(list(connected.ask(plain_part, np.ones((2, 2))).values()))
+
+    def test_samples_do_not_leave_without_the_noise_that_was_announced(self, connected):
+        noise = {"kind": "data", "epsilon": 1.0, "delta": 1e-5, "clip": 10.0}
+        begin(connected, noise=noise)
+        with refused():
+            connected.wait(list(connected.on_clients(samples_of, noise=None).values()))
 
     def test_a_step_of_another_method_is_none_of_this(self, connected):
         begin(connected, OmniFC)
@@ -187,6 +201,15 @@ def test_a_use_that_is_listed_is_approved(noise):
 def test_a_use_that_is_not_listed_is_refused(use, told):
     refusal = PROTOCOL.refusal(use, {"noise": 3})
     assert (refusal.rule, refusal.sentence) == ("steps", told)
+
+
+def test_noise_that_was_announced_is_not_left_out():
+    (use,) = uses_of(own_labels, {"noise": None}, (), at="client", read=lambda inner: produced)
+    assert use.left_out == {"noise"}
+    read = StepUse("read", "client", frozenset(), {"noise": frozenset(["caller"])}, use.left_out)
+    assert PROTOCOL.refusal(read, {"noise": None}) is None
+    refusal = PROTOCOL.refusal(read, {"noise": {"epsilon": 1}})
+    assert "without the noise that was announced" in refusal.sentence
 
 
 def test_what_depends_on_a_parameter_holds_where_that_is_so():

@@ -85,7 +85,7 @@ def test_a_run_leads_no_party_out_of_its_folder(federation, nanny, tmp_path):
         else:
             there = client.rpc(address)
             with pytest.raises(InvalidInput, match=words):
-                client.sync(there.daskfc_start_run, run=run, nonce=b"n", seal=bytes(32))
+                client.sync(there.daskfc_start_run, run=run, nonce=b"n", submitter=None, seal=b"")
     assert not (tmp_path / "out").exists()
     assert federation.publish(steps.where, party="client-1").party == "client-1"
     assert federation.run_id == before
