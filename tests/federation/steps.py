@@ -383,8 +383,7 @@ def tells_the_scheduler(data, way) -> Where:
 
 def tells_of_a_refusal(run_id, start):
     """Tell the driver what the guard tells it, for any run."""
-    told = {"run_id": run_id, "start": start, "kind": "EgressRefused"}
-    told["sentence"] = "nothing leaves any more."
+    told = dict(run_id=run_id, start=start, kind="EgressRefused", sentence="nothing leaves.")
     Worker.log_event(own_worker(), "daskfc-refusals", told)
 
 
