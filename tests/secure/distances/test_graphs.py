@@ -116,6 +116,7 @@ FITS = {
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The neighbour graph has:sklearn.exceptions.ConvergenceWarning")
 def test_labels_do_not_depend_on_the_number_of_the_servers_workers(rows, tmp_path):
     urls = stores_of(tmp_path, {f"client-{i + 1}": rows[i::3] for i in range(3)})
     labels, told, limits = {}, {}, {"memory_limit": "1500MB"}
