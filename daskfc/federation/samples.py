@@ -106,7 +106,7 @@ def sample_digests(data: ClientStore, key: SecretKey) -> SampleDigests:
     data : ClientStore
         The client's samples.
     key : SecretKey
-        The same at all clients of a run, see `daskfc.federation.sample_keys`.
+        The same at all clients of a run, see ``daskfc.federation.sample_keys``.
 
     Returns
     -------
