@@ -108,9 +108,9 @@ def test_a_worker_offers_no_resource_but_its_own(ports, name, resources):
         async with Worker(ports.address, name=name, resources=resources, nthreads=1):
             """It would take the server's steps."""
 
-    with pytest.raises(RuntimeError, match="failed to start") as failure:
-        asyncio.run(asyncio.wait_for(joins(), 60))
-    assert re.search("resource of its own name alone|name taken", str(failure.value.__cause__))
-    with ports.joined() as federation:
+    with ports.joined() as federation:  # with every party there, whatever was done to it before
+        with pytest.raises(RuntimeError, match="failed to start") as failure:
+            asyncio.run(asyncio.wait_for(joins(), 60))
+        assert re.search("resource of its own name alone|name taken", str(failure.value.__cause__))
         told = federation.dask_client.scheduler_info(n_workers=-1)["workers"].values()
     assert sorted(one["name"] for one in told) == ["server", *sorted(ROWS)]
