@@ -8,7 +8,8 @@ import click
 
 from daskfc.cli.exits import FAILED, Ended
 from daskfc.errors import InvalidInput
-from daskfc.runs import NotTold, Run, outcome_of, tell_outcome
+from daskfc.runs import Run
+from daskfc.runs.outcome import NotTold, outcome_of, tell_outcome
 
 __all__ = ["Ending", "told_of_the_end"]
 

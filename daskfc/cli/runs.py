@@ -14,18 +14,14 @@ from daskfc.cli.options import of_a_run
 from daskfc.cli.output import stdout_console
 from daskfc.cli.progress import shown_progress
 from daskfc.errors import InvalidInput
-from daskfc.runs import (
-    Run,
-    RunFailed,
+from daskfc.runs import Run, RunFailed, prepare, print_summary, remove_old_runs
+from daskfc.runs.outcome import check_target
+from daskfc.runs.scheduled import (
     changed_settings,
     check_keep,
-    check_target,
     find_or_prepare,
     finish,
     name_of_key,
-    prepare,
-    print_summary,
-    remove_old_runs,
 )
 
 __all__ = ["report", "resume", "run"]

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from daskfc.cli.exits import exits
 from daskfc.cli.output import stdout_console
-from daskfc.runs import list_runs, seconds_in_words, status_of
+from daskfc.runs import list_runs, status_of
+from daskfc.runs.table import seconds_in_words
 
 __all__ = ["runs", "status"]
 

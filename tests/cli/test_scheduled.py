@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from daskfc.errors import ClusterError, InvalidInput
-from daskfc.runs import Run, list_runs, name_of_key, start_or_resume, status_of
+from daskfc.runs import Run, list_runs, start_or_resume, status_of
 from daskfc.runs.folder import RunFolder
+from daskfc.runs.scheduled import name_of_key
 from tests.cli.test_runs import one_line
 from tests.runs.fakes import FakeFederation, FakeMethod, party_error
 
