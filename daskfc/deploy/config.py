@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from daskfc.checks import sentence_of
+from daskfc.deploy.dashboard import check_dashboard
 from daskfc.errors import InvalidInput
 from daskfc.yaml_files import read_mapping
 
@@ -67,6 +68,18 @@ def _address(value: str) -> str:
             "must be the address of a Dask scheduler with its port, such as tcp://10.0.0.1:8786 or "
             "tls://10.0.0.1:8786"
         )
+    return value
+
+
+def _dashboard(value: Any) -> str | None:
+    if value is None or value is False:
+        return None
+    if not isinstance(value, str):
+        raise ValueError("must be an address of this machine such as 127.0.0.1:8787, or false")
+    try:
+        check_dashboard(value)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from None
     return value
 
 
@@ -131,6 +144,8 @@ class LocalCluster(_Strict):
         Seconds until all parties must be there.
     latency : float
         Seconds by which every message is held back, to see what a slow network would cost.
+    dashboard : str, optional
+        Where this machine shows Dask's pages, such as "127.0.0.1:8787"; nowhere by default.
     dask : dict
         Any of Dask's own configuration keys, dotted or nested.
     """
@@ -142,6 +157,7 @@ class LocalCluster(_Strict):
     deadline: _Seconds = 60.0
     startup: _Seconds = 60.0
     latency: float = Field(default=0.0, ge=0, le=60, allow_inf_nan=False)
+    dashboard: Annotated[str | None, BeforeValidator(_dashboard)] = None
     dask: dict[str, Any] = {}
 
     def limits(self, party: str) -> WorkerLimits:

@@ -10,6 +10,7 @@ from distributed import Scheduler
 from distributed.utils import LoopRunner
 
 from daskfc.deploy.config import LocalCluster
+from daskfc.deploy.dashboard import dashboard_options, dashboard_settings
 from daskfc.deploy.scratch import own_folder
 from daskfc.deploy.settings import PIN, dask_settings, quiet_logs
 from daskfc.deploy.site import raise_reason
@@ -47,11 +48,12 @@ class LocalParties:
         self._parties = parties
         self._nanny_class = nanny_class
         self._settings = dask_settings(config.dask)
+        pages = dashboard_settings(config.dashboard)
         self._nannies: dict[str, Any] = {}
         self._scheduler: Any = None
         self._stack = contextlib.ExitStack()
         self._stack.enter_context(quiet_logs())
-        self._stack.enter_context(dask.config.set(self._settings))
+        self._stack.enter_context(dask.config.set({**self._settings, **pages}))
         prepare_forkserver()
         self._runner = LoopRunner(asynchronous=False)
         self._runner.start()
@@ -67,8 +69,7 @@ class LocalParties:
             host=_HOST,
             port=0,
             protocol="tcp",
-            dashboard=False,
-            dashboard_address=f"{_HOST}:0",
+            **dashboard_options(self.config.dashboard),
             local_directory=str(own_folder()),
         )
         self.address = self._scheduler.address

@@ -288,11 +288,12 @@ class Federation(ServerWork):
 
     @property
     def dashboard_link(self) -> str | None:
-        """Where the scheduler shows tasks and memory of all parties, if it was started to.
-
-        None for parties that were started here: their scheduler shows nothing.
-        """
-        return None if self.processes is not None else str(self.dask_client.dashboard_link)
+        """Where the scheduler shows tasks and memory of all parties, if it was started to."""
+        if self.processes is not None:
+            place = self.processes.config.dashboard
+            return None if place is None else f"http://{place}/status"
+        services = self.dask_client.scheduler_info()["services"]
+        return str(self.dask_client.dashboard_link) if "dashboard" in services else None
 
     @property
     def run_id(self) -> str | None:

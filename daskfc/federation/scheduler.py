@@ -119,6 +119,7 @@ class GuardedScheduler(Scheduler):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        self._shows = bool(kwargs.get("dashboard"))
         self._revoked = None if ca is None else Revoked(ca)
         self._told = told
         self.blocked_handlers = AllBut(_OPEN | {REFUSED})
@@ -126,6 +127,13 @@ class GuardedScheduler(Scheduler):  # type: ignore[misc]
         if self._revoked is not None:
             look = PeriodicCallback(self.end_revoked, _LOOK_MS)
             self.periodic_callbacks["daskfc-revoked"] = look
+
+    def identity(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Tell who is there; see `Scheduler.identity`. Pages are told of where there are any."""
+        told: dict[str, Any] = super().identity(*args, **kwargs)
+        if not self._shows:
+            told["services"].pop("dashboard", None)
+        return told
 
     def handle_comm(self, comm: Any) -> Any:
         """Serve a new connection; see `Server.handle_comm`."""

@@ -11,6 +11,7 @@ import dask.config
 
 from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.dashboard import check_dashboard, dashboard_options, dashboard_settings
 from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.settings import dask_settings, quiet_logs
 from daskfc.deploy.stopping import until_stopped
@@ -22,9 +23,6 @@ from daskfc.federation.narration import Narration
 from daskfc.federation.scheduler import GuardedScheduler
 
 __all__ = ["serve_scheduler"]
-
-_NO_DASHBOARD = "127.0.0.1:0"
-_ROUTES = "distributed.scheduler.http.routes"
 
 
 def serve_scheduler(
@@ -63,9 +61,7 @@ def serve_scheduler(
     """
     protocol = "tcp" if security is None else "tls"
     soon = _check(host, f"{protocol}://{_bracketed(host)}:{port}", security, dashboard)
-    settings = dask_settings({})
-    if dashboard is not None:
-        settings[_ROUTES] = dask.config.get(_ROUTES)
+    settings = {**dask_settings({}), **dashboard_settings(dashboard)}
     narration = Narration("scheduler", told=narrates)
     if soon is not None:
         narration.say(soon)
@@ -77,8 +73,7 @@ def serve_scheduler(
             "host": host,
             "port": port,
             "protocol": protocol,
-            "dashboard": dashboard is not None,
-            "dashboard_address": dashboard or _NO_DASHBOARD,
+            **dashboard_options(dashboard),
             "security": security_of(security),
             "ca": None if security is None else security.ca,
         }
@@ -130,11 +125,8 @@ def _check(
             f"a scheduler without TLS may listen on the loopback address alone; got {host!r}. Give "
             "certificates ('daskfc certs issue scheduler NAME' makes them)."
         )
-    if dashboard is not None and not is_loopback(f"http://{dashboard}"):
-        raise InvalidInput(
-            "the dashboard asks nobody who he is, so that it may be on this machine alone, such as "
-            f"127.0.0.1:8787; got {dashboard!r}."
-        )
+    if dashboard is not None:
+        check_dashboard(dashboard)
     if security is None:
         return None
     issued = Issued.of_file(security.cert)

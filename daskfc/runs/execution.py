@@ -447,7 +447,7 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
         with open_federation(record, pipeline) as federation:
             opened = True
             if federation.dashboard_link:
-                tell(Notice(f"Dask's dashboard, if it is on: {federation.dashboard_link}"), 0, 0)
+                tell(Notice(f"Dask's dashboard: {federation.dashboard_link}"), 0, 0)
             folder.update(
                 status="running",
                 started=True,

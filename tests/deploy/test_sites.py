@@ -1,7 +1,6 @@
 """A scheduler and parties of separate sites, each in its own process, as `daskfc party` runs it."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -116,7 +115,7 @@ def test_sites_start_their_own_parties(site, tmp_path):
     site.party("server", address)
     with Federation.connect(cluster, clients=["hospital-b", "hospital-a"]) as federation:
         assert federation.clients == ("hospital-b", "hospital-a")
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/status", federation.dashboard_link)
+        assert federation.dashboard_link is None
         federation.start_run("r1", random_state=0, workspace=str(tmp_path / "run"), deadline_s=60)
         asked = federation.ask(steps.row_sum)
         total = federation.publish(steps.total_message, asked)
