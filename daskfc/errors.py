@@ -15,6 +15,7 @@ __all__ = [
     "PrivacyError",
     "ResourceRefused",
     "RunHeld",
+    "StoreAway",
     "StoreError",
 ]
 
@@ -29,6 +30,10 @@ class InvalidInput(DaskfcError, ValueError):
 
 class StoreError(InvalidInput):
     """A client's store that is missing, half-written, corrupt or of another layout."""
+
+
+class StoreAway(StoreError):
+    """A place of stores or files, off this machine, that does not answer at this moment."""
 
 
 class OverflowRefused(InvalidInput):

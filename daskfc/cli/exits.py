@@ -15,7 +15,14 @@ from typing import NoReturn
 
 import click
 
-from daskfc.errors import ClusterError, DaskfcError, InvalidInput, PrivacyError, RunHeld
+from daskfc.errors import (
+    ClusterError,
+    DaskfcError,
+    InvalidInput,
+    PrivacyError,
+    RunHeld,
+    StoreAway,
+)
 from daskfc.runs import Run, RunFailed
 
 __all__ = ["BAD_INPUT", "FAILED", "LATER", "Ended", "exits", "signals_as_interrupt"]
@@ -139,7 +146,7 @@ def exits(*, run: Run | None = None) -> Iterator[None]:
         _end(FAILED, f"interrupted.{_hint(run)}")
     except RunFailed as error:
         _end(FAILED, str(error))
-    except (ClusterError, RunHeld) as error:
+    except (ClusterError, RunHeld, StoreAway) as error:
         _end(LATER, str(error))
     except (InvalidInput, PrivacyError) as error:  # of a run that never started
         _end(BAD_INPUT, str(error))

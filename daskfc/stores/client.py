@@ -21,7 +21,7 @@ from daskfc.stores.layout import (
     labels_digest,
     n_chunks,
 )
-from daskfc.stores.locations import filesystem, resolve_url, zarr_store
+from daskfc.stores.locations import filesystem, reaching, resolve_url, zarr_store
 from daskfc.stores.samples import unprepared
 
 if TYPE_CHECKING:
@@ -124,8 +124,11 @@ class ClientStore:
         url = resolve_url(url)
         store = zarr_store(url, read_only=True)
         try:
-            mark = _metadata_of(url)
-            group = zarr.open_group(store, mode="r", zarr_format=3)
+            with reaching(url):
+                mark = _metadata_of(url)
+                group = zarr.open_group(store, mode="r", zarr_format=3)
+        except StoreError:
+            raise
         except FileNotFoundError as error:
             raise StoreError(
                 f"{url}: no store of a client is there; correct the URL, or build it with "
@@ -188,7 +191,8 @@ class ClientStore:
             )
         fs, path = filesystem(self.url)
         fs.invalidate_cache()
-        keys = [str(key) for key in fs.find(path)]
+        with reaching(self.url):
+            keys = [str(key) for key in fs.find(path)]
         for array in self._arrays():
             # zarr reads a missing chunk as zeros; here every chunk was written, so it is a loss
             found = sum(f"/{array.path}/c/" in key for key in keys)
@@ -210,7 +214,10 @@ class ClientStore:
         part = np.empty(0)
         try:
             try:
-                part = np.asarray(array[start:stop])
+                with reaching(self.url):
+                    part = np.asarray(array[start:stop])
+            except StoreError:
+                raise
             except (ValueError, RuntimeError, TypeError) as error:  # what Zarr's codecs raise
                 damage = error
             unchanged = _metadata_of(self.url) == self._mark  # asked after the chunks were read

@@ -3,6 +3,8 @@
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import fsspec
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore, LocalStore
 
-from daskfc.errors import StoreError
+from daskfc.errors import DaskfcError, StoreAway, StoreError
 
 __all__ = [
     "check_space",
@@ -19,6 +21,7 @@ __all__ = [
     "free_bytes",
     "local_path",
     "matching_files",
+    "reaching",
     "resolve_url",
     "zarr_store",
 ]
@@ -88,9 +91,11 @@ def matching_files(path: str) -> list[str]:
     if not _PATTERN.search(path):
         return [path]
     fs, inner = fsspec.core.url_to_fs(path)
-    if fs.exists(inner):
+    with reaching(path):
+        own = fs.exists(inner)
+        found = [] if own else sorted(str(name) for name in fs.glob(inner))
+    if own:
         return [path]  # a file's own name
-    found = sorted(str(name) for name in fs.glob(inner))
     if not found:
         raise StoreError(
             f"{path}: no file matches; correct source.path (relative paths start at the working "
@@ -154,6 +159,54 @@ def filesystem(url: str) -> tuple[Any, str]:
             f"correct it, or install the package that reads it (daskfc[s3], daskfc[gs])."
         ) from error
     return fs, path
+
+
+@contextmanager
+def reaching(url: str) -> Iterator[None]:
+    """Turn what the library of another machine's storage raises into one sentence.
+
+    Parameters
+    ----------
+    url : str
+        What is read or written within. Errors of this machine's own files pass as they are.
+
+    Raises
+    ------
+    StoreError
+        When credentials are missing or are refused.
+    StoreAway
+        When nobody answers, and for whatever else the library raises.
+
+    Examples
+    --------
+    >>> from daskfc.stores.locations import reaching
+    >>> with reaching("s3://bucket/a.zarr"):
+    ...     raise ConnectionResetError
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.StoreAway: s3://bucket/a.zarr: its place does not answer (ConnectionResetError). \
+See that the address is right and the network is there, and try again.
+    """
+    try:
+        yield
+    except (DaskfcError, FileNotFoundError, NotADirectoryError):
+        raise
+    except Exception as error:
+        if local_path(url) is not None:
+            raise
+        # Each protocol's library has errors of its own, and none of them need be installed.
+        kind = type(error).__name__
+        if isinstance(error, PermissionError) or "Credential" in kind or "Auth" in kind:
+            raise StoreError(
+                f"{url}: its place refuses or lacks credentials ({kind}). Set those of the "
+                "protocol in the environment, or have the right to it granted."
+            ) from error
+        if isinstance(error, ValueError | KeyError | TypeError | RuntimeError):
+            raise  # of the content
+        raise StoreAway(
+            f"{url}: its place does not answer ({kind}). See that the address is right and the "
+            "network is there, and try again."
+        ) from error
 
 
 def zarr_store(url: str, *, read_only: bool) -> Store:

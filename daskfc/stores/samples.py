@@ -15,6 +15,7 @@ from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
+from daskfc.stores.locations import reaching
 
 __all__ = [
     "Samples",
@@ -459,7 +460,8 @@ def reading(path: str, format_name: str) -> Iterator[None]:
         When the file is missing, or not of the format.
     """
     try:
-        yield
+        with reaching(path):
+            yield
     except StoreError:
         raise
     except FileNotFoundError as error:

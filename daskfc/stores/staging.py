@@ -13,7 +13,7 @@ import zarr
 
 from daskfc.errors import StoreError
 from daskfc.stores.layout import FORMAT
-from daskfc.stores.locations import filesystem, local_path, resolve_url, zarr_store
+from daskfc.stores.locations import filesystem, local_path, reaching, resolve_url, zarr_store
 
 __all__ = ["partial_name", "put_in_place", "remove", "store_exists", "sweep", "unfinished"]
 
@@ -29,7 +29,9 @@ def store_exists(url: str) -> bool:
     """
     fs, path = filesystem(resolve_url(url))
     fs.invalidate_cache()
-    return bool(fs.exists(path))
+    with reaching(url):
+        found = bool(fs.exists(path))
+    return found
 
 
 def unfinished(url: str, storage_digest: str) -> bool:
@@ -50,7 +52,10 @@ def unfinished(url: str, storage_digest: str) -> bool:
     """
     store = zarr_store(resolve_url(url), read_only=True)
     try:
-        group = zarr.open_group(store, mode="r")
+        with reaching(url):
+            group = zarr.open_group(store, mode="r")
+    except StoreError:
+        raise
     except (OSError, ValueError, KeyError, TypeError):
         return False  # nothing that a reader of ours began
     attributes = dict(group.attrs)
