@@ -256,10 +256,13 @@ class ClientStore:
                 f"rows of client {self.name!r} must lie in [0, {self.n_samples}]; got {start} to "
                 f"{stop}."
             )
-        rows = self._read(self._features, start, stop)
-        numbers = np.ascontiguousarray(rows, dtype=np.float64)
+        numbers = np.ascontiguousarray(self.stored(start, stop), dtype=np.float64)
         gaps = bool(self.attributes.get("missing", False))  # as it is written, before preparation
         return finite(numbers, start, self.name, missing=gaps)
+
+    def stored(self, start: int, stop: int) -> np.ndarray:
+        """Read rows in their stored type, as they were written."""
+        return self._read(self._features, start, stop)
 
     def blocks(self, rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """Iterate over all rows in blocks.
@@ -295,7 +298,7 @@ class ClientStore:
     def id_key(self) -> bytes:
         """Return the 32 secret bytes by which the store's owner makes and reads pseudonyms."""
         n, step = self.n_samples, self.chunk_rows
-        rows = (self._read(self._features, i, min(i + step, n)) for i in range(0, n, step))
+        rows = (self.stored(i, min(i + step, n)) for i in range(0, n, step))
         return stored_key(self._ids) or content_key(rows, self.sample_ids())
 
     @property
@@ -444,10 +447,7 @@ class ClientStore:
         steps = range(0, self.n_samples, self.chunk_rows)
         spans = [(start, min(start + self.chunk_rows, self.n_samples)) for start in steps]
         found = check_rows(
-            (
-                (self._read(self._features, *span), _text(self._read(self._ids, *span)))
-                for span in spans
-            ),
+            ((self.stored(*span), _text(self._read(self._ids, *span))) for span in spans),
             ContentDigest(self.dtype, self.feature_names, self.categories),
             missing=self.missing,
             client=self.name,

@@ -141,3 +141,19 @@ def test_a_file_in_place_of_a_store(daskfc, patients, tmp_path):
     result = daskfc("stores", "check", "s.yaml")
     assert result.exit_code == 2
     assert "'daskfc stores add NAME FILE'" in result.stderr
+
+
+def test_samples_are_appended(daskfc, patients, tmp_path):
+    daskfc("stores", "add", "hospital-a", "a.csv", *patients, "--label", "diagnosis")
+    (tmp_path / "c.csv").write_text("patient;age;weight;diagnosis\np3;1,5;2;none\n")
+    more = ["append", "stores/hospital-a.zarr", "c.csv", *patients, "--label", "diagnosis"]
+    result = daskfc("stores", *more)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == "1 samples appended."
+    store = ClientStore.open(str(tmp_path / "stores" / "hospital-a.zarr"), verify=True)
+    assert store.sample_ids().tolist() == ["p1", "p2", "p3"]
+    assert store.rows(2, 3).tolist() == [[1.5, 2.0]]
+    again = daskfc("stores", *more)
+    assert again.exit_code == 2
+    assert "1 of 1 ids are there already" in again.stderr
+    assert len(again.stderr.splitlines()) == 1
