@@ -55,6 +55,10 @@ def _carry_out(run: Run, as_json: bool) -> None:
     help="Folder that holds the runs' folders.",
 )  # fmt: skip
 @click.option("--name", help="The run's name and its folder's. Default: pipeline, storage, time.")
+@click.option(
+    "--since", metavar="RUN", type=click.Path(),
+    help="Folder of an earlier run: summary and report tell what changed since.",
+)  # fmt: skip
 @_JSON
 def run(
     pipeline: str,
@@ -63,6 +67,7 @@ def run(
     overrides: tuple[str, ...],
     runs_dir: str,
     name: str | None,
+    since: str | None,
     as_json: bool,
 ) -> None:
     """Run the method that PIPELINE names, on a storage and a cluster.
@@ -83,6 +88,7 @@ def run(
             overrides=overrides,
             runs_dir=runs_dir,
             name=name,
+            since=since,
             progress=progress,
         )
     for warning in prepared.config.get("warnings", ()):

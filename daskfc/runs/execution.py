@@ -30,6 +30,7 @@ from daskfc.federation import Federation
 from daskfc.federation.pseudonyms import agree_on_pseudonyms, pseudonyms_of
 from daskfc.federation.stage import Notice, Stage
 from daskfc.folders import PrivateLog, write_private
+from daskfc.runs.changes import changes_since
 from daskfc.runs.choice import (
     Choice,
     candidates_of,
@@ -346,7 +347,13 @@ def _write_results(
     folder.write_ledger(every)
     prepared = others.get("preparation")
     found = summary_of(folder.record, pipeline, fits, truth, total_s=total_s, preparation=prepared)
-    summary = {**found, **made}
+    changes = changes_since(
+        folder.record,
+        fits[0].labels,
+        made["profiles"],
+        by_rows=methods_of(pipeline)[0].split == "samples",
+    )
+    summary = {**found, **made, "changes": changes}
     folder.write_summary(summary)
     done = {"status": "done", "error": None, "resumable": False}
     folder.write_text("report.html", report_html({**folder.record, **done}, summary, every))
