@@ -147,6 +147,9 @@ def append(store: str, files: tuple[str, ...], **options: Any) -> None:
             progress=lambda done, total: progress("writing the store", done, total),
         )
     _show([row])
+    if row["left_out"]:
+        names = ", ".join(row["left_out"])
+        click.echo(f"Note: clusters of the samples before are left out: {names}.", err=True)
     click.echo(f"{row['appended']:,} samples appended.")
 
 

@@ -19,6 +19,7 @@ from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores.at_hand import Given, samples_at_hand, source_of
 from daskfc.stores.building import Progress, described, write_samples
 from daskfc.stores.client import ClientStore
+from daskfc.stores.clusters import cluster_names
 from daskfc.stores.layout import positions_of_repeats
 from daskfc.stores.locations import local_path, resolve_url
 from daskfc.stores.readers import open_source
@@ -58,7 +59,8 @@ def append_store(
     Returns
     -------
     dict
-        A row about the store, see `Storage.inspect`, and how many samples were ``appended``.
+        A row about the store, see `Storage.inspect`; how many samples were ``appended``, and names
+        of the clusters that were ``left_out``.
 
     Raises
     ------
@@ -233,6 +235,7 @@ def _grow(
     whole = stacked([_samples_of(store, new), new], [store.url, where])
     before = {"samples": store.n_samples, "content_digest": store.attributes["content_digest"]}
     past = store.attributes.get("appended", [])
+    left_out = cluster_names(store)
     kept = {key: value for key, value in store.attributes.items() if key not in _WRITTEN_ANEW}
     write_samples(
         store.url,
@@ -245,7 +248,8 @@ def _grow(
         attributes={**kept, "appended": [*past, before]},
         progress=progress,
     )
-    return {**described(store.name, ClientStore.open(store.url)), "appended": new.n_samples}
+    row = described(store.name, ClientStore.open(store.url))
+    return {**row, "appended": new.n_samples, "left_out": left_out}
 
 
 def _check_kind(store: ClientStore, new: Samples, where: str) -> None:

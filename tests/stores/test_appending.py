@@ -22,6 +22,7 @@ from daskfc.stores import (
     write_store,
 )
 from daskfc.stores.appending import _alone, rows_of_before
+from daskfc.stores.clusters import read_clusters, write_clusters
 from daskfc.stores.together import check_samples
 
 OLD, NEW = "id,age,kind\np1,61,ckd\np2,58,none\n", "id,age,kind\np3,70,acute\n"
@@ -239,6 +240,13 @@ def test_whoever_reads_meanwhile_is_refused_and_never_gets_a_mixture(store, csv)
     for read in (lambda: reader.rows(0, 2), reader.sample_ids, reader.labels):
         with pytest.raises(StoreError, match="was replaced while it was in use; start the run aga"):
             read()
+
+
+def test_clusters_of_the_samples_before_are_left_out_and_named(store, csv):
+    write_clusters(ClientStore.open(store), "night", np.array([[0], [1]]), ["cluster"])
+    assert append_store(store, [csv(NEW)], source=NAMED)["left_out"] == ["night"]
+    with pytest.raises(InvalidInput, match="no clusters called 'night'"):
+        read_clusters(ClientStore.open(store), "night")
 
 
 def test_two_appends_at_once(store, csv):
