@@ -90,6 +90,10 @@ def _carry_out(run: Run, as_json: bool, *, or_is_done: bool = False) -> None:
     metavar="TARGET",
     help="Command or https:// address that is told how it ended, as JSON. May be given again.",
 )
+@click.option(
+    "--since", metavar="RUN", type=click.Path(),
+    help="Folder of an earlier run: summary and report tell what changed since.",
+)  # fmt: skip
 @_JSON
 def run(
     pipeline: str,
@@ -102,6 +106,7 @@ def run(
     resume_or_start: bool,
     keep: int | None,
     targets: tuple[str, ...],
+    since: str | None,
     as_json: bool,
 ) -> None:
     """Run the method that PIPELINE names, on a storage and a cluster.
@@ -130,6 +135,7 @@ def run(
                 "cluster": cluster,
                 "overrides": overrides,
                 "runs_dir": runs_dir,
+                "since": since,
                 "progress": progress,
             }
             if run_key is not None and resume_or_start:

@@ -1,6 +1,6 @@
-"""``daskfc stores add|build|inspect|check``."""
+"""``daskfc stores add|append|build|inspect|check``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -12,13 +12,47 @@ from rich.text import Text
 from daskfc.cli.exits import exits
 from daskfc.cli.output import stdout_console
 from daskfc.cli.progress import shown_progress
-from daskfc.stores import ClientStore, add_store, load_storage
+from daskfc.stores import ClientStore, add_store, append_store, load_storage
 from daskfc.stores.ranges import column_warnings
 
 __all__ = ["stores"]
 
 _STORAGE = click.argument("storage", type=click.Path())
 _ROOT = click.option("--root", help="Folder or URL of the stores, in place of the file's own.")
+_OF_FILES = (
+    click.option("--id", "ids", help="The column with the samples' ids."),
+    click.option("--label", "labels", help="A column with true classes, for scores only."),
+    click.option("--columns", help="The features, separated by commas; all others by default."),
+    click.option("--categorical", help="Columns that hold words, separated by commas."),
+    click.option("--dates", help="Columns that hold dates, as 2026-03-31, separated by commas."),
+    click.option("--format", "kind", help="csv, parquet, npz, ... where the name does not tell."),
+    click.option("--delimiter", help="Between the fields of a csv; a comma by default."),
+    click.option("--decimal", help="What begins the fraction of a number in a csv."),
+    click.option("--thousands", help="What groups digits in a csv."),
+    click.option("--na", "na_values", multiple=True, help="What stands for no value in a csv."),
+    click.option("--encoding", help="Of a csv; utf-8 by default."),
+    click.option("--no-header", is_flag=True, help="No line of a csv names the columns."),
+)
+
+
+def _of_files(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say how files are read."""
+    for option in reversed(_OF_FILES):
+        command = option(command)
+    return command
+
+
+def _source(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a source that these options say."""
+    keys = {**options, "format": options["kind"], "na_values": list(options["na_values"])}
+    for name in ("columns", "categorical", "dates"):
+        keys[name] = options[name].split(",") if options[name] else None
+    keys["header"] = False if options["no_header"] else None
+    return {
+        key: value
+        for key, value in keys.items()
+        if key not in ("kind", "no_header") and value not in (None, [])
+    }
 
 
 @click.group()
@@ -61,19 +95,8 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
 @click.argument("name")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--store", help="URL or path of the store.  [default: stores/NAME.zarr]")
-@click.option("--id", "ids", help="The column with the samples' ids.")
-@click.option("--label", "labels", help="A column with true classes, for scores only.")
-@click.option("--columns", help="The features, separated by commas; all other columns by default.")
-@click.option("--categorical", help="Columns that hold words, separated by commas.")
-@click.option("--dates", help="Columns that hold dates, as 2026-03-31, separated by commas.")
+@_of_files
 @click.option("--keep-missing", is_flag=True, help="Cells may be empty: a run prepares: [impute].")
-@click.option("--format", "kind", help="csv, parquet, npz, ... where the name does not tell.")
-@click.option("--delimiter", help="Between the fields of a csv; a comma by default.")
-@click.option("--decimal", help="What begins the fraction of a number in a csv.")
-@click.option("--thousands", help="What groups digits in a csv.")
-@click.option("--na", "na_values", multiple=True, help="What stands for a missing value in a csv.")
-@click.option("--encoding", help="Of a csv; utf-8 by default.")
-@click.option("--no-header", is_flag=True, help="No line of a csv names the columns.")
 @click.option("--dtype", default="float32", show_default=True, help="Stored type of the features.")
 @click.option("--overwrite", is_flag=True, help="Replace a store that is there.")
 def add(name: str, files: tuple[str, ...], store: str | None, **options: Any) -> None:
@@ -87,27 +110,47 @@ def add(name: str, files: tuple[str, ...], store: str | None, **options: Any) ->
     """  # noqa: D301 - click reads \b
     with exits(), shown_progress() as progress:
         layout = {"dtype": options.pop("dtype"), "overwrite": options.pop("overwrite")}
-        header, missing = options.pop("no_header"), options.pop("keep_missing")
-        lists = {name: options.pop(name) for name in ("columns", "categorical", "dates")}
-        keys = {
-            **options,
-            "format": options.pop("kind"),
-            **{name: given.split(",") if given else None for name, given in lists.items()},
-            "missing": "keep" if missing else None,
-            "na_values": list(options.pop("na_values")) or None,
-            "header": False if header else None,
-        }
-        keys.pop("kind", None)
+        missing = {"missing": "keep"} if options.pop("keep_missing") else {}
         row = add_store(
             name,
             files,
             store,
-            source={key: value for key, value in keys.items() if value is not None},
+            source={**_source(options), **missing},
             progress=lambda done, total: progress("building the store", done, total),
             **layout,
         )
     _show([row])
     click.echo(f"In a storage file:\n  clients:\n    {name}: {{store: {row['url']!r}}}")
+
+
+@stores.command()
+@click.argument("store")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@_of_files
+def append(store: str, files: tuple[str, ...], **options: Any) -> None:
+    """Append the samples of files to the store of a client, at its own site.
+
+    The files have the store's columns in its order, and samples that it does not have. The store is
+    written anew beside itself, which takes its size of disk, and then takes its own place: whatever
+    happens, it is the old one or the new one. Not for a run that reads it meanwhile, which is
+    refused. Stores with a graph or scaled features are built again.
+
+    \b
+    Example:
+      daskfc stores append stores/hospital-a.zarr tuesday.csv --id patient --label diagnosis
+    """  # noqa: D301 - click reads \b
+    with exits(), shown_progress() as progress:
+        row = append_store(
+            store,
+            files,
+            source=_source(options),
+            progress=lambda done, total: progress("writing the store", done, total),
+        )
+    _show([row])
+    if row["left_out"]:
+        names = ", ".join(row["left_out"])
+        click.echo(f"Note: clusters of the samples before are left out: {names}.", err=True)
+    click.echo(f"{row['appended']:,} samples appended.")
 
 
 @stores.command()

@@ -2,7 +2,8 @@
 
 from daskfc.runs.audit import Audit, AuditedParty, audit
 from daskfc.runs.config import Pipeline, load_pipeline
-from daskfc.runs.execution import Progress, RunFailed
+from daskfc.runs.execution import Progress
+from daskfc.runs.failures import RunFailed
 from daskfc.runs.labels import site_labels
 from daskfc.runs.methods import check_pipeline, estimator_of, known_methods, make_estimator
 from daskfc.runs.models import load, predict_run

@@ -1,6 +1,5 @@
 """Carry out a run: open the parties, fit, score, write; and say what is left when it breaks off."""
 
-import errno
 import logging
 import shutil
 import time
@@ -20,16 +19,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.errors import (
     ClusterError,
-    DaskfcError,
     InvalidInput,
-    PartyError,
-    PrivacyError,
-    StoreError,
 )
 from daskfc.federation import Federation
 from daskfc.federation.pseudonyms import agree_on_pseudonyms, pseudonyms_of
 from daskfc.federation.stage import Notice, Stage
 from daskfc.folders import PrivateLog, write_private
+from daskfc.runs.changes import changes_since
 from daskfc.runs.choice import (
     Choice,
     candidates_of,
@@ -40,6 +36,7 @@ from daskfc.runs.choice import (
 from daskfc.runs.communication import ledger_frame
 from daskfc.runs.config import Pipeline, load_pipeline
 from daskfc.runs.evaluate import Truth, true_labels
+from daskfc.runs.failures import RunFailed, same_again, sentence_of
 from daskfc.runs.figures import thinned
 from daskfc.runs.fits import Fit, FitShelf, folder_name, labels_cube
 from daskfc.runs.folder import RunFolder
@@ -55,36 +52,12 @@ from daskfc.runs.settings import check_unedited, digest_of
 from daskfc.runs.summary import summary_of, unfinished_summary
 from daskfc.secure.prepare import Prepare
 
-__all__ = ["Progress", "RunFailed", "execute"]
+__all__ = ["Progress", "execute"]
 
 Progress = Callable[[str, int, int], None]
 """``progress(stage, done, total)``; ``total`` is 0 where it is not known."""
 
 log = logging.getLogger("daskfc.runs")
-
-
-class RunFailed(DaskfcError):
-    """A run that started and broke off.
-
-    Parameters
-    ----------
-    folder : Path
-        The run's folder.
-    sentence : str
-        Why.
-    resumable : bool
-        Whether ``daskfc resume`` can continue it.
-    """
-
-    def __init__(self, folder: Path, sentence: str, resumable: bool) -> None:
-        super().__init__(folder, sentence, resumable)
-        self.folder = folder
-        self.sentence = sentence
-        self.resumable = resumable
-
-    def __str__(self) -> str:
-        hint = f" Resume with: daskfc resume {self.folder}" if self.resumable else ""
-        return f"{self.sentence}{hint}"
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -280,36 +253,12 @@ class _Fits:
         return {"positions": positions, "labels": labels, "told": sentence}
 
 
-def _sentence(error: BaseException, folder: RunFolder) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted."
-    if not (folder.path / "run.json").exists():
-        return f"the run's folder {folder.path} was removed while it ran. Start a new run."
-    if isinstance(error, DaskfcError):
-        return " ".join(str(error).split())
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"no space left on the disk of {folder.path}; free some."
-    return (
-        f"unexpected {type(error).__name__}; the traceback is in {folder.path / 'log.txt'}. "
-        "Please report it."
-    )
-
-
-def _same_again(error: BaseException) -> bool:
-    """Return whether the same input would be refused again; all else may be the moment's fault."""
-    if isinstance(error, PartyError) and error.__cause__ is not None:
-        error = error.__cause__  # daskfc's own error, of which only the sentence crossed
-    # A store can be restored; the digest of its content tells that it is the same.
-    lasting = isinstance(error, InvalidInput | PrivacyError)
-    return lasting and not isinstance(error, StoreError)
-
-
 def _record_failure(
     folder: RunFolder, error: BaseException, fits: _Fits | None, elapsed_s: float
 ) -> RunFailed:
     can_go_on = fits is None or fits.can_go_on
-    resumable = can_go_on and not _same_again(error) and (folder.path / "run.json").exists()
-    failure = RunFailed(folder.path, _sentence(error, folder), resumable)
+    resumable = can_go_on and not same_again(error) and (folder.path / "run.json").exists()
+    failure = RunFailed(folder.path, sentence_of(error, folder.path), resumable)
     log.error("failed: %s", failure.sentence)
     if not isinstance(error, KeyboardInterrupt):
         log.error("%s", "".join(traceback.format_exception(error)))
@@ -347,7 +296,13 @@ def _write_results(
     folder.write_ledger(every)
     prepared = others.get("preparation")
     found = summary_of(folder.record, pipeline, fits, truth, total_s=total_s, preparation=prepared)
-    summary = {**found, **made}
+    changes = changes_since(
+        folder.record,
+        fits[0].labels,
+        made["profiles"],
+        by_rows=methods_of(pipeline)[0].split == "samples",
+    )
+    summary = {**found, **made, "changes": changes}
     folder.write_summary(summary)
     done = {"status": "done", "error": None, "resumable": False}
     folder.write_text("report.html", report_html({**folder.record, **done}, summary, every))

@@ -173,7 +173,8 @@ def site_labels(
     Returns
     -------
     pandas.DataFrame
-        ``sample_id``, and a column for every fit, in the order of the store.
+        ``sample_id``, and a column for every fit, in the order of the store; without samples that
+        were appended to it since.
 
     Raises
     ------
@@ -209,6 +210,10 @@ def site_labels(
     if not index.is_unique:
         raise _no_labels(path, "it has a sample twice")
     at = index.get_indexer(pd.Index(wanted))
+    known = int((at >= 0).sum())
+    before = [one["samples"] for one in of.attributes.get("appended", ())]
+    if known in before and (at[:known] >= 0).all():  # the store grew since the run
+        ids, at = ids[:known], at[:known]
     _check_own(table, at, path, of)
     fits = table.drop(columns=[key, "client"]).iloc[at].reset_index(drop=True)
     fits.insert(0, "sample_id", ids.astype(object))

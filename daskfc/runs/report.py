@@ -11,6 +11,7 @@ import yaml
 from jinja2 import Environment, StrictUndefined, Template
 from rich.filesize import decimal
 
+from daskfc.runs.changes import HEAD, changes_in_words, changes_rows
 from daskfc.runs.figures import drawing
 from daskfc.runs.folder import RunFolder
 from daskfc.runs.illustrations import (
@@ -96,6 +97,13 @@ def _profiles(summary: Mapping[str, Any]) -> _Table | None:
     return _Table(profile_head(found, _MOST), profile_rows(found, _MOST))
 
 
+def _changes(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    found = summary.get("changes")
+    if not found:
+        return None
+    return {"words": changes_in_words(found), "table": _Table(HEAD, changes_rows(found))}
+
+
 def _choice(summary: Mapping[str, Any]) -> dict[str, str] | None:
     found = summary.get("n_clusters_choice")
     if not found:
@@ -171,6 +179,7 @@ def report_html(
         unscored=summary.get("unscored") or "the run did not end.",
         quality=summary.get("quality"),
         choice=_choice(summary),
+        changes=_changes(summary),
         profiles=_profiles(summary),
         withheld_cells=cells_in_words(summary.get("profiles") or {}),
         withheld=(summary.get("profiles") or {}).get("withheld", {}),

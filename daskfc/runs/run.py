@@ -13,6 +13,7 @@ import xarray as xr
 from rich.console import Console
 
 from daskfc.federation.pseudonyms import Pseudonyms
+from daskfc.runs.changes import earlier_run
 from daskfc.runs.comparison import comparison
 from daskfc.runs.config import Pipeline, load_pipeline
 from daskfc.runs.execution import Progress, execute
@@ -214,13 +215,14 @@ def prepare(
     runs_dir: str | PathLike[str] = "runs",
     name: str | None = None,
     run_key: str | None = None,
+    since: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Check everything that can be checked before a worker starts, and make the run's folder.
 
     Parameters
     ----------
-    pipeline, storage, cluster, params, overrides, runs_dir, name, progress
+    pipeline, storage, cluster, params, overrides, runs_dir, name, since, progress
         See `run`.
     run_key : str, optional
         The key of which the name was made, see `daskfc.runs.start_or_resume`.
@@ -237,6 +239,8 @@ def prepare(
     """
     definition = load_pipeline(pipeline, params=params, overrides=overrides)
     check_pipeline(definition)  # the method first: stores may take a while to build
+    if since is not None:
+        earlier_run(since, None)
     located = locate(storage, cluster, progress)
     parties = located.record
     check_pipeline(
@@ -257,6 +261,8 @@ def prepare(
     if located.stores is not None:
         check_bound(definition, located.stores)
         record["warnings"] = data_warnings(definition, located.stores)
+    if since is not None:
+        record["since"] = earlier_run(since, located.stores)
     if definition.ids == "pseudonyms":
         record["pseudonyms"] = Pseudonyms.fresh().as_dict()
     record["digests"] = digests_of(record)
@@ -278,6 +284,7 @@ def run(
     overrides: Sequence[str] = (),
     runs_dir: str | PathLike[str] = "runs",
     name: str | None = None,
+    since: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Run a pipeline on a storage and a cluster; the same as ``daskfc run``.
@@ -299,6 +306,8 @@ def run(
         The folder of all runs.
     name : str, optional
         The run's name; made of pipeline, storage and time if not given.
+    since : path, optional
+        Folder of an earlier run; summary and report then tell what changed since.
     progress : callable, optional
         ``progress(stage, done, total)``.
 
@@ -331,6 +340,7 @@ Correct the name.
         overrides=overrides,
         runs_dir=runs_dir,
         name=name,
+        since=since,
         progress=progress,
     )
     return prepared.resume(progress=progress)

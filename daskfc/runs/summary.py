@@ -53,6 +53,7 @@ def unfinished_summary(record: Mapping[str, Any]) -> dict[str, Any]:
         "quality": {},
         "profiles": {},
         "n_clusters_choice": {},
+        "changes": {},
         "communication": {},
         "privacy": {},
         "timing": {},

@@ -9,6 +9,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from daskfc.runs.changes import HEAD, changes_in_words, changes_rows
 from daskfc.runs.profile_rows import cells_in_words, profile_head, profile_rows
 
 __all__ = [
@@ -125,6 +126,8 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
         parts.append(f"No scores: {summary.get('unscored') or 'the run did not end.'}\n")
     if summary.get("quality"):
         parts += _quality(summary["quality"])
+    if summary.get("changes"):
+        parts += _changes(summary["changes"])
     if summary.get("n_clusters_choice"):
         parts.append(Text(f"{choice_in_words(summary['n_clusters_choice'])}\n"))
     if summary.get("profiles"):
@@ -143,6 +146,15 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
         parts.append(_reconstruction(reconstruction))
     parts.append(Text(f"The run's folder: {folder}\nThe report:       {folder}/report.html"))
     return Group(*parts)
+
+
+def _changes(changes: Mapping[str, Any]) -> list[RenderableType]:
+    """Return what changed since an earlier run: a row for each cluster, and a sentence."""
+    rows = changes_rows(changes)
+    table = _table("What changed", *HEAD)
+    for row in rows[:_ROWS]:
+        table.add_row(*map(Text, row))
+    return [*([table] if rows else []), Text(f"{changes_in_words(changes)}\n")]
 
 
 _ROWS = 20  # ours: clusters that have a line in a terminal

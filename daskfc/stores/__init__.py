@@ -1,5 +1,6 @@
 """Clients' data at rest: Zarr stores, the sources behind them, and how samples are dealt."""
 
+from daskfc.stores.appending import append_samples, append_store
 from daskfc.stores.client import ClientStore
 from daskfc.stores.partitions import PARTITIONS
 from daskfc.stores.readers import READERS
@@ -15,6 +16,8 @@ __all__ = [
     "Storage",
     "StoreWriter",
     "add_store",
+    "append_samples",
+    "append_store",
     "load_storage",
     "store_exists",
     "write_store",

@@ -18,10 +18,18 @@ from daskfc.stores.layout import (
     VERSION,
     WITH_GAPS,
     ContentDigest,
+    fixed_width,
     labels_digest,
     n_chunks,
 )
-from daskfc.stores.locations import filesystem, reaching, resolve_url, zarr_store
+from daskfc.stores.locations import (
+    files_of,
+    filesystem,
+    metadata_of,
+    reaching,
+    resolve_url,
+    zarr_store,
+)
 from daskfc.stores.samples import unprepared
 
 if TYPE_CHECKING:
@@ -125,7 +133,7 @@ class ClientStore:
         store = zarr_store(url, read_only=True)
         try:
             with reaching(url):
-                mark = _metadata_of(url)
+                mark = metadata_of(url)
                 group = zarr.open_group(store, mode="r", zarr_format=3)
         except StoreError:
             raise
@@ -189,10 +197,7 @@ class ClientStore:
                 f"client {self.name!r}: a store must have at least one sample and one feature; got "
                 f"{n} x {d} at {self.url}. Leave the client out."
             )
-        fs, path = filesystem(self.url)
-        fs.invalidate_cache()
-        with reaching(self.url):
-            keys = [str(key) for key in fs.find(path)]
+        keys = files_of(self.url)
         for array in self._arrays():
             # zarr reads a missing chunk as zeros; here every chunk was written, so it is a loss
             found = sum(f"/{array.path}/c/" in key for key in keys)
@@ -220,7 +225,7 @@ class ClientStore:
                 raise
             except (ValueError, RuntimeError, TypeError) as error:  # what Zarr's codecs raise
                 damage = error
-            unchanged = _metadata_of(self.url) == self._mark  # asked after the chunks were read
+            unchanged = metadata_of(self.url) == self._mark  # asked after the chunks were read
         except OSError as error:
             raise StoreError(
                 f"client {self.name!r}: rows {start} to {stop} of {array.path} cannot be read "
@@ -263,10 +268,13 @@ class ClientStore:
                 f"rows of client {self.name!r} must lie in [0, {self.n_samples}]; got {start} to "
                 f"{stop}."
             )
-        rows = self._read(self._features, start, stop)
-        numbers = np.ascontiguousarray(rows, dtype=np.float64)
+        numbers = np.ascontiguousarray(self.stored(start, stop), dtype=np.float64)
         gaps = bool(self.attributes.get("missing", False))  # as it is written, before preparation
         return finite(numbers, start, self.name, missing=gaps)
+
+    def stored(self, start: int, stop: int) -> np.ndarray:
+        """Read rows in their stored type, as they were written."""
+        return self._read(self._features, start, stop)
 
     def blocks(self, rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """Iterate over all rows in blocks.
@@ -297,12 +305,12 @@ class ClientStore:
         ndarray of shape (n_samples,), str
             In the order of the rows.
         """
-        return _text(self._read(self._ids, 0, self.n_samples))
+        return fixed_width(self._read(self._ids, 0, self.n_samples))
 
     def id_key(self) -> bytes:
         """Return the 32 secret bytes by which the store's owner makes and reads pseudonyms."""
         n, step = self.n_samples, self.chunk_rows
-        rows = (self._read(self._features, i, min(i + step, n)) for i in range(0, n, step))
+        rows = (self.stored(i, min(i + step, n)) for i in range(0, n, step))
         return stored_key(self._ids) or content_key(rows, self.sample_ids())
 
     @property
@@ -451,10 +459,7 @@ class ClientStore:
         steps = range(0, self.n_samples, self.chunk_rows)
         spans = [(start, min(start + self.chunk_rows, self.n_samples)) for start in steps]
         found = check_rows(
-            (
-                (self._read(self._features, *span), _text(self._read(self._ids, *span)))
-                for span in spans
-            ),
+            ((self.stored(*span), fixed_width(self._read(self._ids, *span))) for span in spans),
             ContentDigest(self.dtype, self.feature_names, self.categories),
             missing=self.missing,
             client=self.name,
@@ -479,16 +484,6 @@ class ClientStore:
         """Return the bytes of all files of the store."""
         fs, path = filesystem(self.url)
         return int(fs.du(path))
-
-
-def _metadata_of(url: str) -> bytes:
-    fs, path = filesystem(url)
-    return bytes(fs.cat_file(f"{path}/zarr.json"))
-
-
-def _text(ids: np.ndarray) -> np.ndarray:
-    """Return ids in NumPy's fixed-width type; Zarr's own cannot be cast to it directly."""
-    return ids.astype(object).astype(str)
 
 
 def _array(group: zarr.Group, path: str, url: str, *, ndim: int, required: bool = True) -> Any:

@@ -15,7 +15,7 @@ from daskfc.stores.client import ClientStore
 from daskfc.stores.layout import array_options
 from daskfc.stores.locations import zarr_store
 
-__all__ = ["read_clusters", "write_clusters"]
+__all__ = ["cluster_names", "read_clusters", "write_clusters"]
 
 _GROUP = "clusters"
 
@@ -127,3 +127,19 @@ def read_clusters(store: ClientStore, name: str) -> tuple[np.ndarray, tuple[str,
     fits: object = array.attrs["fits"]
     assert isinstance(fits, list), fits
     return np.asarray(array[:]), tuple(str(fit) for fit in fits)
+
+
+def cluster_names(store: ClientStore) -> list[str]:
+    """Return what the whole clusters in a store are called, in alphabetical order.
+
+    Parameters
+    ----------
+    store : ClientStore
+        Of the samples.
+    """
+    root = zarr.open_group(zarr_store(store.url, read_only=True), mode="r", zarr_format=3)
+    group = root.get(_GROUP)
+    if not isinstance(group, zarr.Group):
+        return []
+    whole = (name for name, array in group.arrays() if array.attrs.get("complete") is True)
+    return sorted(whole)

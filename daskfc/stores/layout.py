@@ -9,7 +9,9 @@ A store is a group with
   remove them;
 - attributes, of which ``complete: true`` is written last. Version 2 has two more: ``categories``,
   the words of the columns whose features are their numbers, 0, 1, ..., and ``missing``, whether
-  features may be NaN, where nothing is known. Stores with neither are of version 1.
+  features may be NaN, where nothing is known. Stores with neither are of version 1. Stores that
+  grew have ``appended``, a list of ``samples`` and ``content_digest`` as they were before each
+  time: those are the first rows now.
 
 Every chunk is compressed by zstd and then carries a CRC-32C of its bytes. Chunks of zeros are
 written too: a chunk that is not there is then a loss, never a fill value.
@@ -31,6 +33,7 @@ __all__ = [
     "array_options",
     "default_names",
     "digest_of",
+    "fixed_width",
     "labels_digest",
     "n_chunks",
     "positions_of_repeats",
@@ -158,6 +161,11 @@ class ContentDigest:
         """Return the digest of all rows so far."""
         parts = (self._features, self._ids)
         return digest_of({**self._head, "parts": [part.hexdigest() for part in parts]})
+
+
+def fixed_width(ids: np.ndarray) -> np.ndarray:
+    """Return ids in NumPy's type of fixed width; Zarr's own cannot be cast to it directly."""
+    return ids.astype(object).astype(str)
 
 
 def labels_digest(labels: np.ndarray) -> str:

@@ -17,10 +17,12 @@ from daskfc.errors import DaskfcError, StoreAway, StoreError
 __all__ = [
     "check_space",
     "expand",
+    "files_of",
     "filesystem",
     "free_bytes",
     "local_path",
     "matching_files",
+    "metadata_of",
     "reaching",
     "resolve_url",
     "zarr_store",
@@ -207,6 +209,21 @@ See that the address is right and the network is there, and try again.
             f"{url}: its place does not answer ({kind}). See that the address is right and the "
             "network is there, and try again."
         ) from error
+
+
+def files_of(url: str) -> list[str]:
+    """Return the paths of all files below a URL, as they are now."""
+    fs, path = filesystem(url)
+    fs.invalidate_cache()
+    with reaching(url):
+        found = [str(key) for key in fs.find(path)]
+    return found
+
+
+def metadata_of(url: str) -> bytes:
+    """Return what a Zarr group says of itself, which is another after it was written again."""
+    fs, path = filesystem(url)
+    return bytes(fs.cat_file(f"{path}/zarr.json"))
 
 
 def zarr_store(url: str, *, read_only: bool) -> Store:

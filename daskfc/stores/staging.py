@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import secrets
 import shutil
@@ -12,10 +14,14 @@ import psutil
 import zarr
 
 from daskfc.errors import StoreError
+from daskfc.folders import flush, flush_tree
 from daskfc.stores.layout import FORMAT
 from daskfc.stores.locations import filesystem, local_path, reaching, resolve_url, zarr_store
 
 __all__ = ["partial_name", "put_in_place", "remove", "store_exists", "sweep", "unfinished"]
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE of Linux
 
 
 def store_exists(url: str) -> bool:
@@ -71,7 +77,15 @@ def partial_name(url: str) -> str:
 
 
 def sweep(path: Path) -> None:
-    """Remove what killed processes of this host left beside a store's path."""
+    """Remove what killed processes of this host left beside a store's path.
+
+    A store that one had set aside, and not yet replaced, is put back.
+    """
+    for aside in path.parent.glob(f".{path.name}.replaced-*"):
+        if path.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.rename(path)
     host = f"{socket.gethostname()}-"
     for left in path.parent.glob(f".{path.name}.partial-{host}*"):
         pid = left.name.rpartition(host)[2].partition("-")[0]
@@ -98,18 +112,34 @@ def put_in_place(staged: str, url: str) -> None:
 
 def _replace_folder(staged: Path, target: Path) -> None:
     """Rename a whole store to its place; what was there is removed last."""
-    old = target.with_name(f".{target.name}.replaced-{secrets.token_hex(4)}")
-    had_old = target.exists()
-    if had_old:
-        target.rename(old)
-    try:
+    if not target.exists():
         staged.rename(target)
-    except OSError:
-        if had_old:
+        return
+    flush_tree(staged)  # before the names are, on the disk: nothing else has the old rows
+    old = staged
+    if not _exchanged(staged, target):
+        old = target.with_name(f".{target.name}.replaced-{secrets.token_hex(4)}")
+        target.rename(old)
+        try:
+            staged.rename(target)
+        except OSError:
             old.rename(target)
-        raise
-    if had_old:
-        shutil.rmtree(old, ignore_errors=True)
+            raise
+    flush(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Let two folders change names at once; tell whether the system could."""
+    exchange = getattr(_LIBC, "renameat2", None)
+    if exchange is None:
+        return False
+    if not exchange(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE):
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):  # of this file system
+        return False
+    raise OSError(number, os.strerror(number), str(other))
 
 
 def _replace_keys(staged: str, url: str) -> None:

@@ -107,6 +107,9 @@ class StoreWriter:
         self._labelled = labelled
         self._missing = missing
         self._check_arguments()
+        self._path = local_path(self.url)
+        if self._path is not None:
+            sweep(self._path)
         self._replaces = store_exists(self.url)
         if self._replaces and not overwrite:
             raise StoreError(
@@ -115,12 +118,9 @@ class StoreWriter:
             )
         self._graph = None if graph is None else checked_graph(graph, n_samples, f"client {name!r}")
         check_space(self.url, self._needed(), f"client {name!r}")
-        self._path = local_path(self.url)
         self._staged = self.url
         if self._path is not None or self._replaces:
             self._staged = partial_name(self.url)
-        if self._path is not None:
-            sweep(self._path)
         self._ended = False  # closed or aborted
         self._at = 0  # rows received
         self._ids: list[np.ndarray] = []

@@ -2,10 +2,12 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from daskfc.stores import ClientStore
+from daskfc.stores.clusters import write_clusters
 
 
 def build(daskfc, *more):
@@ -141,3 +143,22 @@ def test_a_file_in_place_of_a_store(daskfc, patients, tmp_path):
     result = daskfc("stores", "check", "s.yaml")
     assert result.exit_code == 2
     assert "'daskfc stores add NAME FILE'" in result.stderr
+
+
+def test_samples_are_appended(daskfc, patients, tmp_path):
+    daskfc("stores", "add", "hospital-a", "a.csv", *patients, "--label", "diagnosis")
+    (tmp_path / "c.csv").write_text("patient;age;weight;diagnosis\np3;1,5;2;none\n")
+    more = ["append", "stores/hospital-a.zarr", "c.csv", *patients, "--label", "diagnosis"]
+    before = ClientStore.open(str(tmp_path / "stores" / "hospital-a.zarr"))
+    write_clusters(before, "night", np.array([[0], [1]]), ["cluster"])
+    result = daskfc("stores", *more)
+    assert result.exit_code == 0, result.output
+    assert "left out: night." in result.stderr
+    assert result.stdout.splitlines()[-1] == "1 samples appended."
+    store = ClientStore.open(str(tmp_path / "stores" / "hospital-a.zarr"), verify=True)
+    assert store.sample_ids().tolist() == ["p1", "p2", "p3"]
+    assert store.rows(2, 3).tolist() == [[1.5, 2.0]]
+    again = daskfc("stores", *more)
+    assert again.exit_code == 2
+    assert "1 of 1 ids are there already" in again.stderr
+    assert len(again.stderr.splitlines()) == 1

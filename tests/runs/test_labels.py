@@ -14,7 +14,7 @@ from daskfc.runs import Run, RunFailed, run, site_labels
 from daskfc.runs.fits import Fit, labels_cube
 from daskfc.runs.folder import RunFolder
 from daskfc.runs.labels import write_tables
-from daskfc.stores import ClientStore, write_store
+from daskfc.stores import ClientStore, append_samples, write_store
 
 CLIENTS = ("a", "b", "c")
 N = 6
@@ -156,6 +156,14 @@ def test_a_store_that_was_written_again_with_other_samples_is_refused(tmp_path, 
     write_store(urls["a"], "a", np.ones((N + 1, 2)), changed, overwrite=True)
     with pytest.raises(InvalidInput, match=r"2 of 7 samples .* no label, and 1 labels of client"):
         site_labels(found.folder, urls["a"])
+
+
+def test_a_store_that_grew_since_the_run_has_labels_of_its_earlier_samples(tmp_path, urls):
+    found, labels = made(tmp_path, urls, Pseudonyms.fresh())
+    append_samples(urls["b"], np.zeros((2, 2)), ["new-1", "new-2"], [0, 1])
+    own = site_labels(found.folder, urls["b"])
+    assert own["sample_id"].tolist() == ids_of("b")
+    assert np.array_equal(own.iloc[:, 1:].to_numpy().T, labels[:, N : 2 * N])
 
 
 def test_labels_from_which_rows_were_removed_are_refused(tmp_path, urls):
