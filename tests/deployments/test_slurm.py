@@ -2,13 +2,16 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import daskfc as fc
+from daskfc.cli import main
 from daskfc.runs import Run
 from tests.deployments.slurm_cluster import NEEDED, Slurm, until, why_not
 from tests.test_three_sites import Terminal, blocks, commands
@@ -130,4 +133,27 @@ def test_one_job_for_all_leaves_a_run_that_the_same_job_resumes(slurm, folder):
             "cat daskfc-gang": lambda: slurm.jobs() == [],
         },
     )
+    check_labels(folder)
+
+
+def test_with_certificates_one_job_for_all_talks_over_tls(slurm, folder, monkeypatch):
+    type_section(folder, "Before", {})
+    for words in (
+        "init", "issue scheduler scheduler", "issue server server", "issue submitter me",
+        *(f"issue client {name}" for name in CLIENTS),
+    ):  # fmt: skip
+        made = CliRunner().invoke(main, ["certs", *words.split()])
+        assert made.exit_code == 0, made.output
+    monkeypatch.setenv("DASKFC_CERTS", str(folder / "ca" / "parties"))
+    where = folder / "cluster.yaml"
+    none = "# security: {ca: ca.pem, cert: cert.pem, key: key.pem}"
+    files = (f"{key}: ca/parties/me/{key}.pem" for key in ("ca", "cert", "key"))
+    own = f"security: {{{', '.join(files)}}}"
+    text = where.read_text()
+    assert none in text
+    where.write_text(text.replace(none, own))
+    done = subprocess.run(["sbatch", "--wait", "gang.sbatch"], check=False)
+    logs = "\n".join(path.read_text() for path in folder.glob("*-*.log"))
+    assert done.returncode == 0, logs
+    assert "scheduler: listens at tls://" in logs
     check_labels(folder)

@@ -111,6 +111,8 @@ def test_no_party_outlives_a_driver_that_is_killed(hosts):
         driver.kill()
         driver.wait()
     _, left = psutil.wait_procs(alive, 60)
+    for one in left:
+        one.kill()
     assert left == []
     result = CliRunner().invoke(main, ["resume", "runs/first"])
     assert result.exit_code == 0, result.output
