@@ -124,6 +124,7 @@ class SshParties:
         self._ssh = _asyncssh()
         self._start_with, self._scheduler = start, scheduler
         self._sides = {name: _Side(name, host) for name, host in start.hosts.items()}
+        self._starting: list[asyncio.Future[None]] = []
         self._options = _options(self._ssh, start)
         self._runner = LoopRunner(asynchronous=False)
         self._runner.start()
@@ -134,9 +135,10 @@ class SshParties:
             raise
 
     async def _start(self) -> None:
-        starting = [asyncio.ensure_future(self._begin(side)) for side in self._sides.values()]
-        await asyncio.wait(starting)
-        failures = [one.exception() for one in starting]  # each is asked, or it would be logged
+        sides = self._sides.values()
+        self._starting = [asyncio.ensure_future(self._begin(side)) for side in sides]
+        await asyncio.wait(self._starting)
+        failures = [one.exception() for one in self._starting]  # each is asked, or it would be logged
         for failure in filter(None, failures):
             raise failure
 
@@ -185,6 +187,9 @@ class SshParties:
 
     async def _stop(self) -> None:
         """End the scheduler, whom parties follow; what stays all the same is hung up."""
+        for one in self._starting:  # where Ctrl-C came meanwhile
+            one.cancel()
+        await asyncio.gather(*self._starting, return_exceptions=True)
         scheduler = self._sides[SCHEDULER]
         parties = [side for side in self._sides.values() if side is not scheduler]
         await _stopped([scheduler], _SCHEDULER_S)
