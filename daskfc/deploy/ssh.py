@@ -138,7 +138,7 @@ class SshParties:
         sides = self._sides.values()
         self._starting = [asyncio.ensure_future(self._begin(side)) for side in sides]
         await asyncio.wait(self._starting)
-        failures = [one.exception() for one in self._starting]  # each is asked, or it would be logged
+        failures = [one.exception() for one in self._starting]  # unasked, they are logged
         for failure in filter(None, failures):
             raise failure
 
