@@ -14,6 +14,7 @@ __all__ = [
     "PolicyRefused",
     "PrivacyError",
     "ResourceRefused",
+    "RunHeld",
     "StoreError",
 ]
 
@@ -36,6 +37,10 @@ class OverflowRefused(InvalidInput):
 
 class ResourceRefused(InvalidInput):
     """A run whose computed need of memory or disk is more than a party has."""
+
+
+class RunHeld(InvalidInput):
+    """A run that another process carries out at this moment."""
 
 
 class PrivacyError(DaskfcError):

@@ -14,6 +14,7 @@ from daskfc.cli.plan import plan
 from daskfc.cli.policy import policy
 from daskfc.cli.runs import report, resume, run
 from daskfc.cli.scheduler import scheduler
+from daskfc.cli.status import runs, status
 from daskfc.cli.stores import stores
 
 __all__ = ["main"]
@@ -27,13 +28,14 @@ def main() -> None:
     Each client's data stays in its own store, handled by its own worker; only declared messages
     leave a client, and every one of them is counted.
 
-    Exit codes: 0 done; 2 bad input, nothing was started; 1 failed after it started (resumable when
-    the last line says so).
+    Exit codes: 0 done; 1 failed after it started (resumable when the last line says so); 2 bad
+    input, nothing was started; 75 nothing was started, and the same may succeed later: a scheduler
+    or a party is away or busy, or another process carries out the run.
     """
 
 
 for command in (
-    init, run, plan, resume, report, compare, audit, labels, predict, stores, party, scheduler,
-    certs, policy, budget, methods,
+    init, run, plan, resume, runs, status, report, compare, audit, labels, predict, stores, party,
+    scheduler, certs, policy, budget, methods,
 ):  # fmt: skip
     main.add_command(command)

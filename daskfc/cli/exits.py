@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 import click
 
-from daskfc.errors import ClusterError, DaskfcError, InvalidInput, PrivacyError
+from daskfc.errors import ClusterError, DaskfcError, InvalidInput, PrivacyError, RunHeld
 from daskfc.runs import Run, RunFailed
 
-__all__ = ["BAD_INPUT", "FAILED", "exits", "signals_as_interrupt"]
+__all__ = ["BAD_INPUT", "FAILED", "LATER", "Ended", "exits", "signals_as_interrupt"]
 
 FAILED = 1
 BAD_INPUT = 2
+LATER = os.EX_TEMPFAIL  # 75: nothing was started, and the same command may succeed at another time
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MOMENT = 0.05  # seconds
@@ -99,6 +101,27 @@ def _hint(run: Run | None) -> str:
     return f" Resume with: daskfc resume {run.folder}" if resumable else ""
 
 
+class Ended(SystemExit):
+    """The end of the process: its exit code, and the sentence that was printed.
+
+    Parameters
+    ----------
+    code : int
+        Of the process.
+    sentence : str
+        Why.
+    """
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(code)
+        self.sentence = sentence
+
+
+def _end(code: int, sentence: str) -> NoReturn:
+    _say(f"daskfc: {sentence}")
+    raise Ended(code, " ".join(sentence.split()))
+
+
 @contextmanager
 def exits(*, run: Run | None = None) -> Iterator[None]:
     """Turn errors into one line and an exit code.
@@ -113,25 +136,23 @@ def exits(*, run: Run | None = None) -> Iterator[None]:
     except click.ClickException:
         raise
     except KeyboardInterrupt:
-        _say(f"daskfc: interrupted.{_hint(run)}")
-        sys.exit(FAILED)
+        _end(FAILED, f"interrupted.{_hint(run)}")
     except RunFailed as error:
-        _say(f"daskfc: {error}")
-        sys.exit(FAILED)
-    except (InvalidInput, ClusterError, PrivacyError) as error:  # of a run that never started
-        _say(f"daskfc: {error}")
-        sys.exit(BAD_INPUT)
+        _end(FAILED, str(error))
+    except (ClusterError, RunHeld) as error:
+        _end(LATER, str(error))
+    except (InvalidInput, PrivacyError) as error:  # of a run that never started
+        _end(BAD_INPUT, str(error))
     except DaskfcError as error:
-        _say(f"daskfc: {error}")
-        sys.exit(FAILED)
+        _end(FAILED, str(error))
     except Exception as error:
         with tempfile.NamedTemporaryFile(
             "w", prefix="daskfc-", suffix=".log", delete=False, encoding="utf-8"
         ) as file:
             traceback.print_exc(file=file)
         logging.getLogger("daskfc.cli").debug("unexpected", exc_info=True)
-        _say(
-            f"daskfc: unexpected {type(error).__name__}; the traceback is in {Path(file.name)}. "
-            "Please report it."
+        _end(
+            FAILED,
+            f"unexpected {type(error).__name__}; the traceback is in {Path(file.name)}. Please "
+            "report it.",
         )
-        sys.exit(FAILED)

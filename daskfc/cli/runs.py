@@ -1,16 +1,28 @@
 """``daskfc run``, ``daskfc resume``, ``daskfc report``."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
+from typing import Any
 
 import click
 
+from daskfc.cli.ending import told_of_the_end
 from daskfc.cli.exits import exits, signals_as_interrupt
 from daskfc.cli.options import of_a_run
 from daskfc.cli.output import stdout_console
 from daskfc.cli.progress import shown_progress
 from daskfc.errors import InvalidInput
-from daskfc.runs import Run, RunFailed, prepare, print_summary
+from daskfc.runs import Run, RunFailed, prepare, print_summary, remove_old_runs
+from daskfc.runs.outcome import check_target
+from daskfc.runs.scheduled import (
+    changed_settings,
+    check_keep,
+    find_or_prepare,
+    finish,
+    name_of_key,
+)
 
 __all__ = ["report", "resume", "run"]
 
@@ -33,11 +45,11 @@ def _print_broken_off(run: Run, as_json: bool) -> None:
             _print(run, as_json)
 
 
-def _carry_out(run: Run, as_json: bool) -> None:
+def _carry_out(run: Run, as_json: bool, *, or_is_done: bool = False) -> None:
     with exits(run=run), signals_as_interrupt():
         try:
             with shown_progress() as progress:
-                run.resume(progress=progress)
+                (finish if or_is_done else Run.resume)(run, progress=progress)
         except RunFailed:
             _print_broken_off(run, as_json)
             raise
@@ -55,6 +67,29 @@ def _carry_out(run: Run, as_json: bool) -> None:
     help="Folder that holds the runs' folders.",
 )  # fmt: skip
 @click.option("--name", help="The run's name and its folder's. Default: pipeline, storage, time.")
+@click.option(
+    "--run-key",
+    metavar="KEY",
+    help="In place of --name: {date} in it is today, {hour} this hour, e.g. nightly-{date}.",
+)
+@click.option(
+    "--resume-or-start",
+    is_flag=True,
+    help="Resume the key's run where it broke off, and do nothing where it is done.",
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Remove the key's older runs but N; never one that could be resumed.",
+)
+@click.option(
+    "--notify",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    help="Command or https:// address that is told how it ended, as JSON. May be given again.",
+)
 @_JSON
 def run(
     pipeline: str,
@@ -63,6 +98,10 @@ def run(
     overrides: tuple[str, ...],
     runs_dir: str,
     name: str | None,
+    run_key: str | None,
+    resume_or_start: bool,
+    keep: int | None,
+    targets: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Run the method that PIPELINE names, on a storage and a cluster.
@@ -70,24 +109,65 @@ def run(
     Stores that do not exist yet are built first. The result is a table here, and a folder with the
     labels, the ledger of all messages, summary.json and report.html.
 
+    A timer calls it with --run-key and --resume-or-start as often as it likes: one run a key,
+    never two.
+
     \b
-    Example:
+    Examples:
       daskfc run pipelines/omnifc.yaml --storage storage/digits.yaml \\
                  --cluster cluster-configs/local.yaml --set params.n_clusters=10
+      daskfc run pipelines/omnifc.yaml --storage storage/digits.yaml \\
+                 --run-key 'nightly-{date}' --resume-or-start --keep 30
     """  # noqa: D301 - click reads \b
-    with exits(), signals_as_interrupt(), shown_progress() as progress:
-        prepared = prepare(
-            pipeline,
-            storage=storage,
-            cluster=cluster,
-            overrides=overrides,
-            runs_dir=runs_dir,
-            name=name,
-            progress=progress,
+    with told_of_the_end() as ending:
+        with exits(), signals_as_interrupt(), shown_progress() as progress:
+            _check_schedule(name, run_key, resume_or_start, keep)
+            for target in targets:
+                check_target(target)
+            ending.targets = targets
+            given: dict[str, Any] = {
+                "storage": storage,
+                "cluster": cluster,
+                "overrides": overrides,
+                "runs_dir": runs_dir,
+                "progress": progress,
+            }
+            if run_key is not None and resume_or_start:
+                found = find_or_prepare(pipeline, run_key=run_key, **given)
+            else:
+                if run_key is not None:
+                    name = name_of_key(run_key, datetime.now())
+                found = prepare(pipeline, name=name, run_key=run_key, **given)
+            ending.of(found)
+            _note(found, pipeline, overrides)
+        _carry_out(found, as_json, or_is_done=resume_or_start)
+        if run_key is not None and keep is not None:
+            with exits():
+                remove_old_runs(runs_dir, run_key, keep)
+
+
+def _check_schedule(
+    name: str | None, run_key: str | None, resume_or_start: bool, keep: int | None
+) -> None:
+    if run_key is not None and name is not None:
+        raise InvalidInput("--name and --run-key both name the run. Give one of them.")
+    if run_key is None and (resume_or_start or keep is not None):
+        raise InvalidInput(
+            "--resume-or-start and --keep are of the runs of a key. Add --run-key, for example "
+            "--run-key 'nightly-{date}'."
         )
-    for warning in prepared.config.get("warnings", ()):
-        click.echo(f"Note: {warning}", err=True)
-    _carry_out(prepared, as_json)
+    if run_key is not None and keep is not None:
+        check_keep(run_key, keep)
+
+
+def _note(found: Run, pipeline: str, overrides: Sequence[str]) -> None:
+    """Tell what a person would want to know before it starts."""
+    notes = list(found.config.get("warnings", ()))
+    if found.config.get("started"):
+        changed = changed_settings(found, pipeline, overrides)
+        notes += [] if changed is None else [changed]
+    for note in notes:
+        click.echo(f"Note: {note}", err=True)
 
 
 @click.command()

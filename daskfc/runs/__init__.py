@@ -9,6 +9,8 @@ from daskfc.runs.models import load, predict_run
 from daskfc.runs.plan import Plan, plan
 from daskfc.runs.plan_table import print_plan
 from daskfc.runs.run import Run, prepare, resume, run
+from daskfc.runs.scheduled import remove_old_runs, start_or_resume
+from daskfc.runs.status import list_runs, status_of
 from daskfc.runs.table import print_summary
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "check_pipeline",
     "estimator_of",
     "known_methods",
+    "list_runs",
     "load",
     "load_pipeline",
     "make_estimator",
@@ -31,7 +34,10 @@ __all__ = [
     "prepare",
     "print_plan",
     "print_summary",
+    "remove_old_runs",
     "resume",
     "run",
     "site_labels",
+    "start_or_resume",
+    "status_of",
 ]

@@ -48,6 +48,7 @@ from daskfc.runs.methods import estimator_of, methods_of, with_n_clusters
 from daskfc.runs.models import keep_model
 from daskfc.runs.parties import open_federation
 from daskfc.runs.profiles import profiles_of
+from daskfc.runs.progress_file import KeptProgress
 from daskfc.runs.promises import privacy_of
 from daskfc.runs.report import report_html, write_report
 from daskfc.runs.settings import check_unedited, digest_of
@@ -359,23 +360,31 @@ def execute(folder: RunFolder, progress: Progress | None = None) -> None:
     Parameters
     ----------
     folder : RunFolder
-        A run that is not done.
+        Of a run that is not done.
     progress : callable, optional
         ``progress(stage, done, total)``.
 
     Raises
     ------
     InvalidInput, ClusterError
-        When the parties could not be opened: nothing was started, and the folder of a run that
-        never started is gone.
+        When it is done, or the parties could not be opened: nothing was started, and the folder of
+        a run that never started is gone.
+    RunHeld
+        When another process carries it out.
     RunFailed
         When anything broke off after that; the folder says whether it can be resumed.
     KeyboardInterrupt
         When it was interrupted; the folder says whether the run can be resumed.
     """
-    tell = progress or _silent
+    tell = KeptProgress(folder.path, progress or _silent)
     with folder.claim():
         record = folder.record
+        if record["status"] == "done":
+            folder.drop_work()  # if it was killed just after it was done
+            raise InvalidInput(
+                f"{folder.path}: the run is done; there is nothing to resume. See: daskfc report "
+                f"{folder.path}"
+            )
         check_unedited(record, folder.path / "run.json")
         try:
             with _logging_to(folder.path / "log.txt"):

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, RunHeld
 from daskfc.folders import check_folder_name, flush, flush_tree, make_private
 
 __all__ = ["RunFolder"]
@@ -30,6 +30,7 @@ STATUSES = ("running", "failed", "done")
 _BEGUN = (  # what a process that was killed while it wrote leaves behind
     ".partial-*", ".labels-*", ".ledger.parquet", ".run.json-*", ".summary.json-*",
     ".report.html-*", ".labels.csv-*", ".labels.parquet-*", ".labels.keys.json-*",
+    "progress.json", ".progress.json-*",
 )  # fmt: skip
 
 
@@ -173,8 +174,10 @@ class RunFolder:
 
         Raises
         ------
+        RunHeld
+            When another process carries out this run.
         InvalidInput
-            When another process is running this run.
+            When the folder cannot be written.
         """
         handle = self._locked()
         try:
@@ -200,13 +203,24 @@ class RunFolder:
                 if os.fstat(handle.fileno()).st_ino == path.stat().st_ino:
                     return handle
             except BlockingIOError:
+                held = _is_locked(handle)  # else somebody only looked, see `is_held`
                 handle.close()
-                raise InvalidInput(
-                    f"{self.path}: another process runs this run. Wait for it, or end it first."
-                ) from None
+                if held:
+                    raise RunHeld(
+                        f"{self.path}: another process runs this run. Wait for it, or end it first."
+                    ) from None
             except FileNotFoundError:
                 pass
             handle.close()  # its holder has just ended and removed the file: claim the new one
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a process of this machine carries it out now."""
+        try:
+            with (self.path / ".claim").open("rb") as handle:
+                return _is_locked(handle)
+        except FileNotFoundError:
+            return False
 
     def sweep(self) -> None:
         """Remove what was begun and not finished, by whichever process."""
@@ -359,6 +373,16 @@ class RunFolder:
             return pd.read_parquet(path, page_checksum_verification=True)
         except (OSError, ValueError):  # pyarrow's own errors are either
             raise self._damaged("ledger.parquet") from None
+
+
+def _is_locked(handle: IO[Any]) -> bool:
+    """Return whether somebody holds a file for himself alone."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    return False
 
 
 def _fingerprint(labels: xr.Dataset) -> str:

@@ -12,7 +12,6 @@ import pandas as pd
 import xarray as xr
 from rich.console import Console
 
-from daskfc.errors import InvalidInput
 from daskfc.federation.pseudonyms import Pseudonyms
 from daskfc.runs.comparison import comparison
 from daskfc.runs.config import Pipeline, load_pipeline
@@ -129,17 +128,11 @@ folder of a run, for example runs/<name>.
         Raises
         ------
         InvalidInput
-            When the run is done already, another process runs it, or its input cannot be used.
+            When the run is done already, another process runs it (`RunHeld`), or its input cannot
+            be used.
         RunFailed
             When it breaks off again.
         """
-        if self.status == "done":
-            with self._folder.claim():  # if it was killed just after it was done
-                self._folder.drop_work()
-            raise InvalidInput(
-                f"{self.folder}: the run is done; there is nothing to resume. See: "
-                f"daskfc report {self.folder}"
-            )
         execute(self._folder, progress)
         return self
 
@@ -220,6 +213,7 @@ def prepare(
     overrides: Sequence[str] = (),
     runs_dir: str | PathLike[str] = "runs",
     name: str | None = None,
+    run_key: str | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Check everything that can be checked before a worker starts, and make the run's folder.
@@ -228,6 +222,8 @@ def prepare(
     ----------
     pipeline, storage, cluster, params, overrides, runs_dir, name, progress
         See `run`.
+    run_key : str, optional
+        The key of which the name was made, see `daskfc.runs.start_or_resume`.
 
     Returns
     -------
@@ -264,6 +260,8 @@ def prepare(
     if definition.ids == "pseudonyms":
         record["pseudonyms"] = Pseudonyms.fresh().as_dict()
     record["digests"] = digests_of(record)
+    if run_key is not None:
+        record["run_key"] = run_key
     if name is None:
         now = datetime.now().strftime("%Y%m%d-%H%M%S-%f")[:-3]
         stems = (_name_of(pipeline, definition.method), _name_of(storage, ""), now)

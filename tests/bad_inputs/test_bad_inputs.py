@@ -25,7 +25,7 @@ def test_a_bad_input_is_refused_before_anything_starts(number, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, list(case.words))
     told = result.stderr.strip()
-    assert result.exit_code == 2, (result.exit_code, told)
+    assert result.exit_code == case.code, (result.exit_code, told)
     assert re.search(case.says, told, re.DOTALL), told
     assert len([line for line in told.splitlines() if line.startswith("daskfc: ")]) == 1
     assert "Resume" not in told

@@ -1,0 +1,104 @@
+"""``daskfc runs`` and ``daskfc status``: what became of runs, whoever started them."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from daskfc.cli.exits import exits
+from daskfc.cli.output import stdout_console
+from daskfc.runs import list_runs, status_of
+from daskfc.runs.table import seconds_in_words
+
+__all__ = ["runs", "status"]
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+
+
+@click.command()
+@click.option(
+    "--runs-dir", default="runs", show_default=True, type=click.Path(),
+    help="Folder that holds the runs' folders.",
+)  # fmt: skip
+@_JSON
+def runs(runs_dir: str, as_json: bool) -> None:
+    """List the runs of a folder, the newest first: what became of them, scores and costs.
+
+    A run is running; or it broke off, and can be resumed; or it failed, and cannot; or it is done.
+    """
+    with exits():
+        found = list_runs(runs_dir)
+        if as_json:
+            click.echo(json.dumps(found.to_dict("records"), ensure_ascii=False))
+            return
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in ("run", "state", "started", "method"):
+            table.add_column(name)
+        for name in _FIGURES:
+            table.add_column(name, justify="right")
+        for row in found.to_dict("records"):
+            table.add_row(*_cells(row))
+        stdout_console().print(table)
+
+
+@click.command()
+@click.argument("run_folder", metavar="RUN", type=click.Path())
+@_JSON
+def status(run_folder: str, as_json: bool) -> None:
+    """Tell what became of RUN, a run's folder, so far: while it runs, its stage and what is left.
+
+    It asks nobody but the folder, so that it may be called as often as one likes.
+    """
+    with exits():
+        told = status_of(run_folder)
+        if as_json:
+            click.echo(json.dumps(told, ensure_ascii=False))
+            return
+        click.echo(f"{told['name']}: {told['state']}")
+        click.echo(f"started {_local(told['created'])}, {told['method']}")
+        progress = told["progress"]
+        if progress:
+            done, total = progress["done"], progress["total"]
+            share = f", {done:,} of {total:,}, {done / total:.0%}" if total else ""
+            click.echo(f"now: {progress['stage']}{share} (at {_local(progress['at'])})")
+        if told["error"]:
+            click.echo(f"why: {told['error']}")
+        if told["state"] == "broke off":
+            click.echo(f"go on with: daskfc resume {run_folder}")
+        figures = dict(zip(_FIGURES, _cells(told)[4:], strict=True))
+        if told["state"] == "done":
+            click.echo(", ".join(f"{name} {cell}" for name, cell in figures.items() if str(cell)))
+
+
+_FIGURES = ("clusters", "score", "silhouette", "time", "payload", "epsilon")
+
+
+def _cells(row: Mapping[Any, Any]) -> list[Text | str]:
+    def told(name: str, words: Any) -> str:
+        return "" if row[name] is None else words(row[name])
+
+    return [
+        Text(str(row["name"])),
+        row["state"],
+        _local(row["created"]),
+        Text(str(row["method"] or "")),
+        told("clusters", str),
+        told("score", str),
+        told("silhouette", "{:.3f}".format),
+        told("seconds", seconds_in_words),
+        told("bytes", decimal),
+        told("epsilon", "{:.3g}".format),
+    ]
+
+
+def _local(moment: Any) -> str:
+    """Return a time of the record as a clock here shows it."""
+    try:
+        return f"{datetime.fromisoformat(str(moment)).astimezone():%Y-%m-%d %H:%M}"
+    except ValueError:  # changed by hand
+        return "?"
