@@ -126,13 +126,10 @@ def test_the_scheduler_of_a_gang_listens_off_its_node_with_a_certificate(node):
 @pytest.mark.parametrize("script", ["run.sbatch", "gang.sbatch"])
 def test_a_run_is_begun_or_resumed_and_its_exit_code_is_the_jobs(node, script):
     node.stub("srun", "exec sleep 60")
-    run = {"DASKFC_RUN": "night one"}
-    assert node.runs(script, **run) == 3
-    assert node.told("run")[-4:] == ["--runs-dir", "runs", "--name", "night one"]
-    (node.folder / "runs" / "night one").mkdir(parents=True)
-    (node.folder / "runs" / "night one" / "run.json").touch()
-    assert node.runs(script, **run) == 3
-    assert node.told("resume") == ["resume", "runs/night one"]
+    assert node.runs(script) == 3
+    assert node.told("run")[-3:] == ["--run-key", "nightly-{date}", "--resume-or-start"]
+    assert node.runs(script, DASKFC_RUN="night one") == 3
+    assert node.told("run")[-5:-1] == ["--runs-dir", "runs", "--run-key", "night one"]
 
 
 @pytest.mark.parametrize("script", ["run.sbatch", "gang.sbatch"])
