@@ -21,7 +21,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests attack docs packages test-lowest test-newest bench mutants mutants-report clean
+.PHONY: help demo test check lint types layers spelling tests test-deploy attack docs packages test-lowest test-newest bench mutants mutants-report clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -63,7 +63,14 @@ spelling:        ## codespell
 	$(BIN)/codespell daskfc tests pipelines storage cluster-configs docs README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
 tests:           ## pytest: tests and the examples in the documentation
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not deploy" $(PYTEST_ARGS)
+
+$(VENV)/.installed-deploy: pyproject.toml constraints.txt $(VENV)/.made
+	$(PIP) install -c constraints.txt -e '.[test,fast,ssh]'
+	@touch $@
+
+test-deploy: $(VENV)/.installed-deploy  ## SLURM, SSH and other daemons for real, where docs/deploy says they are installed: minutes
+	$(BIN)/python -m pytest tests/deployments $(PYTEST_ARGS)
 
 attack: $(VENV)/.installed-test  ## every attempt of docs/security.md, and how it ends: minutes
 	$(BIN)/python -m tests.attacks.table

@@ -23,16 +23,21 @@ from daskfc.errors import InvalidInput
 from daskfc.yaml_files import read_mapping
 
 __all__ = [
+    "SCHEDULER",
     "ClusterConfig",
     "ExistingCluster",
     "LocalCluster",
     "SecurityFiles",
     "ServerShape",
+    "SshHost",
+    "SshStart",
     "WorkerLimits",
     "load_cluster",
     "needs_certificates",
 ]
 
+SCHEDULER = "scheduler"
+"""What the host of the scheduler is called among those that SSH starts."""
 
 # Ours: a party that has loaded what steps import takes 210 MB, and is stopped at 95 % of its limit.
 LEAST_MEMORY = 256_000_000
@@ -185,9 +190,58 @@ class SecurityFiles(_Strict):
 
     def below(self, folder: str) -> "SecurityFiles":
         """Return whole paths, of which relative ones are in a folder."""
-        return SecurityFiles(
-            **{name: os.path.abspath(os.path.join(folder, path)) for name, path in self}
-        )
+        return SecurityFiles(**{name: _below(folder, path) for name, path in self})
+
+
+class SshHost(_Strict):
+    """Where one side runs, and what it is started with there.
+
+    Attributes
+    ----------
+    host, user, port
+        Where SSH logs in; by default as the user here, on port 22.
+    python : str
+        The Python there that daskfc is installed for.
+    store : str, optional
+        A client's store, as a path or URL there; by default DASKFC_STORE of its environment.
+    workspace, policy : str, optional
+        As ``daskfc party`` takes them; paths there.
+    memory_limit : int
+        Bytes that the worker may use.
+    security : SecurityFiles, optional
+        The side's own certificate, as paths there.
+    """
+
+    host: str = Field(min_length=1)
+    user: str | None = None
+    port: int = Field(default=22, ge=1, le=65535)
+    python: str = "python3"
+    store: str | None = None
+    workspace: str | None = None
+    policy: str | None = None
+    memory_limit: _Bytes = 2_000_000_000
+    security: SecurityFiles | None = None
+
+
+class SshStart(_Strict):
+    """How a scheduler and its parties are started by SSH.
+
+    Attributes
+    ----------
+    known_hosts : str
+        File with the keys of all hosts, as OpenSSH has it: no host is believed without.
+    client_key : str, optional
+        File of the key to log in with; by default those of the agent, and of the user.
+    keepalive : float
+        Seconds between two questions whether a host is there.
+    hosts : dict
+        Where scheduler, server and clients run, by name.
+    """
+
+    known_hosts: str
+    client_key: str | None = None
+    keepalive: _Seconds = 15.0
+    hosts: dict[str, SshHost]
 
 
 class ExistingCluster(_Strict):
@@ -195,8 +249,11 @@ class ExistingCluster(_Strict):
 
     Attributes
     ----------
-    scheduler : str
+    scheduler : str, optional
         Address, such as ``tcp://10.0.0.1:8786`` or ``tls://...``.
+    scheduler_file : str, optional
+        File that has it in its place, as ``daskfc scheduler --scheduler-file`` writes it: where a
+        batch system chooses the machine. In a cluster's file it is relative to that file.
     security : SecurityFiles, optional
         For ``tls://``.
     expect : tuple of str, optional
@@ -209,34 +266,139 @@ class ExistingCluster(_Strict):
         Seconds until all parties must be there; as long as the deadline by default.
     connect : float
         Seconds until the scheduler must have answered.
+    ssh : SshStart, optional
+        How all of it is started before it is joined, from a file with ``cluster: ssh``.
     dask : dict
         Any of Dask's own configuration keys, dotted or nested.
     """
 
     cluster: Literal["existing"]
-    scheduler: Annotated[str, AfterValidator(_address)]
+    scheduler: Annotated[str, AfterValidator(_address)] | None = None
+    scheduler_file: str | None = None
     security: SecurityFiles | None = None
     expect: tuple[str, ...] | None = Field(default=None, min_length=1)
     server: ServerShape = ServerShape()
     deadline: _Seconds = 60.0
     startup: _Seconds | None = None
     connect: _Seconds = 15.0
+    ssh: SshStart | None = None
     dask: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _certified(self) -> Self:
-        if needs_certificates(self.scheduler) and self.security is None:
+        if (self.scheduler is None) == (self.scheduler_file is None):
             raise ValueError(
-                f"the scheduler {self.scheduler} asks for certificates, and none are given; add "
-                "security: {ca: ..., cert: ..., key: ...}"
+                "one of the keys 'scheduler', its address, and 'scheduler_file', a file that has "
+                "it, must be given"
             )
+        _check_certified(self.scheduler, self.security)
         return self
+
+    @property
+    def place(self) -> str:
+        """Where the scheduler is, as sentences say it."""
+        return self.scheduler or f"the scheduler of {self.scheduler_file}"
+
+    def at(self, address: str) -> "ExistingCluster":
+        """Return the same cluster with the address that its file told.
+
+        Raises
+        ------
+        InvalidInput
+            For an address of TLS without certificates, or no address at all.
+        """
+        try:
+            changes = {"scheduler": address, "scheduler_file": None}
+            return ExistingCluster.model_validate({**self.model_dump(), **changes})
+        except ValidationError as error:
+            raise InvalidInput(sentence_of(error, str(self.scheduler_file))) from None
+
+
+class SshCluster(_Strict):
+    """What a file with ``cluster: ssh`` holds: an existing cluster, and how it is started.
+
+    Attributes
+    ----------
+    scheduler, security, server, deadline, startup, connect, dask
+        As of `ExistingCluster`.
+    known_hosts, client_key, keepalive, hosts
+        As of `SshStart`.
+    """
+
+    cluster: Literal["ssh"]
+    scheduler: Annotated[str, AfterValidator(_address)]
+    known_hosts: str
+    hosts: dict[str, SshHost]
+    client_key: str | None = None
+    keepalive: _Seconds = 15.0
+    security: SecurityFiles | None = None
+    server: ServerShape = ServerShape()
+    deadline: _Seconds = 60.0
+    startup: _Seconds = 300.0
+    connect: _Seconds = 60.0
+    dask: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        _check_certified(self.scheduler, self.security)
+        served = ["server", *(f"server-{n}" for n in range(2, self.server.workers + 1))]
+        if missing := sorted({SCHEDULER, *served} - set(self.hosts)):
+            raise ValueError(f"'hosts' must name where {', '.join(missing)} runs as well")
+        if more := sorted(set(self.hosts) - {SCHEDULER, *served, *self._clients()}):
+            raise ValueError(
+                f"'hosts' names {', '.join(more)}, and the server has {self.server.workers} "
+                "workers; correct 'server: {workers: ...}' or the names"
+            )
+        if not self._clients():
+            raise ValueError("'hosts' must name at least one client beside scheduler and server")
+        for name, host in self.hosts.items():
+            if name not in self._clients() and host.store is not None:
+                raise ValueError(f"{name} of 'hosts' holds no data; it must have no store")
+            if needs_certificates(self.scheduler) and host.security is None:
+                raise ValueError(
+                    f"{name} of 'hosts' needs certificates for {self.scheduler}; add "
+                    "security: {ca: ..., cert: ..., key: ...}, as paths at that host"
+                )
+        return self
+
+    def _clients(self) -> tuple[str, ...]:
+        served = re.compile(rf"{SCHEDULER}|server(-\d+)?")
+        return tuple(name for name in self.hosts if not served.fullmatch(name))
+
+    def existing(self, folder: str) -> ExistingCluster:
+        """Return what is joined after the start, with whole paths of files of this machine."""
+        key = self.client_key
+        start = SshStart(
+            known_hosts=_below(folder, self.known_hosts),
+            client_key=None if key is None else _below(folder, key),
+            keepalive=self.keepalive,
+            hosts=self.hosts,
+        )
+        shared = ("scheduler", "security", "server", "deadline", "startup", "connect", "dask")
+        return ExistingCluster(
+            cluster="existing",
+            expect=self._clients(),
+            ssh=start,
+            **{name: getattr(self, name) for name in shared},
+        )
 
 
 ClusterConfig = LocalCluster | ExistingCluster
-_ADAPTER: TypeAdapter[ClusterConfig] = TypeAdapter(
-    Annotated[ClusterConfig, Field(discriminator="cluster")]
+_ADAPTER: TypeAdapter[ClusterConfig | SshCluster] = TypeAdapter(
+    Annotated[ClusterConfig | SshCluster, Field(discriminator="cluster")]
 )
+
+
+def _below(folder: str, path: str) -> str:
+    return os.path.abspath(os.path.join(folder, path))
+
+
+def _check_certified(scheduler: str | None, security: SecurityFiles | None) -> None:
+    if scheduler is not None and needs_certificates(scheduler) and security is None:
+        raise ValueError(
+            f"the scheduler {scheduler} asks for certificates, and none are given; add "
+            "security: {ca: ..., cert: ..., key: ...}"
+        )
 
 
 def needs_certificates(address: str) -> bool:
@@ -265,7 +427,7 @@ def load_cluster(
     Returns
     -------
     LocalCluster or ExistingCluster
-        Checked.
+        Checked; ``cluster: ssh`` is an existing one that is started first.
 
     Raises
     ------
@@ -300,15 +462,24 @@ spelling or remove it.
         config = _ADAPTER.validate_python(content)
     except ValidationError as error:
         raise InvalidInput(_sentence(error, name, content)) from None
-    if isinstance(config, ExistingCluster) and config.security is not None:
+    if isinstance(config, SshCluster):
+        config = config.existing(folder)
+    if isinstance(config, ExistingCluster):
         # A run that is resumed from elsewhere finds them again.
-        config = config.model_copy(update={"security": config.security.below(folder)})
+        whole: dict[str, Any] = {}
+        if config.security is not None:
+            whole["security"] = config.security.below(folder)
+        if config.scheduler_file is not None:
+            whole["scheduler_file"] = _below(folder, config.scheduler_file)
+        config = config.model_copy(update=whole)
     return config
 
 
 def _sentence(error: ValidationError, name: str, content: dict[str, Any]) -> str:
     if error.errors()[0]["type"] in ("union_tag_not_found", "union_tag_invalid"):
         got = content.get("cluster", "nothing")
-        return f"{name}: key 'cluster' must be 'local' or 'existing'; got {got!r}. Correct it."
+        return (
+            f"{name}: key 'cluster' must be 'local', 'existing' or 'ssh'; got {got!r}. Correct it."
+        )
     # pydantic puts the branch of the union first in the path of the key.
     return sentence_of(error, name).replace(f"key '{content['cluster']}.", "key '", 1)

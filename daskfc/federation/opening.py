@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,10 @@ from daskfc.coding.streams import SecretKey
 from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_cluster
 from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.connection import close_client, connect_client
+from daskfc.deploy.reaching import address_in
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
+from daskfc.deploy.ssh import SshParties
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.envelopes import Here
@@ -186,12 +188,12 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
 
 
 def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Opened:
-    """Join a running scheduler.
+    """Join a running scheduler, which is started before by SSH where the file says so.
 
     Parameters
     ----------
     cluster : path-like, mapping or ExistingCluster
-        A cluster file with ``cluster: existing``, or its content.
+        A cluster file with ``cluster: existing`` or ``cluster: ssh``, or its content.
     clients : sequence of str, optional
         Who takes part; by default those whom the cluster's file expects.
 
@@ -209,15 +211,27 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
     names = who_takes_part(config, clients)
     with ExitStack() as stack:
         stack.enter_context(quiet_logs())
-        dask_client = connect_client(
-            config.scheduler, timeout=config.connect, security=config.security
-        )
+        if config.scheduler_file is not None:
+            config = config.at(address_in(config.scheduler_file, wait=config.connect))
+        assert config.scheduler is not None
+        check_started: Callable[[], None] = _nothing_to_check
+        if config.ssh is not None:
+            started = SshParties(config.ssh, config.scheduler)
+            stack.callback(started.close)
+            check_started = started.check
+        try:
+            dask_client = connect_client(
+                config.scheduler, timeout=config.connect, security=config.security
+            )
+        except ClusterError:
+            check_started()  # it knows why nobody answers
+            raise
         stack.callback(close_client, dask_client)
         roll_call = RollCall(dask_client)
         check_scheduler_versions(roll_call.scheduler_versions())
         workers = server_workers(config.server.workers)
         parties = (*names, SERVER, *workers)
-        found = _find_parties(roll_call, config, parties)
+        found = _find_parties(roll_call, config, parties, check_started)
         check_party_versions({name: found[name].get("versions", {}) for name in parties})
         return Opened(
             dask_client,
@@ -265,7 +279,7 @@ def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tu
         check_party_name(name)
     if not named and not expected:
         raise InvalidInput(
-            f"nothing says which clients of {config.scheduler} take part. Name them in a storage "
+            f"nothing says which clients of {config.place} take part. Name them in a storage "
             "file (clients: [a, b]), in the cluster's file (expect: [a, b]), or by clients=."
         )
     if named and expected and sorted(named) != sorted(expected):
@@ -276,12 +290,20 @@ def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tu
     return named or expected
 
 
+def _nothing_to_check() -> None:
+    """Look at nothing: what sites started they look after themselves."""
+
+
 def _find_parties(
-    roll_call: RollCall, config: ExistingCluster, parties: Sequence[str]
+    roll_call: RollCall,
+    config: ExistingCluster,
+    parties: Sequence[str],
+    check_started: Callable[[], None] = _nothing_to_check,
 ) -> dict[str, dict[str, Any]]:
     waited = config.deadline if config.startup is None else config.startup
     ends = time.monotonic() + waited
     while True:
+        check_started()
         answers = roll_call.ask("daskfc_describe")
         unguarded = [name for name, answer in answers.items() if answer is None]
         if unguarded:

@@ -52,6 +52,17 @@ def test_an_address_of_tls_needs_certificates():
         load_cluster("tls://10.0.0.1:8786")
 
 
+def test_the_file_of_a_scheduler_is_beside_that_of_the_cluster(tmp_path):
+    (tmp_path / "cluster.yaml").write_text("cluster: existing\nscheduler_file: told/scheduler.json")
+    config = load_cluster(tmp_path / "cluster.yaml")
+    assert (config.scheduler, config.scheduler_file) == (None, f"{tmp_path}/told/scheduler.json")
+    found = config.at("tcp://10.0.0.1:8786")
+    assert (found.scheduler, found.scheduler_file) == ("tcp://10.0.0.1:8786", None)
+    for address, rule in (("tls://10.0.0.1:8786", "asks for certificates"), ("here", "must be")):
+        with pytest.raises(InvalidInput, match=rf"told/scheduler\.json: .*{rule}"):
+            config.at(address)
+
+
 def test_a_server_has_one_worker_unless_more_are_asked_for():
     for kind in (LOCAL, EXISTING):
         assert load_cluster(kind).server.workers == 1
@@ -73,11 +84,12 @@ LOCAL, EXISTING = {"cluster": "local"}, {"cluster": "existing", "scheduler": "tc
         ({**EXISTING, "server": {"workers": 65}}, "key 'server.workers': input should be less"),
         ({**LOCAL, "deadline": "0s"}, "must be a time above 0; got '0s'"),
         ({**LOCAL, "deadline": "soon"}, "must be a time such as 60s"),
-        ({"cluster": "existing"}, "key 'scheduler' is required and missing"),
+        ({"cluster": "existing"}, "one of the keys 'scheduler', its address, and 'scheduler_file'"),
+        ({**EXISTING, "scheduler_file": "f"}, "one of the keys 'scheduler', its address, and"),
         ({**EXISTING, "scheduler": "localhost"}, "key 'scheduler': must be the address of a Dask"),
         ({**EXISTING, "security": {"ca": "a"}}, "key 'security.cert' is required and missing"),
-        ({"cluster": "slurm"}, "key 'cluster' must be 'local' or 'existing'; got 'slurm'"),
-        ({}, "key 'cluster' must be 'local' or 'existing'; got 'nothing'"),
+        ({"cluster": "slurm"}, "key 'cluster' must be 'local', 'existing' or 'ssh'; got 'slurm'"),
+        ({}, "key 'cluster' must be 'local', 'existing' or 'ssh'; got 'nothing'"),
     ],
 )
 def test_wrong_content_is_one_sentence(content, sentence):
