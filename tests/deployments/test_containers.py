@@ -2,7 +2,9 @@
 
 import re
 import shlex
+import socket
 import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -144,3 +146,45 @@ def test_the_page_makes_every_folder_that_is_mounted(trial):
         for key in ("store", "policy", "pipeline", "cluster", "tls_ca_file", "tls_cert", "tls_key"):
             if options.get(key):
                 assert (trial / mounted(name, options[key])[0]).exists(), (name, key)
+
+
+def as_process(trial, name, port):
+    """Return the command of a service with what it names outside of its container."""
+    words = []
+    for word in SERVICES[name]["command"]:
+        option, equals, value = word.rpartition("=")
+        if value.startswith("/"):
+            value = str(trial / mounted(name, value)[0])
+        value = value.replace("tls://scheduler:8786", f"tls://127.0.0.1:{port}")
+        value = {"--host": "127.0.0.1", "--port": str(port)}.get(option, value)
+        words.append(option + equals + value)
+    return [sys.executable, "-m", "daskfc", *words]
+
+
+@pytest.mark.deploy
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_trial_runs_as_plain_processes(trial):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    cluster = trial / "ca" / "parties" / "ana" / "cluster.yaml"
+    text = cluster.read_text().replace("tls://scheduler:8786", f"tls://127.0.0.1:{port}")
+    cluster.write_text(text)
+    staying = [
+        subprocess.Popen(as_process(trial, name, port), cwd=trial, stderr=subprocess.DEVNULL)
+        for name, service in SERVICES.items()
+        if "profiles" not in service
+    ]
+    try:
+        done = subprocess.run(
+            as_process(trial, "run", port), cwd=trial, capture_output=True, text=True, check=False
+        )
+    finally:
+        for process in staying:
+            process.terminate()
+        codes = [process.wait(60) for process in staying]
+    assert done.returncode == 0, done.stderr
+    assert "OmniFC on 420 samples of 3 clients" in done.stdout
+    assert list((trial / "runs").glob("*/report.html"))
+    assert (trial / "files" / "hospital-a" / "state.sqlite").exists()
+    assert codes == [0] * 5

@@ -4,6 +4,7 @@ Fields and types are judged by the schemas of Kubernetes and of Dask's operator 
 installed, which `make test-deploy` does.
 """
 
+import functools
 import importlib.metadata
 import re
 import shlex
@@ -231,7 +232,7 @@ def test_files_within_manifests_are_such_as_daskfc_reads():
     cluster = load_cluster(yaml.safe_load(nightly["data"]["cluster.yaml"]))
     (pod,) = pods("nightly.yaml")
     for path in (cluster.security.ca, cluster.security.cert, cluster.security.key):
-        mount, volume = pod.mount_of(path)
+        _, volume = pod.mount_of(path)
         assert "secret" in volume
 
 
@@ -258,6 +259,7 @@ def test_the_secret_is_made_as_the_file_says(name, tmp_path):
     assert set(secret["data"]) == {"ca.pem", "cert.pem", "key.pem"}
 
 
+@functools.cache
 def schemas_of_dask():
     """Return the schemas of the operator's kinds, closed to fields that they do not name."""
     try:
@@ -265,9 +267,10 @@ def schemas_of_dask():
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("dask-kubernetes is not installed: make test-deploy")
     found = {}
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # megabytes
     for file in files:
         if "/crds/" in str(file) and file.suffix == ".yaml":
-            for crd in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            for crd in yaml.load_all(file.read_text(encoding="utf-8"), loader):
                 if crd and crd["kind"] == "CustomResourceDefinition":
                     version = crd["spec"]["versions"][0]
                     schema = closed(version["schema"]["openAPIV3Schema"])
