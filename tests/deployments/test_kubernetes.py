@@ -41,7 +41,7 @@ ENUMS = {
     "externalTrafficPolicy": {"Cluster", "Local"},
     "fsGroupChangePolicy": {"Always", "OnRootMismatch"},
     "action": {"FailJob", "FailIndex", "Ignore", "Count"},
-    "operator": {"In", "NotIn"},
+    "operator": {"In"},
     "medium": {"", "Memory"},
     "protocol": {"TCP", "UDP", "SCTP"},
 }

@@ -22,7 +22,8 @@ PROGRAM = """
 import json, os, sys
 sys.path.insert(0, os.environ["FOLDER"])
 import prefect_flow
-prefect_flow.start_or_resume = prefect_flow.start_or_resume.with_options(retry_delay_seconds=0)
+task = prefect_flow.start_or_resume
+prefect_flow.start_or_resume = task.with_options(retry_delay_seconds=0)
 def night(day):
     return prefect_flow.nightly("p.yaml", "c.yaml", "runs", day=day)
 scores = night("2026-03-01")
@@ -30,9 +31,15 @@ try:
     night("2026-03-02")
 except Exception as error:
     wrong = [type(error).__name__, str(error)]
-json.dump({"scores": scores, "wrong": wrong}, open(os.environ["FOUND"], "w"))
+prefect_flow.start_or_resume = task.with_options(retries=0, timeout_seconds=3)
+try:
+    night("2026-03-03")
+except Exception as error:
+    late = type(error).__name__
+json.dump({"scores": scores, "wrong": wrong, "late": late}, open(os.environ["FOUND"], "w"))
 """
-# Of the first night's tries one finds nobody and one breaks off; the second night's input is bad.
+# Of the first night's tries one finds nobody and one breaks off; the second night's input is bad;
+# the third night's run takes too long.
 STUB = """#!/bin/sh
 echo "$@" >>{calls}
 echo 'daskfc: why' >&2
@@ -40,7 +47,10 @@ case $(wc -l <{calls}) in
 1) exit 75 ;;
 2) exit 1 ;;
 3) echo '{{"metrics": {{"OmniFC": {{"nmi": 0.5}}}}}}' ;;
-*) exit 2 ;;
+4) exit 2 ;;
+*)
+    trap 'echo ended >{calls}.ended; exit 1' TERM
+    while :; do sleep 0.05; done ;;
 esac
 """
 
@@ -61,9 +71,12 @@ def test_prefect_tries_again_what_a_further_try_mends(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(found.read_text())
-    assert told == {"scores": {"OmniFC": {"nmi": 0.5}}, "wrong": ["BadInput", "daskfc: why"]}
-    first, second, third, *other = calls.read_text().splitlines()
+    assert told["scores"] == {"OmniFC": {"nmi": 0.5}}
+    assert told["wrong"] == ["BadInput", "daskfc: why"]
+    assert told["late"] == "TaskRunTimeoutError"
+    assert calls.with_name("calls.ended").read_text() == "ended\n"  # by SIGTERM
+    first, second, third, *others = calls.read_text().splitlines()
     assert first == second == third
     assert "--run-key nightly-2026-03-01 " in first
-    assert len(other) == 1  # bad input was not tried again
+    assert len(others) == 2  # bad input was not tried again
     assert "daskfc: why" in done.stderr + done.stdout
