@@ -47,13 +47,14 @@ def another_try_may_help(task: Any, task_run: Any, state: Any) -> bool:
 def command_for(
     pipeline: str, cluster: str, runs_dir: str, day: str, storage: str | None, keep: int
 ) -> list[str]:
-    """Return what is called; the day is fixed, so that tries after midnight go on with its run."""
-    daskfc = os.environ.get("DASKFC", "daskfc")
-    words = [daskfc, "run", pipeline, "--cluster", cluster, "--runs-dir", runs_dir]
+    """Return what a try calls: after midnight it goes on with the run of the day before."""
+    words = [os.environ.get("DASKFC", "daskfc"), "run", pipeline, "--cluster", cluster]
+    words += ["--runs-dir", runs_dir, "--resume-or-start", "--json"]
     if storage is not None:
         words += ["--storage", storage]
-    words += ["--run-key", f"nightly-{day}", "--resume-or-start", "--keep", str(keep)]
-    return [*words, "--json"]
+    if day != date.today().isoformat():
+        return [*words, "--run-key", f"nightly-{day}"]
+    return [*words, "--run-key", "nightly-{date}", "--keep", str(keep)]
 
 
 def carry_out(command: list[str]) -> dict[str, Any]:
@@ -98,9 +99,12 @@ def carry_out(command: list[str]) -> dict[str, Any]:
     timeout_seconds=8 * 3600,  # of one try
     log_prints=True,
 )
-def start_or_resume(command: list[str]) -> dict[str, Any]:
+def start_or_resume(
+    pipeline: str, cluster: str, runs_dir: str, day: str, storage: str | None, keep: int
+) -> dict[str, Any]:
     """Start the night's run, or go on where an earlier try ended; its scores are the result."""
-    metrics: dict[str, Any] = carry_out(command).get("metrics", {})
+    summary = carry_out(command_for(pipeline, cluster, runs_dir, day, storage, keep))
+    metrics: dict[str, Any] = summary.get("metrics", {})
     return metrics
 
 
@@ -115,9 +119,7 @@ def nightly(
 ) -> dict[str, Any]:
     """Run a pipeline once a day; a day in ISO form makes up for one that was missed."""
     day = day or date.today().isoformat()
-    scores: dict[str, Any] = start_or_resume(
-        command_for(pipeline, cluster, runs_dir, day, storage, keep)
-    )
+    scores: dict[str, Any] = start_or_resume(pipeline, cluster, runs_dir, day, storage, keep)
     return scores
 
 

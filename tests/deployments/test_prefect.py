@@ -77,6 +77,6 @@ def test_prefect_tries_again_what_a_further_try_mends(tmp_path):
     assert calls.with_name("calls.ended").read_text() == "ended\n"  # by SIGTERM
     first, second, third, *others = calls.read_text().splitlines()
     assert first == second == third
-    assert "--run-key nightly-2026-03-01 " in first
+    assert "--run-key nightly-2026-03-01" in first
     assert len(others) == 2  # bad input was not tried again
     assert "daskfc: why" in done.stderr + done.stdout

@@ -148,22 +148,43 @@ def test_bad_input_is_not_tried_again(flow, daskfc, stand_ins):
 
 
 def test_the_command_is_one_that_daskfc_has(flow):
-    program, *words = flow.command_for("p.yaml", "c.yaml", "runs", DAY, "s.yaml", 30)
-    assert program == "daskfc"
-    found = parsed(words)
-    assert (found["pipeline"], found["storage"], found["cluster"]) == ("p.yaml", "s.yaml", "c.yaml")
-    assert found["as_json"] is True
-    assert f"nightly-{DAY}" in words
+    today = datetime.date.today().isoformat()
+    for day, key in ((DAY, f"nightly-{DAY}"), (today, "nightly-{date}")):
+        program, *words = flow.command_for("p.yaml", "c.yaml", "runs", day, "s.yaml", 30)
+        assert program == "daskfc"
+        found = parsed(words)
+        told = (found["pipeline"], found["storage"], found["cluster"], found["runs_dir"])
+        assert told == ("p.yaml", "s.yaml", "c.yaml", "runs")
+        assert found["as_json"] is True
+        assert key in words
+        # Only of a key with {date} are older runs removed; with another it is bad input.
+        assert ("--keep" in words) == (day == today)
     assert "--storage" not in flow.command_for("p.yaml", "c.yaml", "runs", DAY, None, 30)
 
 
 def test_without_a_day_it_is_today(flow, daskfc, stand_ins):
     daskfc(0)
-    before = datetime.date.today()
     start(flow, day=None)
-    days = {before.isoformat(), datetime.date.today().isoformat()}
     (line,) = calls(stand_ins)
-    assert any(f"--run-key nightly-{day} " in line for day in days)
+    assert "--run-key nightly-{date} --keep 30" in line
+
+
+def test_a_try_after_midnight_goes_on_with_the_run_of_the_day_before(flow, daskfc, monkeypatch):
+    daskfc(75, 0)
+    days = iter(["2026-03-01", "2026-03-01", "2026-03-02"])  # of the flow, and of its two tries
+    asked = []
+
+    class Day(datetime.date):
+        @classmethod
+        def today(cls):
+            return cls.fromisoformat(next(days))
+
+    monkeypatch.setattr(flow, "date", Day)
+    carry_out = flow.carry_out
+    monkeypatch.setattr(flow, "carry_out", lambda words: (asked.append(words), carry_out(words))[1])
+    start(flow, day=None)
+    assert ["nightly-{date}" in words for words in asked] == [True, False]
+    assert "nightly-2026-03-01" in asked[1]
 
 
 def test_sigterm_reaches_daskfc_and_is_waited_for(stand_ins):
