@@ -13,21 +13,6 @@ CONFIGS = ROOT / "cluster-configs"
 PAGES = ROOT / "docs" / "deploy"
 
 
-# Options of scheduled runs: read as they stand as long as `daskfc run` lacks them.
-_SCHEDULED = ("--run-key", "--resume-or-start", "--keep", "--notify")
-HAS_SCHEDULED = any("--run-key" in one.opts for one in main.commands["run"].params)
-
-
-def _without_scheduled(words):
-    left = iter(words)
-    for word in left:
-        name, _, value = word.partition("=")
-        if name not in _SCHEDULED:
-            yield word
-        elif not value and name != "--resume-or-start":
-            next(left)
-
-
 def parsed(words):
     """Return what a command and its options mean; an unknown option or a missing one is an error.
 
@@ -40,8 +25,6 @@ def parsed(words):
     context = click.Context(main)
     while isinstance(command, click.Group):
         name, command, left = command.resolve_command(context, left)
-    if not HAS_SCHEDULED:
-        left = list(_without_scheduled(left))
     return {"command": name, **command.make_context(name, left).params}
 
 

@@ -7,7 +7,6 @@ import yaml
 from tests.deployments import manifests
 from tests.deployments.lines import (
     CONFIGS,
-    HAS_SCHEDULED,
     PAGES,
     of_crontab,
     of_page,
@@ -46,7 +45,6 @@ def test_a_command_can_be_read(words):
     assert parsed(words)["command"] in ("party", "scheduler", "run", "init", "issue", "build")
 
 
-@pytest.mark.skipif(not HAS_SCHEDULED, reason="daskfc run has no --run-key yet")
 def test_every_scheduled_run_is_one_a_night():
     found = [parsed(one.values[0]) for one in LINES if "--resume-or-start" in one.values[0]]
     assert len(found) >= 7  # a unit, two lines of cron, a CronJob, and their pages
