@@ -69,6 +69,8 @@ def test_a_container_has_no_rights(name):
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["user"].startswith("${DASKFC_USER:?")
     assert service["pids_limit"] > 0
+    assert service["stop_grace_period"] == "30s"  # a party takes some seconds to end
+    assert service["init"] is True
     assert service["mem_limit"] in ("1g", "3g")
     assert service["networks"] == ["federation"]
     assert COMPOSE["networks"]["federation"] == {"internal": True}
