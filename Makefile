@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 LOWEST ?= .venv-lowest
 NEWEST ?= .venv-newest
+PREFECT ?= .venv-prefect
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
@@ -21,7 +22,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests test-deploy attack docs packages test-lowest test-newest bench mutants mutants-report clean
+.PHONY: help demo test check lint types layers spelling tests attack docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -65,13 +66,6 @@ spelling:        ## codespell
 tests:           ## pytest: tests and the examples in the documentation
 	$(BIN)/python -m pytest -m "not deploy" $(PYTEST_ARGS)
 
-$(VENV)/.installed-deploy: pyproject.toml constraints.txt $(VENV)/.made
-	$(PIP) install -c constraints.txt -e '.[test,fast,ssh]'
-	@touch $@
-
-test-deploy: $(VENV)/.installed-deploy  ## SLURM, SSH and other daemons for real, where docs/deploy says they are installed: minutes
-	$(BIN)/python -m pytest tests/deployments $(PYTEST_ARGS)
-
 attack: $(VENV)/.installed-test  ## every attempt of docs/security.md, and how it ends: minutes
 	$(BIN)/python -m tests.attacks.table
 
@@ -113,6 +107,20 @@ bench: $(VENV)/.installed-test  ## every benchmark beside the plain library call
 	$(BIN)/python -m pytest tests/benchmarks --timeout 3600 --benchmark-enable --benchmark-autosave --benchmark-json .benchmarks/last.json
 	$(BIN)/python -m tests.benchmarks.page .benchmarks/last.json
 
+$(VENV)/.installed-deploy: tests/deployments/requirements.txt $(VENV)/.installed-test
+	$(PIP) install -c constraints.txt -e '.[ssh]' -r tests/deployments/requirements.txt
+	$(PIP) install --no-deps dask-kubernetes==2026.3.0  # for the schemas in it: nothing of it runs
+	@touch $@
+
+$(PREFECT)/.installed: tests/deployments/requirements-prefect.txt
+	$(PYTHON) -m venv $(PREFECT)
+	$(PREFECT)/bin/python -m pip --disable-pip-version-check --quiet install -r tests/deployments/requirements-prefect.txt
+	@touch $@
+
+# Installs Python packages and no programs; what else is missing is skipped with its reason.
+test-deploy: $(VENV)/.installed-deploy $(PREFECT)/.installed  ## deployments with the real programs, where they are there: minutes
+	DASKFC_PREFECT=$(abspath $(PREFECT)) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/deployments
+
 $(VENV)/.installed-mutants: $(VENV)/.installed-test
 	$(PIP) install -c constraints.txt -e '.[test,fast,multiview,mutants]'
 	@touch $@
@@ -124,4 +132,4 @@ mutants-report:  ## what `make mutants` has found so far
 	$(BIN)/python tests/mutations/mutants.py report
 
 clean:           ## remove caches and virtual environments; runs and stores stay
-	rm -rf $(VENV) $(LOWEST) $(NEWEST) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(PREFECT) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks
