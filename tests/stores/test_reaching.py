@@ -30,7 +30,6 @@ class FarFileSystem(MemoryFileSystem):
     """A place that fails from a moment on."""
 
     protocol = ("far",)
-    cachable = False
     trouble = None
 
     @classmethod
