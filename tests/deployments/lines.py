@@ -68,6 +68,6 @@ def of_crontab(path):
 
 def of_page(path):
     """Return the words of each command that a page shows, typed with daskfc's whole path or not."""
-    text = path.read_text("utf-8")
+    text = path.read_text("utf-8").replace("\\\n", " ")
     for typed in re.findall(r"^(?: {4}|\$ )(?:\S+/)?daskfc (.+)$", text, re.MULTILINE):
         yield shlex.split(typed)

@@ -42,7 +42,8 @@ LINES = list(lines())
 
 @pytest.mark.parametrize("words", LINES)
 def test_a_command_can_be_read(words):
-    assert parsed(words)["command"] in ("party", "scheduler", "run", "init", "issue", "build")
+    known = ("party", "scheduler", "run", "init", "issue", "build", "add")
+    assert parsed(words)["command"] in known
 
 
 def test_every_scheduled_run_is_one_a_night():
