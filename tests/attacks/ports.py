@@ -34,8 +34,9 @@ async def sent(address, message, *, raw=None):
         else:
             await comm.stream.write(raw)
         await comm.write({"op": "identity", "reply": True})
-        if raw is not None:  # which may wait for bytes that nobody sends
-            comm.stream.socket.shutdown(socket.SHUT_WR)
+        line = comm.stream.socket  # none where the other end has hung up already
+        if raw is not None and line is not None:  # it may wait for bytes that nobody sends
+            line.shutdown(socket.SHUT_WR)
         while len(answers) < 2:
             answers.append(await asyncio.wait_for(comm.read(), DEADLINE_S))
     except TimeoutError as error:
