@@ -57,17 +57,17 @@ def make(folder: str, name: str, days: int) -> None:
     with exits():
         Authority.create(folder, name, days=days)
     click.echo(f"Wrote {folder}. Keep it on a machine of its own. Next:")
-    click.echo(f"  daskfc certs issue client hospital-a --ca {shlex.quote(folder)}")
+    click.echo(f"  daskfc certs issue --role client hospital-a --ca {shlex.quote(folder)}")
 
 
 @certs.command()
-@click.argument("role", type=click.Choice(ROLES))
+@click.option("--role", required=True, type=click.Choice(ROLES), help="What NAME may do.")
 @_NAME
 @_FOLDER
 @click.option("--host", "hosts", multiple=True, help="A host name or address to put in.")
 @_days(365)
 def issue(role: str, name: str, folder: str, hosts: tuple[str, ...], days: int) -> None:
-    """Make a key and a certificate for NAME, with a ROLE.
+    """Make a key and a certificate for NAME, in a role.
 
     What that side gets lies in the authority's folder, under parties/NAME, with a README: hand it
     over by a way that nobody else can read. Beside the certificate, the key and the authority's own
@@ -76,7 +76,7 @@ def issue(role: str, name: str, folder: str, hosts: tuple[str, ...], days: int) 
 
     \b
     Example:
-      daskfc certs issue client hospital-a
+      daskfc certs issue --role client hospital-a
       DASKFC_SCHEDULER=tls://10.0.0.1:8786 DASKFC_STORE=/srv/a.zarr \\
         ca/parties/hospital-a/start.sh
     """  # noqa: D301 - click reads \b

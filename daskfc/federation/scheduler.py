@@ -216,7 +216,7 @@ class GuardedScheduler(Scheduler):  # type: ignore[misc]
         if peer is not None and peer.role != "submitter":
             return (
                 f"runs are begun with a certificate of the role submitter; yours is of {peer}. "
-                "Have one issued by 'daskfc certs issue submitter NAME'."
+                "Have one issued by 'daskfc certs issue --role submitter NAME'."
             )
         if client in self.clients:
             return f"a client {client!r} is connected already. Start again."

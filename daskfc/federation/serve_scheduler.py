@@ -123,7 +123,7 @@ def _check(
     if security is None and not is_loopback(address):
         raise InvalidInput(
             f"a scheduler without TLS may listen on the loopback address alone; got {host!r}. Give "
-            "certificates ('daskfc certs issue scheduler NAME' makes them)."
+            "certificates ('daskfc certs issue --role scheduler NAME' makes them)."
         )
     if dashboard is not None:
         check_dashboard(dashboard)
@@ -133,7 +133,7 @@ def _check(
     if issued.role != "scheduler":
         raise InvalidInput(
             f"the scheduler's certificate must be of the role scheduler; it is of {issued.role} "
-            f"{issued.name!r}. Have one issued by 'daskfc certs issue scheduler NAME'."
+            f"{issued.name!r}. Have one issued by 'daskfc certs issue --role scheduler NAME'."
         )
     issued.check_valid()
     return issued.warning()

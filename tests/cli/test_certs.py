@@ -21,12 +21,12 @@ def daskfc(tmp_path, monkeypatch):
 def test_from_nothing_to_a_list(daskfc, tmp_path):
     made = daskfc("init")
     assert made.exit_code == 0, made.stderr
-    assert made.stdout.splitlines()[-1] == "  daskfc certs issue client hospital-a --ca ca"
-    told = daskfc("issue", "client", "hospital-a", "--days", "30", "--host", "a.example")
+    assert made.stdout.splitlines()[-1] == "  daskfc certs issue --role client hospital-a --ca ca"
+    told = daskfc("issue", "--role", "client", "hospital-a", "--days", "30", "--host", "a.example")
     assert told.stdout.startswith(
         "Wrote ca/parties/hospital-a: ca.pem, cert.pem, key.pem, start.sh, policy.yaml, README.md."
     )
-    assert daskfc("issue", "server", "server").exit_code == 0
+    assert daskfc("issue", "--role", "server", "server").exit_code == 0
     shown = daskfc("show")
     listed = shown.stdout
     assert shown.stderr.count("\n") == 1
@@ -47,7 +47,7 @@ def test_from_nothing_to_a_list(daskfc, tmp_path):
 def test_what_a_side_edited_stays(daskfc, tmp_path, role):
     name = "server" if role == "server" else "one"
     daskfc("init")
-    daskfc("issue", role, name)
+    daskfc("issue", "--role", role, name)
     folder = tmp_path / "ca" / "parties" / name
     assert {path.name for path in folder.iterdir()} == {"ca.pem", "cert.pem", "key.pem", *KIT[role]}
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
@@ -63,8 +63,8 @@ def test_what_a_side_edited_stays(daskfc, tmp_path, role):
 
 def test_policy_and_cluster_file_are_good_as_they_are(daskfc, tmp_path, monkeypatch):
     daskfc("init")
-    daskfc("issue", "client", "a")
-    daskfc("issue", "submitter", "me")
+    daskfc("issue", "--role", "client", "a")
+    daskfc("issue", "--role", "submitter", "me")
     folder = tmp_path / "ca" / "parties"
     assert Policy.load(folder / "a" / "policy.yaml") == Policy.default(loopback=False)
     monkeypatch.chdir("/")
@@ -73,10 +73,10 @@ def test_policy_and_cluster_file_are_good_as_they_are(daskfc, tmp_path, monkeypa
 
 
 def test_what_is_wrong_is_one_sentence(daskfc):
-    for words in (("show",), ("issue", "client", "a"), ("renew", "a")):
+    for words in (("show",), ("issue", "--role", "client", "a"), ("renew", "a")):
         told = daskfc(*words)
         assert told.exit_code == 2
         assert told.stderr.startswith("daskfc: ca: no certificate authority is there")
     daskfc("init")
     assert "cannot be made" in daskfc("init").stderr
-    assert "must be 1 to 63 letters" in daskfc("issue", "client", "a/b").stderr
+    assert "must be 1 to 63 letters" in daskfc("issue", "--role", "client", "a/b").stderr

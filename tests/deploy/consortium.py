@@ -43,7 +43,7 @@ class Consortium:
         self.authority = Authority(folder / "ca")
         self.files = {}
         for name, role in ROLES.items():
-            self.certs("issue", role, name)
+            self.certs("issue", "--role", role, name)
             own = shutil.copytree(self.authority.folder_of(name), self.held(name))  # handed over
             self.files[name] = {key: str(own / f"{key}.pem") for key in ("ca", "cert", "key")}
         urls = stores_of(folder, rows)

@@ -139,8 +139,9 @@ def test_one_job_for_all_leaves_a_run_that_the_same_job_resumes(slurm, folder):
 def test_with_certificates_one_job_for_all_talks_over_tls(slurm, folder, monkeypatch):
     type_section(folder, "Before", {})
     for words in (
-        "init", "issue scheduler scheduler", "issue server server", "issue submitter me",
-        *(f"issue client {name}" for name in CLIENTS),
+        "init", "issue --role scheduler scheduler", "issue --role server server",
+        "issue --role submitter me",
+        *(f"issue --role client {name}" for name in CLIENTS),
     ):  # fmt: skip
         made = CliRunner().invoke(main, ["certs", *words.split()])
         assert made.exit_code == 0, made.output

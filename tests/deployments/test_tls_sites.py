@@ -1,4 +1,4 @@
-"""The cluster file for sites over TLS goes with what `daskfc certs issue submitter` writes."""
+"""The cluster file for sites over TLS goes with what is issued to a submitter."""
 
 import shutil
 
