@@ -46,6 +46,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
 @click.option("--port", default=0, type=_PORT, help="Of the worker. Default: any.")
 @click.option("--nanny-port", default=0, type=_PORT, help="Of its starter. Default: any.")
 @click.option("--contact-address", help="Host by which others reach the two ports, if another.")
+@click.option("--metrics", help="Page for Prometheus, e.g. 127.0.0.1:9100; none by default.")
 @security_options
 def party(
     name: str,
@@ -63,6 +64,7 @@ def party(
     port: int,
     nanny_port: int,
     contact_address: str | None,
+    metrics: str | None,
     tls_ca_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,
@@ -100,6 +102,7 @@ def party(
             port=port,
             nanny_port=nanny_port,
             contact_address=contact_address,
+            metrics=metrics,
             narrates=True,
             policy=policy,
             state=state,

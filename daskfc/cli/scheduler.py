@@ -17,12 +17,14 @@ __all__ = ["scheduler"]
 )  # fmt: skip
 @click.option("--scheduler-file", type=click.Path(), help="File to write the address to.")
 @click.option("--dashboard", help="Dask's pages, e.g. 127.0.0.1:8787; none by default.")
+@click.option("--metrics", help="Page for Prometheus, e.g. 127.0.0.1:9100; none by default.")
 @security_options
 def scheduler(
     host: str,
     port: int,
     scheduler_file: str | None,
     dashboard: str | None,
+    metrics: str | None,
     tls_ca_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,
@@ -46,5 +48,6 @@ def scheduler(
             scheduler_file=scheduler_file,
             security=certificates(tls_ca_file, tls_cert, tls_key),
             dashboard=dashboard,
+            metrics=metrics,
             narrates=True,
         )

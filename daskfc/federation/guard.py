@@ -28,6 +28,7 @@ from distributed.worker import _worker_cvar
 from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEvent
 from threadpoolctl import threadpool_limits
 
+from daskfc.deploy.metrics_page import Family, serve_metrics
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, PrivacyError
@@ -339,6 +340,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
         except OSError as error:
             raise self.party.unrecorded(error) from error
         self.party.narration.sends(rows)
+        self.party.counts.sends(rows)
 
         def complete(written: int) -> None:
             framing, rest = divmod(max(written - sum(payloads), 0), len(rows))
@@ -369,6 +371,19 @@ class PartyWorker(Worker):  # type: ignore[misc]
         if op == "get_data":  # what each of them may have is decided there
             return True
         return peer.role == "scheduler" or (peer.is_party and peer.name == self.party.name)
+
+    async def start_unsafe(self) -> Any:
+        """Start; see `Worker.start_unsafe`."""
+        if self.party.options.metrics is not None:
+            serve_metrics(self.party.options.metrics, self._counted)
+        return await super().start_unsafe()
+
+    def _counted(self) -> list[Family]:
+        awaited = {
+            self._names.get(address, address): len(keys)
+            for address, keys in self.state.in_flight_workers.items()
+        }
+        return self.party.counts.families(awaited)
 
     async def _register_with_scheduler(self) -> None:
         await super()._register_with_scheduler()

@@ -17,6 +17,7 @@ from daskfc.errors import (
     LedgerError,
     StoreError,
 )
+from daskfc.federation.counts import Counts
 from daskfc.federation.crossing import as_code, reason, without_values
 from daskfc.federation.digests import content_digest, new_salt, salted
 from daskfc.federation.durable_secret import durable_secret
@@ -103,6 +104,7 @@ class Party:
         self._store: ClientStore | None = None
         self._dataset = ""  # digest of its content
         self.narration = Narration(self.name, told=options.narrates)
+        self.counts = Counts()
         self._enter_folder()
 
     @property
@@ -119,6 +121,7 @@ class Party:
         self._store = None  # it may have been written again since the last run
         self._enter_folder()
         self.narration.begins(run.run_id)
+        self.counts.begins()
 
     def _enter_folder(self) -> None:
         self.folder = self.options.run_folder()
@@ -222,6 +225,7 @@ class Party:
             self._check_call(call, name)
             self._check_protocol(call, values)
             self.narration.asked(name)
+            self.counts.asked(call.round)
             try:
                 self._receipts.note(value for value in values if isinstance(value, Outgoing))
             except OSError as error:

@@ -89,6 +89,8 @@ class PartyOptions:
         The run under way, for a worker process started within it.
     narrates : bool
         Whether it tells on standard error what it is asked and what it sends.
+    metrics : str, optional
+        Where its worker tells counts to Prometheus; nowhere by default.
     driver_key : SecretKey, optional
         Seal of the driver that started it: what bears it may hold code. A party of a site of its
         own has none, and runs installed steps alone.
@@ -116,6 +118,7 @@ class PartyOptions:
     secret: SecretKey = field(default_factory=SecretKey.from_os)
     run: RunSettings | None = None
     narrates: bool = False
+    metrics: str | None = None
     driver_key: SecretKey | None = None
     policy: Policy = field(default_factory=functools.partial(Policy.default, loopback=True))
     state: str | None = None

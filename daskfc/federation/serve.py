@@ -10,6 +10,7 @@ from daskfc.checks import sentence_of
 from daskfc.coding import warm_up
 from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles, WorkerLimits, needs_certificates
+from daskfc.deploy.metrics_page import check_metrics
 from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.reaching import address_in
 from daskfc.deploy.scratch import scratch_folder
@@ -46,6 +47,7 @@ def serve_party(
     nanny_port: int = 0,
     contact_address: str | None = None,
     wait: float = 15.0,
+    metrics: str | None = None,
     narrates: bool = False,
     policy: str | None = None,
     state: str | None = None,
@@ -82,6 +84,9 @@ def serve_party(
         Host by which others reach both, where it is not the one to listen on.
     wait : float
         Seconds until the scheduler must have answered; sites may start in any order.
+    metrics : str, optional
+        Host and port of a page with counts for Prometheus, such as "127.0.0.1:9100"; none by
+        default. It asks nobody who he is, and tells names of parties and messages, numbers, bytes.
     narrates : bool
         Tell on standard error who it is, that it joined, what it is asked and what it sends.
     policy : str, optional
@@ -93,7 +98,7 @@ def serve_party(
     Raises
     ------
     InvalidInput
-        For a wrong name or limit, or a client without a store, before anything starts.
+        For a wrong name, limit or address, or a client without a store, before anything starts.
     StoreError
         When the store is missing, half-written, corrupt, or another client's.
     ClusterError
@@ -119,6 +124,8 @@ def serve_party(
             f"the policy of party {name!r} counts over runs, and nothing says where. Give --state "
             "or --workspace."
         )
+    if metrics is not None:
+        check_metrics(metrics)
     held = None
     if role != "client" and store is not None:
         raise InvalidInput("the server holds no data; start it without a store.")
@@ -148,6 +155,7 @@ def serve_party(
             folder=str(scratch) if workspace is None else workspace,
             blas_threads=blas_threads,
             narrates=narrates,
+            metrics=metrics,
             policy=rules,
             state=memory,
             ca=None if security is None else security.ca,

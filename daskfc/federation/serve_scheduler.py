@@ -12,11 +12,13 @@ import dask.config
 from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.dashboard import check_dashboard, dashboard_options, dashboard_settings
+from daskfc.deploy.metrics_page import check_metrics, serve_metrics
 from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.settings import dask_settings, quiet_logs
 from daskfc.deploy.stopping import until_stopped
 from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, InvalidInput
+from daskfc.federation.counts import families_of_scheduler
 from daskfc.federation.graphs_sent import GRAPH_NAMES
 from daskfc.federation.ingress import restrict_process
 from daskfc.federation.narration import Narration
@@ -32,6 +34,7 @@ def serve_scheduler(
     scheduler_file: str | None = None,
     security: SecurityFiles | None = None,
     dashboard: str | None = None,
+    metrics: str | None = None,
     narrates: bool = False,
 ) -> None:
     """Run a scheduler until SIGTERM, SIGINT or SIGHUP, and hold this process to what it may read.
@@ -48,6 +51,9 @@ def serve_scheduler(
         Certificates for TLS, without which it listens on this machine alone.
     dashboard : str, optional
         Address of Dask's pages on this machine, such as "127.0.0.1:8787"; none by default.
+    metrics : str, optional
+        Host and port of a page with counts for Prometheus, such as "127.0.0.1:9100"; none by
+        default. It asks nobody who he is: names of parties, and whom the others wait for.
     narrates : bool
         Tell on standard error where it listens, and who comes and goes.
 
@@ -61,6 +67,8 @@ def serve_scheduler(
     """
     protocol = "tcp" if security is None else "tls"
     soon = _check(host, f"{protocol}://{_bracketed(host)}:{port}", security, dashboard)
+    if metrics is not None:
+        check_metrics(metrics)
     settings = {**dask_settings({}), **dashboard_settings(dashboard)}
     narration = Narration("scheduler", told=narrates)
     if soon is not None:
@@ -77,10 +85,12 @@ def serve_scheduler(
             "security": security_of(security),
             "ca": None if security is None else security.ca,
         }
-        asyncio.run(_serve(options, scheduler_file, narration))
+        asyncio.run(_serve(options, scheduler_file, metrics, narration))
 
 
-async def _serve(options: dict[str, Any], file: str | None, narration: Narration) -> None:
+async def _serve(
+    options: dict[str, Any], file: str | None, metrics: str | None, narration: Narration
+) -> None:
     failure = None
     try:
         scheduler = await GuardedScheduler(told=narration.say, **options)
@@ -92,6 +102,8 @@ async def _serve(options: dict[str, Any], file: str | None, narration: Narration
             f"({type(failure).__name__}). Choose an address of this machine and a port that is "
             "free."
         )
+    if metrics is not None:
+        serve_metrics(metrics, lambda: families_of_scheduler(scheduler))
     narration.say(f"listens at {scheduler.address}; Ctrl-C ends it")
     try:
         if file is not None:
