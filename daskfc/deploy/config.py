@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from daskfc.checks import sentence_of
+from daskfc.deploy.bandwidth import parse_bandwidth
 from daskfc.deploy.dashboard import check_dashboard
 from daskfc.errors import InvalidInput
 from daskfc.yaml_files import read_mapping
@@ -88,6 +89,15 @@ def _dashboard(value: Any) -> str | None:
     return value
 
 
+def _bandwidth(value: Any) -> float | None:
+    if value is None or (isinstance(value, float) and 0 < value < float("inf")):
+        return value  # bytes a second, as run.json has it
+    try:
+        return parse_bandwidth(str(value))
+    except InvalidInput as error:
+        raise ValueError(str(error)) from None
+
+
 _Bytes = Annotated[int, BeforeValidator(_bytes)]
 _Seconds = Annotated[float, BeforeValidator(_seconds)]
 
@@ -149,6 +159,9 @@ class LocalCluster(_Strict):
         Seconds until all parties must be there.
     latency : float
         Seconds by which every message is held back, to see what a slow network would cost.
+    bandwidth : float, optional
+        Bytes a second in which each party's messages leave, one after the other, for the same end;
+        in the file as "100Mbit" or "12MB".
     dashboard : str, optional
         Where this machine shows Dask's pages, such as "127.0.0.1:8787"; nowhere by default.
     dask : dict
@@ -162,6 +175,7 @@ class LocalCluster(_Strict):
     deadline: _Seconds = 60.0
     startup: _Seconds = 60.0
     latency: float = Field(default=0.0, ge=0, le=60, allow_inf_nan=False)
+    bandwidth: Annotated[float | None, BeforeValidator(_bandwidth)] = None
     dashboard: Annotated[str | None, BeforeValidator(_dashboard)] = None
     dask: dict[str, Any] = {}
 

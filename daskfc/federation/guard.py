@@ -152,8 +152,8 @@ class _Door:
         except Exception as error:  # what is not written down does not leave
             self._refuse(msg, list(leaving), error)
             leaving = {}
-        if leaving and (latency := self._worker.party.options.latency):
-            await asyncio.sleep(latency)
+        if leaving and (held := self._worker.party.line.held(leaving.values())):
+            await asyncio.sleep(held)
         written: int = await self._comm.write(msg, **kwargs)
         if complete is not None:
             complete(written)

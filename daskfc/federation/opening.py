@@ -163,6 +163,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
                 store=urls.get(name),
                 blas_threads=config.limits(name).blas_threads,
                 latency=config.latency,
+                bandwidth=config.bandwidth,
                 driver_key=driver_key,
             )
             for name in (*urls, SERVER, *workers)

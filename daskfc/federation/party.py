@@ -40,6 +40,7 @@ from daskfc.federation.pseudonyms import has_ids, pseudonyms_of, under_pseudonym
 from daskfc.federation.receipts import Receipts
 from daskfc.federation.session_key import content_of_signed
 from daskfc.federation.site_rules import PartyRules
+from daskfc.federation.slow_line import SlowLine
 from daskfc.federation.step_uses import identity, uses_of
 from daskfc.federation.steps import (
     StepCall,
@@ -105,6 +106,7 @@ class Party:
         self._dataset = ""  # digest of its content
         self.narration = Narration(self.name, told=options.narrates)
         self.counts = Counts()
+        self.line = SlowLine(options.latency, options.bandwidth)
         self._enter_folder()
 
     @property

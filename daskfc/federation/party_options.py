@@ -83,6 +83,8 @@ class PartyOptions:
         Threads of BLAS and OpenMP in its worker process.
     latency : float
         Seconds by which its messages are held back.
+    bandwidth : float, optional
+        Bytes a second in which they leave, one after the other; no limit by default.
     secret : SecretKey
         Kept by the nanny, so that it survives the worker process.
     run : RunSettings, optional
@@ -115,6 +117,7 @@ class PartyOptions:
     folder: str | None = None
     blas_threads: int = 1
     latency: float = 0.0
+    bandwidth: float | None = None
     secret: SecretKey = field(default_factory=SecretKey.from_os)
     run: RunSettings | None = None
     narrates: bool = False

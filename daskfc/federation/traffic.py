@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from dask.utils import parse_bytes, parse_timedelta
+from dask.utils import parse_timedelta
 from distributed.protocol import dumps, to_serialize
 from distributed.protocol.utils import pack_frames_prelude
 
+from daskfc.deploy.bandwidth import parse_bandwidth
 from daskfc.errors import InvalidInput
 from daskfc.federation.digests import new_salt
 from daskfc.federation.envelopes import Outgoing
 from daskfc.federation.ledger_key import ID_LENGTH
 from daskfc.federation.messages import Message, content_of, of_content, payload_bytes
 
-__all__ = ["DELAYS", "Links", "Network", "framing_bytes", "parse_bandwidth"]
+__all__ = ["DELAYS", "Links", "Network", "framing_bytes"]
 
 DELAYS = 4
 """One-way trips from one step to the next at another party: the word that it ended, to the
@@ -63,39 +64,6 @@ class Network:
         if not 0 <= seconds < float("inf"):
             raise InvalidInput(f"the latency must be a time such as 50ms; got {latency!r}.")
         return cls(parse_bandwidth(bandwidth), seconds)
-
-
-def parse_bandwidth(text: str) -> float:
-    """Return bytes a second.
-
-    Parameters
-    ----------
-    text : str
-        Such as "100Mbit", "1Gbit/s" or "12.5MB/s".
-
-    Raises
-    ------
-    InvalidInput
-        For anything else.
-
-    Examples
-    --------
-    >>> from daskfc.federation.traffic import parse_bandwidth
-    >>> parse_bandwidth("100Mbit"), parse_bandwidth("1 MB/s")
-    (12500000.0, 1000000.0)
-    """
-    plain = str(text).strip().removesuffix("/s").removesuffix("ps").strip()
-    bits = plain.lower().endswith(("bit", "bits"))
-    number = plain.lower().removesuffix("s").removesuffix("bit") + "B" if bits else plain
-    try:
-        found = float(parse_bytes(number)) / (8 if bits else 1) if plain[:1].isdigit() else 0.0
-    except (TypeError, ValueError):
-        found = 0.0
-    if not 0 < found < float("inf"):
-        raise InvalidInput(
-            f"a bandwidth must be bits or bytes a second, such as 100Mbit or 12MB; got {text!r}."
-        )
-    return found
 
 
 class Links:

@@ -10,6 +10,7 @@ from daskfc.errors import ClusterError, EgressRefused, LedgerError
 from daskfc.federation import guard as module
 from daskfc.federation.connections import Connection
 from daskfc.federation.guard import _Door, _Refused
+from daskfc.federation.slow_line import SlowLine
 
 
 class Line:
@@ -30,10 +31,9 @@ class Line:
 @pytest.fixture
 def answer(told):
     """Answers for data at the door of a party that gives out numbers; returns what was told."""
-    told.options = SimpleNamespace(latency=0.0)
     told.noted = []
     ledger = SimpleNamespace(refuse=lambda *words: told.noted.append(words))
-    told.party = SimpleNamespace(name="a", options=told.options, ledger=ledger)
+    told.party = SimpleNamespace(name="a", line=SlowLine(), ledger=ledger)
     told.line, told.released, told.recorded, told.refused = Line(), [], [], []
     told.written_down = None
 
@@ -122,7 +122,7 @@ def test_what_leaves_is_held_back_for_as_long_as_it_is_said(answer, told, monkey
         held.append(seconds)
 
     monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep))
-    told.options.latency = 2.5
+    told.party.line = SlowLine(2.5)
     answer(x=1)
     assert held == [2.5]
     told.line.sent.clear()

@@ -405,6 +405,7 @@ def test_a_process_is_started_for_every_party(tmp_path, monkeypatch):
             "cluster": "local",
             "deadline": 7,
             "latency": 0.5,
+            "bandwidth": "8Mbit",
             "worker": {"memory_limit": "1GB"},
             "parties": {"a": {"memory_limit": "3GB", "blas_threads": 2}, "server": {"nthreads": 2}},
         },
@@ -419,7 +420,7 @@ def test_a_process_is_started_for_every_party(tmp_path, monkeypatch):
             "a": ("a", "client", urls["a"], 2),
             "server": ("server", "server", None, 1),
         }
-        assert {party.latency for party in parties.values()} == {0.5}
+        assert {(party.latency, party.bandwidth) for party in parties.values()} == {(0.5, 1e6)}
         assert {party.folder for party in parties.values()} == {None}
         assert [Path(party.scratch).name for party in parties.values()] == list(parties)
         assert opened.dask_client is client
