@@ -103,7 +103,7 @@ class Party:
         self._issued: WeakSet[Outgoing] = WeakSet()
         self._packages = options.policy.modules()
         self._store: ClientStore | None = None
-        self._dataset = ""  # digest of its content
+        self._dataset = ""  # by which budgets know it
         self.narration = Narration(self.name, told=options.narrates)
         self.counts = Counts()
         self.line = SlowLine(options.latency, options.bandwidth)
@@ -165,6 +165,7 @@ class Party:
                 )
             # zarr costs a server a second it does not need
             from daskfc.stores import ClientStore
+            from daskfc.stores.layout import data_set_of
             from daskfc.stores.together import check_owner
 
             store = ClientStore.open(self.options.store)
@@ -176,7 +177,7 @@ class Party:
                     f"the store of client {self.name!r} was written again since the federation "
                     "opened. Open the federation again."
                 )
-            self._dataset = store.digest
+            self._dataset = data_set_of(store.attributes)
             self._store = self.as_prepared(store)
         return self._store
 

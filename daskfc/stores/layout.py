@@ -31,6 +31,7 @@ __all__ = [
     "WITH_GAPS",
     "ContentDigest",
     "array_options",
+    "data_set_of",
     "default_names",
     "digest_of",
     "fixed_width",
@@ -161,6 +162,27 @@ class ContentDigest:
         """Return the digest of all rows so far."""
         parts = (self._features, self._ids)
         return digest_of({**self._head, "parts": [part.hexdigest() for part in parts]})
+
+
+def data_set_of(attributes: Mapping[str, Any]) -> str:
+    """Return the digest by which budgets know a store's data: those before anything was appended.
+
+    Whoever was in the data before is in them still, so that new rows bring no new budget.
+
+    Parameters
+    ----------
+    attributes : mapping
+        Of a store.
+
+    Examples
+    --------
+    >>> from daskfc.stores.layout import data_set_of
+    >>> before = [{"samples": 2, "content_digest": "ab"}, {"samples": 3, "content_digest": "cd"}]
+    >>> data_set_of({"content_digest": "ef", "appended": before})
+    'ab'
+    """
+    first = next(iter(attributes.get("appended", ())), attributes)
+    return str(first["content_digest"])
 
 
 def fixed_width(ids: np.ndarray) -> np.ndarray:

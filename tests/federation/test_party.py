@@ -19,6 +19,7 @@ from daskfc.errors import (
     LedgerError,
     OverflowRefused,
     PartyError,
+    PolicyRefused,
     PrivacyError,
     StoreError,
 )
@@ -29,7 +30,8 @@ from daskfc.federation.handles import Slot
 from daskfc.federation.party import Kept, Party
 from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.steps import StepCall
-from daskfc.stores import ClientStore
+from daskfc.site import Policy, SiteState
+from daskfc.stores import ClientStore, append_samples
 from daskfc.testing.federation import stores_of
 from tests.federation import steps
 
@@ -368,3 +370,22 @@ def test_why_a_step_failed_stands_in_the_log(made, monkeypatch):
     with pytest.raises(PartyError):
         made().perform(StepCall(steps.fails_with_sentence, {}, "client-1", "r", 4), ())
     assert said == ["step fails_with_sentence of round 4 failed"]
+
+
+def test_a_store_that_grows_brings_no_new_budget(made, tmp_path):
+    """Whoever was in it before is in it still."""
+    urls = stores_of(tmp_path, {"client-1": np.eye(3)})
+    policy = Policy.of({"budget": {"epsilon": 1.0, "delta": 1e-5}})
+    options = {
+        "store": urls["client-1"],
+        "policy": policy,
+        "state": str(SiteState(tmp_path / "s.sqlite").path),
+    }
+    call = StepCall(steps.noised, {"multiplier": 5.0}, "client-1", "r", 0, "send", ("server",))
+    made(**options).perform(call, ())
+    append_samples(urls["client-1"], np.ones((1, 3)), ["new"])
+    again = made(**options, nonce=b"2")
+    assert again.store().n_samples == 4
+    for _ in range(2):
+        with pytest.raises(PolicyRefused, match="rule 'budget'"):
+            again.perform(replace(call, round=1), ())
