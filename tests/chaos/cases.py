@@ -13,6 +13,7 @@ import xarray as xr
 import yaml
 
 from daskfc.protocols import METHODS
+from daskfc.runs.progress_file import read_progress
 from daskfc.stores import load_storage
 
 DEADLINE = 15
@@ -140,7 +141,11 @@ class Run:
     def wait_until_fitting(self, after=0.0):
         """Wait until parties compute, and then for some seconds more; return whether they do."""
         ends = time.monotonic() + PATIENCE
-        while not list(self.folder.glob("work/*/parties/*")):
+        # Parties of sites write in folders of their own, and what the driver does is known later.
+        while not (
+            list(self.folder.glob("work/*/parties/*"))
+            or ", seed " in read_progress(self.folder).get("stage", "")
+        ):
             if self.process.poll() is not None or time.monotonic() > ends:
                 return False
             time.sleep(0.05)

@@ -1,5 +1,6 @@
 """Two drivers on one cluster of sites that are running already."""
 
+import signal
 import time
 
 import numpy as np
@@ -22,10 +23,15 @@ def outcome(case, folder, rng):
         site.party("server", address)
         cluster = cluster_of(address, startup="200s", deadline=DEADLINE)
         first = Run(case, folder / "1", cluster=cluster)
-        first.wait_until_fitting(after=float(rng.uniform(0, 1)))
+        held = first.wait_until_fitting(after=float(rng.uniform(0, 1)))
         began = time.monotonic()
+        if held:  # or it might end before the other has begun
+            first.process.send_signal(signal.SIGSTOP)
         second = Run(case, folder / "2", cluster=cluster)
-        codes = first.wait(), second.wait()
+        code = second.wait()
+        if held:
+            first.process.send_signal(signal.SIGCONT)
+        codes = first.wait(), code
         seconds = time.monotonic() - began
         said = second.said().splitlines()[-1:] or [""]
         if None in codes:
@@ -42,7 +48,7 @@ def outcome(case, folder, rng):
             again = second.wait()
             resumed = ("yes" if begun else "anew") if again == 0 else "refused"
             same = same and again == 0 and np.array_equal(labels_of(second.folder), case.labels)
-        elif codes[1]:
+        elif codes[1] or held:
             same = False
         bad = "" if same else "the first is disturbed, or the second not refused"
         return said[0], seconds, resumed, "yes" if same else "NO", bad

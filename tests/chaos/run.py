@@ -22,10 +22,10 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from daskfc.protocols import METHODS
-from tests.chaos import drivers, faults
+from tests.chaos import drivers, faults, sites
 from tests.chaos.cases import PATIENCE, Run, cases_of, labels_of
 
-KINDS = [*faults.FAULTS, drivers.TwoDrivers]
+KINDS = [*faults.FAULTS, drivers.TwoDrivers, *sites.FAULTS]
 
 
 @dataclass
@@ -109,6 +109,9 @@ def strike(kind, case, folder, rng):
     """Let one fault strike one run."""
     if kind is drivers.TwoDrivers:
         return Row(kind.__name__, "all", case.method, *drivers.outcome(case, folder, rng))
+    if kind in sites.FAULTS:
+        party, *found = sites.outcome(kind, case, folder, rng)
+        return Row(kind.__name__, party, case.method, *found)
     with contextlib.ExitStack() as stack:
         runs = stack.enter_context(faults.small_disk(folder / "disk")) if kind.needs_disk else None
         if kind.needs_disk and runs is None:
