@@ -425,10 +425,12 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
             if choice is not None:
                 others["choice"] = choice.ledger
             found = fits.run(federation)
-            tell("scoring", 0, 0)
-            federation.workspace = str((work / "evaluation").absolute())
-            truth = true_labels(federation, found[0].labels)
-            others["evaluation"] = ledger_frame(federation.ledger)
+            truth = Truth(None, missing="the pipeline asks for no metrics.")
+            if pipeline.metrics:
+                tell("scoring", 0, 0)
+                federation.workspace = str((work / "evaluation").absolute())
+                truth = true_labels(federation, found[0].labels)
+                others["evaluation"] = ledger_frame(federation.ledger)
             profiles = profiles_of(federation, pipeline, found[0].labels)
             if profiles is not None:
                 others["profiles"] = ledger_frame(profiles.ledger)

@@ -289,11 +289,12 @@ None; got 0.
         rehearsal.pseudonyms = names
         model = estimator_of(definition, method, definition.seeds[0])
         parts.append(_of_method(method, model, rehearsal, prepared, len(definition.seeds)))
-    rehearsal = Rehearsal(stores, STAND_INS, **options)
-    rehearsal.pseudonyms = names
-    rehearsal.start_run("evaluation", random_state=0)
-    rehearsal.publish(evaluation_labels, party=_first_owners(stores))
-    parts.append(_planned("evaluation", rehearsal))
+    if definition.metrics:
+        rehearsal = Rehearsal(stores, STAND_INS, **options)
+        rehearsal.pseudonyms = names
+        rehearsal.start_run("evaluation", random_state=0)
+        rehearsal.publish(evaluation_labels, party=_first_owners(stores))
+        parts.append(_planned("evaluation", rehearsal))
     _check_assumed(options["assumed"], parts)
     return Plan(definition, n_samples, limits, options["network"], tuple(parts))
 

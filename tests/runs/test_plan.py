@@ -329,6 +329,11 @@ def test_prepared_features_go_into_the_plan(storage):
     assert found.of("preparation").communication["by_message"]["FittedMeans"]["messages"] == 4
 
 
+def test_without_metrics_no_true_labels_are_asked_for(storage):
+    found = plan({"method": "k-FED", "params": {"n_clusters": 3}, "metrics": []}, storage=storage)
+    assert [part.name for part in found.parts] == ["k-FED"]
+
+
 def test_true_labels_are_asked_of_whose_name_results_have(columns, views):
     for urls, method, n_asked in ((columns, "GCC", 1), (views, "one-view", 2)):
         storage = {"clients": {name: {"store": url} for name, url in urls.items()}}

@@ -420,6 +420,15 @@ def test_a_default_name_says_what_was_run(fake, storage, tmp_path):
     assert first.name.startswith("Fake-")
 
 
+def test_without_metrics_no_labels_are_asked_for(start, monkeypatch):
+    monkeypatch.setattr(FakeFederation, "publish", None)
+    done = start({**PIPELINE, "metrics": []})
+    assert done.summary["metrics"] == {}
+    assert done.summary["unscored"] == "the pipeline asks for no metrics."
+    assert "evaluation" not in set(done.ledger["method"])
+    assert "asks for no metrics" in (done.folder / "report.html").read_text()
+
+
 def test_unlabelled_clients_have_no_scores(start, fake, tmp_path):
     url = str(tmp_path / "a.zarr")
     rows = np.random.default_rng(0).random((6, 3))
