@@ -9,6 +9,7 @@ __all__ = [
     "EgressRefused",
     "InvalidInput",
     "LedgerError",
+    "NotAdmitted",
     "OverflowRefused",
     "PartyError",
     "PolicyRefused",
@@ -97,6 +98,10 @@ class DecodingError(DaskfcError):
 
 class ClusterError(DaskfcError):
     """A scheduler that cannot be reached, or a worker that a run needs and does not find."""
+
+
+class NotAdmitted(ClusterError):
+    """A certificate that the other side refuses, or TLS on one side only: time mends neither."""
 
 
 class DeadlineError(ClusterError):

@@ -19,6 +19,7 @@ from daskfc.errors import (
     ClusterError,
     DaskfcError,
     InvalidInput,
+    NotAdmitted,
     PrivacyError,
     RunHeld,
     StoreAway,
@@ -146,10 +147,12 @@ def exits(*, run: Run | None = None) -> Iterator[None]:
         _end(FAILED, f"interrupted.{_hint(run)}")
     except RunFailed as error:
         _end(FAILED, str(error))
-    except (ClusterError, RunHeld, StoreAway) as error:
+    except (RunHeld, StoreAway) as error:
         _end(LATER, str(error))
-    except (InvalidInput, PrivacyError) as error:  # of a run that never started
+    except (InvalidInput, NotAdmitted, PrivacyError) as error:  # of a run that never started
         _end(BAD_INPUT, str(error))
+    except ClusterError as error:
+        _end(LATER, str(error))
     except DaskfcError as error:
         _end(FAILED, str(error))
     except Exception as error:

@@ -13,7 +13,7 @@ from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.peers import peer_of
 from daskfc.deploy.reaching import reach
 from daskfc.deploy.tls import security_of
-from daskfc.errors import ClusterError, PrivacyError
+from daskfc.errors import ClusterError, NotAdmitted, PrivacyError
 
 __all__ = ["close_client", "connect_client"]
 
@@ -39,12 +39,14 @@ def connect_client(
     Raises
     ------
     ClusterError
-        When nobody answers there, or refuses the certificate, or is no scheduler by its own.
+        When nobody answers there; as `NotAdmitted` when it refuses the certificate, or is no
+        scheduler by its own.
     """
     what = f"no Dask scheduler answered at {address}"
     if loop is None:
         reach(address, wait=timeout, what=what, security=security)
     made: list[_Client] = []
+    refusal: ClusterError
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": timeout}))
         # Dask's table of all differences; who opens a federation names those that matter.
@@ -61,13 +63,13 @@ def connect_client(
                 direct_to_workers=True,  # results for the caller do not pass the scheduler
             )
         except ImportError as error:  # the form in which Dask's clients take a scheduler's no
-            refusal = str(error)
+            refusal = NotAdmitted(f"{what}: {error}")
         except PrivacyError as error:
-            refusal = str(error)
+            refusal = NotAdmitted(f"{what}: {error}")
         except (OSError, TimeoutError, ValueError, TypeError) as error:
-            refusal = (
-                f"nobody answered within {timeout:g} s ({type(error).__name__}). Start one with "
-                "'daskfc scheduler', or correct the address in the cluster's file."
+            refusal = ClusterError(
+                f"{what}: nobody answered within {timeout:g} s ({type(error).__name__}). Start one "
+                "with 'daskfc scheduler', or correct the address in the cluster's file."
             )
         else:
             # Dask holds what comes within 10 ms of the last message back; a round has several.
@@ -76,16 +78,16 @@ def connect_client(
             if peer is None or peer.role == "scheduler":
                 return client
             close_client(client)
-            refusal = (
-                f"by its certificate it is {peer}. Have one issued for the role scheduler, or "
-                "correct the address."
+            refusal = NotAdmitted(
+                f"{what}: by its certificate it is {peer}. Have one issued for the role scheduler, "
+                "or correct the address."
             )
     if made and made[0].status != "closed":
         _forget(made.pop())
     # The half-made client is part of a cycle. Collected while another thread starts a loop, it
     # would wait for the lock that this start holds.
     gc.collect()
-    raise ClusterError(f"{what}: {refusal}")
+    raise refusal
 
 
 class _Client(Client):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from distributed.comm.addressing import get_address_host_port
 
 from daskfc.deploy.config import SecurityFiles, needs_certificates
 from daskfc.deploy.tls import security_of
-from daskfc.errors import ClusterError, InvalidInput
+from daskfc.errors import ClusterError, InvalidInput, NotAdmitted
 
 __all__ = ["address_in", "reach"]
 
@@ -66,7 +66,8 @@ def reach(address: str, *, wait: float, what: str, security: SecurityFiles | Non
     Raises
     ------
     ClusterError
-        When nobody answers in time, and at once when the two sides do not agree about TLS.
+        When nobody answers in time; at once, as `NotAdmitted`, when the two sides do not agree
+        about TLS.
     InvalidInput
         When a certificate's file cannot be read, or there is no such host name in the address.
     """
@@ -88,13 +89,13 @@ def reach(address: str, *, wait: float, what: str, security: SecurityFiles | Non
         except ssl.SSLEOFError as error:
             why = type(error).__name__
         except ssl.SSLError as error:
-            raise ClusterError(f"{what}: {_disagreement(error)}") from None
+            raise NotAdmitted(f"{what}: {_disagreement(error)}") from None
         except OSError as error:  # TimeoutError is one
             why = type(error).__name__
         if why is None:
             return
         if why == "silence" and context is None and _speaks_tls(host, port):
-            raise ClusterError(
+            raise NotAdmitted(
                 f"{what}: TLS is spoken there. Begin the address with tls:// and give this side's "
                 "certificates."
             )

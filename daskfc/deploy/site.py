@@ -16,7 +16,7 @@ from daskfc.deploy.settings import PIN, dask_settings
 from daskfc.deploy.spawn import prepare_forkserver
 from daskfc.deploy.stopping import until_stopped
 from daskfc.deploy.tls import security_of
-from daskfc.errors import ClusterError, InvalidInput, PrivacyError
+from daskfc.errors import ClusterError, InvalidInput, NotAdmitted, PrivacyError
 
 __all__ = ["Doors", "raise_reason", "run_party"]
 
@@ -199,7 +199,7 @@ async def _ask_why_it_ended(name: str, scheduler: str, security: Security | None
         except PrivacyError as error:
             reason = str(error)
     if reason is not None:
-        raise ClusterError(f"party {name!r} was sent away by the scheduler: {reason}")
+        raise NotAdmitted(f"party {name!r} was sent away by the scheduler: {reason}")
 
 
 async def _ask_who_is_there(
@@ -212,16 +212,16 @@ async def _ask_who_is_there(
     ClusterError
         Says which of the two.
     """
-    workers = None
+    workers, refusal = None, ClusterError
     why = "nobody answers there. Start one with 'daskfc scheduler', or correct the address."
     with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):
         try:
             told = await _identity(scheduler, security, _CONNECT_S)
             workers = [str(worker["name"]) for worker in told["workers"].values()]
         except PrivacyError as error:
-            why = str(error)
+            why, refusal = str(error), NotAdmitted
     if workers is None:
-        raise ClusterError(f"{what}: {why}")
+        raise refusal(f"{what}: {why}")
     if name in workers:
         raise ClusterError(
             f"{what}: a party of that name is there already. Stop it, or choose another name."
