@@ -78,14 +78,14 @@ def start_or_resume(
     Parameters
     ----------
     pipeline, runs_dir, progress
-        See `daskfc.runs.run`.
+        See `daskfc.run`.
     run_key : str
         The run's name, in which ``{date}`` is today and ``{hour}`` this hour: a new run every
         night, and one only.
     keep : int, optional
         How many runs of the key stay; see `remove_old_runs`. All by default.
     **where
-        ``storage``, ``cluster``, ``params``, ``overrides``: see `daskfc.runs.run`.
+        ``storage``, ``cluster``, ``params``, ``overrides``: see `daskfc.run`.
 
     Returns
     -------
