@@ -84,7 +84,9 @@ def families_of_scheduler(scheduler: Any) -> list[Family]:
     now = time.time()
     return [
         Family("daskfc_parties", "gauge", "Parties that are there.", [({}, len(parties))]),
-        Family("daskfc_submitters", "gauge", "Who is connected.", [({}, len(scheduler.clients))]),
+        Family(
+            "daskfc_submitters", "gauge", "Who is connected.", [({}, len(scheduler.client_comms))]
+        ),
         Family(
             "daskfc_steps_waited_for",
             "gauge",
