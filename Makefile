@@ -9,6 +9,7 @@ PREFECT ?= .venv-prefect
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
+FAULTS ?= 100
 
 # What touches other packages' interfaces, and a real fit of every method. What goes wrong under a
 # run's folder is the file system's matter.
@@ -22,7 +23,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests attack docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean
+.PHONY: help demo test check lint types layers spelling tests attack chaos docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -65,6 +66,9 @@ spelling:        ## codespell
 
 tests:           ## pytest: tests and the examples in the documentation
 	$(BIN)/python -m pytest -m "not deploy" $(PYTEST_ARGS)
+
+chaos: $(VENV)/.installed-test  ## FAULTS=100 seeded faults of local runs and of sites: kills, silence, full disks; half a minute each
+	$(BIN)/python tests/chaos/run.py --faults $(FAULTS)
 
 attack: $(VENV)/.installed-test  ## every attempt of docs/security.md, and how it ends: minutes
 	$(BIN)/python -m tests.attacks.table
