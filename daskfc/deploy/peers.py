@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from typing import Any
 
 __all__ = ["ROLES", "SCHEME", "Peer", "is_loopback", "peer_of"]
@@ -88,6 +89,11 @@ def is_loopback(address: str) -> bool:
     >>> from daskfc.deploy.peers import is_loopback
     >>> is_loopback("tcp://127.0.0.1:8786"), is_loopback("tcp://10.0.0.1:8786")
     (True, False)
+    >>> is_loopback("tls://[::1]:8786"), is_loopback("tcp://127.example.org:8786")
+    (True, False)
     """
     host = address.partition("://")[2].rpartition(":")[0].strip("[]")
-    return host == "localhost" or host == "::1" or host.startswith("127.")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name, and others may begin with 127. as well
+        return host == "localhost"

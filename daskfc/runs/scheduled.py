@@ -274,12 +274,12 @@ def remove_old_runs(runs_dir: str | PathLike[str], run_key: str, keep: int) -> l
                 # At once: what is half removed must not look like a run.
                 gone = root / f"{_REMOVED}{uuid.uuid4().hex}"
                 folder.path.rename(gone)
+                shutil.rmtree(gone, ignore_errors=True)
                 removed.append(folder.path.name)
-        if removed and removed[-1] == folder.path.name:
-            shutil.rmtree(gone, ignore_errors=True)
     return removed
 
 
 def _is_over(record: Mapping[str, Any]) -> bool:
     """Return whether a run ended and can never go on."""
-    return record["status"] == "done" or (record["status"] == "failed" and not record["resumable"])
+    failed = record["status"] == "failed" and not record.get("resumable", True)
+    return failed or record["status"] == "done"
