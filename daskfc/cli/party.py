@@ -73,7 +73,8 @@ def party(
 
     A site that holds data runs this beside its store; whoever runs the server runs it with the name
     "server" and no store. The data stays in this process: it answers with declared messages only,
-    and tells here which of them it sends to whom.
+    and tells here which of them it sends to whom. SIGTERM or Ctrl-C ends it with 0, whether it
+    serves or still waits for the scheduler.
 
     \b
     Example:
