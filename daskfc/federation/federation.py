@@ -72,6 +72,8 @@ class Federation(ServerWork):
         See above.
     workspace : str, optional
         Folder of the next run of a method; set it to find and continue what a former run left.
+    results : str, optional
+        Folder where a server without one of its own keeps what a fit may start from.
     preparation : daskfc.Prepared, optional
         What the features go through in the next runs, before a method reads them.
     pseudonyms : Pseudonyms, optional
@@ -101,6 +103,7 @@ class Federation(ServerWork):
         self.processes = opened.processes
         self.on_progress: Callable[[str, int, int], None] | None = None
         self.workspace: str | None = None
+        self.results: str | None = None
         self.preparation: Any = None
         self.pseudonyms: Pseudonyms | None = None
         self._limits = dict(opened.limits)
@@ -260,6 +263,7 @@ class Federation(ServerWork):
             random_state,
             self.allow_raw,
             workspace,
+            results=self.results,
             start=uuid.uuid4().hex,
             builds=dict(self._contract.builds) if self._contract is not None else {},
             driver=self.dask_client.id,

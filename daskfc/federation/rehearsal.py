@@ -165,7 +165,8 @@ class Rehearsal(Federation):
         nobody: Any = None
         Verbs.__init__(self, nobody, stores, allow_raw=allow_raw)
         self.server_workers = server_workers
-        self.on_progress = self.workspace = self.processes = self.preparation = None
+        self.on_progress = self.processes = self.preparation = None
+        self.workspace = self.results = None
         self.opening_ledger = Ledger([])
         self._limits = {name: (limits or {}).get(name) for name in self.parties}
         summaries = {name: store_summary(store) for name, store in stores.items()}
