@@ -15,7 +15,7 @@ from daskfc.deploy.dashboard import check_dashboard, dashboard_options, dashboar
 from daskfc.deploy.metrics_page import check_metrics, serve_metrics
 from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.settings import dask_settings, quiet_logs
-from daskfc.deploy.stopping import until_stopped
+from daskfc.deploy.stopping import StopSignals
 from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.counts import families_of_scheduler
@@ -91,7 +91,7 @@ def serve_scheduler(
 async def _serve(
     options: dict[str, Any], file: str | None, metrics: str | None, narration: Narration
 ) -> None:
-    failure = None
+    signals, failure = StopSignals(), None
     try:
         scheduler = await GuardedScheduler(told=narration.say, **options)
     except (OSError, RuntimeError, ValueError) as error:
@@ -108,7 +108,7 @@ async def _serve(
     try:
         if file is not None:
             _write_address(Path(file), scheduler.address)
-        await until_stopped(scheduler.finished())
+        await signals.come_before(scheduler.finished())
     finally:
         if file is not None:
             Path(file).unlink(missing_ok=True)
