@@ -10,7 +10,8 @@ from daskfc.federation.rehearsal import Rehearsal
 from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
 from daskfc.linalg import LandmarkEmbedding, squared_distances
 from daskfc.pairwise import SymmetricGrid
-from daskfc.secure.distances import columns, graphs, party, rows, server
+from daskfc.secure.distances import columns, divided, graphs, party, rows, server
+from daskfc.secure.distances.divided import DistancesOfBlock, NearestOfBlock, PairsOfBlock
 from daskfc.secure.distances.graphs import NearPairs, ScoreRows
 from daskfc.secure.distances.messages import (
     CodedDistances,
@@ -87,12 +88,48 @@ def _answer_columns(
 
 
 def _decode_columns(answers: Mapping[str, CodedDistances]) -> Columns:
-    _, n_rows, n_columns = next(iter(answers.values())).residues.shape
-    return Columns(of_shape(n_rows, n_columns), of_shape(0, dtype="int64"))
+    return Columns(of_shape(*_shape_of(answers)), of_shape(0, dtype="int64"))
 
 
 def _missing_blocks(tiles: SymmetricGrid) -> MissingBlocks:
     return MissingBlocks(np.array(list(tiles.blocks()), dtype=np.int64).reshape(-1, 2))
+
+
+# -- what the server's workers hand back ----------------------------------------------------------
+
+
+def _nearest_in_block(
+    answers: Mapping[str, CodedDistances], i: int, j: int, n_neighbors: int
+) -> NearestOfBlock:
+    rows, columns = _shape_of(answers)
+    others = columns - 1 if i == j else columns  # of a row
+    below = 0 if i == j else columns
+    return sized(
+        NearestOfBlock,
+        row=rows if others else 0,
+        row_rank=min(n_neighbors, max(others, 1)),
+        column=below,
+        column_rank=min(n_neighbors, rows) if below else 1,
+        evaluator=0,
+    )
+
+
+def _pairs_in_block(answers: Mapping[str, CodedDistances]) -> PairsOfBlock:
+    rows, columns = _shape_of(answers)
+    return sized(PairsOfBlock, row=rows, **{"eight columns": -(-columns // 8)}, evaluator=0)
+
+
+def _distances_of_block(
+    answers: Mapping[str, CodedDistances], system: ResidueSystem
+) -> DistancesOfBlock:
+    rows, columns = _shape_of(answers)
+    dtype = divided.whole_dtype(system)
+    return sized(DistancesOfBlock, row=rows, column=columns, evaluator=0, dtype=dtype)
+
+
+def _shape_of(answers: Mapping[str, CodedDistances]) -> tuple[int, int]:
+    _, n_rows, n_columns = next(iter(answers.values())).residues.shape
+    return n_rows, n_columns
 
 
 # -- landmarks ------------------------------------------------------------------------------------
@@ -202,6 +239,10 @@ STAND_INS: StandIns = {
     server.open_tiles: lambda grid: grid,
     server.missing_blocks: _missing_blocks,
     server.decode_block: lambda: sized(DecodedBlock, evaluator=0),
+    divided.nearest_in_block: _nearest_in_block,
+    divided.pairs_in_block: _pairs_in_block,
+    divided.distances_of_block: _distances_of_block,
+    divided.keep_part: lambda: sized(DecodedBlock, evaluator=0),
     server.decode_columns: _decode_columns,
     server.decoded_columns: lambda: sized(DecodedBlock, evaluator=0),
     server.plan: _plan,
