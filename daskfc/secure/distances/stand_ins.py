@@ -32,7 +32,9 @@ from daskfc.stores import ClientStore
 __all__ = ["STAND_INS"]
 
 _ROOM = 1 << 62  # of the server's disk, which nobody has seen
-_READ = 1 << 25  # ours: numbers of samples that are read to search landmarks among them, 256 MiB
+# ours: numbers of samples that are read to search landmarks among them, 256 MiB; where there are
+# more, some samples stand for all
+_READ = 1 << 25
 _SPAN = "dimensions that the samples span"
 
 
@@ -139,15 +141,32 @@ class _PlanOfSamples(RowPlan):
     """A plan for the rows of the clients' stores, which can be read here."""
 
 
+class _Seen:
+    """A true search for landmarks, among all samples or some that stand for them."""
+
+    def __init__(self, like: LandmarkEmbedding, samples: np.ndarray) -> None:
+        n, n_features = samples.shape
+        self.found = LandmarkEmbedding(
+            n, n_features, tolerance=like.tolerance, nearest=like.nearest
+        )
+        self.samples = samples
+
+    def go_on(self, count: int) -> None:
+        """Do a round."""
+        chosen = self.found.next_landmarks(count)
+        if chosen.size:
+            columns = squared_distances(self.samples, self.samples[chosen])
+            self.found.add_panels(chosen, [columns])
+
+
 @dataclass
 class _Search:
-    """A search for landmarks: a true one where samples can be read, else how far it would be."""
+    """A search for landmarks: how far it is, and a true one where samples can be read."""
 
     n_samples: int
     n_features: int
     n_landmarks: int = 0
-    found: LandmarkEmbedding | None = None
-    samples: np.ndarray | None = None
+    seen: _Seen | None = None
 
 
 @dataclass(frozen=True)
@@ -163,13 +182,18 @@ def _plan(parts: Mapping[str, SampleSummary]) -> _PlanOfSamples:
 
 
 def _begun(found: LandmarkEmbedding, plan: RowPlan, rehearsal: Rehearsal) -> _Search:
-    search = _Search(plan.n_samples, plan.n_features)
-    small = plan.n_samples * plan.n_features <= _READ
-    if isinstance(plan, _PlanOfSamples) and small and not rehearsal.knows(_SPAN):
-        search.found = found
-        search.samples = np.empty((plan.n_samples, plan.n_features))
+    n, d = plan.n_samples, plan.n_features
+    search = _Search(n, d)
+    most = min(n, _READ // d)
+    if isinstance(plan, _PlanOfSamples) and (most == n or most > 2 * (d + 2)):
+        samples = np.empty((n, d)) if most == n else None
+        some = []
         for name, positions in plan.positions.items():
-            search.samples[positions] = rehearsal.rows_of(name)
+            if samples is not None:
+                samples[positions] = rehearsal.rows_of(name)
+            elif len(positions):
+                some.append(rehearsal.rows_of(name, max(1, most * len(positions) // n)))
+        search.seen = _Seen(found, np.concatenate(some) if samples is None else samples)
     return search
 
 
@@ -181,32 +205,37 @@ def _start_search(plan: RowPlan, system: ResidueSystem, rehearsal: Rehearsal) ->
     return _begun(columns.start_search(plan, system=system), plan, rehearsal)
 
 
-def _next_landmarks(embedding: _Search, count: int) -> np.ndarray:
-    if embedding.found is not None:
-        return embedding.found.next_landmarks(count)
+def _next_landmarks(embedding: _Search, count: int, rehearsal: Rehearsal) -> np.ndarray:
+    if embedding.seen is not None and not rehearsal.knows(_SPAN):
+        return embedding.seen.found.next_landmarks(count)
     left = embedding.n_samples - embedding.n_landmarks
     return of_shape(max(0, min(count, left)), dtype="int64")
 
 
 def _add_columns(embedding: _Search, landmarks: np.ndarray) -> _Search:
     embedding.n_landmarks += len(landmarks)
-    if embedding.found is not None and embedding.samples is not None and len(landmarks):
-        samples = embedding.samples
-        embedding.found.add_panels(landmarks, [squared_distances(samples, samples[landmarks])])
+    if embedding.seen is not None and len(landmarks):
+        embedding.seen.go_on(len(landmarks))
     return embedding
 
 
 def _landmark_status(
     embedding: _Search, system: ResidueSystem, rehearsal: Rehearsal
 ) -> LandmarkStatus:
-    if embedding.found is not None:
-        return server.landmark_status(embedding.found, system=system)
+    seen, n_primes = embedding.seen, len(system.primes)
+    if seen is not None:
+        status = server.landmark_status(seen.found, system=system)
+        if not rehearsal.knows(_SPAN):
+            if status.converged and seen.found.n < embedding.n_samples:
+                rehearsal.assume(_SPAN, status.rank)  # as some of them do
+            return status
+        n_primes = status.n_primes
     most = min(embedding.n_samples - 1, embedding.n_features)
     span = rehearsal.assume(_SPAN, most)
     rank = max(0, min(embedding.n_landmarks - 1, int(span)))
     over = rank >= span or embedding.n_landmarks >= embedding.n_samples
-    # as many primes as ever: how far samples are from the landmarks' span, nobody knows here
-    return LandmarkStatus(embedding.n_landmarks, rank, 0.0, int(over), len(system.primes))
+    # with nothing seen as many primes as ever: how far samples lie from landmarks nobody knows
+    return LandmarkStatus(embedding.n_landmarks, rank, 0.0, int(over), n_primes)
 
 
 def _points_status(rehearsal: Rehearsal) -> PointsStatus:
