@@ -46,7 +46,7 @@ class Nearest:
     @property
     def width(self) -> int:
         """Most neighbours of a row."""
-        return self.others.shape[1]
+        return int(self.others.shape[1])
 
 
 def merge(

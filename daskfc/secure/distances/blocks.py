@@ -61,7 +61,8 @@ def compute_blocks(
         return evaluation.answers(party.answer_block, names, receiver=decoder[block], **place)
 
     def decode(block: Block, answers: PerClient[Sent]) -> Sent[DecodedBlock]:
-        worker, place = decoder[block], {"i": block[0], "j": block[1]}
+        worker = decoder[block]
+        place: dict[str, Any] = {"i": block[0], "j": block[1]}
         sent: Sent[DecodedBlock]
         if worker == SERVER:
             sent = federation.publish(

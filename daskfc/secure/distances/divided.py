@@ -61,7 +61,7 @@ class PairsOfBlock(
 ):
     """A bit a pair, as `daskfc.pairwise.within_of_block` makes them."""
 
-    bits: np.ndarray = array("row", "eight columns", dtype="uint8")
+    bits: np.ndarray = array("row", "eight_columns", dtype="uint8")
     wrong: np.ndarray = array("evaluator", dtype="int64")
 
 

@@ -118,7 +118,7 @@ def _nearest_in_block(
 
 def _pairs_in_block(answers: Mapping[str, CodedDistances]) -> PairsOfBlock:
     rows, columns = _shape_of(answers)
-    return sized(PairsOfBlock, row=rows, **{"eight columns": -(-columns // 8)}, evaluator=0)
+    return sized(PairsOfBlock, row=rows, eight_columns=-(-columns // 8), evaluator=0)
 
 
 def _distances_of_block(
