@@ -201,10 +201,23 @@ class Rehearsal(Federation):
         """Samples of all clients."""
         return sum(store.n_samples for store in self._stores.values())
 
-    def rows_of(self, client: str) -> np.ndarray:
-        """Read a client's samples, prepared where they are, for a stand-in that depends on them."""
+    def rows_of(self, client: str, most: int | None = None) -> np.ndarray:
+        """Read a client's samples, prepared where they are, for a stand-in that depends on them.
+
+        Parameters
+        ----------
+        client : str
+            Whose.
+        most : int, optional
+            How many at most, at least 1, in blocks that are spread over the store.
+        """
         store = self._stores[client]
-        return store.rows(0, store.n_samples)
+        n = store.n_samples
+        if most is None or n <= most:
+            return store.rows(0, n)
+        rows = max(1, min(256, most // 8))
+        starts = np.linspace(0, n - rows, most // rows).astype(int).tolist()
+        return np.concatenate([store.rows(start, start + rows) for start in starts])
 
     def knows(self, what: str) -> bool:
         """Whether the caller said what a stand-in would assume; see `assume`."""

@@ -49,6 +49,11 @@ ABOUT = {
     "one thread of BLAS.",
     "Workers of the server": "A graph of nine neighbours of 40,000 samples by one worker of the "
     "server, by two, and by eight if their part takes an eighth, beside brute force on one thread.",
+    "Blocks of distances by workers of the server": "8,000 samples of 784 features at six clients, "
+    "from shares, beside `euclidean_distances` and brute force on one thread. Seconds of the clock "
+    "are those of this machine, whose cores all parties share; those of the processor are of the "
+    "server's busiest process and of the busiest client, and the larger one is the time where each "
+    "has a core of its own.",
     "Spectral methods of a million samples": "The same mixture, ten clients, parties of 2 GB: "
     "embeddings whose work grows with n.",
     "A new user, from csv files to a report": "`daskfc init --example hospitals`, and what each "
