@@ -25,7 +25,7 @@ from daskfc import Federation
 from daskfc.stores import load_storage
 from tests.benchmarks.lines import Relay
 from tests.benchmarks.test_fedsc import DATA, dealt, source_of
-from tests.benchmarks.wide_sites import WideSites, can_make_lines, fitted
+from tests.benchmarks.wide_sites import Row, WideSites, can_make_lines, fitted
 
 LATENCY, BANDWIDTH = 0.05, 12.5e6  # one way, seconds; bytes a second each way
 FAST, FAR, WIDE = (0.0, None), (LATENCY, None), (LATENCY, BANDWIDTH)
@@ -85,27 +85,32 @@ def far_apart(sender, receiver):
 def in_a_row(rows, latency):
     """Return how many messages over lines at most were sent one after the other's arrival.
 
-    Each row has sender, receiver and time of sending, which all clocks of one machine tell alike.
+    Times of sending are by one clock, as all sites are on one machine.
     """
     arrived = {}  # by party: (when, length of the chain up to there)
     longest = 0
-    for sender, receiver, *_, time, _ in sorted(rows, key=lambda row: row[5]):
-        before = max((n for when, n in arrived.get(sender, ()) if when <= time), default=0)
-        far = far_apart(sender, receiver)
-        arrived.setdefault(receiver, []).append((time + far * latency, before + far))
+    for row in sorted(rows, key=lambda row: row.time):
+        before = max((n for when, n in arrived.get(row.sender, ()) if when <= row.time), default=0)
+        far = far_apart(row.sender, row.receiver)
+        arrived.setdefault(row.receiver, []).append((row.time + far * latency, before + far))
         longest = max(longest, before + far)
     return longest
 
 
+def lines_of(rows):
+    """Return bytes on the wire by class of message, for each direction of each site's line."""
+    lines = {}
+    for row in rows:
+        if far_apart(row.sender, row.receiver):
+            for site, way in ((row.sender, "out"), (row.receiver, "in")):
+                line = lines.setdefault(("server" if site == "caller" else site, way), {})
+                line[row.message] = line.get(row.message, 0) + row.wire_bytes
+    return lines
+
+
 def busiest(rows):
     """Return the bytes that the busiest direction of a line takes."""
-    lines = {}
-    for sender, receiver, _, _, wire, *_ in rows:
-        if far_apart(sender, receiver):
-            for line in ((sender, "out"), (receiver, "in")):
-                site = "server" if line[0] == "caller" else line[0]
-                lines[site, line[1]] = lines.get((site, line[1]), 0) + wire
-    return max(lines.values())
+    return max(sum(line.values()) for line in lines_of(rows).values())
 
 
 def row_of(place, name, fast, far, wide, keys):
@@ -114,7 +119,7 @@ def row_of(place, name, fast, far, wide, keys):
         "method": name,
         "messages": len(wide["rows"]),
         "in a row": in_a_row(wide["rows"], LATENCY),
-        "MB": sum(row[4] for row in wide["rows"]) / 1e6,
+        "MB": sum(row.wire_bytes for row in wide["rows"]) / 1e6,
         "busiest line, MB": busiest(wide["rows"]) / 1e6,
         "no limits, s": fast["seconds"],
         "50 ms, s": far["seconds"],
@@ -232,7 +237,7 @@ def test_a_full_queue_drops_and_strangers_are_left_out():
 
 def test_messages_in_a_row_follow_what_had_arrived():
     def row(sender, receiver, time, wire=1):
-        return [sender, receiver, "Message", wire, wire, time, 0]
+        return Row(sender, receiver, "Message", wire, time)
 
     rows = [
         row("a", "server", 0.0),

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from daskfc.baselines import KFED, FedMAvg
 from daskfc.deploy.authority import Authority
@@ -22,7 +23,16 @@ ROOT = Path(__file__).parents[2]
 METHODS = {
     one.__name__: one for one in (OmniFC, FedSC, FederatedKernelKMeans, KCAGC, ESFMC, KFED, FedMAvg)
 }
-ROW = ("sender", "receiver", "message", "payload_bytes", "wire_bytes", "time", "round")
+
+
+class Row(NamedTuple):
+    """What is told of a message."""
+
+    sender: str
+    receiver: str
+    message: str
+    wire_bytes: int
+    time: float
 
 
 def can_make_lines():
@@ -39,7 +49,7 @@ def can_make_lines():
 
 def told_of(model, seconds):
     """Return what is told of a fit."""
-    rows = [[getattr(row, name) for name in ROW] for row in model.ledger_]
+    rows = [Row(*(getattr(row, name) for name in Row._fields)) for row in model.ledger_]
     labels = [int(one) for one in model.labels_.values]
     return {"seconds": seconds, "labels": labels, "rows": rows}
 
@@ -134,7 +144,8 @@ class WideSites:
 
     def fit(self, method, params):
         """Fit at the first site; return seconds, labels and the ledger's rows."""
-        return self._ask(self._driver, {"method": method, "params": params})
+        found = self._ask(self._driver, {"method": method, "params": params})
+        return {**found, "rows": [Row(*row) for row in found["rows"]]}
 
     def _ask(self, process, told):
         process.stdin.write(json.dumps(told) + "\n")

@@ -23,6 +23,7 @@ from daskfc.federation.samples import (
     sample_digests,
     store_content,
 )
+from daskfc.protocols.fedsc import averaging as stage_one
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, AveragingSettings, Planned, secure_sums
 from daskfc.protocols.fedsc.budget import charged, cost_of, spent_of
@@ -272,14 +273,20 @@ class FedSC(FederatedClusterer):
         seed = seeds.integer_seed(self.seed_, "FedSC")
         settings = picked(AveragingSettings, self, random_state=self.seed_)
         with self._stage(federation, "planning"):
+            # keys of sums, digests, summaries: none waits for another
+            sums = secure_sums(federation, federation.clients, settings)
+            if self.start == "moments" or self.participation == 1:
+                sums.prepare()
             digests = federation.ask(sample_digests, digest_keys(federation))
             positions = federation.on_server(canonical_positions, digests)
+            given = self.kernel_width, self.n_atoms
+            told = None if self._noise_within else stage_one.summaries(federation, *given, None)
             journal, done = self._resumed(federation, positions)
             noise, journal = self._noise(federation, done, journal)
             if isinstance(noise, DataNoise):  # other noise, hence other samples: from the beginning
                 done = replace(done, round=0, change=math.inf)
-            planned = self._planned(federation, journal, noise)
-            sums = secure_sums(federation, federation.clients, settings)
+            told = told or stage_one.summaries(federation, *given, noise)
+            planned = self._planned(federation, journal, noise, *told)
             start = self._start(federation, sums, planned, seed)
             federation.wait([positions, start])
         self.kernel_width_, self.n_atoms_ = planned.plan.width, planned.plan.n_atoms
@@ -405,9 +412,9 @@ class FedSC(FederatedClusterer):
     def _note(self, number: int, change: float) -> None:
         self.n_rounds_, self.change_ = number, change
 
-    def _planned(self, federation: Federation, journal: Local, noise: Noise | None) -> Planned:
-        samples = federation.on_clients(party.samples_of, noise)
-        sizes = federation.ask(party.summarise, samples, self.kernel_width, self.n_atoms, noise)
+    def _planned(
+        self, federation: Federation, journal: Local, noise: Noise | None, samples: Any, sizes: Any
+    ) -> Planned:
         neighbors = self.neighbors if self.sparsify else None
         at_server = federation.on_server(
             server.plan_of, sizes, self.kernel_width, self.n_atoms, neighbors

@@ -260,6 +260,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     ) -> tuple[Planned, int]:
         """Agree on the kernel's width; find where an earlier start of this fit broke off."""
         folder, done = None, 0
+        sums.prepare()
         key = repr(sorted(self.get_params(deep=False).items()))
         if noise is not None:
             name = type(self).__name__
