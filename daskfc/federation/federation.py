@@ -391,7 +391,7 @@ class Federation(ServerWork):
         handles = list(sent)
         under_way: dict[Sent, concurrent.futures.Future[list[Outgoing]]] = {}
         try:
-            for handle in self._wait_for(handles, len(handles), timeout):
+            for handle in self._wait_for(handles, len(handles), timeout) if handles else ():
                 under_way[handle] = run_coroutine_threadsafe(
                     self.dask_client.gather(
                         [handle.futures[CALLER]], direct=True, asynchronous=True
