@@ -1,9 +1,9 @@
 """Methods over a wide area: 50 ms one way and 100 Mbit/s between sites, beside lines without limit.
 
 Each client is a site in a network namespace of its own, with TLS; scheduler, server and driver are
-a further site (`tests.benchmarks.wide_sites`). Every method is fitted three times by the same
-processes: with lines without limit, with 50 ms one way, with 50 ms and 100 Mbit/s each way. Labels
-must be the same each time. Making namespaces takes root's rights, or these tests are skipped.
+a further site (`tests.benchmarks.wide_sites`). Every method is fitted by the same warm
+processes: with lines without limit, and with 50 ms one way and 100 Mbit/s each way. Labels must be
+the same each time. Making namespaces takes root's rights, or these tests are skipped.
 
 The last column has what the keys `latency` and `bandwidth` of a local cluster make of it, which
 need no rights: each message is held back once.
@@ -28,7 +28,8 @@ from tests.benchmarks.test_fedsc import DATA, dealt, source_of
 from tests.benchmarks.wide_sites import Row, WideSites, can_make_lines, fitted
 
 LATENCY, BANDWIDTH = 0.05, 12.5e6  # one way, seconds; bytes a second each way
-FAST, FAR, WIDE = (0.0, None), (LATENCY, None), (LATENCY, BANDWIDTH)
+TRIPS = 3  # of a message: the word that it is there, the request for it, the message
+FAST, WIDE = (0.0, None), (LATENCY, BANDWIDTH)
 TEN = {"n_clusters": 10}
 ON_ROWS = {
     "OmniFC, k-means": ("OmniFC", {**TEN, "clusterer": "k-means"}),
@@ -113,17 +114,19 @@ def busiest(rows):
     return max(sum(line.values()) for line in lines_of(rows).values())
 
 
-def row_of(place, name, fast, far, wide, keys):
+def row_of(place, name, fast, wide, keys):
+    chain, line = in_a_row(wide["rows"], LATENCY), busiest(wide["rows"])
     return {
         "data": place,
         "method": name,
         "messages": len(wide["rows"]),
-        "in a row": in_a_row(wide["rows"], LATENCY),
+        "in a row": chain,
         "MB": sum(row.wire_bytes for row in wide["rows"]) / 1e6,
-        "busiest line, MB": busiest(wide["rows"]) / 1e6,
+        "busiest line, MB": line / 1e6,
         "no limits, s": fast["seconds"],
-        "50 ms, s": far["seconds"],
-        "and 100 Mbit/s, s": wide["seconds"],
+        "trips, s": chain * TRIPS * LATENCY,
+        "bytes, s": line / BANDWIDTH,
+        "wide area, s": wide["seconds"],
         "by keys, s": keys["seconds"],
     }
 
@@ -140,8 +143,10 @@ def by_keys(urls, method, params):
 
 def measured(sites, method, params):
     """Fit with each setting of the lines, then by keys; labels must not differ."""
+    sites.set_lines(*FAST)
+    sites.fit(method, params)  # what only the first fit of a process costs
     found = []
-    for setting in (FAST, FAR, WIDE):
+    for setting in (FAST, WIDE):
         sites.set_lines(*setting)
         found.append(sites.fit(method, params))
     found.append(by_keys(sites.urls, method, params))
@@ -161,26 +166,22 @@ def rows_of(places, folder, told=print):
     return rows
 
 
-needs_lines = pytest.mark.skipif(
-    not can_make_lines(), reason="network namespaces with devices take the rights of root"
-)
-
-
-@needs_lines
 @pytest.mark.slow
-def test_wide_area(benchmark, tmp_path):
+@pytest.mark.parametrize("place", PLACES)
+def test_wide_area(benchmark, tmp_path, place):
+    if benchmark.enabled and place == "Cora" and DATA is None:
+        pytest.skip("DASKFC_DATA names no folder with Cora")
+    if not benchmark.enabled and place != "digits":
+        pytest.skip("with benchmarks off, a few digits")
+    if not can_make_lines():
+        pytest.skip("network namespaces with devices take the rights of root")
     few = {"subsample": {"n": 200, "seed": 0}}
-    stores = {"few digits": (lambda folder: digits(folder, 3, **few), {"k-FED": ON_ROWS["k-FED"]})}
-    places = PLACES if benchmark.enabled else stores
-    if DATA is None:
-        places = {place: one for place, one in places.items() if place != "Cora"}
+    stores = {place: (lambda folder: digits(folder, 3, **few), {"k-FED": ON_ROWS["k-FED"]})}
+    places = {place: PLACES[place]} if benchmark.enabled else stores
     benchmark.group = "Methods over a wide area"
-    rows = benchmark.pedantic(rows_of, args=(places, tmp_path))
-    benchmark.extra_info["rows"] = rows
+    benchmark.extra_info["rows"] = rows = benchmark.pedantic(rows_of, args=(places, tmp_path))
     for row in rows:
-        trips = row["in a row"] * LATENCY
-        assert row["50 ms, s"] > row["no limits, s"] + trips
-        assert row["and 100 Mbit/s, s"] > row["busiest line, MB"] * 1e6 / BANDWIDTH
+        assert row["wide area, s"] > max(row["trips, s"], row["bytes, s"])
 
 
 class Clock:

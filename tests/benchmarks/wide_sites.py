@@ -40,7 +40,7 @@ def can_make_lines():
     try:
         lines = subprocess.run(
             [sys.executable, "-m", "tests.benchmarks.lines", "1"],
-            stdin=subprocess.DEVNULL, capture_output=True, cwd=ROOT, timeout=60, check=False,
+            input=b"", capture_output=True, cwd=ROOT, timeout=60, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return False
