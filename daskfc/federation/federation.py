@@ -5,7 +5,7 @@ import json
 import uuid
 import weakref
 from asyncio import run_coroutine_threadsafe
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -381,24 +381,48 @@ class Federation(ServerWork):
         DeadlineError
             When it is not there in time, or its party is gone.
         """
-        if not list(self._wait_for([sent], 1, timeout)):
-            raise DeadlineError(
-                f"step {sent.step!r} of party {sent.party!r} has not ended within {timeout:g} s. "
-                "Wait longer or cancel it."
-            )
-        gathering = run_coroutine_threadsafe(
-            self.dask_client.gather([sent.futures[CALLER]], direct=True, asynchronous=True),
-            self.dask_client.loop.asyncio_loop,
-        )
+        [message] = self.fetch_all([sent], timeout)
+        return message
+
+    def fetch_all(self, sent: Iterable[Sent], timeout: float | None = None) -> list[Message]:
+        """Return published messages in their order; they come beside each other, as they are ready.
+
+        Raises
+        ------
+        DeadlineError
+            When one is not there in time, or its party is gone.
+        """
+        handles = list(sent)
+        under_way: dict[Sent, concurrent.futures.Future[list[Outgoing]]] = {}
+        try:
+            for handle in self._wait_for(handles, len(handles), timeout) if handles else ():
+                under_way[handle] = run_coroutine_threadsafe(
+                    self.dask_client.gather(
+                        [handle.futures[CALLER]], direct=True, asynchronous=True
+                    ),
+                    self.dask_client.loop.asyncio_loop,
+                )
+            for handle in handles:
+                if handle not in under_way:
+                    raise DeadlineError(
+                        f"step {handle.step!r} of party {handle.party!r} has not ended within "
+                        f"{timeout:g} s. Wait longer or cancel it."
+                    )
+            return [self._come(handle, under_way[handle]) for handle in handles]
+        except BaseException:
+            for gathering in under_way.values():
+                gathering.cancel()
+            raise
+
+    def _come(self, sent: Sent, gathering: "concurrent.futures.Future[list[Outgoing]]") -> Message:
+        """Wait for a message that is on its way."""
         try:
             while True:
                 try:
-                    envelope: Outgoing = gathering.result(timeout=1.0)[0]
-                    return envelope.message
+                    return gathering.result(timeout=1.0)[0].message
                 except concurrent.futures.TimeoutError:
                     self._absences.check([sent], 1)
         except Exception as error:
-            gathering.cancel()
             failure = translated(error, sent)
         if isinstance(failure, ENDS_A_RUN):
             self._refusals.error = failure

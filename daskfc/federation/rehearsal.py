@@ -8,7 +8,7 @@ that a rehearsal writes are those of a ledger, with the time at which each messa
 
 import functools
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -300,6 +300,10 @@ class Rehearsal(Federation):
         self._clock.reaches(*self._travel(shadow))
         message: Message = shadow.value
         return message
+
+    def fetch_all(self, sent: Iterable[Sent], timeout: float | None = None) -> list[Message]:
+        """Return published messages, which travel now."""
+        return [self.fetch(one) for one in sent]
 
     def peak_memory(self) -> dict[str, int]:
         """Return what `memory` says."""

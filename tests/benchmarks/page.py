@@ -37,6 +37,17 @@ ABOUT = {
     "TLS and identity between sites": "A message of a client until it was read at the server, both "
     "of them processes of their own, with digests and receipts; *no checks* has TLS. Goals: at "
     "most 1.3 to no TLS beyond 1 MB, at most 1.05 to no checks.",
+    "Methods over a wide area": "Clients are sites of their own, in network namespaces with TLS, "
+    "50 ms one way and 100 Mbit/s each way from scheduler, server and driver, which are one site; "
+    "beside lines without limit. *In a row*: messages, each sent when the one before was there. "
+    "*Trips*: three of 50 ms for each of these, the word that it is there, the request for it and "
+    "the message; *bytes*: those of the busiest direction of a line at 100 Mbit/s. *By "
+    "keys*: `latency` and `bandwidth` of a local cluster, which hold each message back once.",
+    "Compression on the wire": "Content of real messages, compressed at their senders; classes "
+    "with a hundredth or more of the bytes on the busiest direction of a line. A ratio is "
+    "compressed to plain; speeds are there and back. *Pays below*: on faster lines compressing "
+    "takes longer than the bytes that it saves. *Saves*: of the time that all bytes take on "
+    "100 Mbit/s.",
     "Coded distances of all pairs": "8,000 samples of 784 features, t = 2: all parties' work on "
     "two threads, beside `euclidean_distances`, wall time and processor time.",
     "Neighbour graphs": "20,000 samples of 784 features, ten neighbours or a radius, beside brute "

@@ -23,6 +23,7 @@ from daskfc.federation.samples import (
     sample_digests,
     store_content,
 )
+from daskfc.protocols.fedsc import averaging as stage_one
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, AveragingSettings, Planned, secure_sums
 from daskfc.protocols.fedsc.budget import charged, cost_of, spent_of
@@ -281,15 +282,23 @@ class FedSC(FederatedClusterer):
         seed = seeds.integer_seed(self.seed_, "FedSC")
         settings = picked(AveragingSettings, self, random_state=self.seed_)
         with self._stage(federation, "planning"):
+            first = Start.found(federation, self.start, self.n_atoms)
+            # keys of sums, digests, summaries: none waits for another
+            sums = secure_sums(federation, federation.clients, settings)
+            if first.kind == "moments" or self.participation == 1:
+                sums.prepare()
             digests = federation.ask(sample_digests, digest_keys(federation))
             positions = federation.on_server(canonical_positions, digests)
+            given = self.kernel_width, first.n_atoms
+            told = None if self._noise_within else stage_one.summaries(federation, *given, None)
             journal, done = self._resumed(federation, positions)
             noise, journal = self._noise(federation, done, journal)
             if isinstance(noise, DataNoise):  # other noise, hence other samples: from the beginning
                 done = replace(done, round=0, change=math.inf)
-            first = Start.found(federation, self.start, self.n_atoms)
-            planned = self._planned(federation, journal, noise, first.n_atoms)
-            sums = secure_sums(federation, federation.clients, settings)
+            samples, sizes = told or stage_one.summaries(federation, *given, noise)
+            neighbors = self.neighbors if self.sparsify else None
+            plan, plan_sent = stage_one.agree(federation, sizes, *given, neighbors)
+            planned = Planned(samples, sizes, plan, plan_sent, journal, self._releases, noise)
             start = first.dictionary(federation, sums, planned, seed)
             federation.wait([positions, start])
         self.start_ = first.kind
@@ -420,19 +429,6 @@ class FedSC(FederatedClusterer):
 
     def _note(self, number: int, change: float) -> None:
         self.n_rounds_, self.change_ = number, change
-
-    def _planned(
-        self, federation: Federation, journal: Local, noise: Noise | None, n_atoms: int | None
-    ) -> Planned:
-        samples = federation.on_clients(party.samples_of, noise)
-        sizes = federation.ask(party.summarise, samples, self.kernel_width, n_atoms, noise)
-        neighbors = self.neighbors if self.sparsify else None
-        at_server = federation.on_server(
-            server.plan_of, sizes, self.kernel_width, n_atoms, neighbors
-        )
-        plan = federation.publish(at_server)
-        plan_sent = federation.tell(at_server)
-        return Planned(samples, sizes, plan, plan_sent, journal, self._releases, noise)
 
     def _charge(self, federation: Federation, clients: list[str]) -> None:
         """Count a release of new samples of some clients before it is made, or refuse it."""
