@@ -15,6 +15,7 @@ from daskfc.errors import (
     EgressRefused,
     InvalidInput,
     LedgerError,
+    PrivacyError,
     StoreError,
 )
 from daskfc.federation.counts import Counts
@@ -27,6 +28,7 @@ from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.ledger_key import LedgerKey
 from daskfc.federation.messages import (
     CALLER,
+    SERVER,
     Message,
     as_declared,
     check_message,
@@ -313,6 +315,10 @@ class Party:
             return seeds.generator(self.run.random_state, self.name, round, name)
         if what == "as_prepared":
             return self.as_prepared
+        if what == "last_result":
+            if self.options.role != SERVER:
+                raise PrivacyError(f"step {name!r} asks for what the server alone keeps.")
+            return self.options.last_result()
         return str(self.folder) if what == "workspace" else self.name
 
     def _address(self, call: StepCall, name: str, result: Any) -> Any:

@@ -474,6 +474,18 @@ def task_of(number) -> Task:
     return Task(number)
 
 
+class Answer(Message, route=("client → server", "client → server worker"), reveals="a number"):
+    number: int
+
+
+def answer_of(data, *, number) -> Answer:
+    return Answer(int(data.n_samples) + number)
+
+
+def part_of_answers(answers, party) -> Part:
+    return Part(np.array([float(answer.number) for answer in answers.values()]))
+
+
 def part_of(task, *, number) -> Part:
     return Part(np.array([float(task.number * number)]))
 
