@@ -22,7 +22,8 @@ from tests.deployments.slurm_cluster import free_ports, until, why_not
 from tests.deployments.ssh_server import SshServer
 from tests.test_three_sites import Terminal, blocks, commands
 
-PAGE = Path(__file__).parents[2] / "docs" / "deploy" / "ssh.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "deploy" / "ssh.md"
 CLIENTS = ("hospital-a", "hospital-b", "hospital-c")
 _MISSING = why_not("sshd", "ssh-keygen", "ssh-keyscan")
 if importlib.util.find_spec("asyncssh") is None:
@@ -103,7 +104,7 @@ class Hosts:
 @pytest.fixture
 def hosts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    own = {"DASKFC_STORE": tmp_path / "hospital-c.zarr"}
+    own = {"DASKFC_STORE": tmp_path / "hospital-c.zarr", "PYTHONPATH": ROOT}
     with SshServer(tmp_path / "authorized_keys", **own) as server:
         yield Hosts(tmp_path, server)
 
