@@ -8,7 +8,8 @@ import pytest
 from daskfc.errors import EgressRefused, InvalidInput, PrivacyError
 from daskfc.federation import Federation, PerClient
 from daskfc.testing.federation import stores_of
-from tests.federation import steps
+from tests.federation import server_steps as steps
+from tests.federation import steps as plain_steps
 from tests.federation.conftest import ROWS
 from tests.federation.test_recovery import kill
 
@@ -60,7 +61,7 @@ def test_a_message_for_workers_may_lie_at_the_server(federation):
 
 def test_what_is_declared_for_others_does_not_go_to_workers(federation):
     with pytest.raises(EgressRefused, match="Vector server → server worker; its routes are"):
-        federation.hand_out(steps.total_message, {})
+        federation.hand_out(plain_steps.total_message, {})
     with pytest.raises(EgressRefused, match="Task server worker → server"):
         federation.hand_back(steps.task_of, 5)
     with pytest.raises(EgressRefused, match="Task server → client"):
@@ -72,7 +73,7 @@ def test_what_stays_at_the_server_is_not_for_its_workers(federation):
     lying = federation.on_server(steps.task_of, 7)
     with pytest.raises(PrivacyError, match="which stays at party 'server'"):
         federation.hand_back(steps.part_of, lying, number=1)
-    asked = federation.ask(steps.draws)
+    asked = federation.ask(plain_steps.draws)
     with pytest.raises(PrivacyError, match="to server only"):
         federation.hand_back(steps.part_of, asked["client-1"], number=1)
 
@@ -104,7 +105,7 @@ def test_only_workers_of_the_server_are_asked_for(federation):
     with pytest.raises(InvalidInput, match=r"got 'server-4'\. Name some of them"):
         federation.hand_back(steps.part_of, None, workers=["server-4"], number=1)
     with pytest.raises(EgressRefused, match="Vector client → server worker"):
-        federation.ask_for("server-2", steps.draws)
+        federation.ask_for("server-2", plain_steps.draws)
     assert len(federation.ledger) == 0
 
 
