@@ -5,7 +5,8 @@
 makes so many namespaces, says on standard output how each is entered and which address it has, and
 passes IP packets between them until its standard input ends. A line of JSON there sets the lines:
 ``latency`` in seconds one way between two sites, ``bandwidth`` in bytes a second of each site's
-line, each way, or null; then packets are large, so that passing them on takes little. It does what
+line, each way, or null; then packets are large, so that passing them on takes little;
+``slow_start``, whether connections that were idle begin slowly again, as Linux has it. It does what
 netem does where a kernel has it, and needs /dev/net/tun, the programs ip and nsenter, and the right
 to make namespaces (CAP_NET_ADMIN, CAP_SYS_ADMIN).
 """
@@ -24,6 +25,7 @@ from collections import deque
 
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 _TUNSETIFF, _TUN, _NO_PI = 0x400454CA, 0x0001, 0x1000
+_SLOW_START = "/proc/sys/net/ipv4/tcp_slow_start_after_idle"
 _MTU, _LARGE_MTU = 1500, 65_000
 _QUEUE = 1000 * _MTU  # bytes that wait before a line; more is dropped, as netem does
 
@@ -125,6 +127,9 @@ def serve(n_sites):
                 for namespace in enter:
                     words = ("nsenter", f"--net={namespace}", "ip", "link", "set", "wide0", "mtu")
                     subprocess.run([*words, str(mtu)], check=True)
+                    words = ("nsenter", f"--net={namespace}", "sh", "-c")
+                    value = int(settings["slow_start"])
+                    subprocess.run([*words, f"echo {value} > {_SLOW_START}"], check=True)
                 print(json.dumps({**settings, "dropped": relay.dropped}), flush=True)
                 continue
             with contextlib.suppress(BlockingIOError):

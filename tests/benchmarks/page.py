@@ -41,8 +41,9 @@ ABOUT = {
     "50 ms one way and 100 Mbit/s each way from scheduler, server and driver, which are one site; "
     "beside lines without limit. *In a row*: messages, each sent when the one before was there. "
     "*Trips*: three of 50 ms for each of these, the word that it is there, the request for it and "
-    "the message; *bytes*: those of the busiest direction of a line at 100 Mbit/s. *By "
-    "keys*: `latency` and `bandwidth` of a local cluster, which hold each message back once.",
+    "the message; *bytes*: those of the busiest direction of a line at 100 Mbit/s. *No slow "
+    "start*: with `net.ipv4.tcp_slow_start_after_idle` 0 at all sites; else TCP sends 15 kB first "
+    "and waits for an answer, then twice as much, after every pause of a connection. *By keys*: `latency` and `bandwidth` of a local cluster, which hold each message back once.",
     "Compression on the wire": "Content of real messages, compressed at their senders; classes "
     "with a hundredth or more of the bytes on the busiest direction of a line. A ratio is "
     "compressed to plain; speeds are there and back. *Pays below*: on faster lines compressing "

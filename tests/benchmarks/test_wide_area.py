@@ -2,11 +2,14 @@
 
 Each client is a site in a network namespace of its own, with TLS; scheduler, server and driver are
 a further site (`tests.benchmarks.wide_sites`). Every method is fitted by the same warm
-processes: with lines without limit, and with 50 ms one way and 100 Mbit/s each way. Labels must be
-the same each time. Making namespaces takes root's rights, or these tests are skipped.
+processes: with lines without limit, with 50 ms one way and 100 Mbit/s each way, and so once more
+where connections that were idle do not begin slowly again (`tcp_slow_start_after_idle` of Linux at
+all sites). Labels must be the same each time. Making namespaces takes root's rights, or these tests
+are skipped.
 
-The last column has what the keys `latency` and `bandwidth` of a local cluster make of it, which
-need no rights: each message is held back once.
+The last column has, for some, what the keys `latency` and `bandwidth` of a local cluster make of
+it, which need no rights: each message is held back once. These fits are in processes of one
+machine, and theirs are the same labels.
 
 MNIST and Cora are where DASKFC_DATA says; without it generated samples stand in for MNIST. As an
 ordinary test: three clients with 200 digits, one method. By itself, for some data and methods:
@@ -29,7 +32,7 @@ from tests.benchmarks.wide_sites import Row, WideSites, can_make_lines, fitted
 
 LATENCY, BANDWIDTH = 0.05, 12.5e6  # one way, seconds; bytes a second each way
 TRIPS = 3  # of a message: the word that it is there, the request for it, the message
-FAST, WIDE = (0.0, None), (LATENCY, BANDWIDTH)
+FAST, WIDE, WARM = (0.0, None), (LATENCY, BANDWIDTH), (LATENCY, BANDWIDTH, False)
 TEN = {"n_clusters": 10}
 ON_ROWS = {
     "OmniFC, k-means": ("OmniFC", {**TEN, "clusterer": "k-means"}),
@@ -39,12 +42,14 @@ ON_ROWS = {
     "k-FED": ("KFED", TEN),
     "FedMAvg": ("FedMAvg", TEN),
 }
+BY_KEYS = ("OmniFC, k-means", "FedSC", "k-FED")  # on digits
 ON_COLUMNS = {"kCAGC": ("KCAGC", TEN)}
 ON_VIEWS = {"ESFMC": ("ESFMC", TEN)}
+N_CLIENTS = 5  # of rows; each takes two processes, and the machine is one
 MANY = 10_000  # of MNIST
 
 
-def digits(folder, n_clients=10, **source):
+def digits(folder, n_clients=N_CLIENTS, **source):
     storage = {
         "source": {"dataset": "digits", **source},
         "partition": {"scheme": "label-skew", "clients": n_clients, "skew": 0.75, "seed": 0},
@@ -58,7 +63,7 @@ def of_file(name):
 
 
 def mnist(folder):
-    return dealt(source_of(DATA, MANY, Path(folder)), MANY, 0.75, folder)
+    return dealt(source_of(DATA, MANY, Path(folder)), MANY, 0.75, folder, N_CLIENTS)
 
 
 def cora(folder):
@@ -114,7 +119,7 @@ def busiest(rows):
     return max(sum(line.values()) for line in lines_of(rows).values())
 
 
-def row_of(place, name, fast, wide, keys):
+def row_of(place, name, fast, wide, warm, keys):
     chain, line = in_a_row(wide["rows"], LATENCY), busiest(wide["rows"])
     return {
         "data": place,
@@ -127,7 +132,8 @@ def row_of(place, name, fast, wide, keys):
         "trips, s": chain * TRIPS * LATENCY,
         "bytes, s": line / BANDWIDTH,
         "wide area, s": wide["seconds"],
-        "by keys, s": keys["seconds"],
+        "no slow start, s": warm["seconds"],
+        "by keys, s": keys["seconds"] if keys else "–",
     }
 
 
@@ -138,19 +144,20 @@ def by_keys(urls, method, params):
         "worker": {"nthreads": 1, "blas_threads": 1, "memory_limit": "2GB"},
     }  # fmt: skip
     with Federation.local(urls, cluster=cluster) as federation:
+        fitted(federation, method, params)
         return fitted(federation, method, params)
 
 
-def measured(sites, method, params):
-    """Fit with each setting of the lines, then by keys; labels must not differ."""
+def measured(sites, method, params, *, keys):
+    """Fit with each setting of the lines, and by keys if asked; labels must not differ."""
     sites.set_lines(*FAST)
     sites.fit(method, params)  # what only the first fit of a process costs
     found = []
-    for setting in (FAST, WIDE):
+    for setting in (FAST, WIDE, WARM):
         sites.set_lines(*setting)
         found.append(sites.fit(method, params))
-    found.append(by_keys(sites.urls, method, params))
-    assert all(one["labels"] == found[0]["labels"] for one in found)
+    found.append(by_keys(sites.urls, method, params) if keys else None)
+    assert all(one["labels"] == found[0]["labels"] for one in found if one)
     return found
 
 
@@ -161,7 +168,8 @@ def rows_of(places, folder, told=print):
         urls = stores(str(folder / f"stores-{number}"))
         with WideSites(folder / f"sites-{number}", urls) as sites:
             for name, (method, params) in methods.items():
-                rows.append(row_of(place, name, *measured(sites, method, params)))
+                keys = place == "digits" and name in BY_KEYS
+                rows.append(row_of(place, name, *measured(sites, method, params, keys=keys)))
                 told(f"{rows[-1]}; load {os.getloadavg()[0]:.1f}")
     return rows
 

@@ -138,9 +138,10 @@ class WideSites:
             files[name] = {key: str(own / f"{key}.pem") for key in ("ca", "cert", "key")}
         return files
 
-    def set_lines(self, latency, bandwidth):
+    def set_lines(self, latency, bandwidth, slow_start=True):
         """Set what all lines do from now on: seconds one way, bytes a second or None."""
-        self._ask(self._lines, {"latency": latency, "bandwidth": bandwidth})
+        told = {"latency": latency, "bandwidth": bandwidth, "slow_start": slow_start}
+        self._ask(self._lines, told)
 
     def fit(self, method, params):
         """Fit at the first site; return seconds, labels and the ledger's rows."""
