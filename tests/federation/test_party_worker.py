@@ -116,7 +116,7 @@ def envelopes(*sizes):
 def test_messages_of_one_answer_share_what_is_no_payload(at_worker, written, sizes):
     def record(worker):
         worker.record(envelopes(2, 1))(written)
-        return worker.ledger_rows("r")
+        return worker.party.ledger.read("r")
 
     rows = at_worker(record, RunSettings("r", 0))
     assert [row["wire_bytes"] for row in rows] == sizes
@@ -130,7 +130,7 @@ def test_rows_that_cannot_be_completed_stand(at_worker, told):
         complete = worker.record(envelopes(2))
         worker.party.ledger.complete = full
         complete(100)
-        return worker.ledger_rows("r")
+        return worker.party.ledger.read("r")
 
     def full(marks, sizes):
         raise OSError(errno.ENOSPC, "no room at all")
