@@ -11,6 +11,7 @@ from distributed.utils import LoopRunner
 
 from daskfc.deploy.config import LocalCluster
 from daskfc.deploy.dashboard import dashboard_options, dashboard_settings
+from daskfc.deploy.extensions import scheduler_extensions
 from daskfc.deploy.scratch import own_folder
 from daskfc.deploy.settings import PIN, dask_settings, quiet_logs
 from daskfc.deploy.site import raise_reason
@@ -69,6 +70,7 @@ class LocalParties:
             host=_HOST,
             port=0,
             protocol="tcp",
+            extensions=scheduler_extensions(),
             **dashboard_options(self.config.dashboard),
             local_directory=str(own_folder()),
         )

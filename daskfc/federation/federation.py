@@ -16,7 +16,7 @@ from daskfc.federation.envelopes import Outgoing
 from daskfc.federation.gate import signed_content
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
-from daskfc.federation.ledger import Ledger
+from daskfc.federation.ledger import Ledger, Page, Place, collected
 from daskfc.federation.messages import CALLER, SERVER, Message, role_of
 from daskfc.federation.opening import Opened, open_existing, open_local
 from daskfc.federation.party_options import RunSettings
@@ -436,10 +436,12 @@ class Federation(ServerWork):
         if self._run is None:
             return Ledger([])
         self._check_open()
-        answers = self._roll_call.everyone(
-            self.parties, "daskfc_ledger", deadline=self._deadline, run_id=self._run.run_id
-        )
-        return Ledger(row for rows in answers.values() for row in rows)
+        about = {"deadline": self._deadline, "run_id": self._run.run_id}
+
+        def ask(places: dict[str, Place]) -> dict[str, Page]:
+            return self._roll_call.everyone(tuple(places), "daskfc_ledger", places=places, **about)
+
+        return Ledger(collected(ask, self.parties))
 
     def peak_memory(self) -> dict[str, int]:
         """Return the most memory (bytes) that each party's process has used since it started."""

@@ -19,7 +19,7 @@ import multiprocessing
 import pickle
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from distributed import Worker, get_worker
@@ -28,6 +28,7 @@ from distributed.worker import _worker_cvar
 from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEvent
 from threadpoolctl import threadpool_limits
 
+from daskfc.deploy.extensions import worker_extensions
 from daskfc.deploy.metrics_page import Family, serve_metrics
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
@@ -37,7 +38,7 @@ from daskfc.federation.crossing import without_values
 from daskfc.federation.envelopes import Here, Outgoing
 from daskfc.federation.gate import Admitted, seal_of_start
 from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process
-from daskfc.federation.ledger import LedgerRow
+from daskfc.federation.ledger import LedgerRow, Page, Place
 from daskfc.federation.memory import give_back, peak_memory_bytes
 from daskfc.federation.messages import CALLER, Message, multiplier_of, payload_bytes
 from daskfc.federation.party import Kept, Party, logger
@@ -202,7 +203,8 @@ class PartyWorker(Worker):  # type: ignore[misc]
         if party.driver_key is not None:
             Here.keys.add(party.driver_key)
         Here.packages |= party.policy.modules()
-        super().__init__(*args, name=kwargs.pop("name", party.name), **kwargs)
+        extensions, name = worker_extensions(), kwargs.pop("name", party.name)
+        super().__init__(*args, name=name, extensions=extensions, **kwargs)
         with contextlib.suppress(ValueError):  # not in the main thread
             # Ctrl-C reaches the whole terminal; the nanny ends this process in order.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -230,9 +232,15 @@ class PartyWorker(Worker):  # type: ignore[misc]
             "versions": HERE,
         }
 
-    def ledger_rows(self, run_id: str) -> list[dict[str, Any]]:
-        """Answer with this party's rows of a run."""
-        return self.party.ledger.read(run_id)
+    def ledger_rows(self, run_id: str, places: Mapping[str, Place]) -> Page:
+        """Answer with some of this party's rows of a run, from its place on."""
+        return self.party.ledger.page(run_id, *places[self.party.name])
+
+    def digest_metric(self, name: Any, value: float) -> None:
+        """Count what a step took by the step's name; a plain scheduler gives each round another."""
+        if isinstance(name, tuple) and name[0] == "execute":
+            name = (name[0], None, *name[2:])
+        super().digest_metric(name, value)
 
     def start_run(
         self, run: dict[str, Any], nonce: bytes, submitter: str | None, seal: bytes

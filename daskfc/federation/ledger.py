@@ -11,11 +11,12 @@ import hashlib
 import json
 import os
 import secrets
+import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -26,7 +27,15 @@ from daskfc.federation.versions import HERE
 from daskfc.html_tables import html_table
 from daskfc.privacy import Accountant, GaussianEvent
 
-__all__ = ["Ledger", "LedgerFile", "LedgerRow"]
+__all__ = ["Ledger", "LedgerFile", "LedgerRow", "Page", "Place", "collected"]
+
+Place: TypeAlias = tuple[int, Sequence[str]]
+"""Where to go on in a party's file, and the marks of rows before it that were not completed yet."""
+
+Page: TypeAlias = tuple[dict[str, dict[str, Any]], list[str], int | None]
+"""Rows by mark, or what completes earlier ones; marks without it so far; where to go on, if so."""
+
+_PAGE = 1 << 20  # bytes that are read at once: 2,000 messages; the party answers nobody meanwhile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,22 +223,108 @@ class LedgerFile:
 
     def read(self, run: str) -> list[dict[str, Any]]:
         """Return the rows of one run, oldest first; a line cut off by a crash is left out."""
+        return list(collected(lambda at: {"": self.page(run, *at[""])}, [""]))
+
+    def page(self, run: str, start: int = 0, unsent: Sequence[str] = ()) -> Page:
+        """Return the rows of one run in a part of the file.
+
+        Parameters
+        ----------
+        run : str
+            Which run.
+        start : int
+            First byte of the part.
+        unsent : sequence of str
+            Marks of rows before it whose completion was not there.
+
+        Returns
+        -------
+        Page
+            See there; `collected` puts pages together.
+        """
+        lines, end = self._lines(start)
         rows: dict[str, dict[str, Any]] = {}
-        text = self.path.read_text(errors="replace") if self.path.exists() else ""
-        for line in text.splitlines():
+        waiting = dict.fromkeys(unsent)
+        for line in lines:
             try:
                 part = json.loads(line)
             except ValueError:
                 continue
-            if (mark := part.get("mark")) is not None:
+            if (mark := part.get("mark")) is None or (mark not in waiting and "run" not in part):
+                continue
+            if part.get("run", run) == run:
                 own = {name: value for name, value in part.items() if name in _COLUMNS}
                 rows.setdefault(mark, {}).update(own)
-        return [row for row in rows.values() if row.get("run") == run]
+                if "run" in part:
+                    waiting[mark] = None
+                else:
+                    del waiting[mark]
+        return rows, list(waiting), end
+
+    def _lines(self, start: int) -> tuple[list[bytes], int | None]:
+        """Return whole lines from a byte on, and where the next ones begin."""
+        if not self.path.exists():
+            return [], None
+        with self.path.open("rb") as file:
+            file.seek(start)
+            lines = file.readlines(_PAGE)
+            return lines, file.tell() if lines and file.peek(1) else None
 
 
 def _write_all(file: int, text: bytes) -> None:
     while text:  # a disk that fills up takes a part first, and refuses the rest
         text = text[os.write(file, text) :]
+
+
+def collected(
+    ask: Callable[[dict[str, Place]], Mapping[str, Page]], parties: Iterable[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield all rows of some parties, page by page; those that were never completed come last.
+
+    Parameters
+    ----------
+    ask : callable
+        From where to go on at each party to the page there.
+    parties : iterable of str
+        Whose rows.
+    """
+    places: dict[str, Place] = dict.fromkeys(parties, (0, ()))
+    begun: dict[str, dict[str, Any]] = {}
+    while places:
+        after: dict[str, Place] = {}
+        for party, (rows, unsent, end) in ask(places).items():
+            waiting = frozenset(unsent)
+            for mark, part in rows.items():
+                row = {**begun.pop(mark, {}), **part}
+                if mark in waiting:
+                    begun[mark] = row
+                else:
+                    yield row
+            if end is not None:
+                after[party] = (end, unsent)
+        places = after
+    yield from begun.values()
+
+
+class _Same:
+    """Makes rows that share what they say alike: a third of the memory, where they are many."""
+
+    def __init__(self) -> None:
+        self._dicts: dict[str, dict[str, Any]] = {}
+
+    def row(self, told: Mapping[str, Any]) -> LedgerRow:
+        """Return a row of what was told as JSON or as msgpack."""
+        # These differ in what a sequence becomes.
+        shapes = {name: list(shape) for name, shape in told["shapes"].items()}
+        words = {name: sys.intern(told[name]) for name in _WORDS}
+        alike = {"shapes": self._dict(shapes), "dtypes": self._dict(told["dtypes"])}
+        return LedgerRow(**{**told, **words, **alike})
+
+    def _dict(self, value: dict[str, Any]) -> dict[str, Any]:
+        return self._dicts.setdefault(repr(value), value)
+
+
+_WORDS = ("run", "step", "sender", "receiver", "message", "protection")
 
 
 class Ledger:
@@ -248,12 +343,8 @@ class Ledger:
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        ordered = sorted(rows, key=lambda row: float(row["time"]))
-        self.rows = tuple(
-            # A row is told as JSON or as msgpack, which differ in what a sequence becomes.
-            LedgerRow(**{**row, "shapes": {n: list(s) for n, s in row["shapes"].items()}})
-            for row in ordered
-        )
+        same = _Same()
+        self.rows = tuple(sorted((same.row(one) for one in rows), key=lambda row: row.time))
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from weakref import WeakSet
 
 from daskfc.federation.digests import content_digest, salted
 from daskfc.federation.envelopes import Outgoing
@@ -12,6 +13,8 @@ __all__ = ["Receipts"]
 
 class Receipts:
     """What one party got in a run; each message is written down once, however many steps take it.
+
+    One that is fetched again, after it was dropped, arrives again.
 
     Parameters
     ----------
@@ -24,7 +27,7 @@ class Receipts:
     def __init__(self, party: str, ledger: LedgerFile) -> None:
         self._party = party
         self._ledger = ledger
-        self._had: set[str] = set()
+        self._noted: WeakSet[Outgoing] = WeakSet()  # while the party has them
 
     def note(self, envelopes: Iterable[Outgoing]) -> None:
         """Write down those that others sent and that are new.
@@ -34,10 +37,10 @@ class Receipts:
         OSError
             When they cannot be written.
         """
-        new = [one for one in envelopes if one.sender != self._party and one.id not in self._had]
+        new = [one for one in envelopes if one.sender != self._party and one not in self._noted]
         if new:
             self._ledger.receive(_receipts(new))
-            self._had.update(one.id for one in new)
+            self._noted.update(new)
 
 
 def _receipts(envelopes: Iterable[Outgoing]) -> Iterator[Mapping[str, Any]]:

@@ -19,6 +19,7 @@ from distributed.batched import BatchedSend
 from distributed.comm import CommClosedError
 from tornado.ioloop import PeriodicCallback
 
+from daskfc.deploy.extensions import scheduler_extensions
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.settings import PIN
@@ -118,7 +119,7 @@ class GuardedScheduler(Scheduler):  # type: ignore[misc]
         told: Callable[[str], None] = lambda words: None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, extensions=scheduler_extensions(), **kwargs)
         self._shows = bool(kwargs.get("dashboard"))
         self._revoked = None if ca is None else Revoked(ca)
         self._told = told

@@ -131,7 +131,7 @@ def _framing(
     small = of_content(kind, tuple(_small(one) for one in content))
     where = (sender, receiver, step, "0" * letters, 10**digits - 1)
     envelope = Outgoing(small, *where, {}, id="0" * ID_LENGTH, salt=new_salt())
-    key = f"{step}|{sender}|{uuid.uuid4().hex[:8]}-999"
+    key = f"{step}|{sender}-{uuid.uuid4().hex[:8]}-999"
     frames = list(dumps({"status": "OK", "data": {key: to_serialize(envelope)}}))
     total = sum(memoryview(frame).nbytes for frame in frames)
     return total + len(pack_frames_prelude(frames)) + _FRAMES - payload_bytes(small)

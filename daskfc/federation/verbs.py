@@ -486,8 +486,8 @@ class Verbs(ABC):
     def _pinned(
         self, party: str, name: str, function: _Step, given: Any, *inputs: PinnedTask | Future
     ) -> PinnedTask:
-        # The party is part of the key, so that equal steps of two parties never become one task.
-        key = f"{name}|{party}|{self._tag}-{next(self._serial)}"
+        # The party keeps equal steps apart; schedulers never forget what is before the digits.
+        key = f"{name}|{party}-{self._tag}-{next(self._serial)}"
         return PinnedTask(key, party, function, (given,), inputs)
 
 

@@ -270,10 +270,15 @@ def test_the_ledger_is_that_of_all_parties_and_of_the_run(federation, everyone):
     fields = {"run": "r", "round": 0, "step": "s", "sender": "a", "receiver": "server"}
     fields |= {"message": "Vector", "protection": "plain", "shapes": {}, "dtypes": {}, "task": "t"}
     row = {**fields, "payload_bytes": 8, "wire_bytes": 9, "time": 2.0}
-    everyone.answers = {"a": [row], "b": [], "server": [{**row, "time": 1.0}, row]}
+    everyone.answers = {
+        "a": ({"m1": row}, [], None),
+        "b": ({}, [], None),
+        "server": ({"m2": {**row, "time": 1.0}, "m3": row}, [], None),
+    }
     assert [one.time for one in federation.ledger] == [1.0, 2.0, 2.0]
-    asked = ((*CLIENTS, "server"), "daskfc_ledger", {"deadline": 9.0, "run_id": "r"})
-    assert everyone.calls == [asked]
+    parties = (*CLIENTS, "server")
+    asked = {"deadline": 9.0, "run_id": "r", "places": dict.fromkeys(parties, (0, ()))}
+    assert everyone.calls == [(parties, "daskfc_ledger", asked)]
 
 
 def test_the_most_memory_is_asked_of_all_parties(federation, everyone):

@@ -10,8 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from daskfc.errors import InvalidInput
-from daskfc.federation import Ledger, LedgerRow
-from daskfc.federation.ledger import LedgerFile
+from daskfc.federation import Ledger, LedgerRow, ledger
+from daskfc.federation.ledger import LedgerFile, collected
 
 
 def row(message="Vector", run="r", time=1.0, **changes):
@@ -45,6 +45,46 @@ def test_rows_survive_and_a_torn_line_is_left_out(tmp_path):
     found = LedgerFile(file.path).read("r")
     assert [(one["time"], one["wire_bytes"]) for one in found] == [(2.0, 111), (1.0, 24)]
     assert len(Ledger(found)) == 2
+
+
+def test_rows_are_the_same_however_small_the_pages(tmp_path, monkeypatch):
+    file = LedgerFile(tmp_path / "ledger.jsonl")
+    marks = [file.begin([row(time=float(i)), row(run="other")])[0] for i in range(9)]
+    file.complete(marks[:4], [110, 111, 112, 113])
+    file.complete(marks[5:], [115, 116, 117, 118])  # number 4 broke off
+    whole = file.read("r")
+    sizes = [110, 111, 112, 113, 100, 115, 116, 117, 118]
+    by_time = sorted(whole, key=lambda one: one["time"])
+    assert [one["wire_bytes"] for one in by_time] == sizes
+    monkeypatch.setattr(ledger, "_PAGE", 1)  # one line
+    asked = []
+
+    def ask(places):
+        asked.append(set(places))
+        return {name: file.page("r", *place) for name, place in places.items() if name == "a"} | {
+            name: ({}, [], None) for name in places if name == "b"
+        }
+
+    found = list(collected(ask, ["a", "b"]))
+    assert sorted(found, key=lambda one: one["time"]) == by_time
+    assert asked == [{"a", "b"}] + [{"a"}] * (9 * 2 + 8 - 1)
+
+
+def test_a_page_says_nothing_of_other_runs(tmp_path, monkeypatch):
+    file = LedgerFile(tmp_path / "ledger.jsonl")
+    mark, other = file.begin([row(), row(run="other")])
+    monkeypatch.setattr(ledger, "_PAGE", file.path.stat().st_size - 1)
+    file.complete([mark, other], [110, 111])
+    rows, unsent, end = file.page("r")
+    assert (set(rows), unsent) == ({mark}, [mark])
+    assert file.page("r", end, unsent) == ({mark: {"wire_bytes": 110}}, [], None)
+
+
+def test_rows_of_many_messages_share_what_they_say_alike():
+    first, second = Ledger([vars(row()), json.loads(json.dumps(vars(row(time=2.0))))])
+    assert first.shapes is second.shapes
+    assert first.dtypes is second.dtypes
+    assert first.sender is second.sender
 
 
 def test_a_row_after_a_torn_line_is_whole(tmp_path):
@@ -86,8 +126,8 @@ def test_why_a_row_was_not_written_is_said_though_its_half_cannot_be_removed(tmp
 
 def test_summary_counts_by_message():
     rows = [row(), row(time=2.0, sender="client-2"), row("Pair", protection="coded")]
-    ledger = Ledger(vars(one) for one in rows)
-    table = ledger.summary()
+    told = Ledger(vars(one) for one in rows)
+    table = told.summary()
     assert table.loc[("Vector", "plain")].to_dict() == {
         "messages": 2,
         "senders": 2,
@@ -95,8 +135,8 @@ def test_summary_counts_by_message():
         "payload_bytes": 48,
         "wire_bytes": 200,
     }
-    assert table["wire_bytes"].sum() == ledger.wire_bytes == 300
-    assert ledger.payload_bytes == 72
+    assert table["wire_bytes"].sum() == told.wire_bytes == 300
+    assert told.payload_bytes == 72
 
 
 def test_the_summary_of_nothing_has_the_columns_of_any_other():
@@ -138,8 +178,8 @@ def test_a_release_that_is_sent_again_costs_once():
 
 @pytest.mark.parametrize(("name", "read"), [("l.csv", pd.read_csv), ("l.parquet", pd.read_parquet)])
 def test_files_read_back(tmp_path, name, read):
-    ledger = Ledger([vars(row()), vars(row(time=0.5, step="earlier"))])
-    ledger.write(tmp_path / name)
+    told = Ledger([vars(row()), vars(row(time=0.5, step="earlier"))])
+    told.write(tmp_path / name)
     frame = read(tmp_path / name)
     assert list(frame.columns) == [field.name for field in dataclasses.fields(LedgerRow)]
     assert list(frame["step"]) == ["earlier", "s"]

@@ -116,7 +116,7 @@ def envelopes(*sizes):
 def test_messages_of_one_answer_share_what_is_no_payload(at_worker, written, sizes):
     def record(worker):
         worker.record(envelopes(2, 1))(written)
-        return worker.ledger_rows("r")
+        return worker.party.ledger.read("r")
 
     rows = at_worker(record, RunSettings("r", 0))
     assert [row["wire_bytes"] for row in rows] == sizes
@@ -125,12 +125,28 @@ def test_messages_of_one_answer_share_what_is_no_payload(at_worker, written, siz
     assert {(row["step"], row["round"], row["sender"]) for row in rows} == {("sums", 2, "a")}
 
 
+def test_what_steps_took_is_counted_by_step_and_not_by_round(at_worker):
+    def count(worker):
+        before = dict(worker.digests_total)
+        for span in ("first", "second", None):
+            worker.digest_metric(("execute", span, "means", "other", "seconds"), 1.0)
+        worker.digest_metric(("gather-dep", "network", "seconds"), 2.0)
+        worker.digest_metric("latency", 3.0)
+        return {name: n for name, n in worker.digests_total.items() if before.get(name) != n}
+
+    assert at_worker(count) == {
+        ("execute", None, "means", "other", "seconds"): 3.0,
+        ("gather-dep", "network", "seconds"): 2.0,
+        "latency": 3.0,
+    }
+
+
 def test_rows_that_cannot_be_completed_stand(at_worker, told):
     def record(worker):
         complete = worker.record(envelopes(2))
         worker.party.ledger.complete = full
         complete(100)
-        return worker.ledger_rows("r")
+        return worker.party.ledger.read("r")
 
     def full(marks, sizes):
         raise OSError(errno.ENOSPC, "no room at all")

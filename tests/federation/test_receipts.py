@@ -1,9 +1,16 @@
 """What parties write down of messages that arrive, of starts, refusals and ends."""
 
+import gc
+import json
+
+import numpy as np
 import pytest
 
 from daskfc.errors import EgressRefused, LedgerError
+from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.ledger_chain import read_chain
+from daskfc.federation.receipts import Receipts
 from tests.federation import steps
 
 
@@ -32,6 +39,19 @@ def test_a_message_that_several_steps_take_has_one_receipt(federation, tmp_path)
     asked = federation.ask(steps.row_sum, clients=["client-1"])
     federation.wait([federation.on_server(steps.total, asked) for _ in range(3)])
     assert len(lines(tmp_path, "server", "receipt")) == 1
+
+
+def test_what_was_noted_is_forgotten_with_its_message(tmp_path):
+    receipts = Receipts("server", LedgerFile(tmp_path / "ledger.jsonl"))
+    place = ("client-1", "server", "sums", "r", 2, {})
+    held, dropped = (Outgoing(steps.Vector(np.ones(2)), *place, id=name) for name in "ab")
+    receipts.note([held, dropped])
+    receipts.note([held, dropped])
+    del dropped
+    gc.collect()
+    assert list(receipts._noted) == [held]
+    told = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in told] == ["a", "b"]
 
 
 def test_its_own_message_has_no_receipt(federation, tmp_path):

@@ -177,7 +177,7 @@ def test_equal_steps_of_two_parties_are_two_tasks(federation):
         for future in local.futures.values()
     }
     assert len(keys) == 6
-    assert all(f"|{party}|" in str(local.futures[party].key) for party, local in locals_.items())
+    assert all(f"|{party}-" in str(local.futures[party].key) for party, local in locals_.items())
 
 
 def test_seeds_are_per_party_round_and_step(federation):

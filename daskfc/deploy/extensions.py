@@ -1,0 +1,37 @@
+"""What Dask's schedulers and workers come with, less what keeps something of every task."""
+
+from typing import Any
+
+from distributed import scheduler, worker
+
+__all__ = ["scheduler_extensions", "worker_extensions"]
+
+# "Spans" are measurements of stretches of tasks. Every round of a protocol is a stretch of its own,
+# and neither side ever forgets one: 50 kB a round with 8 clients.
+_KEEP_ALL = frozenset({"spans"})
+
+
+def scheduler_extensions() -> dict[str, Any]:
+    """Return the extensions of a scheduler, by name.
+
+    Examples
+    --------
+    >>> from daskfc.deploy.extensions import scheduler_extensions
+    >>> "events" in scheduler_extensions(), "spans" in scheduler_extensions()
+    (True, False)
+    """
+    # With a list of one's own Dask does not look whether its configuration has stealing.
+    left_out = _KEEP_ALL | {"stealing"}
+    return {name: one for name, one in scheduler.DEFAULT_EXTENSIONS.items() if name not in left_out}
+
+
+def worker_extensions() -> dict[str, Any]:
+    """Return the extensions of a party's worker; each of them needs its other half at a scheduler.
+
+    Examples
+    --------
+    >>> from daskfc.deploy.extensions import worker_extensions
+    >>> "spans" in worker_extensions()
+    False
+    """
+    return {name: one for name, one in worker.DEFAULT_EXTENSIONS.items() if name not in _KEEP_ALL}
