@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -123,8 +124,9 @@ def environment(temporary, **more):
     """Return the environment of a campaign's processes: by TMPDIR they are found again."""
     root = Path(__file__).parents[2]
     path = os.pathsep.join((str(Path(__file__).with_name("watch")), str(root)))
+    plain = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     return {
-        **os.environ, "PYTHONPATH": path, "TMPDIR": str(temporary), "PYTHONWARNINGS": "",
+        **plain, "PYTHONPATH": path, "TMPDIR": str(temporary), "PYTHONWARNINGS": "",
         "DASKFC_CHAOS_KEYS": str(Path(temporary).parent / "keys.txt"), **more,
     }  # fmt: skip
 
@@ -162,7 +164,8 @@ def case_of(name, folder):
     }
     for kind, content in files.items():
         (folder / f"{kind}.yaml").write_text(yaml.safe_dump(content))
-    urls = load_storage(folder / "storage.yaml").ensure()
+    with one_at_a_time:
+        urls = load_storage(folder / "storage.yaml").ensure()
     case = Case(
         name, folder / "pipeline.yaml", folder / "storage.yaml", urls, np.empty(0), PATIENCE
     )
@@ -275,5 +278,7 @@ class Run:
             return []
 
 
-def cases_of(folder, names=NAMES):
-    return {name: case_of(name, folder) for name in names}
+def cases_of(folder, names=NAMES, jobs=1):
+    """Return the case of each method, several made at once."""
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(lambda name: case_of(name, folder), names))

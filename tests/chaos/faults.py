@@ -35,6 +35,7 @@ class Fault:
     changes_stores = False  # whether the case's stores are a copy
     deadline = LONG_DEADLINE
     at_start = 0.0  # share of faults that strike before parties compute
+    resumed = False  # whether it has resumed the run itself
     party = "-"
 
     def __init__(self, run, rng):
@@ -95,12 +96,12 @@ class FreezeParty(_OfParty):
 
 
 class MemoryLimit(_OfParty):
-    """A worker process gets no more memory from the system than it has."""
+    """A worker process gets no more memory from the system."""
 
     def strike(self):
         if (pid := self.run.worker(self.party)) is not None:
             process = psutil.Process(pid)
-            process.rlimit(psutil.RLIMIT_AS, (process.memory_info().vms + 100_000,) * 2)
+            process.rlimit(psutil.RLIMIT_AS, (process.memory_info().vms // 2,) * 2)
 
 
 class KillDriver(Fault):
@@ -229,7 +230,7 @@ class TwoResumes(KillDriver):
     def strike(self):
         super().strike()
         self.run.process.wait()
-        self.told.append("killed")
+        self.resumed = True
         beside = self.run.resume_beside()
         self.run.resume()
         code = beside.wait(180)
@@ -311,7 +312,7 @@ def play(kind, number, case, place, rng):
             row.outcome = follow(fault, run)
             if not in_time:
                 row.outcome = "too late"
-            elif row.outcome == "done" and fault.told:
+            elif row.outcome == "done" and fault.resumed:
                 row.outcome = "resumed"
             check_run(run, row.outcome, digest=digest)
             fault.check()

@@ -87,6 +87,8 @@ def follow(fault, run):
     fault.seconds = time.monotonic() - struck
     while code:
         fault.told.append("killed" if code == -signal.SIGKILL else run.sentence())
+        if "The run is done" in fault.told[-1] and not resumes:
+            break
         if code == LATER and not run.folder.exists():
             again = run.start_again  # nothing was started
         elif broke_off(run, code):
@@ -102,7 +104,7 @@ def follow(fault, run):
         code = run.wait()
     if code is None:
         raise Wrong("hangs")
-    if code:
+    if code and "The run is done" not in fault.told[-1]:
         if not fault.may_refuse:
             raise Wrong("cannot go on" if resumes else "no way to go on")
         return "refused"

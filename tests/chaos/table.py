@@ -80,7 +80,8 @@ def facts_of() -> list[tuple[str, str]]:
     """Return every kind of fault with what its class says of it."""
     from tests.chaos.run import KINDS  # which imports this module
 
-    return [(kind.__name__, (kind.__doc__ or "").strip().splitlines()[0]) for kind, _ in KINDS]
+    told = {kind.__name__: (kind.__doc__ or "").strip().splitlines()[0] for kind, _ in KINDS}
+    return list(told.items())
 
 
 def counted(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -190,9 +191,9 @@ fault the campaign looks for
 """
 OUTCOMES_TOLD = (
     "*done*: the run that was struck went on and ended well. *resumed*: it was killed, or ended "
-    "with a sentence, and a resume ended well. *refused*: a sentence says why there is no way to go on, "
-    "where that is right: files or stores were changed. *too late*: the run had ended before. The "
-    "time is from the fault to the end of the run that it struck."
+    "with a sentence, and a resume ended well. *refused*: a sentence says why there is no way to "
+    "go on, where that is right: files or stores were changed. *too late*: the run had ended "
+    "before. The time is from the fault to the end of the run that it struck."
 )
 LETTERS = (
     "How many faults ended how: d done, r resumed, f refused, t too late, s skipped. Methods take "
