@@ -24,7 +24,7 @@ from daskfc.stores import load_storage
 
 DEADLINE = 8  # seconds that a party may be away, in faults that wait for it
 LONG_DEADLINE = 60  # in those that a run is to survive, on a machine that is busy with others
-PATIENCE = 180  # seconds beyond which a run counts as hanging: starts take long there
+PATIENCE = 300  # seconds beyond which a run counts as hanging: starts take long there
 
 ROWS = {
     "source": {"dataset": "iris"},

@@ -12,7 +12,7 @@ import psutil
 import yaml
 
 from daskfc.stores import load_storage
-from tests.chaos.cases import DEADLINE, LONG_DEADLINE, Run, one_at_a_time
+from tests.chaos.cases import DEADLINE, LONG_DEADLINE, PATIENCE, Run, one_at_a_time
 from tests.chaos.judge import LATER, Row, Wrong, check_left_behind, check_run, follow
 
 
@@ -233,7 +233,7 @@ class TwoResumes(KillDriver):
         self.resumed = True
         beside = self.run.resume_beside()
         self.run.resume()
-        code = beside.wait(180)
+        code = beside.wait(PATIENCE)
         own = self.run.wait()
         refused = "another process runs this run" in self.run.said()
         if {own, code} == {0, LATER} and refused:

@@ -20,10 +20,8 @@ from tests.chaos.cases import DELTA, labels_of, one_at_a_time
 RESUMES = 3  # a busy machine may break a run off again, which must then say so again
 LATER = os.EX_TEMPFAIL
 _BEGUN = re.compile(r"\.partial-|\.labels-|\.claim$|\.ledger\.parquet$|\.(run|summary)\.json-")
-# What stays in a party's workspace: what it wrote of the run, and what it remembers of all.
-_KEPT = re.compile(
-    r"(ledger\.jsonl|party\.log|.*\.key|state\.sqlite.*|releases\.json|round-\d+\.npz)$"
-)
+# What stays in a client's workspace: what it wrote of the run, and what it remembers of all.
+_KEPT = re.compile(r"(ledger\.jsonl|party\.log|.*\.key|state\.sqlite.*|filler)$")
 
 
 @dataclasses.dataclass
@@ -228,10 +226,13 @@ def check_spent(before, after):
 
 
 def check_workspaces(workspaces):
-    """Raise Wrong for files of parties that only a run under way needs."""
+    """Raise Wrong for files of clients that only a run under way needs.
+
+    A server keeps what it has in case the run is resumed, since nobody tells it that it is done.
+    """
     left = [
         f"{path.relative_to(workspaces)}"
-        for path in Path(workspaces).glob("*-files/**/*")
+        for path in Path(workspaces).glob("client-*-files/**/*")
         if path.is_file() and not _KEPT.search(path.name)
     ]
     if left:

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ def told_of(options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "only": options.only,
         "method": options.method,
+        "commit": _commit(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release().partition('-')[0]}",
@@ -32,6 +34,15 @@ def told_of(options: argparse.Namespace) -> dict[str, Any]:
         "versions": {name: version(name) for name in names},
         "jobs": options.jobs,
     }
+
+
+def _commit() -> str:
+    """Return which commit it is, "unknown" outside a repository."""
+    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def read(file: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -179,9 +190,9 @@ A run that was struck must end in time: with the labels of an undisturbed run, o
 that says what happened and how to go on; `daskfc resume` must then give those labels. After every
 fault the campaign looks for
 
-- runs that hang: more than three minutes, on a machine that does much else, and a deadline of
+- runs that hang: more than five minutes, on a machine that does much else, with a deadline of
   8 s where a party stays away;
-- processes and temporary files that are left, and files in a party's workspace or in the run's
+- processes and temporary files that are left, and files in a client's workspace or in the run's
   folder that only a run under way needs;
 - stores with another byte than before, and run folders that `daskfc runs` and `daskfc status`
   cannot read or tell untruly of, or whose labels and ledger do not match their checksums;
@@ -213,6 +224,7 @@ LIMITS = """\
 - Keys are noted where masks are added, rows are shared out and noise is added. The polynomials
   that hide OmniFC's answers are not among them.
 - A memory limit is that of the operating system on one process, set in the middle of a run.
+- A server's workspace keeps what a resumed run would need: nobody tells it that a run is done.
 - Baselines that pool all rows at the server are not struck.
 """
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 
