@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -48,6 +49,15 @@ def _interleaved():
 KINDS = _interleaved()
 
 
+def end_all(place):
+    """Kill all processes of a place, and return how many there were."""
+    found = processes_of(place)
+    for process in found:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    return len(found)
+
+
 def strike(number, seed, kinds, cases, folder):
     """Let one fault strike, and return what came of it."""
     rng = np.random.default_rng([seed, number])
@@ -63,9 +73,7 @@ def strike(number, seed, kinds, cases, folder):
         last = traceback.extract_tb(error.__traceback__)[-1]
         row.bad = f"the campaign: {type(error).__name__}: {error} ({last.name}, {last.lineno})"
     finally:
-        for process in processes_of(place):
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        end_all(place)
     row.total = time.monotonic() - began
     if row.bad and (kept := os.environ.get("DASKFC_CHAOS_KEPT")):
         shutil.copytree(place, Path(kept) / str(number), symlinks=True, dirs_exist_ok=True)
@@ -94,6 +102,10 @@ def chosen(only):
     return [one for one in KINDS if not names or one[0].__name__ in names]
 
 
+def _ended(*_):
+    raise KeyboardInterrupt
+
+
 def main():
     options = options_of()
     kinds = chosen(options.only)
@@ -101,20 +113,24 @@ def main():
     rows = read_rows(options.rows, about) if options.rows else []
     there = {row["number"] for row in rows}
     numbers = [number for number in range(options.faults) if number not in there]
-    writing = threading.Lock()
+    writing, stopped = threading.Lock(), threading.Event()
     # Its path is short: sockets lie in it.
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     bad = sum(bool(row["bad"]) for row in rows)
+    signal.signal(signal.SIGTERM, _ended)
 
     def one(number):
         row = strike(number, options.seed, kinds, cases, folder)
         with writing:
+            if stopped.is_set():
+                return False
             print(row, flush=True)
             if options.rows:
                 with options.rows.open("a") as file:
                     file.write(json.dumps(dataclasses.asdict(row)) + "\n")
         return bool(row.bad)
 
+    pool = ThreadPoolExecutor(options.jobs)
     try:
         names = NAMES if options.method is None else [options.method]
         cases = cases_of(folder, names, options.jobs) if numbers else []
@@ -123,9 +139,13 @@ def main():
         if options.rows and not options.rows.exists():
             options.rows.write_text(json.dumps(about) + "\n")
         print(HEADER, flush=True)
-        with ThreadPoolExecutor(options.jobs) as pool:
-            bad += sum(pool.map(one, numbers))
+        bad += sum(pool.map(one, numbers))
     finally:
+        stopped.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        while end_all(folder):  # what they wait for ends, and so do they
+            time.sleep(0.2)
+        pool.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{options.faults} faults, {bad} bad; a hang is more than {PATIENCE} s")
     return 1 if bad else 0
