@@ -48,8 +48,9 @@ APART = {  # groups so far apart that noise does not move a sample from one to a
 }
 BASELINES = ("k-FED", "MUFC", "FFCM", "FedMAvg", "DSC", "RFK-k-means", "CE-PCA")
 """Those whose clients keep their rows; the others pool them, and are runs of one process."""
-NOISY = "FedSC, noise"
+NOISY, BUDGET = "FedSC, noise", "FedSC, budget"
 DELTA = 1e-5
+DATA = {"kind": "data", "delta": DELTA, "clip": 12.0}
 CASES = {  # a method that is not named here runs on rows with its defaults
     "kCAGC": (COLUMNS, {"n_clusters": 10}),
     "ESFMC": (
@@ -62,15 +63,11 @@ CASES = {  # a method that is not named here runs on rows with its defaults
             "pretraining_epochs": 20,
         },
     ),
-    NOISY: (
-        APART,
-        {
-            "n_clusters": 3,
-            "noise": {"kind": "data", "sigma": 0.1, "delta": DELTA, "clip": 12.0},
-        },
-    ),
+    # Noise of this size may be released as often as a site allows; a budget is for one fit.
+    NOISY: (APART, {"n_clusters": 3, "noise": {**DATA, "sigma": 0.5}}),
+    BUDGET: (APART, {"n_clusters": 3, "noise": {**DATA, "epsilon": 1500.0}}),
 }
-NAMES = (*METHODS, NOISY, *BASELINES)
+NAMES = (*METHODS, NOISY, BUDGET, *BASELINES)
 
 one_at_a_time = threading.Lock()
 """Held where a job reads with libraries that others may use in another thread."""
@@ -91,12 +88,17 @@ class Case:
     def clients(self):
         return sorted(self.urls)
 
+    @property
+    def may_refuse(self):
+        """Whether a run that broke off may not go on, since what it released spent its budget."""
+        return self.method == BUDGET
+
     def same(self, labels):
         """Return whether labels are those of the undisturbed run.
 
         Noise is drawn anew in every start, so that under it only the groups are the same.
         """
-        if self.method != NOISY:
+        if self.method not in (NOISY, BUDGET):
             return np.array_equal(labels, self.labels)
         pairs = zip(labels[0], self.labels[0], strict=True)
         return min(adjusted_rand_score(one, other) for one, other in pairs) > 0.99
@@ -154,7 +156,7 @@ def case_of(name, folder):
     storage, params = CASES.get(name, (ROWS, {"n_clusters": 3}))
     folder = folder / name.replace(", ", "-")
     folder.mkdir(parents=True)
-    method = "FedSC" if name == NOISY else name
+    method = name.partition(",")[0]
     if storage is APART:
         table = write_rows_apart(folder / "rows.csv")
         storage = {**storage, "source": {**storage["source"], "path": str(table)}}

@@ -121,6 +121,13 @@ class EndDriver(KillDriver):
         self.run.process.send_signal(signal.SIGTERM)
 
 
+class InterruptAll(KillDriver):
+    """Ctrl-C in the terminal: SIGINT to the driver and to every process that it started."""
+
+    def strike(self):
+        os.killpg(self.run.process.pid, signal.SIGINT)
+
+
 class HangUp(KillDriver):
     """The driver's terminal goes, which is SIGHUP."""
 
@@ -247,7 +254,8 @@ class TwoResumes(KillDriver):
 
 FAULTS = [
     KillParty, FreezeParty, LedgerOnFullDevice, KillDriver, FullDisk, TornFile, PauseParty,
-    EditedRecord, EndDriver, WorkRemoved, HangUp, MemoryLimit, StoresBuiltAgain, StoresChanged,
+    EditedRecord, EndDriver, WorkRemoved, HangUp, InterruptAll,
+    MemoryLimit, StoresBuiltAgain, StoresChanged,
     TwoResumes,
 ]  # fmt: skip
 

@@ -42,6 +42,8 @@ class Row:
         From the fault to the end of the run that it struck.
     total : float
         Of all of it, starts and checks too.
+    load : float
+        Of the machine at the end.
     bad : str
         What is wrong; empty for nothing.
     """
@@ -54,6 +56,7 @@ class Row:
     said: str = ""
     seconds: float = 0.0
     total: float = 0.0
+    load: float = 0.0
     bad: str = ""
 
     def __str__(self):
@@ -103,7 +106,7 @@ def follow(fault, run):
     if code is None:
         raise Wrong("hangs")
     if code and "The run is done" not in fault.told[-1]:
-        if not fault.may_refuse:
+        if not (fault.may_refuse or run.case.may_refuse):
             raise Wrong("cannot go on" if resumes else "no way to go on")
         return "refused"
     if not run.case.same(labels_of(run.folder)):

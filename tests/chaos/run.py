@@ -74,7 +74,7 @@ def strike(number, seed, kinds, cases, folder):
         row.bad = f"the campaign: {type(error).__name__}: {error} ({last.name}, {last.lineno})"
     finally:
         end_all(place)
-    row.total = time.monotonic() - began
+    row.total, row.load = time.monotonic() - began, os.getloadavg()[0]
     if row.bad and (kept := os.environ.get("DASKFC_CHAOS_KEPT")):
         shutil.copytree(place, Path(kept) / str(number), symlinks=True, dirs_exist_ok=True)
     shutil.rmtree(place, ignore_errors=True)
@@ -136,8 +136,9 @@ def main():
         cases = cases_of(folder, names, options.jobs) if numbers else []
         for case in cases:
             print(f"{case.method} undisturbed: fits of {case.seconds:.1f} s", flush=True)
-        if options.rows and not options.rows.exists():
-            options.rows.write_text(json.dumps(about) + "\n")
+        if options.rows and numbers:
+            with options.rows.open("a") as file:
+                file.write(json.dumps(about) + "\n")
         print(HEADER, flush=True)
         bad += sum(pool.map(one, numbers))
     finally:

@@ -20,7 +20,7 @@ OUTCOMES = ("done", "resumed", "refused", "too late", "skipped", "BAD")
 
 
 def told_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what a file of rows begins with: where, with what, and by what chance."""
+    """Return the line that each start of a campaign writes: where, with what, by what chance."""
     names = ("daskfc", "dask", "distributed", "numpy", "zarr")
     return {
         "seed": options.seed,
@@ -46,7 +46,7 @@ def _commit() -> str:
 
 
 def read(file: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the first line of a file of rows, and its rows by number; a torn line is none."""
+    """Return what the last start of a campaign told, and rows by number; a torn line is none."""
     about: dict[str, Any] = {}
     rows: dict[int, dict[str, Any]] = {}
     for line in file.read_text().splitlines():
@@ -171,10 +171,12 @@ def _measured(about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> st
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     bad = sum(bool(row["bad"]) for row in rows)
     late = sum(row["outcome"] == "too late" for row in rows)
+    load = sorted(row["load"] for row in rows if "load" in row)
+    busy = f", load averages of {load[0]:.0f} to {load[-1]:.0f}" if load else ""
     return (
         f"{len(rows)} faults of seed {about['seed']}, {late} of them too late to strike; {bad} "
-        f"ended as they must not. Struck {about['date']} with {about['jobs']} faults at once on "
-        f"{about['cores']} cores that others used as well; {about['system']}, Python "
+        f"ended as they must not. Struck {about['date']}, commit {about['commit']}, "
+        f"{about['jobs']} at once, on {about['cores']} cores{busy}; {about['system']}, Python "
         f"{about['python']}, {versions}."
     )
 
@@ -203,8 +205,9 @@ fault the campaign looks for
 OUTCOMES_TOLD = (
     "*done*: the run that was struck went on and ended well. *resumed*: it was killed, or ended "
     "with a sentence, and a resume ended well. *refused*: a sentence says why there is no way to "
-    "go on, where that is right: files or stores were changed. *too late*: the run had ended "
-    "before. The time is from the fault to the end of the run that it struck."
+    "go on, where that is right: files or stores were changed, or a budget of noise for one fit "
+    "is spent (*FedSC, budget*). *too late*: the run had ended before. The time is from the fault "
+    "to the end of the run that it struck."
 )
 LETTERS = (
     "How many faults ended how: d done, r resumed, f refused, t too late, s skipped. Methods take "

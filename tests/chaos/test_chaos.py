@@ -45,7 +45,7 @@ def test_the_first_faults_leave_results_right(tmp_path):
     about, rows = table.read(file)
     assert about["seed"] == 0
     assert [row["number"] for row in rows] == [0, 1, 2]
-    assert len(file.read_text().splitlines()) == 4
+    assert len(file.read_text().splitlines()) == 5  # of which two tell of a start
     assert {row["fault"] for row in rows} == {"KillParty", "KillDriver", "TwoResumes"}
 
 
