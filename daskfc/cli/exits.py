@@ -116,9 +116,11 @@ def _hint(run: Run | None) -> str:
     if run is None:
         return ""
     try:
-        resumable = run.summary["resumable"]
+        resumable, is_done = run.summary["resumable"], run.status == "done"
     except InvalidInput:  # its folder was removed or spoilt
-        resumable = False
+        resumable = is_done = False
+    if is_done:  # only what nobody needs any more was still to be removed
+        return f" The run is done; see: daskfc report {run.folder}"
     return f" Resume with: daskfc resume {run.folder}" if resumable else ""
 
 

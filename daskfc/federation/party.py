@@ -2,8 +2,10 @@
 
 import functools
 import logging
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -118,12 +120,15 @@ class Party:
 
     def start_run(self, run: RunSettings, nonce: bytes = b"", submitter: str | None = None) -> None:
         """Begin a run: forget refusals, move into its folder."""
-        if run != self.run:
+        begins = run != self.run
+        if begins:
             self.ledger.end()
         self.options = replace(self.options, run=run, nonce=nonce, submitter=submitter)
         self.refusal = None
         self._store = None  # it may have been written again since the last run
         self._enter_folder()
+        if begins:
+            self._sweep_earlier_runs()
         self.narration.begins(run.run_id)
         self.counts.begins()
 
@@ -150,6 +155,19 @@ class Party:
             target.handlers = [handler]
             target.propagate = False
         logging.captureWarnings(True)
+
+    def _sweep_earlier_runs(self) -> None:
+        """Remove what earlier runs left in a client's workspace but their ledgers and logs.
+
+        Every start has a folder of its own there, so that no later one finds what lies in it.
+        """
+        if self.options.folder is None or self.options.role != "client":
+            return
+        for ledger in Path(self.options.folder).glob(f"*/{self.ledger.path.name}"):
+            if ledger.parent != self.folder:
+                for left in ledger.parent.iterdir():
+                    if left.is_dir():
+                        shutil.rmtree(left, ignore_errors=True)
 
     def store(self) -> "ClientStore":
         """Return this client's store, opened once a run.

@@ -14,6 +14,7 @@ from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.dashboard import check_dashboard, dashboard_options, dashboard_settings
 from daskfc.deploy.metrics_page import check_metrics, serve_metrics
 from daskfc.deploy.peers import is_loopback
+from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import dask_settings, quiet_logs
 from daskfc.deploy.stopping import StopSignals
 from daskfc.deploy.tls import security_of
@@ -84,6 +85,8 @@ def serve_scheduler(
             **dashboard_options(dashboard),
             "security": security_of(security),
             "ca": None if security is None else security.ca,
+            # Dask's own is one that all users share, and Python would look for modules in it.
+            "local_directory": str(stack.enter_context(scratch_folder())),
         }
         asyncio.run(_serve(options, scheduler_file, metrics, narration))
 

@@ -158,6 +158,20 @@ def test_sites_start_their_own_parties(site, tmp_path):
         assert process.wait(30) == 0
 
 
+def test_a_scheduler_writes_to_a_folder_of_its_own_alone(site, tmp_path, monkeypatch):
+    """Dask's is one of all users, and Python would look for modules there."""
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    site.scheduler("127.0.0.1")
+    (made,) = temporary.iterdir()
+    assert made.name.startswith("daskfc-")
+    (scheduler,) = site.running
+    scheduler.send_signal(signal.SIGTERM)
+    assert scheduler.wait(60) == 0
+    assert list(temporary.iterdir()) == []
+
+
 def test_a_worker_without_the_guard_is_refused(site):
     address = site.scheduler("127.0.0.1")
     plain = site.start(
