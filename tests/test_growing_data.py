@@ -60,6 +60,7 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_run_starts_from_where_the_last_one_ended(tmp_path):
     urls = stores_of(tmp_path / "stores", ROWS)
+    storage = {"clients": {name: {"store": url} for name, url in urls.items()}}
     pipeline = {"method": "FedSC", "params": {"n_clusters": 3, "start": "last"}}
     runs = tmp_path / "runs"
     told = []
@@ -67,8 +68,7 @@ def test_a_run_starts_from_where_the_last_one_ended(tmp_path):
         if told:
             append_samples(urls["client-1"], IRIS.data[:5] + 0.01, sample_ids=NEW_IDS)
         made = run(
-            pipeline, storage={"clients": {name: {"store": url} for name, url in urls.items()}}, cluster={"cluster": "local"}, runs_dir=runs,
-            name=name,
+            pipeline, storage=storage, cluster={"cluster": "local"}, runs_dir=runs, name=name
         )  # fmt: skip
         told.append(made.summary["choices"]["start"])
     assert "kept no dictionary" in told[0]

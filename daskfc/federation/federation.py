@@ -393,12 +393,13 @@ class Federation(ServerWork):
             When one is not there in time, or its party is gone.
         """
         handles = list(sent)
-        under_way: dict[Sent, concurrent.futures.Future[list[Outgoing]]] = {}
+        under_way: dict[Handle, concurrent.futures.Future[list[Outgoing]]] = {}
+        everybody: list[Handle] = [*handles]
         try:
-            for handle in self._wait_for(handles, len(handles), timeout) if handles else ():
-                under_way[handle] = run_coroutine_threadsafe(
+            for ended in self._wait_for(everybody, len(handles), timeout) if handles else ():
+                under_way[ended] = run_coroutine_threadsafe(
                     self.dask_client.gather(
-                        [handle.futures[CALLER]], direct=True, asynchronous=True
+                        [ended.futures[CALLER]], direct=True, asynchronous=True
                     ),
                     self.dask_client.loop.asyncio_loop,
                 )
@@ -436,10 +437,12 @@ class Federation(ServerWork):
         if self._run is None:
             return Ledger([])
         self._check_open()
-        about = {"deadline": self._deadline, "run_id": self._run.run_id}
+        run, within = self._run.run_id, self._deadline
 
         def ask(places: dict[str, Place]) -> dict[str, Page]:
-            return self._roll_call.everyone(tuple(places), "daskfc_ledger", places=places, **about)
+            return self._roll_call.everyone(
+                tuple(places), "daskfc_ledger", deadline=within, run_id=run, places=places
+            )
 
         return Ledger(collected(ask, self.parties))
 

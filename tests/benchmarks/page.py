@@ -43,7 +43,8 @@ ABOUT = {
     "*Trips*: three of 50 ms for each of these, the word that it is there, the request for it and "
     "the message; *bytes*: those of the busiest direction of a line at 100 Mbit/s. *No slow "
     "start*: with `net.ipv4.tcp_slow_start_after_idle` 0 at all sites; else TCP sends 15 kB first "
-    "and waits for an answer, then twice as much, after every pause of a connection. *By keys*: `latency` and `bandwidth` of a local cluster, which hold each message back once.",
+    "and waits for an answer, then twice as much, after every pause of a connection. *By "
+    "keys*: `latency` and `bandwidth` of a local cluster, which hold each message back once.",
     "Compression on the wire": "Content of real messages, compressed at their senders; classes "
     "with a hundredth or more of the bytes on the busiest direction of a line. A ratio is "
     "compressed to plain; speeds are there and back. *Pays below*: on faster lines compressing "
@@ -73,16 +74,17 @@ ABOUT = {
     "process with the same imports. Memory is the proportional share of all processes.",
     "Clients as processes of one machine": "Rounds as above, with parties as they are: a process "
     "each, beside one that holds scheduler, driver and what starts parties.",
-    "Fits of 8 and 32 clients": "scikit-learn's digits, dealt one by one; *NMI*: of the labels with "
-    "those that fewer clients gave. Processor time is that of all processes.",
+    "Fits of 8 and 32 clients": "scikit-learn's digits, dealt one by one; *NMI*: of the labels "
+    "with those that fewer clients gave. Processor time is that of all processes.",
     "200 clients against one scheduler": "Rounds as above. Clients share four processes, so that "
     "the machine bears them; `daskfc scheduler`, driver and server are as always. *Keys of all "
     "pairs*: as if all but two might collude, in place of four neighbours each. *A sum that bears "
     "losses*: `RecoveringSum`, every two of whose clients exchange two messages first.",
     "Memory as messages go by": "One run of masked sums, 8 clients, up to 32 rounds under way; "
     "resident memory, *client*: their mean. Bytes a message: by least squares, after the first "
-    "fifth. Goal: flat. Each process may keep the names of 100,000 tasks, which Dask caches (about "
-    "30 MB), and a client remembers each tag that it masked for. *Its ledger*: collecting all rows.",
+    "fifth. Goal: flat. Each process may keep the names of 100,000 tasks, which Dask caches "
+    "(about 30 MB), and a client remembers each tag that it masked for. *Its ledger*: collecting "
+    "all rows.",
     "A new user, from csv files to a report": "`daskfc init --example hospitals`, and what each "
     "command says comes next, as a person would type it; starting Python and all parties counts. "
     "Goals: three commands, less than a minute.",
