@@ -26,7 +26,7 @@ import psutil
 
 from tests.chaos import faults, sites, stores
 from tests.chaos.cases import NAMES, PATIENCE, cases_of
-from tests.chaos.judge import Row, processes_of
+from tests.chaos.judge import Row, keys_noted, processes_of
 from tests.chaos.table import read_rows, told_of
 
 HEADER = (
@@ -75,6 +75,7 @@ def strike(number, seed, kinds, cases, folder):
     finally:
         end_all(place)
     row.total, row.load = time.monotonic() - began, os.getloadavg()[0]
+    row.keys = keys_noted(place / "keys.txt")[0]
     if row.bad and (kept := os.environ.get("DASKFC_CHAOS_KEPT")):
         shutil.copytree(place, Path(kept) / str(number), symlinks=True, dirs_exist_ok=True)
     shutil.rmtree(place, ignore_errors=True)
