@@ -131,7 +131,7 @@ def main():
                     file.write(json.dumps(dataclasses.asdict(row)) + "\n")
         return bool(row.bad)
 
-    pool = ThreadPoolExecutor(options.jobs)
+    pool, struck = ThreadPoolExecutor(options.jobs), []
     try:
         names = NAMES if options.method is None else [options.method]
         cases = cases_of(folder, names, options.jobs) if numbers else []
@@ -141,11 +141,13 @@ def main():
             with options.rows.open("a") as file:
                 file.write(json.dumps(about) + "\n")
         print(HEADER, flush=True)
-        bad += sum(pool.map(one, numbers))
+        struck = [pool.submit(one, number) for number in numbers]
+        bad += sum(future.result() for future in struck)
     finally:
         stopped.set()
         pool.shutdown(wait=False, cancel_futures=True)
-        while end_all(folder):  # what they wait for ends, and so do they
+        while not all(future.done() for future in struck):
+            end_all(folder)  # what they wait for, and what they start again
             time.sleep(0.2)
         pool.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
