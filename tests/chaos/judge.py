@@ -44,6 +44,8 @@ class Row:
         Of all of it, starts and checks too.
     load : float
         Of the machine at the end.
+    keys : int
+        Of masks, shares and noise that were noted.
     bad : str
         What is wrong; empty for nothing.
     """
@@ -57,6 +59,7 @@ class Row:
     seconds: float = 0.0
     total: float = 0.0
     load: float = 0.0
+    keys: int = 0
     bad: str = ""
 
     def __str__(self):
@@ -119,14 +122,14 @@ def follow(fault, run):
 # -- what must never be -----------------------------------------------------------------------
 
 
-def keys_used_twice(file):
-    """Return how many keys of masks, shares and noise hid two arrays, by what processes noted."""
+def keys_noted(file):
+    """Return how many keys of masks, shares and noise were noted, and how many hid two arrays."""
     arrays = defaultdict(set)
     if file.exists():
         for line in file.read_text().splitlines():
             use, key, content = line.split(" ")
             arrays[use, key].add(content)
-    return sum(len(found) > 1 for found in arrays.values())
+    return len(arrays), sum(len(found) > 1 for found in arrays.values())
 
 
 def processes_of(place):
@@ -202,7 +205,7 @@ def check_run(run, outcome, *, digest=None):
     if "Traceback" in run.said():
         raise Wrong("traceback")
     check_folder(run, outcome)
-    if n := keys_used_twice(run.place / "keys.txt"):
+    if n := keys_noted(run.place / "keys.txt")[1]:
         raise Wrong(f"{n} keys of masks or noise hid two arrays each")
     if digest is not None and run.case.digest() != digest:
         raise Wrong("a store was changed")

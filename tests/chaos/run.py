@@ -26,7 +26,7 @@ import psutil
 
 from tests.chaos import faults, sites, stores
 from tests.chaos.cases import NAMES, PATIENCE, cases_of
-from tests.chaos.judge import Row, processes_of
+from tests.chaos.judge import Row, keys_noted, processes_of
 from tests.chaos.table import read_rows, told_of
 
 HEADER = (
@@ -75,6 +75,7 @@ def strike(number, seed, kinds, cases, folder):
     finally:
         end_all(place)
     row.total, row.load = time.monotonic() - began, os.getloadavg()[0]
+    row.keys = keys_noted(place / "keys.txt")[0]
     if row.bad and (kept := os.environ.get("DASKFC_CHAOS_KEPT")):
         shutil.copytree(place, Path(kept) / str(number), symlinks=True, dirs_exist_ok=True)
     shutil.rmtree(place, ignore_errors=True)
@@ -130,7 +131,7 @@ def main():
                     file.write(json.dumps(dataclasses.asdict(row)) + "\n")
         return bool(row.bad)
 
-    pool = ThreadPoolExecutor(options.jobs)
+    pool, struck = ThreadPoolExecutor(options.jobs), []
     try:
         names = NAMES if options.method is None else [options.method]
         cases = cases_of(folder, names, options.jobs) if numbers else []
@@ -140,11 +141,13 @@ def main():
             with options.rows.open("a") as file:
                 file.write(json.dumps(about) + "\n")
         print(HEADER, flush=True)
-        bad += sum(pool.map(one, numbers))
+        struck = [pool.submit(one, number) for number in numbers]
+        bad += sum(future.result() for future in struck)
     finally:
         stopped.set()
         pool.shutdown(wait=False, cancel_futures=True)
-        while end_all(folder):  # what they wait for ends, and so do they
+        while not all(future.done() for future in struck):
+            end_all(folder)  # what they wait for, and what they start again
             time.sleep(0.2)
         pool.shutdown()
         shutil.rmtree(folder, ignore_errors=True)

@@ -177,11 +177,6 @@ class _OfSide(Fault):
     deadline = DEADLINE
     consortium = None
 
-    def __init__(self, run, rng):
-        super().__init__(run, rng)
-        if run is not None:
-            self.party = str(rng.choice([*run.case.clients, "server"]))
-
     def repair(self):
         self.consortium.start_what_is_gone()
 
@@ -246,10 +241,6 @@ class KillScheduler(_OfSide):
 
     party = "scheduler"
 
-    def __init__(self, run, rng):
-        super().__init__(run, rng)
-        self.party = "scheduler"
-
     def strike(self):
         self.consortium.processes["scheduler"].kill()
 
@@ -293,9 +284,9 @@ class TwoDrivers(_OfSide):
     """A second driver begins while the first computes."""
 
     deadline = LONG_DEADLINE
+    party = "all"
 
     def strike(self):
-        self.party = "all"
         first = self.run
         first.process.send_signal(signal.SIGSTOP)  # or it might end before the other has begun
         cluster = cluster_of(self.consortium.address, startup=STARTUP, deadline=LONG_DEADLINE)
@@ -310,6 +301,8 @@ class TwoDrivers(_OfSide):
 
     def check(self):
         second = self.second
+        if second.process.returncode == 0:  # the first had ended before
+            return
         again = second.resume if (second.folder / "run.json").exists() else second.start_again
         again()
         if code := second.wait():

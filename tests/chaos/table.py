@@ -172,12 +172,13 @@ def _measured(about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> st
     bad = sum(bool(row["bad"]) for row in rows)
     late = sum(row["outcome"] == "too late" for row in rows)
     load = sorted(row["load"] for row in rows if "load" in row)
+    keys = sum(row.get("keys", 0) for row in rows)
     busy = f", load averages of {load[0]:.0f} to {load[-1]:.0f}" if load else ""
     return (
         f"{len(rows)} faults of seed {about['seed']}, {late} of them too late to strike; {bad} "
-        f"ended as they must not. Struck {about['date']}, commit {about['commit']}, "
-        f"{about['jobs']} at once, on {about['cores']} cores{busy}; {about['system']}, Python "
-        f"{about['python']}, {versions}."
+        f"ended as they must not. {keys:,} keys were noted. Struck {about['date']}, commit "
+        f"{about['commit']}, {about['jobs']} at once, on {about['cores']} cores{busy}; "
+        f"{about['system']}, Python {about['python']}, {versions}."
     )
 
 

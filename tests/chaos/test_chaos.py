@@ -10,7 +10,7 @@ import pytest
 
 from tests.chaos import table
 from tests.chaos.cases import environment
-from tests.chaos.judge import keys_used_twice
+from tests.chaos.judge import keys_noted
 from tests.chaos.run import KINDS, chosen
 
 OPTIONS = Namespace(seed=0, only="", method=None, jobs=2)
@@ -106,7 +106,34 @@ def test_every_fault_says_what_it_does_and_can_be_chosen():
 def test_a_key_of_two_arrays_is_found(tmp_path):
     file = tmp_path / "keys.txt"
     file.write_text("own k1 a\nown k1 a\npair:a k2 a\npair:b k2 b\n")
-    assert keys_used_twice(file) == 0  # the same array again, and the two sides of a pair
+    assert keys_noted(file) == (3, 0)  # the same array again, and the two sides of a pair
     file.write_text("own k1 a\nown k1 b\nnoise k1 c\n")
-    assert keys_used_twice(file) == 1
-    assert keys_used_twice(tmp_path / "none") == 0
+    assert keys_noted(file) == (2, 1)
+    assert keys_noted(tmp_path / "none") == (0, 0)
+
+
+USES = """
+import numpy as np
+from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey
+from daskfc.privacy import add_gaussian_noise
+from daskfc.secure.sums import vault
+from daskfc.secure.sums.masked import PairKeys
+
+key = SecretKey.from_bytes(bytes(32))
+PairKeys("a", {"b": key}).mask(np.zeros(3, dtype=np.uint64), "t")
+for value in (1, 2):
+    vault.add_mask(np.full(3, value, dtype=np.uint64), key)
+system = ResidueSystem((251,), scale=1.0, bound=200)
+LagrangeCode(1, 1, 3).encode(np.ones((2, 2), dtype=np.int64), system, key)
+add_gaussian_noise(np.zeros(3), 1.0, stream=key.stream())
+"""
+
+
+def test_every_use_of_a_key_is_noted(tmp_path):
+    """The hook is by the names of modules and functions, which may change."""
+    env = environment(tmp_path / "t")
+    subprocess.run([sys.executable, "-c", USES], env=env, check=True)
+    file = tmp_path / "keys.txt"
+    uses = [line.split()[0] for line in file.read_text().splitlines()]
+    assert uses == ["pair:a", "own", "own", "shares", "noise"]
+    assert keys_noted(file) == (4, 1)

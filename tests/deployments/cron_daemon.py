@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 
 __all__ = ["Cron", "why_no_cron"]
 
@@ -44,13 +45,18 @@ class Cron:
     def __init__(self, folder):
         self.mail = folder / "mail"
         self._tabs, self._programs = folder / "crontabs", folder / "sbin"
+        self._changed = 0
 
     def install(self, text):
         """Give root another crontab, which cron reads at the next minute."""
         new = self._tabs / ".new"
         new.touch(mode=0o600)
         new.write_text(text)
+        # cron compares whole seconds, and sees no second change within one.
+        self._changed = max(self._changed, int(time.time())) + 1
+        os.utime(new, (self._changed, self._changed))
         new.rename(self._tabs / "root")
+        os.utime(self._tabs, (self._changed, self._changed))
 
     def __enter__(self):
         self._tabs.mkdir()
