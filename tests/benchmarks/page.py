@@ -52,8 +52,8 @@ ABOUT = {
     "Spectral methods of a million samples": "The same mixture, ten clients, parties of 2 GB: "
     "embeddings whose work grows with n.",
     "Start-up of 10 and 32 clients": "From the command to the end of every party's first step, "
-    "Python's own start and imports included; *plain Dask* starts as many workers, forked from a "
-    "process with the same imports. Memory is the proportional share of all processes.",
+    "Python's own start and imports included; *plain Dask* starts as many workers, each of which "
+    "imports Dask alone. Memory is the proportional share of all processes.",
     "Clients as processes of one machine": "Rounds as above, with parties as they are: a process "
     "each, beside one that holds scheduler, driver and what starts parties.",
     "Fits of 8 and 32 clients": "scikit-learn's digits, dealt one by one; *NMI*: of labels with "
