@@ -437,11 +437,15 @@ class Federation(ServerWork):
         if self._run is None:
             return Ledger([])
         self._check_open()
-        run, within = self._run.run_id, self._deadline
+        run_id = self._run.run_id
 
         def ask(places: dict[str, Place]) -> dict[str, Page]:
             return self._roll_call.everyone(
-                tuple(places), "daskfc_ledger", deadline=within, run_id=run, places=places
+                tuple(places),
+                "daskfc_ledger",
+                deadline=self._deadline,
+                run_id=run_id,
+                places=places,
             )
 
         return Ledger(collected(ask, self.parties))

@@ -10,6 +10,7 @@ from daskfc.checks import sentence_of
 from daskfc.coding import warm_up
 from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles, WorkerLimits, needs_certificates
+from daskfc.deploy.descriptors import allow_many_descriptors
 from daskfc.deploy.metrics_page import check_metrics
 from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.reaching import address_in
@@ -169,6 +170,7 @@ def serve_party(
             narration.say(soon)
         narration.say(f"holds {data}; joins the scheduler at {scheduler}")
         warm_up()
+        allow_many_descriptors()
         run_party(
             PartyNanny,
             party,

@@ -12,6 +12,7 @@ import dask.config
 from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.dashboard import check_dashboard, dashboard_options, dashboard_settings
+from daskfc.deploy.descriptors import allow_many_descriptors
 from daskfc.deploy.metrics_page import check_metrics, serve_metrics
 from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.scratch import scratch_folder
@@ -74,6 +75,7 @@ def serve_scheduler(
     narration = Narration("scheduler", told=narrates)
     if soon is not None:
         narration.say(soon)
+    allow_many_descriptors()
     restrict_process(GRAPH_NAMES)
     with ExitStack() as stack:
         stack.enter_context(quiet_logs())

@@ -71,21 +71,20 @@ ABOUT = {
     "Spectral methods of a million samples": "The same mixture, ten clients, parties of 2 GB: "
     "embeddings whose work grows with n.",
     "Start-up of 10 and 32 clients": "From the command to the end of every party's first step, "
-    "Python's own start and imports included; *plain Dask* starts as many workers, forked from a "
-    "process with the same imports. Memory is the proportional share of all processes.",
+    "Python's own start and imports included; *plain Dask* starts as many workers, each of which "
+    "imports Dask alone. Memory is the proportional share of all processes.",
     "Clients as processes of one machine": "Rounds as above, with parties as they are: a process "
     "each, beside one that holds scheduler, driver and what starts parties.",
-    "Fits of 8 and 32 clients": "scikit-learn's digits, dealt one by one; *NMI*: of the labels "
-    "with those that fewer clients gave. Processor time is that of all processes.",
+    "Fits of 8 and 32 clients": "scikit-learn's digits, dealt one by one; *NMI*: of labels with "
+    "those that fewer clients gave. Processor time is that of all processes.",
     "200 clients against one scheduler": "Rounds as above. Clients share four processes, so that "
     "the machine bears them; `daskfc scheduler`, driver and server are as always. *Keys of all "
     "pairs*: as if all but two might collude, in place of four neighbours each. *A sum that bears "
     "losses*: `RecoveringSum`, every two of whose clients exchange two messages first.",
     "Memory as messages go by": "One run of masked sums, 8 clients, up to 32 rounds under way; "
     "resident memory, *client*: their mean. Bytes a message: by least squares, after the first "
-    "fifth. Goal: flat. Each process may keep the names of 100,000 tasks, which Dask caches "
-    "(about 30 MB), and a client remembers each tag that it masked for. *Its ledger*: collecting "
-    "all rows.",
+    "fifth. Goal: flat. Dask caches the names of 100,000 tasks in each process, and a client "
+    "remembers each tag that it masked for. *Its ledger*: collecting all rows at the end.",
     "A new user, from csv files to a report": "`daskfc init --example hospitals`, and what each "
     "command says comes next, as a person would type it; starting Python and all parties counts. "
     "Goals: three commands, less than a minute.",

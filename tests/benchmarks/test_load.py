@@ -1,17 +1,16 @@
 """Load: how many parties and how many messages a federation on one machine bears.
 
 `start_up`: from the command to the end of every party's first step, in a process of its own; plain
-Dask starts as many workers, forked from a process with the same imports. `clients`: parties as they
-are, processes of their own, and a fit. `parties`: many in few
-processes (`light_parties`), against a scheduler, a driver and a server that are as always; what is
-scarce is counted. `messages`: one run, and the memory of its processes as it goes on. Memory is the
-proportional share (PSS) of pages, so that shared ones count once; the growth of one process is that
-of its resident pages. With benchmarks off: few parties and messages.
+Dask starts as many workers, which import Dask alone. `clients`: parties as they are, processes of
+their own, and a fit. `parties`: many in few processes (`light_parties`), against a scheduler, a
+driver and a server that are as always; what is scarce is counted. `messages`: one run, and the
+memory of its processes as it goes on. Memory is the proportional share (PSS) of pages, so that
+shared ones count once; the growth of one process is that of its resident pages. With benchmarks
+off: few parties and messages.
 """
 
 import contextlib
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -19,16 +18,13 @@ import time
 from collections import deque
 from pathlib import Path
 
-import dask.config
 import numpy as np
 import psutil
 import pytest
 from distributed import Client, LocalCluster
-from distributed.utils import get_mp_context
 from sklearn.datasets import load_digits
 
 from daskfc import Federation, FedSC, OmniFC
-from daskfc.deploy import spawn
 from daskfc.deploy.reaching import address_in
 from daskfc.metrics import nmi
 from daskfc.secure.sums import MaskedSum, RecoveringSum
@@ -71,15 +67,6 @@ def nothing():
     """Do nothing, as a first step."""
 
 
-@contextlib.contextmanager
-def imported_before():
-    """Have what Dask's workers are forked from import what parties are forked from import."""
-    get_mp_context()  # Dask's own list, once
-    libraries = [name for name in spawn._PRELOAD if not name.startswith("daskfc")]
-    multiprocessing.set_forkserver_preload(libraries)
-    yield
-
-
 def start(kind, folder, n):
     """Start so many clients and a server, have each do a step, and tell what it took so far."""
     if kind == "daskfc":
@@ -91,14 +78,12 @@ def start(kind, folder, n):
             tell_cost()
         return
     with (
-        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
-        imported_before(),
         LocalCluster(n + 1, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
         client.wait_for_workers(n + 1)
         workers = client.scheduler_info(n_workers=-1)["workers"]
-        client.gather([client.submit(nothing, workers=[w], pure=False) for w in workers])
+        client.gather([client.submit(int, workers=[w], pure=False) for w in workers])
         tell_cost()
 
 

@@ -43,7 +43,7 @@ def note(file):
 
 
 def test_no_scheduler_keeps_measurements_of_each_round(federation):
-    """Dask's "spans" are 25 blocks a round with three clients, and never forgotten."""
+    """Dask's "spans" are some 20 blocks a round with three clients, and never forgotten."""
     extensions = federation.processes._scheduler.extensions
     assert "events" in extensions  # by which parties tell of refusals
     assert not {"spans", "stealing"} & set(extensions)
