@@ -388,8 +388,8 @@ class Federation(ServerWork):
         DeadlineError
             When one is not there in time, or its party is gone.
         """
-        handles = list(sent)
-        under_way: dict[Sent, concurrent.futures.Future[list[Outgoing]]] = {}
+        handles: list[Handle] = list(sent)
+        under_way: dict[Handle, concurrent.futures.Future[list[Outgoing]]] = {}
         try:
             for handle in self._wait_for(handles, len(handles), timeout) if handles else ():
                 under_way[handle] = run_coroutine_threadsafe(
@@ -410,7 +410,9 @@ class Federation(ServerWork):
                 gathering.cancel()
             raise
 
-    def _come(self, sent: Sent, gathering: "concurrent.futures.Future[list[Outgoing]]") -> Message:
+    def _come(
+        self, sent: Handle, gathering: "concurrent.futures.Future[list[Outgoing]]"
+    ) -> Message:
         """Wait for a message that is on its way."""
         try:
             while True:
