@@ -415,7 +415,9 @@ class Federation(ServerWork):
                 gathering.cancel()
             raise
 
-    def _come(self, sent: Sent, gathering: "concurrent.futures.Future[list[Outgoing]]") -> Message:
+    def _come(
+        self, sent: Handle, gathering: "concurrent.futures.Future[list[Outgoing]]"
+    ) -> Message:
         """Wait for a message that is on its way."""
         try:
             while True:

@@ -43,8 +43,8 @@ ABOUT = {
     "*Trips*: three of 50 ms for each of these, the word that it is there, the request for it and "
     "the message; *bytes*: those of the busiest direction of a line at 100 Mbit/s. *No slow "
     "start*: with `net.ipv4.tcp_slow_start_after_idle` 0 at all sites; else TCP sends 15 kB first "
-    "and waits for an answer, then twice as much, after every pause of a connection. *By "
-    "keys*: `latency` and `bandwidth` of a local cluster, which hold each message back once.",
+    "and waits for an answer, then twice as much, after every pause of a connection. *By keys*: "
+    "`latency` and `bandwidth` of a local cluster, which hold each message back once.",
     "Compression on the wire": "Content of real messages, compressed at their senders; classes "
     "with a hundredth or more of the bytes on the busiest direction of a line. A ratio is "
     "compressed to plain; speeds are there and back. *Pays below*: on faster lines compressing "
@@ -148,7 +148,7 @@ def page(told: Mapping[str, Any], *, figure: bool) -> str:
             yield wrapped(ABOUT[title]) + "\n"
             if figure and title == SCALE:
                 yield f"![Seconds, memory and traffic of k-means]({FIGURE})\n"
-            names = list(rows[0])
+            names = list(dict.fromkeys(name for row in rows for name in row))
             body = [[cell(row.get(name, "–")) for name in names] for row in rows]
             yield markdown_table(names, body, left=1) + "\n"
 
