@@ -118,7 +118,10 @@ def main():
     # Its path is short: sockets lie in it.
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     bad = sum(bool(row["bad"]) for row in rows)
-    signal.signal(signal.SIGTERM, _ended)
+    # Runs would inherit what is ignored, as it is under nohup and in the background.
+    signal.signal(signal.SIGHUP, lambda *_: None)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ended)
 
     def one(number):
         row = strike(number, options.seed, kinds, cases, folder)

@@ -185,9 +185,9 @@ def _measured(about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> st
 INTRO = """\
 # Faults
 
-Written by `make chaos FAULTS=500`; do not edit. A campaign strikes small runs of every method, each
-in processes of its own, and looks at what comes of them. Seed and number of a fault decide which
-fault it is, whom it strikes, in a run of which method, and when.
+Written by `make chaos`; do not edit. A campaign strikes small runs of every method, each in
+processes of its own, and looks at what comes of them. Seed and number of a fault decide which fault
+it is, whom it strikes, in a run of which method, and when.
 
 A run that was struck must end in time: with the labels of an undisturbed run, or with one sentence
 that says what happened and how to go on; `daskfc resume` must then give those labels. After every
