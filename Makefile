@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 FAULTS ?= 100
+JOBS ?= 3
+ROWS ?= .chaos-rows.jsonl
 
 # What touches other packages' interfaces, and a real fit of every method. What goes wrong under a
 # run's folder is the file system's matter.
@@ -67,8 +69,9 @@ spelling:        ## codespell
 tests:           ## pytest: tests and the examples in the documentation
 	$(BIN)/python -m pytest -m "not deploy" $(PYTEST_ARGS)
 
-chaos: $(VENV)/.installed-test  ## FAULTS=100 seeded faults of local runs and of sites: kills, silence, full disks; half a minute each
-	$(BIN)/python tests/chaos/run.py --faults $(FAULTS)
+chaos: $(VENV)/.installed-test  ## FAULTS=100 seeded faults of local runs and of sites, into docs/chaos.md: goes on after ROWS, a quarter of a minute each
+	$(BIN)/python -m tests.chaos.run --faults $(FAULTS) --jobs $(JOBS) --rows $(ROWS); ended=$$?; \
+	  $(BIN)/python -m tests.chaos.table $(ROWS) && exit $$ended
 
 attack: $(VENV)/.installed-test  ## every attempt of docs/security.md, and how it ends: minutes
 	$(BIN)/python -m tests.attacks.table

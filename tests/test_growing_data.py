@@ -11,10 +11,14 @@ from click.testing import CliRunner
 
 from daskfc.cli import main
 from daskfc.examples import hospital_tables
-from daskfc.runs import site_labels
+from daskfc.runs import list_runs, run, site_labels
+from daskfc.stores import append_samples
+from daskfc.testing.federation import stores_of
+from tests.protocols.fedsc.one_place import IRIS, ROWS
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "growing-data.md"
 NEW = 40
+NEW_IDS = [f"new-{i}" for i in range(5)]
 
 
 def typed():
@@ -51,3 +55,24 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     own = site_labels("runs/monday/labels.csv", "stores/hospitals/hospital-a.zarr")
     assert len(own) == 170
     assert not own["sample_id"].str.startswith("new-").any()
+
+
+@pytest.mark.slow
+def test_a_run_starts_from_where_the_last_one_ended(tmp_path):
+    urls = stores_of(tmp_path / "stores", ROWS)
+    storage = {"clients": {name: {"store": url} for name, url in urls.items()}}
+    pipeline = {"method": "FedSC", "params": {"n_clusters": 3, "start": "last"}}
+    runs = tmp_path / "runs"
+    told = []
+    for name in ("monday", "tuesday"):
+        if told:
+            append_samples(urls["client-1"], IRIS.data[:5] + 0.01, sample_ids=NEW_IDS)
+        made = run(
+            pipeline, storage=storage, cluster={"cluster": "local"}, runs_dir=runs, name=name
+        )  # fmt: skip
+        told.append(made.summary["choices"]["start"])
+    assert "kept no dictionary" in told[0]
+    assert told[1] == "the dictionary of the last fit like this one"
+    # what is kept is no run, and not open to others
+    assert list(list_runs(runs)["name"]) == ["tuesday", "monday"]
+    assert (runs / ".last-results").stat().st_mode & 0o077 == 0

@@ -37,7 +37,9 @@ from daskfc.baselines.centers import CenterClusterer, GlobalCenters
 from daskfc.baselines.lloyd import kmeans_plus_plus, weighted_k_means
 from daskfc.checks import integer, one_of, real
 from daskfc.clustering.fuzzy import memberships
+from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
+from daskfc.federation.last_result import LastResult, StartFound
 from daskfc.federation.parameters import param
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
@@ -48,9 +50,12 @@ __all__ = [
     "CenterShift",
     "FuzzyCenters",
     "center_shift",
+    "find_centers",
     "first_centers",
     "first_local_centers",
     "fuzzy_c_means",
+    "keep_centers",
+    "last_centers",
     "local_centers",
     "merge_centers",
 ]
@@ -150,7 +155,19 @@ def local_centers(
     max_iterations: int,
     tolerance: float,
 ) -> FuzzyCenters:
-    """Run fuzzy c-means on one client's rows from the global centres, as every round does."""
+    """Run fuzzy c-means on one client's rows from the global centres, as every round does.
+
+    Raises
+    ------
+    InvalidInput
+        When the centres have another number of features, as those of an earlier fit may.
+    """
+    if centers.centers.shape[1] != data.n_features:
+        raise InvalidInput(
+            f"the last fit of FFCM was of samples with {centers.centers.shape[1]} features, and "
+            f"these have {data.n_features}. Begin anew with start='local', or with another "
+            "random_state."
+        )
     return fuzzy_c_means(
         data,
         centers.centers,
@@ -249,6 +266,31 @@ def center_shift(before: GlobalCenters, after: GlobalCenters) -> CenterShift:
     return CenterShift(_shift(before.centers, after.centers))
 
 
+def find_centers(last_result: LastResult) -> StartFound:
+    """Tell the caller whether there are centres of the last fit, and their size."""
+    found = last_result.start()
+    return StartFound(0, 0) if found is None else StartFound(*found["centers"].shape)
+
+
+def last_centers(last_result: LastResult) -> GlobalCenters:
+    """Return the last fit's centres, which `find_centers` told of."""
+    found = last_result.start()
+    assert found is not None
+    return GlobalCenters(found["centers"])
+
+
+def keep_centers(centers: GlobalCenters, last_result: LastResult) -> bool:
+    """Keep the centres for the next fit to start from."""
+    last_result.keep({"centers": np.asarray(centers.centers)})
+    return True
+
+
+_STARTED = {
+    "last": "the centres of the last fit like this one",
+    "local": "the clients' own centres: the server kept none of a fit like this one",
+}
+
+
 class FFCM(CenterClusterer):
     """Federated fuzzy c-means of Stallmann and Wilbik.
 
@@ -266,6 +308,9 @@ class FFCM(CenterClusterer):
         Updates of the centres at a client in a round, at most.
     tolerance : float
         Relative movement of centres below which a client, or the server, stops.
+    start : {"local", "last"}
+        The first centres: of the clients' own ones, or those that the server kept of the last fit
+        with these parameters over these clients; the clients' own where there were none.
     random_state : int, optional
         Seed of the algorithm.
 
@@ -277,6 +322,8 @@ class FFCM(CenterClusterer):
         ``(n_clusters, n_features)`` float64.
     n_rounds_ : int
         Rounds that were run.
+    start_ : {"local", "last"}
+        What the first centres were.
 
     Notes
     -----
@@ -296,6 +343,14 @@ class FFCM(CenterClusterer):
     max_rounds: int = param(integer(low=1), default=50)
     max_local_iterations: int = param(integer(low=1), default=100)
     tolerance: float = param(real(low=0), default=1e-4)
+    start: Literal["local", "last"] = param(one_of("local", "last"), default="local")
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What the last fit started from, where that was not certain."""
+        if self.start == "local" or not hasattr(self, "start_"):
+            return {}
+        return {"start": _STARTED[self.start_]}
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         local: dict[str, Any] = {
@@ -305,11 +360,18 @@ class FFCM(CenterClusterer):
         }
         chance: dict[str, Any] = {"n_clusters": self.n_clusters, "random_state": self.seed_}
         with self._stage(federation, "first_centers"):
-            parts = federation.ask(first_local_centers, **local, **chance)
-            centers = federation.on_server(first_centers, parts, **chance)
+            self.start_ = "local"
+            if self.start == "last" and federation.publish(find_centers).n_rows:
+                self.start_ = "last"
+                centers = federation.on_server(last_centers)
+            else:
+                parts = federation.ask(first_local_centers, **local, **chance)
+                centers = federation.on_server(first_centers, parts, **chance)
             federation.wait(centers)
         with self._stage(federation, "rounds"):
             centers = self._rounds(federation, centers, local)
+        if self.start == "last":
+            federation.wait(federation.on_server(keep_centers, centers))
         self._publish_centers(federation, centers)
         return self._nearest_labels(federation, centers)
 

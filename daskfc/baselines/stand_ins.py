@@ -19,6 +19,7 @@ from daskfc.baselines import (
 )
 from daskfc.baselines.centers import GlobalCenters
 from daskfc.clustering.local_labels import LocalLabels
+from daskfc.federation.last_result import StartFound
 from daskfc.federation.linking import Linked
 from daskfc.federation.rehearsal import Rehearsal
 from daskfc.federation.samples import ClientLabels
@@ -203,6 +204,8 @@ STAND_INS: StandIns = {
     centers.nearest_labels: labels_beside_ids,
     mufc.local_bins: _local_bins,
     mufc.cluster_bins: _cluster_bins,
+    ffcm.find_centers: lambda: sized(StartFound, n_rows=0, n_columns=0),
+    ffcm.keep_centers: lambda: True,
     ffcm.first_local_centers: _first_fuzzy,
     ffcm.local_centers: _fuzzy,
     ffcm.first_centers: _first_centers,

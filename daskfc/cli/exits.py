@@ -8,7 +8,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -26,7 +26,9 @@ from daskfc.errors import (
 )
 from daskfc.runs import Run, RunFailed
 
-__all__ = ["BAD_INPUT", "FAILED", "LATER", "Ended", "exits", "signals_as_interrupt"]
+__all__ = [
+    "BAD_INPUT", "FAILED", "LATER", "Ended", "exits", "serves_until_told", "signals_as_interrupt",
+]  # fmt: skip
 
 FAILED = 1
 BAD_INPUT = 2
@@ -99,13 +101,26 @@ def signals_as_interrupt() -> Iterator[None]:
         interrupt.end()
 
 
+@contextmanager
+def serves_until_told() -> Iterator[None]:
+    """Take a signal for the end that a party or a scheduler is to have, whenever it comes.
+
+    Handlers are there before anything is waited for: process 1 of a container hears no other
+    signals.
+    """
+    with suppress(KeyboardInterrupt), signals_as_interrupt():
+        yield
+
+
 def _hint(run: Run | None) -> str:
     if run is None:
         return ""
     try:
-        resumable = run.summary["resumable"]
+        resumable, is_done = run.summary["resumable"], run.status == "done"
     except InvalidInput:  # its folder was removed or spoilt
-        resumable = False
+        resumable = is_done = False
+    if is_done:  # only what nobody needs any more was still to be removed
+        return f" The run is done; see: daskfc report {run.folder}"
     return f" Resume with: daskfc resume {run.folder}" if resumable else ""
 
 

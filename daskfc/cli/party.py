@@ -3,7 +3,7 @@
 import click
 from dask.utils import parse_timedelta
 
-from daskfc.cli.exits import exits
+from daskfc.cli.exits import exits, serves_until_told
 from daskfc.cli.security import certificates, security_options
 from daskfc.deploy.config import needs_certificates
 from daskfc.errors import InvalidInput
@@ -73,14 +73,15 @@ def party(
 
     A site that holds data runs this beside its store; whoever runs the server runs it with the name
     "server" and no store. The data stays in this process: it answers with declared messages only,
-    and tells here which of them it sends to whom.
+    and tells here which of them it sends to whom. SIGTERM or Ctrl-C ends it with 0, whether it
+    serves or still waits for the scheduler.
 
     \b
     Example:
       daskfc party hospital-a --store /srv/a.zarr --scheduler tls://10.0.0.1:8786 \\
         --tls-ca-file ca.pem --tls-cert cert.pem --tls-key key.pem --policy site.yaml
     """  # noqa: D301 - click reads \b
-    with exits():
+    with exits(), serves_until_told():
         security = certificates(tls_ca_file, tls_cert, tls_key)
         if security is None and scheduler is not None and needs_certificates(scheduler):
             raise InvalidInput(

@@ -124,8 +124,9 @@ def run(
       daskfc run pipelines/omnifc.yaml --storage storage/digits.yaml \\
                  --run-key 'nightly-{date}' --resume-or-start --keep 30
     """  # noqa: D301 - click reads \b
-    with told_of_the_end() as ending:
-        with exits(), signals_as_interrupt(), shown_progress() as progress:
+    # Signals are heard from here to the end, between the parts too: see `serves_until_told`.
+    with told_of_the_end() as ending, exits(), signals_as_interrupt():
+        with shown_progress() as progress:
             _check_schedule(name, run_key, resume_or_start, keep)
             for target in targets:
                 check_target(target)
@@ -148,8 +149,7 @@ def run(
             _note(found, pipeline, overrides)
         _carry_out(found, as_json, or_is_done=resume_or_start)
         if run_key is not None and keep is not None:
-            with exits():
-                remove_old_runs(runs_dir, run_key, keep)
+            remove_old_runs(runs_dir, run_key, keep)
 
 
 def _check_schedule(

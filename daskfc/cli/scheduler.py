@@ -2,7 +2,7 @@
 
 import click
 
-from daskfc.cli.exits import exits
+from daskfc.cli.exits import exits, serves_until_told
 from daskfc.cli.security import certificates, security_options
 from daskfc.federation import serve_scheduler
 
@@ -41,7 +41,7 @@ def scheduler(
       daskfc scheduler --host 10.0.0.1 \\
         --tls-ca-file ca.pem --tls-cert cert.pem --tls-key key.pem
     """  # noqa: D301 - click reads \b
-    with exits():
+    with exits(), serves_until_told():
         serve_scheduler(
             host=host,
             port=port,

@@ -14,7 +14,7 @@ from daskfc.deploy.config import SecurityFiles, WorkerLimits
 from daskfc.deploy.reaching import reach
 from daskfc.deploy.settings import PIN, dask_settings
 from daskfc.deploy.spawn import prepare_forkserver
-from daskfc.deploy.stopping import until_stopped
+from daskfc.deploy.stopping import StopSignals
 from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, InvalidInput, NotAdmitted, PrivacyError
 
@@ -22,6 +22,7 @@ __all__ = ["Doors", "raise_reason", "run_party"]
 
 _CONNECT_S = 15.0  # for one connection
 _REASON_S = 5.0  # in which a scheduler that ended a party's connection says why
+_START_S = 5.0  # in which a worker that is starting is there, so that it can be told to end
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,11 @@ async def _serve(
     joined: Callable[[], None],
 ) -> None:
     party, security = options["party"], options["security"]
-    await _ask_who_is_there(party.name, scheduler, security, what)
+    signals = StopSignals()
+    asking = asyncio.ensure_future(_ask_who_is_there(party.name, scheduler, security, what))
+    if await signals.come_before(asking):
+        return
+    asking.result()
     failure = None
     try:
         nanny = nanny_class(
@@ -162,7 +167,11 @@ async def _serve(
             quiet=True,
             **options,
         )
-        await nanny
+        starting = asyncio.ensure_future(nanny.start())
+        if await signals.come_before(starting):
+            await _end_start(nanny, starting)
+            return
+        starting.result()
     except (TimeoutError, OSError, RuntimeError, ValueError) as error:
         raise_reason(error)
         failure = type(error).__name__
@@ -171,10 +180,17 @@ async def _serve(
             f"{what} ({failure}). See the scheduler's own output, and start the party again."
         )
     joined()
-    told = await until_stopped(nanny.finished())
+    told = await signals.come_before(nanny.finished())
     await nanny.close(timeout=2, reason="party-stopped")
     if not told:
         await _ask_why_it_ended(party.name, scheduler, security)
+
+
+async def _end_start(nanny: Any, starting: "asyncio.Future[object]") -> None:
+    """End a party that is told to stop while its worker starts; this process ends what is left."""
+    closing = nanny.close(timeout=2, reason="party-stopped")
+    with contextlib.suppress(TimeoutError, OSError, RuntimeError):
+        await asyncio.wait_for(asyncio.gather(starting, closing, return_exceptions=True), _START_S)
 
 
 async def _identity(scheduler: str, security: Security | None, limit: float) -> dict[str, Any]:

@@ -5,13 +5,16 @@ import importlib.util
 import multiprocessing
 import multiprocessing.util
 import os
+import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
 
+import dask.config
 from distributed.utils import get_mp_context
 
 from daskfc.deploy.scratch import own_folder
@@ -81,14 +84,29 @@ def without_main() -> Iterator[None]:
 
 
 def prepare_forkserver() -> None:
-    """Make the process that workers are forked from load what steps import, with one thread."""
-    for name, value in THREADS.items():
-        os.environ.setdefault(name, value)
+    """Start the process that workers are forked from: it loads what steps import, on one thread.
+
+    What Dask sets before it starts a process is set here: this one would not see it later.
+    """
+    before = dask.config.get("distributed.nanny.pre-spawn-environ", {})
+    for name, value in {**THREADS, **before}.items():
+        os.environ.setdefault(name, str(value))
     context = get_mp_context()  # sets Dask's own list of modules, once
     if context.get_start_method() == "forkserver":
         there = [name for name in _PRELOAD if importlib.util.find_spec(name.split(".")[0])]
         multiprocessing.set_forkserver_preload(there)
         _keep_sockets_in(own_folder())
+        _start_forkserver()
+
+
+def _start_forkserver() -> None:
+    """Start it deaf to Ctrl-C, as its children are: their parent ends them, and tells why."""
+    resource_tracker.ensure_running()  # it would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _keep_sockets_in(folder: Path) -> None:

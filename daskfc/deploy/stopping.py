@@ -5,31 +5,40 @@ import contextlib
 import signal
 from collections.abc import Awaitable
 
-__all__ = ["until_stopped"]
+__all__ = ["StopSignals"]
 
 
-async def until_stopped(ended: Awaitable[object]) -> bool:
-    """Wait for SIGTERM, SIGINT or SIGHUP, or for something to end by itself.
+class StopSignals:
+    """SIGTERM, SIGINT and SIGHUP as an event of the loop that runs, from now until it is closed.
 
-    Parameters
-    ----------
-    ended : awaitable
-        What may end.
-
-    Returns
-    -------
-    bool
-        Whether it was told to stop.
+    A signal counts whenever it comes: what is waited for after it is not waited for any more.
     """
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    signals = [signal.SIGTERM, signal.SIGINT]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
-        signals.append(signal.SIGHUP)
-    for number in signals:
-        with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread
-            loop.add_signal_handler(number, stop.set)
-    waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(ended)]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for one in waits:
-        one.cancel()
-    return stop.is_set()
+
+    def __init__(self) -> None:
+        loop, self._told = asyncio.get_running_loop(), asyncio.Event()
+        signals = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
+            signals.append(signal.SIGHUP)
+        for number in signals:
+            with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread
+                loop.add_signal_handler(number, self._told.set)
+
+    async def come_before(self, ended: Awaitable[object]) -> bool:
+        """Wait for a signal, or for something to end by itself.
+
+        Parameters
+        ----------
+        ended : awaitable
+            What may end. A task goes on when a signal comes, and keeps its result or its error.
+
+        Returns
+        -------
+        bool
+            Whether the process was told to stop.
+        """
+        told, end = asyncio.ensure_future(self._told.wait()), asyncio.ensure_future(ended)
+        await asyncio.wait([told, end], return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        if end is not ended:  # made here, so that nobody else could
+            end.cancel()
+        return self._told.is_set()

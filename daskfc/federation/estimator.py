@@ -19,7 +19,7 @@ from daskfc.federation.cluster_scores import ClusterScores, Scores, scores_told
 from daskfc.federation.contract import summary_of_new
 from daskfc.federation.federation import Federation
 from daskfc.federation.fitted import FittedModel
-from daskfc.federation.handles import Local, PerClient, Sent
+from daskfc.federation.handles import Local, PerClient, Sent, results
 from daskfc.federation.one_budget import count_preparation, noise_beside
 from daskfc.federation.parameters import constraints_of, make_init, param
 from daskfc.federation.pseudonyms import agree_on_pseudonyms
@@ -418,7 +418,7 @@ class FederatedClusterer(FittedModel):
         raise NotImplementedError
 
     def _told_labels(self, parts: PerClient[Sent[LabelledSamples]]) -> xr.DataArray:
-        labels = labels_array({name: sent.result() for name, sent in parts.items()})
+        labels = labels_array(dict(results(parts)))
         return _each_once(labels) if self.split == "views" else labels
 
     def _predict(

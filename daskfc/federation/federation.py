@@ -5,7 +5,7 @@ import json
 import uuid
 import weakref
 from asyncio import run_coroutine_threadsafe
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -72,6 +72,8 @@ class Federation(ServerWork):
         See above.
     workspace : str, optional
         Folder of the next run of a method; set it to find and continue what a former run left.
+    results : str, optional
+        Folder where a server without one of its own keeps what a fit may start from.
     preparation : daskfc.Prepared, optional
         What the features go through in the next runs, before a method reads them.
     pseudonyms : Pseudonyms, optional
@@ -101,6 +103,7 @@ class Federation(ServerWork):
         self.processes = opened.processes
         self.on_progress: Callable[[str, int, int], None] | None = None
         self.workspace: str | None = None
+        self.results: str | None = None
         self.preparation: Any = None
         self.pseudonyms: Pseudonyms | None = None
         self._limits = dict(opened.limits)
@@ -260,6 +263,7 @@ class Federation(ServerWork):
             random_state,
             self.allow_raw,
             workspace,
+            results=self.results,
             start=uuid.uuid4().hex,
             builds=dict(self._contract.builds) if self._contract is not None else {},
             driver=self.dask_client.id,
@@ -377,24 +381,51 @@ class Federation(ServerWork):
         DeadlineError
             When it is not there in time, or its party is gone.
         """
-        if not list(self._wait_for([sent], 1, timeout)):
-            raise DeadlineError(
-                f"step {sent.step!r} of party {sent.party!r} has not ended within {timeout:g} s. "
-                "Wait longer or cancel it."
-            )
-        gathering = run_coroutine_threadsafe(
-            self.dask_client.gather([sent.futures[CALLER]], direct=True, asynchronous=True),
-            self.dask_client.loop.asyncio_loop,
-        )
+        [message] = self.fetch_all([sent], timeout)
+        return message
+
+    def fetch_all(self, sent: Iterable[Sent], timeout: float | None = None) -> list[Message]:
+        """Return published messages in their order; they come beside each other, as they are ready.
+
+        Raises
+        ------
+        DeadlineError
+            When one is not there in time, or its party is gone.
+        """
+        handles = list(sent)
+        under_way: dict[Handle, concurrent.futures.Future[list[Outgoing]]] = {}
+        everybody: list[Handle] = [*handles]
+        try:
+            for ended in self._wait_for(everybody, len(handles), timeout) if handles else ():
+                under_way[ended] = run_coroutine_threadsafe(
+                    self.dask_client.gather(
+                        [ended.futures[CALLER]], direct=True, asynchronous=True
+                    ),
+                    self.dask_client.loop.asyncio_loop,
+                )
+            for handle in handles:
+                if handle not in under_way:
+                    raise DeadlineError(
+                        f"step {handle.step!r} of party {handle.party!r} has not ended within "
+                        f"{timeout:g} s. Wait longer or cancel it."
+                    )
+            return [self._come(handle, under_way[handle]) for handle in handles]
+        except BaseException:
+            for gathering in under_way.values():
+                gathering.cancel()
+            raise
+
+    def _come(
+        self, sent: Handle, gathering: "concurrent.futures.Future[list[Outgoing]]"
+    ) -> Message:
+        """Wait for a message that is on its way."""
         try:
             while True:
                 try:
-                    envelope: Outgoing = gathering.result(timeout=1.0)[0]
-                    return envelope.message
+                    return gathering.result(timeout=1.0)[0].message
                 except concurrent.futures.TimeoutError:
                     self._absences.check([sent], 1)
         except Exception as error:
-            gathering.cancel()
             failure = translated(error, sent)
         if isinstance(failure, ENDS_A_RUN):
             self._refusals.error = failure

@@ -20,6 +20,7 @@ __all__ = [
     "fill_slots",
     "handles_in",
     "pack",
+    "results",
 ]
 
 if TYPE_CHECKING:
@@ -304,3 +305,21 @@ def handles_in(value: Any) -> list[Handle]:
     elif not hasattr(value, "__iter__"):
         raise InvalidInput(f"wait and cancel take handles; got {type(value).__name__}.")
     return [handle for one in value for handle in handles_in(one)]
+
+
+def results(sent: PerClient[Sent[T]]) -> PerClient[T]:
+    """Wait for published messages, which come beside each other, and return them.
+
+    Parameters
+    ----------
+    sent : PerClient of Sent
+        From ``publish`` of one federation.
+
+    Raises
+    ------
+    DeadlineError
+        When one is not there in time.
+    """
+    handles = list(sent.values())
+    told = handles[0].federation.fetch_all(handles) if handles else []
+    return PerClient(dict(zip(sent, told, strict=True)))

@@ -51,6 +51,7 @@ ROUTES = (
     "client → client",
     "client → caller",
     "server → caller",
+    "client → server worker",
     "server → server worker",
     "server worker → server",
 )

@@ -2,8 +2,10 @@
 
 import functools
 import logging
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -15,6 +17,7 @@ from daskfc.errors import (
     EgressRefused,
     InvalidInput,
     LedgerError,
+    PrivacyError,
     StoreError,
 )
 from daskfc.federation.counts import Counts
@@ -27,6 +30,7 @@ from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.ledger_key import LedgerKey
 from daskfc.federation.messages import (
     CALLER,
+    SERVER,
     Message,
     as_declared,
     check_message,
@@ -116,12 +120,15 @@ class Party:
 
     def start_run(self, run: RunSettings, nonce: bytes = b"", submitter: str | None = None) -> None:
         """Begin a run: forget refusals, move into its folder."""
-        if run != self.run:
+        begins = run != self.run
+        if begins:
             self.ledger.end()
         self.options = replace(self.options, run=run, nonce=nonce, submitter=submitter)
         self.refusal = None
         self._store = None  # it may have been written again since the last run
         self._enter_folder()
+        if begins:
+            self._sweep_earlier_runs()
         self.narration.begins(run.run_id)
         self.counts.begins()
 
@@ -148,6 +155,19 @@ class Party:
             target.handlers = [handler]
             target.propagate = False
         logging.captureWarnings(True)
+
+    def _sweep_earlier_runs(self) -> None:
+        """Remove what earlier runs left in a client's workspace but their ledgers and logs.
+
+        Every start has a folder of its own there, so that no later one finds what lies in it.
+        """
+        if self.options.folder is None or self.options.role != "client":
+            return
+        for ledger in Path(self.options.folder).glob(f"*/{self.ledger.path.name}"):
+            if ledger.parent != self.folder:
+                for left in ledger.parent.iterdir():
+                    if left.is_dir():
+                        shutil.rmtree(left, ignore_errors=True)
 
     def store(self) -> "ClientStore":
         """Return this client's store, opened once a run.
@@ -313,6 +333,10 @@ class Party:
             return seeds.generator(self.run.random_state, self.name, round, name)
         if what == "as_prepared":
             return self.as_prepared
+        if what == "last_result":
+            if self.options.role != SERVER:
+                raise PrivacyError(f"step {name!r} asks for what the server alone keeps.")
+            return self.options.last_result()
         return str(self.folder) if what == "workspace" else self.name
 
     def _address(self, call: StepCall, name: str, result: Any) -> Any:

@@ -2,17 +2,22 @@
 
 import functools
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from daskfc.coding.streams import SecretKey
+from daskfc.federation.last_result import LastResult
 from daskfc.federation.messages import SERVER
 from daskfc.folders import check_folder_name
 from daskfc.site import Policy
 
 __all__ = ["PartyOptions", "RunSettings"]
+
+_ALIKE = ("method", "package", "parameters", "preparation", "columns")
+"""What two runs ask alike where one may start from the other's result."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,8 @@ class RunSettings:
         Whether messages with protection "raw" may leave.
     workspace : str, optional
         The run's folder, where the server's folder lies.
+    results : str, optional
+        Where a server without a folder of its own keeps results beyond the run; nowhere by default.
     start : str
         Of this start of the run: one that is begun again has new secrets.
     builds : mapping of str to str
@@ -51,6 +58,7 @@ class RunSettings:
     random_state: int
     allow_raw: bool = False
     workspace: str | None = None
+    results: str | None = None
     start: str = ""
     builds: Mapping[str, str] = field(default_factory=dict)
     driver: str = ""
@@ -150,6 +158,18 @@ class PartyOptions:
         if self.folder is not None or self.run is None or self.run.workspace is None:
             return Path(self.folder or self.scratch)
         return self._within(self.run.workspace)
+
+    def last_result(self) -> LastResult:
+        """Return the place of the last result of fits like the one of the run under way."""
+        assert self.run is not None
+        run = self.run
+        asked = {name: run.request.get(name) for name in _ALIKE}
+        alike = [asked, sorted(run.builds), run.random_state, self.submitter]
+        name = hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()[:32]
+        kept = None if run.results is None else Path(run.results)
+        if self.folder is not None:
+            kept = Path(self.folder) / "last-results"
+        return LastResult(kept and kept / name, self.run_folder() / f"start-{name}")
 
     def _within(self, workspace: str) -> Path:
         base = Path(workspace)

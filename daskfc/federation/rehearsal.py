@@ -8,7 +8,7 @@ that a rehearsal writes are those of a ledger, with the time at which each messa
 
 import functools
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -165,7 +165,8 @@ class Rehearsal(Federation):
         nobody: Any = None
         Verbs.__init__(self, nobody, stores, allow_raw=allow_raw)
         self.server_workers = server_workers
-        self.on_progress = self.workspace = self.processes = self.preparation = None
+        self.on_progress = self.processes = self.preparation = None
+        self.workspace = self.results = None
         self.opening_ledger = Ledger([])
         self._limits = {name: (limits or {}).get(name) for name in self.parties}
         summaries = {name: store_summary(store) for name, store in stores.items()}
@@ -200,10 +201,23 @@ class Rehearsal(Federation):
         """Samples of all clients."""
         return sum(store.n_samples for store in self._stores.values())
 
-    def rows_of(self, client: str) -> np.ndarray:
-        """Read a client's samples, prepared where they are, for a stand-in that depends on them."""
+    def rows_of(self, client: str, most: int | None = None) -> np.ndarray:
+        """Read a client's samples, prepared where they are, for a stand-in that depends on them.
+
+        Parameters
+        ----------
+        client : str
+            Whose.
+        most : int, optional
+            How many at most, at least 1, in blocks that are spread over the store.
+        """
         store = self._stores[client]
-        return store.rows(0, store.n_samples)
+        n = store.n_samples
+        if most is None or n <= most:
+            return store.rows(0, n)
+        rows = max(1, min(256, most // 8))
+        starts = np.linspace(0, n - rows, most // rows).astype(int).tolist()
+        return np.concatenate([store.rows(start, start + rows) for start in starts])
 
     def knows(self, what: str) -> bool:
         """Whether the caller said what a stand-in would assume; see `assume`."""
@@ -286,6 +300,10 @@ class Rehearsal(Federation):
         self._clock.reaches(*self._travel(shadow))
         message: Message = shadow.value
         return message
+
+    def fetch_all(self, sent: Iterable[Sent], timeout: float | None = None) -> list[Message]:
+        """Return published messages, which travel now."""
+        return [self.fetch(one) for one in sent]
 
     def peak_memory(self) -> dict[str, int]:
         """Return what `memory` says."""

@@ -55,6 +55,8 @@ def serve_party(
 ) -> None:
     """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
 
+    Until the scheduler has answered, signals are the caller's to handle.
+
     Parameters
     ----------
     name : str

@@ -15,8 +15,9 @@ from daskfc.deploy.dashboard import check_dashboard, dashboard_options, dashboar
 from daskfc.deploy.descriptors import allow_many_descriptors
 from daskfc.deploy.metrics_page import check_metrics, serve_metrics
 from daskfc.deploy.peers import is_loopback
+from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import dask_settings, quiet_logs
-from daskfc.deploy.stopping import until_stopped
+from daskfc.deploy.stopping import StopSignals
 from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.counts import families_of_scheduler
@@ -86,6 +87,8 @@ def serve_scheduler(
             **dashboard_options(dashboard),
             "security": security_of(security),
             "ca": None if security is None else security.ca,
+            # Dask's own is one that all users share, and Python would look for modules in it.
+            "local_directory": str(stack.enter_context(scratch_folder())),
         }
         asyncio.run(_serve(options, scheduler_file, metrics, narration))
 
@@ -93,7 +96,7 @@ def serve_scheduler(
 async def _serve(
     options: dict[str, Any], file: str | None, metrics: str | None, narration: Narration
 ) -> None:
-    failure = None
+    signals, failure = StopSignals(), None
     try:
         scheduler = await GuardedScheduler(told=narration.say, **options)
     except (OSError, RuntimeError, ValueError) as error:
@@ -110,7 +113,7 @@ async def _serve(
     try:
         if file is not None:
             _write_address(Path(file), scheduler.address)
-        await until_stopped(scheduler.finished())
+        await signals.come_before(scheduler.finished())
     finally:
         if file is not None:
             Path(file).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """Work of the server that several workers divide: what it hands to them, and what comes back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from daskfc.errors import InvalidInput
@@ -42,14 +42,54 @@ class ServerWork(Verbs):
         Sent
             For steps of the workers. The server goes on with what the message was made of.
         """
-        self._need_workers()
+        workers = self._workers(None)
         step, args, _ = self._sending(step, args)
         self._declared(step, "server → server worker", by_receiver=False)
         bound = Bound.of(step, args, kwargs)
-        futures = self._compose(bound, {SERVER: self.server_workers}, None)[SERVER]
+        futures = self._compose(bound, {SERVER: workers}, None)[SERVER]
         return self._sent(SERVER, step, futures)
 
-    def hand_back(self, step: Callable[..., M], /, *args: Any, **kwargs: Any) -> PerClient[Sent[M]]:
+    def ask_for(
+        self,
+        worker: str,
+        step: Callable[..., M],
+        /,
+        *args: Any,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Sent[M]]:
+        """Run a step at each client and send its message to one of the server's further workers.
+
+        Parameters
+        ----------
+        worker : str
+            Who gets the messages, which the server itself does not.
+        step : callable
+            Its return annotation is the message class.
+        *args, clients, **kwargs
+            As for `ask`.
+
+        Returns
+        -------
+        PerClient of Sent
+            By client.
+        """
+        (worker,) = self._workers([worker])
+        self._declared(step, "client → server worker", by_receiver=False)
+        bound = Bound.of(step, args, kwargs)
+        tasks = {one: self._task(one, bound, "send", (worker,)) for one in self._some(clients)}
+        return PerClient(
+            {one: self._sent(one, step, {worker: f}) for one, f in self._start(tasks).items()}
+        )
+
+    def hand_back(
+        self,
+        step: Callable[..., M],
+        /,
+        *args: Any,
+        workers: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Sent[M]]:
         """Run a step at each of the server's further workers and send its message to the server.
 
         Parameters
@@ -58,23 +98,32 @@ class ServerWork(Verbs):
             Its return annotation is the message class.
         *args, **kwargs
             Its arguments; a PerClient gives each worker its own.
+        workers : iterable of str, optional
+            Where; by default at all of them.
 
         Returns
         -------
         PerClient of Sent
             By worker.
         """
-        self._need_workers()
+        chosen = self._workers(workers)
         self._declared(step, "server worker → server", by_receiver=False)
         bound = Bound.of(step, args, kwargs)
-        tasks = {one: self._task(one, bound, "send", (SERVER,)) for one in self.server_workers}
+        tasks = {one: self._task(one, bound, "send", (SERVER,)) for one in chosen}
         return PerClient(
             {one: self._sent(one, step, {SERVER: f}) for one, f in self._start(tasks).items()}
         )
 
-    def _need_workers(self) -> None:
+    def _workers(self, names: Iterable[str] | None) -> tuple[str, ...]:
         if not self.server_workers:
             raise InvalidInput(
                 "the server has one worker, and none to divide its work with. Set 'server: "
                 "{workers: 2}' in the cluster's file, or do the work with on_server."
             )
+        chosen = self.server_workers if names is None else tuple(names)
+        if strangers := [repr(name) for name in chosen if name not in self.server_workers]:
+            raise InvalidInput(
+                f"the server's further workers are {', '.join(self.server_workers)}; got "
+                f"{', '.join(strangers)}. Name some of them."
+            )
+        return chosen

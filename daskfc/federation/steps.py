@@ -28,6 +28,7 @@ __all__ = [
 
 INJECTED = (
     "data", "secret", "durable_secret", "random", "workspace", "party", "as_prepared", "site",
+    "last_result",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from daskfc.errors import EgressRefused, InvalidInput
 from daskfc.federation.envelopes import Here
 from daskfc.federation.graph import PinnedTask, start
 from daskfc.federation.guard import hand_over, run_step
-from daskfc.federation.handles import Inline, Local, PerClient, Sent, pack
+from daskfc.federation.handles import Inline, Local, PerClient, Sent, pack, results
 from daskfc.federation.messages import CALLER, SERVER, Message, role_of, routes_of
 from daskfc.federation.party_options import RunSettings
 from daskfc.federation.session_key import SessionKey
@@ -88,7 +88,7 @@ class Verbs(ABC):
         step : callable
             A function of its arguments and of what it asks of its party by name: ``data``,
             ``secret``, ``durable_secret``, ``random``, ``workspace``, ``party``, ``as_prepared``,
-            ``site``.
+            ``site``; the server's steps also ``last_result``.
         *args, **kwargs
             Its arguments; a PerClient gives each client its own.
         clients : iterable of str, optional
@@ -381,7 +381,7 @@ class Verbs(ABC):
         handles = PerClient(
             {name: self._sent(name, step, {CALLER: f}) for name, f in futures.items()}
         )
-        answer = handles.map(lambda handle: handle.result()) if wait else handles
+        answer = results(handles) if wait else handles
         return answer[party] if isinstance(party, str) and party in names else answer
 
     @staticmethod
@@ -466,18 +466,18 @@ class Verbs(ABC):
         receivers: Mapping[str, tuple[str, ...]],
         axes: Mapping[str, int] | None,
     ) -> dict[str, dict[str, Future]]:
-        """Run a step at each party and give each receiver an envelope of its own, to fetch."""
-        composed = {
-            party: self._task(party, bound, "compose", those, axes)
-            for party, those in receivers.items()
-        }
-        handed = {
-            (party, receiver): self._pinned(party, bound.name, hand_over, receiver, envelopes)
-            for party, envelopes in composed.items()
-            for receiver in receivers[party]
-        }
-        wanted = list(handed.values())
-        started = start(self.dask_client, [*composed.values(), *wanted], wanted)
+        """Run a step at each party; each receiver fetches an envelope, a single one the result."""
+        made: dict[str, PinnedTask] = {}
+        handed: dict[tuple[str, str], PinnedTask] = {}
+        for party, those in receivers.items():
+            verb = "send" if len(those) == 1 else "compose"
+            made[party] = own = self._task(party, bound, verb, those, axes)
+            for one in those:
+                also = verb == "compose"
+                task = self._pinned(party, bound.name, hand_over, one, own) if also else own
+                handed[party, one] = task
+        tasks = {task.key: task for task in (*made.values(), *handed.values())}
+        started = start(self.dask_client, [*tasks.values()], [*handed.values()])
         futures: dict[str, dict[str, Future]] = {party: {} for party in receivers}
         for (party, receiver), future in zip(handed, started, strict=True):
             futures[party][receiver] = future

@@ -1,13 +1,18 @@
 """n × n in tiles: distances, neighbour graphs and radius graphs that never lie in one memory."""
 
 from daskfc.pairwise.grid import SymmetricGrid
+from daskfc.pairwise.nearest import NOBODY, Nearest, nearest_alone
 from daskfc.pairwise.neighbours import NeighbourTiles
-from daskfc.pairwise.radius import RadiusTiles
+from daskfc.pairwise.radius import RadiusTiles, within_of_block
 from daskfc.pairwise.tiles import DistanceTiles
 
 __all__ = [
+    "NOBODY",
     "DistanceTiles",
+    "Nearest",
     "NeighbourTiles",
     "RadiusTiles",
     "SymmetricGrid",
+    "nearest_alone",
+    "within_of_block",
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOBODY", "Nearest", "limit_of_rows", "merge", "nearest_of_block"]
+__all__ = ["NOBODY", "Nearest", "limit_of_rows", "merge", "nearest_alone", "nearest_of_block"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,6 +42,11 @@ class Nearest:
     owners: Ints
     distances: Floats
     others: Ints
+
+    @property
+    def width(self) -> int:
+        """Most neighbours of a row."""
+        return int(self.others.shape[1])
 
 
 def merge(
@@ -246,3 +251,33 @@ def nearest_of_block(
         near = values <= column_limits[columns]
         kept[1].add(columns[near], rows[near], values[near])
     return kept[0].nearest(), kept[1].nearest()
+
+
+def nearest_alone(block: Distances, k: int, *, diagonal: bool) -> tuple[Nearest, Nearest] | None:
+    """Return the k nearest of each row and each column of one block, with nothing else known.
+
+    Parameters
+    ----------
+    block : ndarray of shape (a, b), float64 or int64
+        Squared distances in C order.
+    k : int
+        Neighbours kept of each row and of each column.
+    diagonal : bool
+        Whether the block lies on the diagonal; see `nearest_of_block`.
+
+    Returns
+    -------
+    rows, columns : Nearest
+        Or None, as of `nearest_of_block`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.pairwise.nearest import nearest_alone
+    >>> rows, columns = nearest_alone(np.array([[4.0, 1.0, 9.0]]), 1, diagonal=False)
+    >>> rows.others.tolist(), columns.others.tolist()
+    ([[1]], [[0], [0], [0]])
+    """
+    # on the diagonal the sample itself is one of the k + 1 nearest
+    rows = limit_of_rows(block, k + int(diagonal))
+    return nearest_of_block(block, k, rows, None if diagonal else limit_of_rows(block.T, k))

@@ -175,9 +175,35 @@ class NeighbourTiles(BlockGroup):
         found = nearest_of_block(values, k, row_limits, column_limits)
         if found is None:
             raise self._refuse_values(i, j)
-        pieces = {(i, j): self._counted_from(found[0], self.grid.panel(j).start)}
+        return self.write_nearest(i, j, *found)
+
+    def write_nearest(self, i: int, j: int, rows: Nearest, columns: Nearest) -> bool:
+        """Take what `nearest_alone` or `nearest_of_block` found in one block.
+
+        Parameters
+        ----------
+        i, j : int
+            Panels, i <= j.
+        rows, columns : Nearest
+            Neighbours of the rows of panel i in panel j, and of those of panel j in panel i; the
+            latter are not read of a diagonal block. All that can be among the nearest are there.
+
+        Returns
+        -------
+        bool
+            False if the block was done before; nothing was written then.
+
+        Raises
+        ------
+        InvalidInput
+            For samples that the panels do not have, or more neighbours than are kept.
+        """
+        if (i, j) in self._known:
+            return False
+        first_i, first_j = self.grid.panel(i).start, self.grid.panel(j).start
+        pieces = {(i, j): self._counted_from(self._fitting(rows, i, j), first_j)}
         if i != j:
-            pieces[j, i] = self._counted_from(found[1], self.grid.panel(i).start)
+            pieces[j, i] = self._counted_from(self._fitting(columns, j, i), first_i)
         for where, piece in pieces.items():
             self._candidates[where] = self._cell(piece)
         self._mark(i, j)
@@ -185,6 +211,21 @@ class NeighbourTiles(BlockGroup):
             for (p, q), piece in pieces.items():
                 self._panel(p).add(q, piece)
         return True
+
+    def _fitting(self, found: Nearest, p: int, q: int) -> Nearest:
+        """Return neighbours of panel p in panel q, after a look at whether they can be that."""
+        there = found.others[found.others != NOBODY]
+        inside = found.distances.shape == found.others.shape == (len(found.owners), found.width)
+        inside = inside and found.width <= self.n_neighbors
+        for places, size in ((found.owners, self.grid.size(p)), (there, self.grid.size(q))):
+            inside = inside and (not places.size or 0 <= places.min() <= places.max() < size)
+        if not inside:
+            raise InvalidInput(
+                f"neighbours of panel {p} in panel {q}, given to the {self.kind}, must be at most "
+                f"{self.n_neighbors} of each of {self.grid.size(p)} rows, among "
+                f"{self.grid.size(q)}; got others. Look at the step that found them."
+            )
+        return found
 
     @staticmethod
     def _counted_from(found: Nearest, first: int) -> Nearest:

@@ -10,15 +10,45 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from daskfc.checks import check_params, integer, optional, real
 from daskfc.clustering.graphs import RadiusGraph
-from daskfc.errors import ResourceRefused, StoreError
+from daskfc.errors import InvalidInput, ResourceRefused, StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid
 
-__all__ = ["RadiusTiles"]
+__all__ = ["RadiusTiles", "within_of_block"]
 
 _TOGETHER = 1 << 18  # ours: pairs of one part, 8 MiB while they are unpacked
 
 Edges = tuple[NDArray[np.int32], NDArray[np.int32]]
+
+
+def within_of_block(
+    block: NDArray[np.float64] | NDArray[np.int64], radius2: float, *, diagonal: bool
+) -> NDArray[np.uint8]:
+    """Return which entries of a block lie within a squared radius, eight columns a byte.
+
+    Parameters
+    ----------
+    block : ndarray of shape (a, b), float64 or int64
+        Squared distances.
+    radius2 : float
+        Squared radius; entries of exactly this size lie within.
+    diagonal : bool
+        Whether the block lies on the diagonal: then only pairs (i, j) with i < j are told.
+
+    Returns
+    -------
+    ndarray of shape (a, ceil(b / 8)), uint8
+        The first column in the high bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.pairwise import within_of_block
+    >>> within_of_block(np.array([[0.0, 1.0, 9.0]]), 1.0, diagonal=False).tolist()
+    [[192]]
+    """
+    within = block <= radius2
+    return np.packbits(np.triu(within, 1) if diagonal else within, axis=1)
 
 
 class RadiusTiles(BlockGroup):
@@ -138,10 +168,39 @@ class RadiusTiles(BlockGroup):
             return False
         if not values.min() >= 0:
             raise self._refuse_values(i, j)
-        within = values <= self.radius2
-        if i == j:
-            within = np.triu(within, 1)
-        count = int(np.count_nonzero(within))
+        return self.write_within(i, j, within_of_block(values, self.radius2, diagonal=i == j))
+
+    def write_within(self, i: int, j: int, bits: NDArray[np.uint8]) -> bool:
+        """Store what `within_of_block` found in one block.
+
+        Parameters
+        ----------
+        i, j : int
+            Panels, i <= j.
+        bits : ndarray of shape (rows of panel i, ceil(rows of panel j / 8)), uint8
+            Which pairs lie within the radius.
+
+        Returns
+        -------
+        bool
+            False if the block was done before; nothing was written then.
+
+        Raises
+        ------
+        InvalidInput
+            For a wrong shape or dtype.
+        ResourceRefused
+            If the blocks so far hold more pairs than ``max_edges``.
+        """
+        a, b = self.grid.shape(i, j)
+        if bits.shape != (a, -(-b // 8)) or bits.dtype != np.uint8:
+            raise InvalidInput(
+                f"the bits of block ({i}, {j}) of the {self.kind} must be uint8 of the shape "
+                f"{(a, -(-b // 8))}; got {bits.dtype} {bits.shape}."
+            )
+        if (i, j) in self._known:
+            return False
+        count = int(np.unpackbits(bits, axis=1, count=b).sum(dtype=np.int64))
         found = sum(self._known.values()) + count
         if self.max_edges is not None and found > self.max_edges:
             raise ResourceRefused(
@@ -150,7 +209,6 @@ class RadiusTiles(BlockGroup):
                 f"{self.max_edges} allowed. Choose a smaller radius or allow more pairs."
             )
         cell = np.zeros(self._within.shape[2:], np.uint8)
-        bits = np.packbits(within, axis=1)
         cell[: bits.shape[0], : bits.shape[1]] = bits
         self._within[i, j] = cell
         self._mark(i, j, count)

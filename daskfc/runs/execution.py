@@ -59,6 +59,8 @@ Progress = Callable[[str, int, int], None]
 
 log = logging.getLogger("daskfc.runs")
 
+_LAST_RESULTS = ".last-results"  # beside the runs: what the next one may start from
+
 
 def _silent(stage: str, done: int, total: int) -> None:
     """Report progress to nobody."""
@@ -420,6 +422,7 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
                 folder.update(prepared=prepared.steps)
                 others["preparation"] = ledger_frame(prepared.ledger)
                 federation.preparation = prepared
+            federation.results = str((folder.path.parent / _LAST_RESULTS).absolute())
             fits = _Fits(pipeline, folder, tell)
             choice = fits.choose(federation)
             if choice is not None:

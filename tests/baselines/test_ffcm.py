@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -149,3 +151,22 @@ def test_too_few_first_centres_are_refused(store):
 def test_bad_parameters_are_refused(params, rule):
     with pytest.raises(InvalidInput, match=rule):
         FFCM(**params).check()
+
+
+def test_the_next_fit_starts_from_the_last_centres(federation, tmp_path):
+    federation.results = str(tmp_path)
+    first, second = (FFCM(10, start="last").fit(federation) for _ in range(2))
+    federation.results = None
+    assert (first.start_, second.start_) == ("local", "last")
+    assert second.n_rounds_ < first.n_rounds_
+    moved = np.linalg.norm(second.cluster_centers_ - first.cluster_centers_)
+    assert moved <= 1e-3 * np.linalg.norm(first.cluster_centers_)
+    assert "first_local_centers" not in {row.step for row in second.ledger_}
+
+
+def test_centres_of_other_features_are_refused():
+    data = SimpleNamespace(n_features=2)
+    with pytest.raises(InvalidInput, match="3 features, and these have 2"):
+        local_centers(
+            data, GlobalCenters(np.zeros((2, 3))), fuzzifier=2.0, max_iterations=1, tolerance=0.0
+        )

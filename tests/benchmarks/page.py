@@ -37,6 +37,19 @@ ABOUT = {
     "TLS and identity between sites": "A message of a client until it was read at the server, both "
     "of them processes of their own, with digests and receipts; *no checks* has TLS. Goals: at "
     "most 1.3 to no TLS beyond 1 MB, at most 1.05 to no checks.",
+    "Methods over a wide area": "Clients are sites of their own, in network namespaces with TLS, "
+    "50 ms one way and 100 Mbit/s each way from scheduler, server and driver, which are one site; "
+    "beside lines without limit. *In a row*: messages, each sent when the one before was there. "
+    "*Trips*: three of 50 ms for each of these, the word that it is there, the request for it and "
+    "the message; *bytes*: those of the busiest direction of a line at 100 Mbit/s. *No slow "
+    "start*: with `net.ipv4.tcp_slow_start_after_idle` 0 at all sites; else TCP sends 15 kB first "
+    "and waits for an answer, then twice as much, after every pause of a connection. *By keys*: "
+    "`latency` and `bandwidth` of a local cluster, which hold each message back once.",
+    "Compression on the wire": "Content of real messages, compressed at their senders; classes "
+    "with a hundredth or more of the bytes on the busiest direction of a line. A ratio is "
+    "compressed to plain; speeds are there and back. *Pays below*: on faster lines compressing "
+    "takes longer than the bytes that it saves. *Saves*: of the time that all bytes take on "
+    "100 Mbit/s.",
     "Coded distances of all pairs": "8,000 samples of 784 features, t = 2: all parties' work on "
     "two threads, beside `euclidean_distances`, wall time and processor time.",
     "Neighbour graphs": "20,000 samples of 784 features, ten neighbours or a radius, beside brute "
@@ -46,9 +59,15 @@ ABOUT = {
     "kCAGC beside AGC": "Cells of the paper's Tables II: Cora, 50 starts; beside AGC on the pooled "
     "columns in one process, with the threads of BLAS that it takes. *k̂*: local clusters.",
     "OmniFC on exact distances beside scikit-learn": "Ten clients; server and scikit-learn have "
-    "one thread of BLAS.",
+    "one thread of BLAS. *Pooled*: the server's own clusterer on the pooled samples, in a process "
+    "alone.",
     "Workers of the server": "A graph of nine neighbours of 40,000 samples by one worker of the "
     "server, by two, and by eight if their part takes an eighth, beside brute force on one thread.",
+    "Blocks of distances by workers of the server": "8,000 samples of 784 features at six clients, "
+    "from shares, beside `euclidean_distances` and brute force on one thread. Seconds of the clock "
+    "are those of this machine, whose cores all parties share; those of the processor are of the "
+    "server's busiest process and of the busiest client, and the larger one is the time where each "
+    "has a core of its own.",
     "Spectral methods of a million samples": "The same mixture, ten clients, parties of 2 GB: "
     "embeddings whose work grows with n.",
     "Start-up of 10 and 32 clients": "From the command to the end of every party's first step, "
@@ -129,7 +148,7 @@ def page(told: Mapping[str, Any], *, figure: bool) -> str:
             yield wrapped(ABOUT[title]) + "\n"
             if figure and title == SCALE:
                 yield f"![Seconds, memory and traffic of k-means]({FIGURE})\n"
-            names = list(rows[0])
+            names = list(dict.fromkeys(name for row in rows for name in row))
             body = [[cell(row.get(name, "–")) for name in names] for row in rows]
             yield markdown_table(names, body, left=1) + "\n"
 

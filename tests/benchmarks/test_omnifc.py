@@ -1,9 +1,10 @@
-"""OmniFC on exact distances beside scikit-learn on the pooled samples: time, memory, traffic.
+"""OmniFC on exact distances beside pooled samples, by scikit-learn and by OmniFC's own clusterer.
 
 OmniFC runs in a federation of 10 clients and a server, one process each, limited to 2 GB each; its
 time is that of `fit`, the start of the processes not counted. scikit-learn gets all samples in a
-process of its own, with the same parameters. The server and scikit-learn have as many threads of
-BLAS as are asked for; each client has one. Beside the seconds of both: how far the labels agree,
+process of its own, with the same parameters, and so does the clusterer that OmniFC's server runs:
+what the federation costs. The server and both of them have as many threads of BLAS as are asked
+for; each client has one. Beside the seconds of both: how far the labels agree,
 and the inertia of k-means on the pooled samples, of both.
 
 Samples are MNIST's, where a folder with mnist.npz is named, or generated ones like it. As an
@@ -24,6 +25,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from daskfc import Federation, OmniFC
+from daskfc.clustering import make_clusterer
 from daskfc.federation.memory import peak_memory_bytes
 from daskfc.metrics import nmi
 from tests.benchmarks.test_fedsc import (
@@ -50,9 +52,8 @@ def run_omnifc(urls: dict[str, str], name: str, threads: int) -> tuple[dict, np.
         "parties": {"server": {"blas_threads": threads}},
         "deadline": "600s",
     }
-    spec = {"dbscan": {"eps": EPS}} if name == "dbscan" else name
     with Federation.local(urls, cluster=cluster) as federation:
-        model = OmniFC(None if name == "dbscan" else N_CLUSTERS, clusterer=spec)
+        model = OmniFC(None if name == "dbscan" else N_CLUSTERS, clusterer=_spec(name))
         start = time.perf_counter()
         model.fit(federation)
         seconds = time.perf_counter() - start
@@ -93,6 +94,20 @@ def run_sklearn(urls: dict[str, str], name: str, threads: int) -> tuple[dict, np
     }, labels  # fmt: skip
 
 
+def run_pooled(urls: dict[str, str], name: str, threads: int) -> float:
+    """Cluster the pooled samples as OmniFC's server does; return its seconds."""
+    X = pooled(urls)
+    clusterer = make_clusterer(_spec(name))
+    with threadpool_limits(threads):
+        start = time.perf_counter()
+        clusterer.pooled(X, None if name == "dbscan" else N_CLUSTERS, 0)
+        return time.perf_counter() - start
+
+
+def _spec(name: str) -> str | dict:
+    return {"dbscan": {"eps": EPS}} if name == "dbscan" else name
+
+
 def inertia(urls: dict[str, str], labels: np.ndarray) -> float:
     """Return the squared distances of the pooled samples to the means of their clusters."""
     X = pooled(urls).astype(np.float64)
@@ -114,13 +129,18 @@ def compare(
         for name in names:
             ours, labels = run_omnifc(urls, name, threads)
             theirs, expected = in_own_process(run_sklearn, urls, name, threads)
+            alone = in_own_process(run_pooled, urls, name, threads)
             ratio = ours["seconds"] / theirs["seconds"]
-            result[name] = {**ours, "sklearn": theirs, "ratio": ratio, "nmi": nmi(expected, labels)}
+            result[name] = {
+                **ours, "sklearn": theirs, "pooled": alone, "ratio": ratio,
+                "nmi": nmi(expected, labels),
+            }  # fmt: skip
             stages = ", ".join(f"{stage} {value:.1f}" for stage, value in ours["stages"].items())
             print(
                 f"{name}: {ours['seconds']:.1f} s, scikit-learn {theirs['seconds']:.1f} s, ratio "
-                f"{ratio:.2f}; {ours['wire'] / 1e9:.2f} GB on the wire; peaks in MB: client "
-                f"{ours['client'] / 1e6:.0f}, server {ours['server'] / 1e6:.0f}, scikit-learn "
+                f"{ratio:.2f}, pooled {alone:.1f} s; {ours['wire'] / 1e9:.2f} GB on the wire; "
+                f"peaks in MB: client {ours['client'] / 1e6:.0f}, server "
+                f"{ours['server'] / 1e6:.0f}, scikit-learn "
                 f"{theirs['peak'] / 1e6:.0f}; NMI of the labels {result[name]['nmi']:.4f}"
             )
             print(f"  {stages}; {ours['choices']}; {theirs['blas']}; load {os.getloadavg()[0]:.1f}")
@@ -142,6 +162,7 @@ def rows_of(sizes: tuple[int, ...], place: Path) -> list[dict]:
             rows.append(
                 {"samples": n, "clusterer": name, "OmniFC, s": found["seconds"],
                  "scikit-learn, s": theirs, "ratio": found["ratio"],
+                 "pooled, s": found["pooled"], "to pooled": found["seconds"] / found["pooled"],
                  "wire, GB": found["wire"] / 1e9, "server, MB": found["server"] / 1e6,
                  "NMI of both": found["nmi"]}
             )  # fmt: skip

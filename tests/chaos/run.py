@@ -1,176 +1,157 @@
-"""Seeded faults over all protocols: ``python tests/chaos/run.py --faults 100 --seed 0``.
+"""Seeded faults over all methods: ``python -m tests.chaos.run --faults 100 --seed 0``.
 
-Each fault strikes a run in a process of its own. It must end in time, with the labels of an
+Each fault strikes a run in processes of its own. It must end in time, with the labels of an
 undisturbed run or with one sentence; a run that says it can be resumed must then yield those
-labels, and nothing may be left behind.
+labels, and nothing may be left behind. Seed and number decide all that chance does, however many
+faults run at once. With a file of rows, a campaign that was ended goes on after its last row.
 """
 
 import argparse
 import contextlib
+import dataclasses
+import json
 import os
 import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
-from dataclasses import dataclass
+import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.chaos import faults, sites, stores
+from tests.chaos.cases import NAMES, PATIENCE, cases_of
+from tests.chaos.judge import Row, keys_noted, processes_of
+from tests.chaos.table import read_rows, told_of
 
-from daskfc.protocols import METHODS
-from tests.chaos import drivers, faults, sites
-from tests.chaos.cases import PATIENCE, Run, cases_of, labels_of
-
-KINDS = [*faults.FAULTS, drivers.TwoDrivers, *sites.FAULTS]
-
-
-@dataclass
-class Row:
-    """What came of one fault."""
-
-    fault: str
-    party: str
-    method: str
-    outcome: str
-    seconds: float
-    resumed: str = "-"
-    same: str = "-"
-    bad: str = ""
-
-    def __str__(self):
-        return (
-            f"{self.fault:18} {self.party:18.18} {self.method:8} {self.seconds:6.1f} "
-            f"{self.resumed:8} {self.same:5} {self.outcome[:90]}{self.bad and '  !! ' + self.bad}"
-        )
+HEADER = (
+    f"{'no.':>4} {'fault':19} {'party':13} {'method':13} {'sec':>6} {'total':>6} {'outcome':8} said"
+)
 
 
-HEADER = f"{'fault':18} {'party':18} {'method':8} {'sec':>6} {'resumed':8} {'same':5} outcome"
+def _interleaved():
+    """Return all kinds with what plays them; those of sites, which take twice as long, once."""
+    local = 2 * [(kind, faults.play) for kind in faults.FAULTS]
+    own = [(kind, sites.play) for kind in sites.FAULTS]
+    own += [(kind, stores.play) for kind in stores.FAULTS]
+    found = []
+    while local or own:
+        found += [*local[:2], *own[:1]]
+        local, own = local[2:], own[1:]
+    return found
 
 
-def last_line(run):
-    lines = [line for line in run.said().splitlines() if line.startswith("daskfc:")]
-    return lines[-1] if lines else ""
+KINDS = _interleaved()
 
 
-def judged(fault, run, case, row, struck):
-    """Follow a run from the fault to its end, and to the end of its resumption."""
-    code = run.wait()
-    row.seconds = time.monotonic() - struck
-    killed = run.process.returncode == -signal.SIGKILL
-    if code is None:
-        row.outcome, row.bad = "hangs", "hang"
-        return
-    if code == 0:
-        row.outcome = "done"
-    else:
-        row.outcome = "killed" if killed else last_line(run)
-        if not killed and not row.outcome:
-            row.bad = "no sentence"
-        if fault.survives:
-            row.bad = "should have survived"
-        if killed or "Resume with" in row.outcome:
-            fault.repair()
-            run.resume()
-            code = run.wait()
-            row.resumed = "hangs" if code is None else "yes" if code == 0 else "refused"
-            if code is None:
-                row.bad = "hang"
-            elif code:
-                row.outcome = f"{row.outcome[:20]} … {last_line(run)}"
-                if not fault.may_refuse:
-                    row.bad = "resume fails"
-    if "Traceback" in run.said():
-        row.bad = "traceback"
-    if code == 0:
-        same = np.array_equal(labels_of(run.folder), case.labels)
-        row.same = "yes" if same else "NO"
-        if not same:
-            row.bad = "wrong labels"
+def end_all(place):
+    """Kill all processes of a place, and return how many there were."""
+    found = processes_of(place)
+    for process in found:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    return len(found)
 
 
-def left_behind(run, children):
-    """Return what a run that has ended left: processes, temporary files."""
-    alive = psutil.wait_procs(children, timeout=30)[1]
-    ends = time.monotonic() + 20  # the last process sweeps as it ends
-    while time.monotonic() < ends:
-        # onnxruntime writes the identity of its session there, once for all of a user's processes.
-        files = [file for file in run.temporary.iterdir() if file.name != ".ses"]
-        if not files:
-            break
-        time.sleep(0.2)
-    return [*(f"process {one.pid}" for one in alive), *(file.name for file in files)]
+def strike(number, seed, kinds, cases, folder):
+    """Let one fault strike, and return what came of it."""
+    rng = np.random.default_rng([seed, number])
+    turn, which = divmod(number, len(kinds))
+    (kind, play), case = kinds[which], cases[(turn + which) % len(cases)]
+    place = folder / str(number)
+    place.mkdir()
+    began = time.monotonic()
+    try:
+        row = play(kind, number, case, place, rng)
+    except Exception as error:  # of the campaign itself: one fault, and not all of them
+        row = Row(number, kind.__name__, "?", case.method, "BAD", "")
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        row.bad = f"the campaign: {type(error).__name__}: {error} ({last.name}, {last.lineno})"
+    finally:
+        end_all(place)
+    row.total, row.load = time.monotonic() - began, os.getloadavg()[0]
+    row.keys = keys_noted(place / "keys.txt")[0]
+    if row.bad and (kept := os.environ.get("DASKFC_CHAOS_KEPT")):
+        shutil.copytree(place, Path(kept) / str(number), symlinks=True, dirs_exist_ok=True)
+    shutil.rmtree(place, ignore_errors=True)
+    return row
 
 
-def strike(kind, case, folder, rng):
-    """Let one fault strike one run."""
-    if kind is drivers.TwoDrivers:
-        return Row(kind.__name__, "all", case.method, *drivers.outcome(case, folder, rng))
-    if kind in sites.FAULTS:
-        party, *found = sites.outcome(kind, case, folder, rng)
-        return Row(kind.__name__, party, case.method, *found)
-    with contextlib.ExitStack() as stack:
-        runs = stack.enter_context(faults.small_disk(folder / "disk")) if kind.needs_disk else None
-        if kind.needs_disk and runs is None:
-            return Row(kind.__name__, "all", case.method, "skipped: mounting is not allowed", 0)
-        run = Run(case, folder, runs=runs)
-        fault = kind(run, rng)
-        row = Row(kind.__name__, fault.party, case.method, "", 0)
-        children = []
-        try:
-            # The machine may be less busy than it was for the undisturbed run.
-            if run.wait_until_fitting(after=float(rng.uniform(0, case.seconds / 2))):
-                children = run.children()
-                struck = time.monotonic()
-                with contextlib.suppress(ValueError, OSError, psutil.Error):  # it has just ended
-                    fault.strike()
-                row.party = fault.party
-            else:
-                struck, row.party = time.monotonic(), "too late"
-            judged(fault, run, case, row, struck)
-        finally:
-            if run.process.poll() is None:
-                children += run.children()
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(run.process.pid, signal.SIGKILL)
-                run.process.wait()
-        if not row.bad and (left := left_behind(run, children)):
-            row.bad = f"left behind: {', '.join(left)}"
-        return row
-
-
-def main():
+def options_of(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="a kind of fault, such as FreezeParty")
-    parser.add_argument("--method", choices=METHODS, help="one protocol; all of them by default")
-    options = parser.parse_args()
-    kinds = [kind for kind in KINDS if options.only in kind.__name__]
+    parser.add_argument("--jobs", type=int, default=3, help="faults at once, each waits mostly")
+    parser.add_argument("--rows", type=Path, help="JSON lines; what is there is not done again")
+    parser.add_argument("--only", default="", help="kinds of faults: FreezeParty,KillSite")
+    parser.add_argument("--method", choices=NAMES, help="one method; all of them by default")
+    return parser.parse_args(words)
+
+
+def chosen(only):
+    """Return the kinds whose names are listed; all of them for nothing."""
+    names = [name for name in only.split(",") if name]
+    known = {kind.__name__ for kind, _ in KINDS}
+    if unknown := set(names) - known:
+        raise SystemExit(f"no fault is called {', '.join(sorted(unknown))}; there are "
+                         f"{', '.join(sorted(known))}")  # fmt: skip
+    return [one for one in KINDS if not names or one[0].__name__ in names]
+
+
+def _ended(*_):
+    raise KeyboardInterrupt
+
+
+def main():
+    options = options_of()
+    kinds = chosen(options.only)
+    about = told_of(options)
+    rows = read_rows(options.rows, about) if options.rows else []
+    there = {row["number"] for row in rows}
+    numbers = [number for number in range(options.faults) if number not in there]
+    writing, stopped = threading.Lock(), threading.Event()
     # Its path is short: sockets lie in it.
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
+    bad = sum(bool(row["bad"]) for row in rows)
+    signal.signal(signal.SIGTERM, _ended)
+
+    def one(number):
+        row = strike(number, options.seed, kinds, cases, folder)
+        with writing:
+            if stopped.is_set():
+                return False
+            print(row, flush=True)
+            if options.rows:
+                with options.rows.open("a") as file:
+                    file.write(json.dumps(dataclasses.asdict(row)) + "\n")
+        return bool(row.bad)
+
+    pool, struck = ThreadPoolExecutor(options.jobs), []
     try:
-        cases = list(cases_of(folder, options.method).values())
+        names = NAMES if options.method is None else [options.method]
+        cases = cases_of(folder, names, options.jobs) if numbers else []
         for case in cases:
             print(f"{case.method} undisturbed: fits of {case.seconds:.1f} s", flush=True)
-        print(HEADER)
-        bad = 0
-        for number in range(options.faults):
-            rng = np.random.default_rng([options.seed, number])
-            turn, which = divmod(number, len(kinds))
-            kind, case = kinds[which], cases[(turn + which) % len(cases)]
-            place = folder / str(number)
-            place.mkdir()
-            row = strike(kind, case, place, rng)
-            bad += bool(row.bad)
-            print(row, flush=True)
-            shutil.rmtree(place, ignore_errors=True)
-        print(f"{options.faults} faults, {bad} bad; a hang is more than {PATIENCE} s")
+        if options.rows and numbers:
+            with options.rows.open("a") as file:
+                file.write(json.dumps(about) + "\n")
+        print(HEADER, flush=True)
+        struck = [pool.submit(one, number) for number in numbers]
+        bad += sum(future.result() for future in struck)
     finally:
+        stopped.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        while not all(future.done() for future in struck):
+            end_all(folder)  # what they wait for, and what they start again
+            time.sleep(0.2)
+        pool.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+    print(f"{options.faults} faults, {bad} bad; a hang is more than {PATIENCE} s")
     return 1 if bad else 0
 
 

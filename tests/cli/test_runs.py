@@ -205,6 +205,19 @@ def test_an_interrupt_of_a_run_that_is_done_is_none(fake, daskfc, files, monkeyp
     assert "kappa" in result.stdout
 
 
+def test_an_interrupt_while_results_are_printed_says_that_the_run_is_done(
+    fake, daskfc, files, monkeypatch
+):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    # the package has a command of the module's name
+    monkeypatch.setattr(sys.modules["daskfc.cli.runs"], "_print", interrupted)
+    result = daskfc("run", *files)
+    assert result.exit_code == 1
+    assert one_line(result) == ("daskfc: interrupted. The run is done; see: daskfc report runs/a")
+
+
 def test_an_edited_run_is_2_and_one_line(fake, daskfc, files):
     FakeMethod.trouble[1] = party_error()
     daskfc("run", *files)

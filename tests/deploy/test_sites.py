@@ -14,6 +14,7 @@ from daskfc.deploy.reaching import address_in
 from daskfc.errors import ClusterError, InvalidInput, StoreError
 from daskfc.federation import Federation, serve_party
 from daskfc.federation.versions import HERE
+from daskfc.protocols import OmniFC
 from daskfc.testing.federation import stores_of
 from tests.federation import steps
 
@@ -157,6 +158,20 @@ def test_sites_start_their_own_parties(site, tmp_path):
         assert process.wait(30) == 0
 
 
+def test_a_scheduler_writes_to_a_folder_of_its_own_alone(site, tmp_path, monkeypatch):
+    """Dask's is one of all users, and Python would look for modules there."""
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    site.scheduler("127.0.0.1")
+    (made,) = temporary.iterdir()
+    assert made.name.startswith("daskfc-")
+    (scheduler,) = site.running
+    scheduler.send_signal(signal.SIGTERM)
+    assert scheduler.wait(60) == 0
+    assert list(temporary.iterdir()) == []
+
+
 def test_a_worker_without_the_guard_is_refused(site):
     address = site.scheduler("127.0.0.1")
     plain = site.start(
@@ -190,13 +205,14 @@ def test_another_version_is_named_before_a_run(site, tmp_path, monkeypatch):
         assert federation.clients == ("hospital-a",)
 
 
-def _certificates(folder):
+SIDES = [
+    ("server", "server"), ("client", "hospital-a"), ("scheduler", "scheduler"), ("submitter", "me"),
+]  # fmt: skip
+
+
+def _certificates(folder, sides=SIDES):
     """Make an authority and the certificate of each side, as a cluster file names it."""
     authority = Authority.create(folder / "ca")
-    sides = [
-        ("server", "server"), ("client", "hospital-a"), ("scheduler", "scheduler"),
-        ("submitter", "me"),
-    ]  # fmt: skip
     files = {}
     for role, name in sides:
         authority.issue(role, name)
@@ -224,6 +240,36 @@ def test_everything_runs_over_tls(site, tmp_path):
         federation.start_run("r1", random_state=0, deadline_s=60)
         total = federation.publish(steps.total_message, federation.ask(steps.row_sum))
         np.testing.assert_array_equal(total.values, [4.0, 6.0])
+
+
+def test_clients_answer_to_a_worker_of_the_server_over_tls(site, tmp_path):
+    """Blocks that it decodes go to it by its own certificate, by steps that sites approved."""
+    clients = [f"hospital-{letter}" for letter in "abc"]
+    files = _certificates(
+        tmp_path,
+        [*SIDES, ("client", "hospital-b"), ("client", "hospital-c"), ("server", "server-2")],
+    )
+    random = np.random.default_rng(0)
+    rows = {name: random.integers(0, 5, (8, 3)) + [[0.0], [60.0]] * 4 for name in clients}
+    urls = stores_of(tmp_path / "stores", rows)
+    address = site.scheduler(
+        "127.0.0.1",
+        *("--tls-ca-file", files["scheduler"]["ca"]),
+        *("--tls-cert", files["scheduler"]["cert"], "--tls-key", files["scheduler"]["key"]),
+    )
+    site.policy.write_text(POLICY.replace("packages: [tests]\n", ""))  # no other steps
+    for name in clients:
+        site.party(name, address, store=urls[name], security=files[name])
+    for name in ("server", "server-2"):
+        site.party(name, address, security=files[name])
+    cluster = cluster_of(address, security=files["me"], server={"workers": 2})
+    with Federation.connect(cluster, clients=clients) as federation:
+        model = OmniFC(2, clusterer="hierarchical", distances="blocks", tile=8).fit(federation)
+    labels = model.labels_.values.reshape(3, 4, 2)
+    assert (labels == labels[0, 0]).all()
+    assert len(set(labels[0, 0])) == 2
+    routes = {(r.sender, r.receiver) for r in model.ledger_ if r.message == "CodedDistances"}
+    assert routes == {(name, server) for name in clients for server in ("server", "server-2")}
 
 
 def test_nobody_at_the_address_is_an_error_in_time(tmp_path):

@@ -69,6 +69,9 @@ class SshServer:
     def sessions(self):
         return psutil.Process(self._process.pid).children(recursive=True)
 
+    def connections(self):
+        return psutil.Process(self._process.pid).children()
+
     def __exit__(self, *_):
         try:
             until(lambda: not self.sessions(), lambda: f"they stay: {self.sessions()}", limit=60)

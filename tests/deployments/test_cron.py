@@ -1,14 +1,13 @@
 """The crontab: its lines are played by the shell, and by cron itself where a test may start one."""
 
-import os
 import re
-import shutil
 import subprocess
-import time
 
 import pytest
 
+from tests.deployments.cron_daemon import Cron, why_no_cron
 from tests.deployments.lines import CONFIGS, crontab
+from tests.deployments.slurm_cluster import until
 
 SETTINGS, LINES = crontab((CONFIGS / "cron").read_text("utf-8"))
 MANY, LAST = LINES
@@ -81,25 +80,9 @@ def test_a_folder_that_is_missing_is_mailed(tmp_path):
     assert "none" in done.stderr
 
 
-# In folders of its own in place of the machine's, so that nothing else is started.
-_ALONE = """
-set -e
-for folder in /var/spool/cron/crontabs /etc/cron.d /run; do mount -t tmpfs none "$folder"; done
-mount --bind /dev/null /etc/crontab
-install -m 0600 "$1" /var/spool/cron/crontabs/root
-exec cron -f
-"""
-
-
-def may_start_cron():
-    if os.geteuid() != 0 or None in (shutil.which("cron"), shutil.which("unshare")):
-        return False
-    return subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
-
-
 @pytest.mark.deploy
 @pytest.mark.slow
-@pytest.mark.skipif(not may_start_cron(), reason="cron, root and mount namespaces are needed")
+@pytest.mark.skipif(bool(why_no_cron()), reason=why_no_cron())
 def test_cron_starts_it(tmp_path):
     """The file as it is, with other folders and a time that comes soon: within a minute."""
     nightly, programs = tmp_path / "nightly", tmp_path / "bin"
@@ -112,19 +95,12 @@ def test_cron_starts_it(tmp_path):
     text = text.replace("/srv/daskfc/nightly", str(nightly)).replace(
         "/opt/daskfc/bin", str(programs)
     )
-    (tmp_path / "crontab").write_text(text.replace("30 2-6 * * *", "* * * * *"))
-    cron = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ALONE, "sh",
-         str(tmp_path / "crontab")],
-    )  # fmt: skip
-    try:
-        ends = time.monotonic() + 130
-        while not (nightly / "log").exists() or not (nightly / "log").read_text().endswith("\n"):
-            assert cron.poll() is None
-            assert time.monotonic() < ends
-            time.sleep(0.2)
-    finally:
-        cron.terminate()
-        cron.wait(20)
-    assert (nightly / "log").read_text().startswith(f"{nightly}: {WORDS} --keep 30 --runs-dir runs")
-    assert (nightly / "log").stat().st_mode & 0o077 == 0
+    log = nightly / "log"
+    with Cron(tmp_path) as cron:
+        cron.install(text.replace("30 2-6 * * *", "* * * * *"))
+        until(
+            lambda: log.exists() and log.read_text().endswith("\n") and cron.runs(),
+            lambda: f"cron runs: {cron.runs()}",
+        )
+    assert log.read_text().startswith(f"{nightly}: {WORDS} --keep 30 --runs-dir runs")
+    assert log.stat().st_mode & 0o077 == 0

@@ -136,6 +136,24 @@ def test_one_job_for_all_leaves_a_run_that_the_same_job_resumes(slurm, folder):
     check_labels(folder)
 
 
+def test_a_job_for_all_that_is_cancelled_without_notice_is_resumed_too(slurm, folder):
+    """`scancel` as one types it: all tasks and the driver are ended, in whatever order."""
+    type_section(folder, "Before", {})
+    subprocess.run(["sbatch", "gang.sbatch"], check=True)
+    logs = lambda: [path.read_text() for path in folder.glob("*-*.log")]  # noqa: E731
+    until(lambda: in_its_middle(folder), logs, limit=LONGEST_S)
+    subprocess.run(["scancel", "--name=daskfc-gang"], check=True)
+    until(lambda: slurm.jobs() == [], logs, limit=LONGEST_S)
+    assert in_its_middle(folder)
+    kept = fits_of(folder)
+    done = subprocess.run(["sbatch", "--wait", "gang.sbatch"], check=False)
+    assert done.returncode == 0, logs()
+    assert Run(folder / "runs" / "nightly").status == "done"
+    told = (folder / "runs" / "nightly" / "log.txt").read_text()
+    assert told.count("done before, kept") >= kept
+    check_labels(folder)
+
+
 def test_with_certificates_one_job_for_all_talks_over_tls(slurm, folder, monkeypatch):
     type_section(folder, "Before", {})
     for words in (

@@ -462,39 +462,6 @@ def lets_no_thread_run(n) -> Vector:
     return Vector(np.array([float(sum(range(n)))]))
 
 
-class Task(Message, route="server → server worker", reveals="a number"):
-    number: int
-
-
-class Part(Message, route="server worker → server", reveals="a product"):
-    values: np.ndarray = array("n", dtype="float64")
-
-
-def task_of(number) -> Task:
-    return Task(number)
-
-
-def part_of(task, *, number) -> Part:
-    return Part(np.array([float(task.number * number)]))
-
-
-def part_of_data(data, *, number) -> Part:
-    return Part(np.array([float(number)]))
-
-
-def held_part(task, *, ways) -> Part:
-    """Say that it runs and wait, where there are ways to do so."""
-    if ways is not None:
-        started, release = ways
-        Path(started).write_text(str(os.getpid()))
-        Path(release).read_text()
-    return Part(np.array([float(task.number)]))
-
-
-def parts_together(own, parts) -> Vector:
-    return Vector(np.concatenate([own.values, *(part.values for part in parts.values())]))
-
-
 def vector_of_zeros():
     """A message that stays where it is."""
     return Vector(np.zeros(3))

@@ -2,12 +2,10 @@
 
 import concurrent.futures
 import re
-from contextlib import ExitStack
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dask._task_spec import Alias, TaskRef
 from sklearn.preprocessing import StandardScaler
 
 from daskfc.errors import (
@@ -22,77 +20,15 @@ from daskfc.federation import Federation, Ledger
 from daskfc.federation import federation as module
 from daskfc.federation.envelopes import Outgoing
 from daskfc.federation.federation import _Refusals
-from daskfc.federation.guard import REFUSALS, hand_over, run_step
-from daskfc.federation.handles import Local, PerClient, Sent
-from daskfc.federation.opening import Opened
+from daskfc.federation.guard import REFUSALS
 from daskfc.federation.party_options import RunSettings
-from daskfc.federation.steps import call_of
-from daskfc.federation.wire_format import Reader
-from daskfc.federation.wire_format import opened as content_of
 from tests.federation import steps
-
-CLIENTS = ("a", "b")
-
-
-class Future:
-    """A step that has ended well."""
-
-    status = "finished"
-
-    def __init__(self, key):
-        self.key = key
-
-    def done(self):
-        return True
-
-
-class DaskClient:
-    """Keeps what it is asked for."""
-
-    id = "me"
-
-    def __init__(self):
-        self.scheduler = SimpleNamespace(address="tcp://10.0.0.1:8786")
-        self.loop = SimpleNamespace(asyncio_loop="loop")
-        self.topics, self.graphs, self.tasks, self.gathered = {}, [], [], []
-
-    def subscribe_topic(self, topic, handler):
-        self.topics[topic] = handler
-
-    def get(self, graph, keys, *, sync, fifo_timeout):
-        assert (sync, fifo_timeout) == (False, 0)
-        tasks = {}
-        for layer in graph.layers.values():
-            at = layer.annotations["resources"]
-            for key, task in layer.items():
-                given = [a for a in task.args if not isinstance(a, Alias | TaskRef)]
-                tasks[key] = SimpleNamespace(
-                    function=task.func,
-                    args=given,
-                    inputs=sorted(task.dependencies),
-                    key=key,
-                    at=at,
-                )
-        self.graphs.append((list(tasks), keys))
-        self.tasks += sorted(tasks.values(), key=lambda task: int(task.key.split("-")[-1]))
-        return [Future(key) for key in keys]
-
-    def gather(self, futures, **options):
-        self.gathered.append((futures, options))
-        return "gathering"
-
-
-def opened(**options):
-    given = {"deadline": 9.0, "limits": {"a": 5}, "closing": ExitStack(), **options}
-    return Opened(DaskClient(), CLIENTS, **given)
+from tests.federation.driver import CLIENTS, Future, in_a_run, opened
 
 
 @pytest.fixture
 def federation():
-    """In a run that no party was told of."""
-    federation = Federation(opened())
-    federation._run = RunSettings("r", 0)
-    return federation
+    return in_a_run()
 
 
 # -- opening --------------------------------------------------------------------------------------
@@ -225,6 +161,7 @@ def test_a_run_begins_at_the_nannies_and_at_the_server_first(federation, everyon
         "random_state": 0,
         "allow_raw": False,
         "workspace": "w",
+        "results": None,
         "builds": {"a": "1", "b": "2"},
         **{"driver": "me", "preparation": {}, "pseudonyms": {}, "request": {}, "session": ""},
     }
@@ -270,12 +207,15 @@ def test_the_ledger_is_that_of_all_parties_and_of_the_run(federation, everyone):
     fields = {"run": "r", "round": 0, "step": "s", "sender": "a", "receiver": "server"}
     fields |= {"message": "Vector", "protection": "plain", "shapes": {}, "dtypes": {}, "task": "t"}
     row = {**fields, "payload_bytes": 8, "wire_bytes": 9, "time": 2.0}
-    of_server = {"m2": {**row, "time": 1.0}, "m3": row}
-    pages = {"a": {"m1": row}, "b": {}, "server": of_server}
-    everyone.answers = {party: (rows, [], None) for party, rows in pages.items()}
+    everyone.answers = {
+        "a": ({"m1": row}, [], None),
+        "b": ({}, [], None),
+        "server": ({"m2": {**row, "time": 1.0}, "m3": row}, [], None),
+    }
     assert [one.time for one in federation.ledger] == [1.0, 2.0, 2.0]
-    about = {"deadline": 9.0, "run_id": "r", "places": dict.fromkeys(pages, (0, ()))}
-    assert everyone.calls == [((*CLIENTS, "server"), "daskfc_ledger", about)]
+    parties = (*CLIENTS, "server")
+    asked = {"deadline": 9.0, "run_id": "r", "places": dict.fromkeys(parties, (0, ()))}
+    assert everyone.calls == [(parties, "daskfc_ledger", asked)]
 
 
 def test_the_most_memory_is_asked_of_all_parties(federation, everyone):
@@ -385,6 +325,28 @@ def test_who_is_away_while_a_message_is_fetched_is_looked_for_every_second(feder
     assert fetched.cancelled == 1
 
 
+def test_messages_of_several_are_all_on_their_way_before_one_is_waited_for(federation, fetched):
+    of_b = Outgoing(steps.Vector(np.zeros(2)), "b", "caller", "row_sum", "r", 0, {})
+    fetched.answers.append([of_b])
+    gathered = federation.dask_client.gathered
+    seen = []
+    fetched.answers[0], first = concurrent.futures.TimeoutError(), fetched.answers[0]
+    fetched.answers.insert(1, first)
+    federation._absences.check = lambda pending, needed: seen.append(len(gathered))
+    told = federation.publish(steps.row_sum, party="clients")
+    assert seen == [2]
+    assert list(told) == ["a", "b"]
+    assert (told["a"], told["b"]) == (fetched.of, of_b.message)
+
+
+def test_where_one_is_not_given_out_the_others_are_left(federation, fetched):
+    fetched.answers[:] = [PartyError("a", "row_sum", "ValueError")]
+    with pytest.raises(PartyError):
+        federation.publish(steps.row_sum, party="clients")
+    assert fetched.cancelled == 2
+    assert federation.fetch_all([]) == []
+
+
 @pytest.mark.parametrize("error", [EgressRefused("no."), LedgerError("full.")])
 def test_what_a_party_refuses_to_give_out_ends_the_run(federation, fetched, error):
     fetched.answers[:] = [error]
@@ -401,102 +363,3 @@ def test_another_failure_to_give_out_does_not(federation, fetched):
         with pytest.raises(kind, match="'row_sum' of party 'a'"):
             federation.publish(steps.row_sum, party="a")
     federation.on_server(steps.keep_pid)
-
-
-# -- verbs ----------------------------------------------------------------------------------------
-
-
-def asked(federation):
-    """Of the tasks so far: what runs where, with the step call's own words."""
-    found = []
-    for task in federation.dask_client.tasks:
-        (party,) = task.at
-        assert task.at == {party: 1}
-        name, serial = task.key.split(f"|{party}-")
-        assert "" not in (name, serial)
-        if task.function is run_step:
-            content, _ = content_of([], task.args[0])
-            call = call_of(content, Reader(trusted=True))
-            assert (call.party, call.run_id, call.round) == (party, "r", federation.round)
-            found.append((name, party, call.verb, call.receivers, call.axes))
-        else:
-            assert task.function is hand_over
-            found.append((name, party, "hand over", *task.args))
-    return found
-
-
-def handle(sent):
-    return type(sent), sent.party, sent.step, tuple(sent.futures)
-
-
-def test_a_step_at_the_server_stays_there(federation):
-    local = federation.on_server(steps.scaled, 1.0)
-    assert handle(local) == (Local, "server", "scaled", ("server",))
-    assert local.made_by is steps.scaled
-    assert asked(federation) == [("scaled", "server", "keep", (), {})]
-
-
-def test_what_is_asked_is_sent_to_the_server(federation):
-    federation.next_round()
-    sent = federation.ask(steps.row_sum, axes={"n": 2})
-    assert {name: handle(one) for name, one in sent.items()} == {
-        name: (Sent, name, "row_sum", ("server",)) for name in CLIENTS
-    }
-    assert asked(federation) == [
-        ("row_sum", name, "send", ("server",), {"n": 2}) for name in CLIENTS
-    ]
-
-
-def test_what_is_told_is_composed_once_and_handed_to_each(federation):
-    sent = federation.tell(steps.as_message, [1.0], axes={"n": 1})
-    assert handle(sent) == (Sent, "server", "as_message", CLIENTS)
-    composed, *handed = federation.dask_client.tasks
-    assert asked(federation) == [
-        ("as_message", "server", "compose", CLIENTS, {"n": 1}),
-        *(("as_message", "server", "hand over", name) for name in CLIENTS),
-    ]
-    assert [task.inputs for task in handed] == [[composed.key]] * 2
-    ((whole, wanted),) = federation.dask_client.graphs
-    assert sorted(whole) == sorted([composed.key, *wanted])
-    assert [future.key for future in sent.futures.values()] == [task.key for task in handed]
-
-
-def test_each_client_is_told_its_own(federation):
-    sent = federation.tell(steps.length_of_name, ["b"], clients=["b"])
-    assert {name: handle(one) for name, one in sent.items()} == {
-        "b": (Sent, "server", "length_of_name", ("b",))
-    }
-
-
-def test_what_is_exchanged_is_by_receiver_and_then_by_sender(federation):
-    sent = federation.exchange(
-        steps.length_of_name,
-        list(CLIENTS),
-        receivers=PerClient({"a": ("b",), "b": ("a", "b")}),
-        axes={"n": 1},
-    )
-    found = {to: {by: handle(one) for by, one in them.items()} for to, them in sent.items()}
-    assert found == {
-        "b": {
-            "a": (Sent, "a", "length_of_name", ("b",)),
-            "b": (Sent, "b", "length_of_name", ("b",)),
-        },
-        "a": {"b": (Sent, "b", "length_of_name", ("a",))},
-    }
-    assert asked(federation) == [
-        ("length_of_name", "a", "compose", ("b",), {"n": 1}),
-        ("length_of_name", "b", "compose", ("a", "b"), {"n": 1}),
-        ("length_of_name", "a", "hand over", "b"),
-        ("length_of_name", "b", "hand over", "a"),
-        ("length_of_name", "b", "hand over", "b"),
-    ]
-
-
-def test_what_is_published_is_for_the_caller(federation):
-    sent = federation.publish(steps.row_sum, party=["b"], wait=False, axes={"n": 2})
-    assert handle(sent["b"]) == (Sent, "b", "row_sum", ("caller",))
-    own = federation.publish(steps.where, wait=False)
-    assert handle(own) == (Sent, "server", "where", ("caller",))
-    of_b, of_server = asked(federation)
-    assert of_b == ("row_sum", "b", "send", ("caller",), {"n": 2})
-    assert of_server == ("where", "server", "send", ("caller",), {})

@@ -136,6 +136,27 @@ def test_a_ledger_that_cannot_be_written_is_said_by_its_run_or_without_a_folder(
     )
 
 
+@pytest.mark.parametrize(("role", "left"), [("client", False), ("server", True)])
+def test_a_run_sweeps_what_earlier_ones_left_in_a_clients_workspace(made, tmp_path, role, left):
+    """A server finds its own again; ledgers and logs are the site's."""
+    own = tmp_path / "own"
+    party = made(role=role, folder=str(own))
+    (party.folder / "rows.zarr").mkdir()
+    (party.folder / "rows.zarr" / "0").write_text("1.5")
+    (party.folder / "party.log").write_text("said")
+    (own / "not-a-run").mkdir()
+    (own / "not-a-run" / "mine").mkdir()
+    before = party.folder
+    party.start_run(RUN)  # the same again, as a process that was started in between is told
+    assert (before / "rows.zarr" / "0").exists()
+    party.start_run(RunSettings("r2", 0, start="2"))
+    assert (before / "rows.zarr").exists() is left
+    assert (before / "ledger.jsonl").exists()
+    assert (before / "party.log").read_text() == "said"
+    assert (own / "not-a-run" / "mine").exists()
+    assert (own / "r2" / "ledger.jsonl").exists()
+
+
 def test_a_party_begins_whole_and_a_run_begins_it_anew(made):
     party = made(run=None)
     assert party.refusal is None

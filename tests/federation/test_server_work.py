@@ -8,7 +8,8 @@ import pytest
 from daskfc.errors import EgressRefused, InvalidInput, PrivacyError
 from daskfc.federation import Federation, PerClient
 from daskfc.testing.federation import stores_of
-from tests.federation import steps
+from tests.federation import server_steps as steps
+from tests.federation import steps as plain_steps
 from tests.federation.conftest import ROWS
 from tests.federation.test_recovery import kill
 
@@ -60,7 +61,7 @@ def test_a_message_for_workers_may_lie_at_the_server(federation):
 
 def test_what_is_declared_for_others_does_not_go_to_workers(federation):
     with pytest.raises(EgressRefused, match="Vector server → server worker; its routes are"):
-        federation.hand_out(steps.total_message, {})
+        federation.hand_out(plain_steps.total_message, {})
     with pytest.raises(EgressRefused, match="Task server worker → server"):
         federation.hand_back(steps.task_of, 5)
     with pytest.raises(EgressRefused, match="Task server → client"):
@@ -72,9 +73,40 @@ def test_what_stays_at_the_server_is_not_for_its_workers(federation):
     lying = federation.on_server(steps.task_of, 7)
     with pytest.raises(PrivacyError, match="which stays at party 'server'"):
         federation.hand_back(steps.part_of, lying, number=1)
-    asked = federation.ask(steps.draws)
+    asked = federation.ask(plain_steps.draws)
     with pytest.raises(PrivacyError, match="to server only"):
         federation.hand_back(steps.part_of, asked["client-1"], number=1)
+
+
+def test_clients_answer_to_a_worker_alone(federation):
+    numbers = PerClient({"client-1": 10, "client-2": 20, "client-3": 30})
+    answers = federation.ask_for("server-3", steps.answer_of, number=numbers)
+    parts = federation.hand_back(
+        steps.part_of_answers, PerClient({"server-3": answers}), workers=["server-3"]
+    )
+    assert list(parts) == ["server-3"]
+    with pytest.raises(PrivacyError, match="to server-3 only"):
+        federation.on_server(steps.part_of_answers, answers)
+    total = federation.publish(
+        steps.parts_together, federation.on_server(steps.part_of, steps.Task(0), number=0), parts
+    )
+    assert total.values.tolist() == [0.0, 16.0, 26.0, 36.0]
+    rows = {(row.sender, row.receiver, row.message) for row in federation.ledger}
+    assert rows == {
+        *((f"client-{number}", "server-3", "Answer") for number in (1, 2, 3)),
+        ("server-3", "server", "Part"),
+        ("server", "caller", "Vector"),
+    }
+
+
+def test_only_workers_of_the_server_are_asked_for(federation):
+    with pytest.raises(InvalidInput, match="further workers are server-2, server-3; got 'server'"):
+        federation.ask_for("server", steps.answer_of, number=1)
+    with pytest.raises(InvalidInput, match=r"got 'server-4'\. Name some of them"):
+        federation.hand_back(steps.part_of, None, workers=["server-4"], number=1)
+    with pytest.raises(EgressRefused, match="Vector client → server worker"):
+        federation.ask_for("server-2", plain_steps.draws)
+    assert len(federation.ledger) == 0
 
 
 def test_a_worker_of_the_server_holds_no_data(federation):
@@ -118,6 +150,8 @@ def test_a_server_of_one_worker_has_none_to_hand_work_to(tmp_path):
             federation.hand_out(steps.task_of, 5)
         with pytest.raises(InvalidInput, match="has one worker"):
             federation.hand_back(steps.part_of, None, number=1)
+        with pytest.raises(InvalidInput, match="has one worker"):
+            federation.ask_for("server-2", steps.answer_of, number=1)
 
 
 def test_no_client_has_the_name_of_a_worker(tmp_path):

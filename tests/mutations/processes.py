@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
             prepare_forkserver()
         forkserver.ensure_running()
         # A fork would take its own process for gone: it is no child of it.
-        forkserver._forkserver.ensure_running = lambda: None
+        forkserver.ensure_running = forkserver._forkserver.ensure_running = lambda: None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

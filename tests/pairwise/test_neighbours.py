@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.pairwise import NeighbourTiles, SymmetricGrid
+from daskfc.pairwise import Nearest, NeighbourTiles, SymmetricGrid
 from daskfc.pairwise.nearest import limit_of_rows
 from tests.oracles import pairwise as oracle
 
@@ -204,6 +204,26 @@ def test_too_many_neighbours_are_refused(k, tmp_path):
     with pytest.raises(InvalidInput, match="an int of at least 1; got 0"):
         NeighbourTiles.create(str(tmp_path / "a"), SymmetricGrid(53, 16), 0)
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        Nearest(np.array([4]), np.ones((1, 1)), np.zeros((1, 1), np.int64)),
+        Nearest(np.array([0]), np.ones((1, 1)), np.full((1, 1), 3)),
+        Nearest(np.array([0]), np.ones((1, 1)), np.full((1, 1), -1)),
+        Nearest(np.array([0]), np.ones((1, 3)), np.arange(3)[None]),
+        Nearest(np.array([0, 1]), np.ones((1, 1)), np.zeros((1, 1), np.int64)),
+        Nearest(np.array([0]), np.ones((1, 2)), np.zeros((1, 1), np.int64)),
+    ],
+)
+def test_neighbours_that_a_block_cannot_have_are_refused(found, tmp_path):
+    grid = SymmetricGrid(7, 4)  # panels of 4 and of 3 samples
+    tiles = NeighbourTiles.create(str(tmp_path / "a"), grid, 2)
+    none = Nearest(np.empty(0, np.int64), np.empty((0, 1)), np.empty((0, 1), np.int64))
+    with pytest.raises(InvalidInput, match="of panel 0 in panel 1, given to the neighbour tiles"):
+        tiles.write_nearest(0, 1, found, none)
+    assert not tiles.done()
 
 
 def test_one_panel_and_two_samples(tmp_path, write_all):

@@ -59,6 +59,14 @@ def test_too_many_pairs_are_refused_with_numbers(tmp_path, points, write_all):
     assert len(enough.pairs(memory_limit=8 * n_edges)[0]) == n_edges
 
 
+@pytest.mark.parametrize("bits", [np.zeros((4, 2), np.uint8), np.zeros((3, 1)), np.zeros(4)])
+def test_bits_of_another_shape_are_refused(bits, tmp_path):
+    tiles = RadiusTiles.create(str(tmp_path / "a"), SymmetricGrid(7, 4), 1.0)
+    with pytest.raises(InvalidInput, match=r"bits of block \(0, 1\) .* must be uint8 of the shape"):
+        tiles.write_within(0, 1, bits)
+    assert not tiles.done()
+
+
 def test_the_radius_is_checked(tmp_path):
     with pytest.raises(InvalidInput, match="'radius2' parameter of RadiusTiles must be a finite"):
         RadiusTiles.create(str(tmp_path / "a"), SymmetricGrid(5, 2), -1.0)

@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from daskfc.runs import Run
@@ -86,6 +88,30 @@ def interrupted(place, command, words, *signals):
     _, said = process.communicate(timeout=240)
     assert process.returncode == 1, said
     return said
+
+
+def test_ctrl_c_while_the_parties_start_is_one_sentence(place, tmp_path):
+    """A terminal sends it to every process, also to those that import what steps need."""
+    command, err = run_of("omnifc", "early"), tmp_path / "said"
+    with err.open("w") as said:
+        process = subprocess.Popen(
+            command, cwd=place, stdout=said, stderr=said, start_new_session=True
+        )
+
+    def imports():
+        """Return whether the process that parties are forked from is at it."""
+        return any(
+            "multiprocessing.forkserver" in " ".join(one.cmdline()) and one.cpu_times().user > 0.2
+            for one in psutil.Process(process.pid).children()
+        )
+
+    while process.poll() is None and not imports():
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(120) == 1
+    told = err.read_text()
+    assert "Traceback" not in told
+    assert told.splitlines()[-1].startswith("daskfc: interrupted. Resume with: daskfc resume ")
 
 
 COMPARED = ("params.clusterer=hierarchical", "compare=[central, k-FED]")

@@ -15,6 +15,8 @@ from daskfc.federation.steps import INJECTED
 from daskfc.runs import known_methods, make_estimator, plan, run
 from daskfc.runs.plan import PROCESS_BYTES
 from daskfc.runs.rehearse import STAND_INS
+from daskfc.secure.distances import sizing
+from daskfc.secure.distances import stand_ins as distances_stand_ins
 from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore, write_store
 from tests.test_every_method import model_of, rows_of
@@ -201,6 +203,74 @@ def test_a_plan_is_what_the_ledger_says(running, case):
     assert planned.wire_bytes == pytest.approx(found.wire_bytes, rel=BYTES)
     if known is _nothing:
         assert planned.payload_bytes == found.payload_bytes
+
+
+@pytest.fixture(scope="module")
+def steep(tmp_path_factory):
+    """Three clients with whole numbers whose directions are ever shorter, sorted by their size."""
+    random = np.random.default_rng(5)
+    n, d = 1200, 60
+    X = (random.normal(size=(n, d)) * np.geomspace(2000, 3, d)) @ np.linalg.qr(
+        random.normal(size=(d, d))
+    )[0]
+    X = X[np.argsort(np.linalg.norm(X, axis=1))].round()
+    folder = tmp_path_factory.mktemp("steep")
+    return {
+        f"client-{c}": _write(folder, f"client-{c}", part, np.arange(len(part)) + 1000 * c)
+        for c, part in enumerate(np.split(X, [300, 700]))
+    }
+
+
+@pytest.fixture(scope="module")
+def run_of_steep(steep):
+    """Return the ledger of columns in rounds of four, and the memory limits."""
+    with pytest.MonkeyPatch.context() as patch, Federation.local(steep) as federation:
+        patch.setattr(sizing, "LANDMARKS_A_ROUND", 4)
+        model = make_estimator("OmniFC", STEEP, seed=0).fit(federation)
+        return model.ledger_, federation.limits()
+
+
+STEEP = {"n_clusters": 3, "clusterer": "k-means"}
+
+
+def _primes_of(ledger):
+    return [row.shapes["residues"][0] for row in ledger if row.message == "CodedDistances"]
+
+
+@pytest.mark.parametrize("assumed", [{}, {"dimensions that the samples span": 60}])
+@pytest.mark.parametrize("read", [1200, 400, 150])
+def test_a_plan_of_many_samples_knows_how_many_primes(
+    steep, run_of_steep, monkeypatch, read, assumed
+):
+    ledger, limits = run_of_steep
+    monkeypatch.setattr(sizing, "LANDMARKS_A_ROUND", 4)
+    monkeypatch.setattr(distances_stand_ins, "_READ", read * 60)
+    stores = {name: ClientStore.open(url) for name, url in steep.items()}
+    rehearsal = _rehearsed(stores, "OmniFC", STEEP, assumed, limits=limits)
+    first, found = _primes_of(ledger)[0], _primes_of(ledger)
+    assert min(found) < first == max(found)
+    assert np.mean(found) < 0.85 * first  # or else all primes would be within what is asked here
+    assert len(_primes_of(rehearsal.ledger)) == len(found)
+    # the order of samples, which the first landmarks hang on, is another in each run: a round of
+    # four columns, which has a prime more or less, is a hundredth
+    assert rehearsal.ledger.payload_bytes == pytest.approx(ledger.payload_bytes, rel=0.04)
+    told = {one.what: one.value for one in rehearsal.assumptions}
+    assert told.get("dimensions that the samples span", 60) == 60
+    assert ("dimensions that the samples span" in told) == (read < 1200 or bool(assumed))
+
+
+@pytest.mark.parametrize("most", [1, 7, 100, 299, 300, 5000])
+def test_some_samples_are_of_all_of_a_store(steep, most):
+    store = ClientStore.open(steep["client-0"])
+    rehearsal = Rehearsal({"client-0": store}, {})
+    some = rehearsal.rows_of("client-0", most)
+    whole = store.rows(0, 300)
+    places = [int(np.flatnonzero((whole == row).all(axis=1))[0]) for row in some]
+    assert len(set(places)) == len(some)
+    assert places == sorted(places)
+    assert 0.85 * min(most, 300) <= len(some) <= most
+    if most >= 100:
+        assert (places[0], places[-1]) == (0, 299)
 
 
 def test_a_plan_of_a_preparation_is_what_its_ledger_says(running):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.handles import results
 from daskfc.federation.linking import Linked
 from daskfc.protocols.esfmc import party, server
 from daskfc.protocols.esfmc.messages import (
@@ -79,6 +80,7 @@ class Rounds:
         labels: PerClient = federation.on_clients(party.first_labels, self.clients)
         confidences = labels
         shared: Sent[SharedAssignments] | None = None
+        told: list[PerClient[Sent[TrainingLosses]]] = []
         for number in range(1, rounds + 1):
             federation.next_round()
             trained = federation.on_clients(
@@ -109,7 +111,8 @@ class Rounds:
                 filled=filled,
             )
             report = federation.publish(server.report, self.found, grouping)
-            self._note(report, trained)
+            self.history.append(RoundHistory(report, PerClient({})))
+            told.append(self._losses(trained))
             if self._may_end(number) and report.change < tolerance:
                 break
             labels = federation.tell(server.labels_after, self.found, grouping)
@@ -117,6 +120,8 @@ class Rounds:
                 shared = federation.tell(server.shared_assignments, grouping)
         assert trained is not None
         assert grouping is not None
+        for number, losses in enumerate(told):  # no round waited for them
+            self.history[number] = RoundHistory(self.history[number].report, results(losses))
         seed = self.at_server.random_state
         seen = federation.on_server(server.seen_by_map, self.found, features, grouping, seed)
         return trained, grouping, seen
@@ -144,8 +149,7 @@ class Rounds:
             so_far = (number - 1) * M + done
             self.federation.report_progress("training", so_far, rounds * M, "rounds of clients")
 
-    def _note(self, report: RoundReport, trained: PerClient[Local[party.Trained]]) -> None:
-        losses: PerClient[TrainingLosses] = PerClient({})
-        if self.noise is None:
-            losses = self.federation.publish(party.tell_losses, trained, party="clients")
-        self.history.append(RoundHistory(report, losses))
+    def _losses(self, trained: PerClient[Local[party.Trained]]) -> PerClient[Sent[TrainingLosses]]:
+        if self.noise is not None:
+            return PerClient({})
+        return self.federation.publish(party.tell_losses, trained, party="clients", wait=False)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from daskfc import seeds
 from daskfc.federation import Federation, Local, PerClient, Sent
@@ -12,7 +13,18 @@ from daskfc.protocols.fedsc.messages import DictionaryChange, KernelPlan, Resume
 from daskfc.protocols.fedsc.noise import FactorNoise, Noise
 from daskfc.secure.sums import Aggregation, open_sum
 
-__all__ = ["Averaging", "AveragingSettings", "Planned", "active_clients", "secure_sums"]
+__all__ = [
+    "Averaging",
+    "AveragingSettings",
+    "Planned",
+    "Summaries",
+    "active_clients",
+    "agree",
+    "secure_sums",
+    "summaries",
+]
+
+Summaries: TypeAlias = tuple[PerClient[Local], PerClient[Sent]]
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,26 @@ def secure_sums(
         allow_few=settings.allow_few,
         patience_s=settings.patience_s,
     )
+
+
+def summaries(
+    federation: Federation, kernel_width: float | None, n_atoms: int | None, noise: Noise | None
+) -> Summaries:
+    """Have clients open their samples, and tell the server what the kernel's plan needs."""
+    samples = federation.on_clients(party.samples_of, noise)
+    return samples, federation.ask(party.summarise, samples, kernel_width, n_atoms, noise)
+
+
+def agree(
+    federation: Federation,
+    sizes: PerClient[Sent],
+    kernel_width: float | None,
+    n_atoms: int | None,
+    neighbors: int | None,
+) -> tuple[KernelPlan, Sent[KernelPlan]]:
+    """Have the server choose the kernel's width and the number of atoms, and tell everybody."""
+    at_server = federation.on_server(server.plan_of, sizes, kernel_width, n_atoms, neighbors)
+    return federation.publish(at_server), federation.tell(at_server)
 
 
 def active_clients(

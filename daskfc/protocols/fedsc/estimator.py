@@ -23,6 +23,7 @@ from daskfc.federation.samples import (
     sample_digests,
     store_content,
 )
+from daskfc.protocols.fedsc import averaging as stage_one
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, AveragingSettings, Planned, secure_sums
 from daskfc.protocols.fedsc.budget import charged, cost_of, spent_of
@@ -38,10 +39,16 @@ from daskfc.protocols.fedsc.noise import (
     noise_of,
 )
 from daskfc.protocols.fedsc.similarities import Fitted, SimilarityClustering, predict_new
-from daskfc.secure.sums import Aggregation, check_maskers
+from daskfc.protocols.fedsc.start import Start, keep
+from daskfc.secure.sums import check_maskers
 from daskfc.stores import ClientStore
 
 __all__ = ["FedSC"]
+
+_STARTED = {
+    "last": "the dictionary of the last fit like this one",
+    "moments": "moments of all samples: the server kept no dictionary of a fit like this one",
+}
 
 
 @dataclass(frozen=True)
@@ -95,9 +102,10 @@ class FedSC(FederatedClusterer):
     averaging : {"masked", "recovering", "plain"}
         Whether the server sees only the mean, only the mean whoever leaves during a round, or every
         client's dictionary.
-    start : {"moments", "normal"}
-        The first dictionary: with mean and spread of every feature, by two secure sums, or the
-        published one, which knows nothing of the data.
+    start : {"moments", "normal", "last"}
+        The first dictionary: with mean and spread of every feature, by two secure sums; the
+        published one, which knows nothing of the data; or the one that the server kept of the last
+        fit with these parameters over these clients, and by moments where there was none.
     stale_pair : bool
         Keep the coefficients of the dictionary before the last one, as the published runs do.
     similarity : {"rows", "coded"}
@@ -143,6 +151,8 @@ class FedSC(FederatedClusterer):
         Rounds until the end.
     change_ : float
         Relative change of the dictionary in the last round.
+    start_ : {"moments", "normal", "last"}
+        Which dictionary was the first.
     privacy_ : dict
         With noise: its σ and clipping bound, ``delta``, and ``epsilon``, what all releases of a
         client cost together, those of earlier starts of the fit and of `predict` among them;
@@ -187,7 +197,7 @@ class FedSC(FederatedClusterer):
     sparsify: bool = param(boolean(), default=True)
     weighting: str = param(one_of("samples", "uniform"), default="samples")
     averaging: str = param(one_of("masked", "recovering", "plain"), default="masked")
-    start: str = param(one_of("moments", "normal"), default="moments")
+    start: str = param(one_of("moments", "normal", "last"), default="moments")
     stale_pair: bool = param(boolean(), default=False)
     similarity: str = param(one_of("rows", "coded"), default="rows")
     noise: Mapping[str, Any] | None = param(
@@ -272,16 +282,26 @@ class FedSC(FederatedClusterer):
         seed = seeds.integer_seed(self.seed_, "FedSC")
         settings = picked(AveragingSettings, self, random_state=self.seed_)
         with self._stage(federation, "planning"):
+            first = Start.found(federation, self.start, self.n_atoms)
+            # keys of sums, digests, summaries: none waits for another
+            sums = secure_sums(federation, federation.clients, settings)
+            if first.kind == "moments" or self.participation == 1:
+                sums.prepare()
             digests = federation.ask(sample_digests, digest_keys(federation))
             positions = federation.on_server(canonical_positions, digests)
+            given = self.kernel_width, first.n_atoms
+            told = None if self._noise_within else stage_one.summaries(federation, *given, None)
             journal, done = self._resumed(federation, positions)
             noise, journal = self._noise(federation, done, journal)
             if isinstance(noise, DataNoise):  # other noise, hence other samples: from the beginning
                 done = replace(done, round=0, change=math.inf)
-            planned = self._planned(federation, journal, noise)
-            sums = secure_sums(federation, federation.clients, settings)
-            start = self._start(federation, sums, planned, seed)
+            samples, sizes = told or stage_one.summaries(federation, *given, noise)
+            neighbors = self.neighbors if self.sparsify else None
+            plan, plan_sent = stage_one.agree(federation, sizes, *given, neighbors)
+            planned = Planned(samples, sizes, plan, plan_sent, journal, self._releases, noise)
+            start = first.dictionary(federation, sums, planned, seed)
             federation.wait([positions, start])
+        self.start_ = first.kind
         self.kernel_width_, self.n_atoms_ = planned.plan.width, planned.plan.n_atoms
         with self._stage(federation, "averaging"):
             rounds = Averaging(federation, settings, planned, sums, self._note)
@@ -318,17 +338,22 @@ class FedSC(FederatedClusterer):
         )
         if planned.noise is not None:
             self.privacy_ = cost_of(planned.noise, spent_of(federation, self.released_before))
+        if self.start == "last":
+            federation.wait(federation.on_server(keep, learned.dictionary))
         labels_sent = federation.tell(server.tell_labels, labels, learned.positions)
         return federation.publish(labelled_samples, labels_sent, party="clients", wait=False)
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """How coded similarities were computed in the last fit, and why so."""
+        """What the last fit started from, and how coded similarities were computed, and why so."""
         fitted: Fitted | None = getattr(self, "_fitted", None)
-        if fitted is None or not isinstance(fitted.reference, CodedSimilarity):
-            return {}
-        distances = fitted.reference.distances
-        return {"distances": f"{distances.route}: {distances.reason}"}
+        found = {}
+        if self.start == "last" and hasattr(self, "start_"):
+            found["start"] = _STARTED[self.start_]
+        if fitted is not None and isinstance(fitted.reference, CodedSimilarity):
+            distances = fitted.reference.distances
+            found["distances"] = f"{distances.route}: {distances.reason}"
+        return found
 
     def _forget(self) -> None:
         """Drop what an earlier fit with other parameters left."""
@@ -404,28 +429,6 @@ class FedSC(FederatedClusterer):
 
     def _note(self, number: int, change: float) -> None:
         self.n_rounds_, self.change_ = number, change
-
-    def _planned(self, federation: Federation, journal: Local, noise: Noise | None) -> Planned:
-        samples = federation.on_clients(party.samples_of, noise)
-        sizes = federation.ask(party.summarise, samples, self.kernel_width, self.n_atoms, noise)
-        neighbors = self.neighbors if self.sparsify else None
-        at_server = federation.on_server(
-            server.plan_of, sizes, self.kernel_width, self.n_atoms, neighbors
-        )
-        plan = federation.publish(at_server)
-        plan_sent = federation.tell(at_server)
-        return Planned(samples, sizes, plan, plan_sent, journal, self._releases, noise)
-
-    def _start(
-        self, federation: Federation, sums: Aggregation, planned: Planned, seed: int
-    ) -> Local:
-        plan = planned.plan
-        if self.start == "normal":
-            return federation.on_server(server.normal_start, plan, len(federation.clients), seed)
-        moments = federation.inline(party.moments, planned.samples)
-        bound = plan.largest_client * max(plan.magnitude, plan.magnitude**2)
-        total = sums.sum(moments, max_abs=bound)
-        return federation.on_server(server.start, total, planned.sizes, plan, seed)
 
     def _charge(self, federation: Federation, clients: list[str]) -> None:
         """Count a release of new samples of some clients before it is made, or refuse it."""

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from daskfc.clustering.low_rank_similarity import default_neighbors
+from daskfc.federation.last_result import StartFound
 from daskfc.federation.rehearsal import Rehearsal
 from daskfc.federation.samples import ClientLabels
 from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
 from daskfc.federation.stand_ins import labels_for_each
 from daskfc.privacy import Noised, Part
-from daskfc.protocols.fedsc import coded_rows, graph, journal, party, server
+from daskfc.protocols.fedsc import coded_rows, graph, journal, party, server, start
 from daskfc.protocols.fedsc.coded_rows import SquaredNorms
 from daskfc.protocols.fedsc.graph import RoundedSimilarities, SimilarPairs
 from daskfc.protocols.fedsc.messages import (
@@ -79,6 +80,8 @@ STAND_INS: StandIns = {
     party.weighted_update: _weighted_update,
     party.rows_of: _rows_of,
     journal.resumed: lambda: sized(Resumed, release=0, change=math.inf),
+    start.find: lambda: sized(StartFound, n_rows=0, n_columns=0),
+    start.keep: lambda: True,
     server.start: _dictionary,
     server.normal_start: _dictionary,
     server.first: lambda start: start,

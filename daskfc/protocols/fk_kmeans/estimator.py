@@ -259,7 +259,8 @@ class FederatedKernelKMeans(FederatedClusterer):
         self, federation: Federation, sums: Aggregation, noise: Noise | None
     ) -> tuple[Planned, int]:
         """Agree on the kernel's width; find where an earlier start of this fit broke off."""
-        folder, done = None, 0
+        folder, begun = None, None
+        sums.prepare()
         key = repr(sorted(self.get_params(deep=False).items()))
         if noise is not None:
             name = type(self).__name__
@@ -267,12 +268,13 @@ class FederatedKernelKMeans(FederatedClusterer):
         elif self.communication_efficient:
             contents = federation.ask(store_content)
             folder = federation.on_server(server.folder_of, key, contents)
-            done = federation.publish(server.iterations_done, folder).n_iterations
+            begun = federation.publish(server.iterations_done, folder, wait=False)
         count = sums.sum(federation.on_clients(party.count_samples), max_abs=_MOST_SAMPLES)
         width = None if self.kernel_width else agree_on_width(federation, sums, self.kernel)
         plan = federation.on_server(server.plan_of, count, width, self.kernel_width)
         features = FeatureSettings(self.kernel, self.degree, self.n_features, self.seed_)
         told, sent = federation.publish(plan), federation.tell(plan)
+        done = 0 if begun is None else begun.result().n_iterations
         self.kernel_width_ = told.width
         if told.n_samples < self.n_clusters:
             raise InvalidInput(

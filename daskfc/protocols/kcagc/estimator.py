@@ -217,11 +217,13 @@ class KCAGC(FederatedClusterer):
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         self.n_rounds_ = self.n_secure_sums_ = self.n_secure_scalars_ = 0
+        sums = MaskedSum(federation, n_colluding=self.n_colluding, allow_few=self.allow_few)
+        if self.variant != "tree" or self.basis == "global-norm":  # else this one sums nothing
+            sums.prepare()
         with self._stage(federation, "linking"):
             digests = federation.ask(sample_digests, digest_keys(federation))
             n_samples = federation.on_server(linked_samples, digests)
             federation.wait(n_samples)
-        sums = MaskedSum(federation, n_colluding=self.n_colluding, allow_few=self.allow_few)
         with self._stage(federation, "projecting"):
             rows = self._project(federation, sums)
         if self.variant == "basic":

@@ -21,7 +21,10 @@ Messages    who → whom           class            what it reveals
             server → evaluators  RowPositions     places of the rows, in an order of no meaning
             client → evaluators  HidingKey        a key that the server must not have
             client → evaluators  CodedRows        nothing to any t of them
-            evaluator → server   CodedDistances   the true distances, once 2l + 2t - 1 are in
+            evaluator → server   CodedDistances   the true distances, once 2l + 2t - 1 are in;
+                                                  of a block, it may be to a worker of the server
+            server's worker → server   NearestOfBlock, PairsOfBlock, DistancesOfBlock   those of
+                                                  such a block that the server keeps
             server → evaluators  Landmarks        which samples are landmarks (landmark mode)
             server → client      ClientLabels     the clusters of its own samples
             server → caller      DecodedBlock, MissingBlocks, LandmarkStatus, ServerDisk,

@@ -1,10 +1,11 @@
 """The evaluators of a code: clients' shares go to them, distances of shares come back."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from daskfc.coding import LagrangeCode, ResidueSystem
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
 from daskfc.secure.distances import party, server
 from daskfc.secure.distances.messages import CodedDistances, DecodedBlock
 from daskfc.secure.distances.server import Columns, RowPlan
@@ -144,14 +145,16 @@ class Evaluation:
         step: Callable[..., CodedDistances],
         names: Sequence[str],
         *args: Any,
+        receiver: str = SERVER,
         **kwargs: Any,
     ) -> PerClient[Sent[CodedDistances]]:
-        """Ask some evaluators for distances of what they hold."""
+        """Ask some evaluators for distances of what they hold, for the server or its worker."""
         assert self._coded is not None
-        coded = self._coded.only(names)
-        return self._federation.ask(
+        federation = self._federation
+        ask = federation.ask if receiver == SERVER else partial(federation.ask_for, receiver)
+        return ask(
             step,
-            coded,
+            self._coded.only(names),
             self._hiding_at(names),
             *args,
             clients=names,
@@ -163,6 +166,7 @@ class Evaluation:
         self,
         ask: Callable[[Part, Sequence[str]], PerClient[Sent[CodedDistances]]],
         decode: Callable[[Part, PerClient[Sent]], Sent[DecodedBlock]],
+        window: int = WINDOW,
     ) -> AnswerStream[Part]:
         """Return what asks part after part of the evaluators and has it decoded."""
         return AnswerStream(
@@ -171,7 +175,7 @@ class Evaluation:
             self.names,
             ask,
             decode,
-            window=WINDOW,
+            window=window,
             dropped=self.dropped,
         )
 

@@ -21,6 +21,7 @@ __all__ = [
     "Workload",
     "check",
     "choose_tile",
+    "fits",
     "needs",
 ]
 
@@ -145,6 +146,8 @@ class Needs:
         All shares and all answers.
     way_out : str
         What the user may change when it is too much.
+    worker_bytes : int
+        Peak memory of each further worker of the server that decodes blocks.
     """
 
     operation: str
@@ -154,9 +157,10 @@ class Needs:
     server_disk_bytes: int
     wire_bytes: int
     way_out: str = "lower the tile or the number of samples, or use distances='landmark'"
+    worker_bytes: int = 0
 
 
-def needs(workload: Workload, tile: int) -> Needs:
+def needs(workload: Workload, tile: int, decoders: int = 1) -> Needs:
     """Return what a computation needs with one tile.
 
     Parameters
@@ -165,6 +169,9 @@ def needs(workload: Workload, tile: int) -> Needs:
         The computation.
     tile : int
         Rows of a panel.
+    decoders : int, default 1
+        The server and those of its workers that decode blocks as well. With each one block more
+        is under way.
 
     Returns
     -------
@@ -185,23 +192,44 @@ def needs(workload: Workload, tile: int) -> Needs:
     share = w.n_primes * n * w.n_columns * w.residue_bytes  # all samples, of one evaluator
     answer = w.n_primes * block * w.residue_bytes
     # two panels in float64 with two columns of norms, a product and its reduction in float64,
-    # the answer, the values that hide it, and its copy on the way out
-    evaluating = 2 * b * (w.n_columns + 2) * 8 + 2 * block * 8 + 3 * answer
+    # the answer, the values that hide it, and its copy on the way out; with more decoders, more
+    # answers that wait for one who is slow
+    evaluating = 2 * b * (w.n_columns + 2) * 8 + 2 * block * 8 + (2 + decoders) * answer
     # the sum of the answers, the distances and their comparison or copy, each 8 bytes at most
-    decoding = w.window * w.n_answers * answer + 3 * block * 8
+    window = w.window + decoders - 1
+    decoding = -(-window // decoders) * w.n_answers * answer + 3 * block * 8
+    part, finding = _part(w, b)
+    handed_back = (window - window // decoders) * part if decoders > 1 else 0
     held, disk = _server_state(w, grid)
     return Needs(
         operation=str(w),
         tile=tile,
         # shares arrive in parts and are put in order: twice their size for a moment
         evaluator_bytes=PROCESS_BYTES + _SMALL + share + max(share, evaluating),
-        server_bytes=PROCESS_BYTES + _SMALL + max(decoding + held[0], held[1]),
+        server_bytes=PROCESS_BYTES + _SMALL + max(decoding + handed_back + held[0], held[1]),
         server_disk_bytes=disk,
         # evaluators get every row's share (its own rows' too, which do not travel) or its key, and
         # all answer for every block
         wire_bytes=(w.n_answers - w.n_keys) * share
         + w.n_answers * w.n_primes * grid.n_entries * w.residue_bytes,
+        worker_bytes=PROCESS_BYTES + _SMALL + decoding + finding + 2 * part,
     )
+
+
+def _part(w: Workload, b: int) -> tuple[int, int]:
+    """Return the bytes of what a worker hands back of a block, and of what finding it takes."""
+    if w.mode == "full":
+        return b * b * 8, 0
+    if w.mode == "radius":
+        return b * (-(-b // 8)), b * b
+    k = w.n_neighbors
+    assert k is not None
+    return 2 * b * (min(k, b) * 12 + 4), _sorting(k, b)
+
+
+def _sorting(k: int, b: int) -> int:
+    # at most 2**16 + 2 k b entries a direction, in a few copies while they are sorted
+    return 16_000_000 + (2**16 + 2 * k * b) * 128
 
 
 def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], int]:
@@ -220,14 +248,25 @@ def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], in
     assert k is not None
     cell = b * min(k, b) * 16
     state, graph = n * k * 16, n * k * 12
-    # at most 2**16 + 2 k b entries a direction, in a few copies while they are sorted
-    sorting = 16_000_000 + (2**16 + 2 * k * b) * 128
+    sorting = _sorting(k, b)
     # the limits' lists stay while the graph is made; a few pieces are unpacked at a time
     return (state + sorting + 6 * cell, state + graph + 6 * cell), panels * panels * cell
 
 
 def _gb(n_bytes: float) -> str:
     return f"{n_bytes / 1e9:.2f} GB"
+
+
+def fits(needed: int, limit: int | None) -> bool:
+    """Return whether a party may use so many bytes.
+
+    Examples
+    --------
+    >>> from daskfc.secure.distances.memory import fits
+    >>> fits(900, 1000), fits(700, 1000), fits(900, None)
+    (False, True, True)
+    """
+    return limit is None or needed <= USABLE * limit
 
 
 def check(
@@ -263,7 +302,8 @@ def check(
     """
     for party, limit in memory.items():
         needed = need.server_bytes if party == server else need.evaluator_bytes
-        if limit is not None and needed > USABLE * limit:
+        if not fits(needed, limit):
+            assert limit is not None
             raise ResourceRefused(
                 f"{need.operation} would take {_gb(needed)} of memory at party {party!r} with "
                 f"tiles of {need.tile} rows, more than the {_gb(USABLE * limit)} it may use "

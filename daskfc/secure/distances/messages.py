@@ -118,7 +118,7 @@ class Landmarks(
 class CodedDistances(
     Message,
     protection="coded",
-    route="client → server",
+    route=("client → server", "client → server worker"),
     reveals="the block's true squared distances, once enough answers are in",
 ):
     """Squared distances of coded rows at one evaluator (Eq. 4), per prime, for one block."""

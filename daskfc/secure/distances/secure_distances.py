@@ -18,8 +18,9 @@ from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances import columns as exact
 from daskfc.secure.distances import party, rows, server
+from daskfc.secure.distances.blocks import compute_blocks
 from daskfc.secure.distances.evaluation import Evaluation
-from daskfc.secure.distances.messages import CodedDistances, DecodedBlock, PublicPlan
+from daskfc.secure.distances.messages import CodedDistances, PublicPlan
 from daskfc.secure.distances.server import Columns, RowPlan, Tiles
 from daskfc.secure.distances.sizing import COLUMN_ROWS, Sizing
 from daskfc.stores import ClientStore
@@ -283,24 +284,16 @@ class SecureDistances:
         if not blocks:
             return tiles
         self._encode()
-
-        def ask(block: tuple[int, int], names: Sequence[str]) -> PerClient[Sent[CodedDistances]]:
-            i, j = block
-            return evaluation.answers(party.answer_block, names, i=i, j=j, grid=grid)
-
-        def decode(block: tuple[int, int], answers: PerClient[Sent]) -> Sent[DecodedBlock]:
-            i, j = block
-            coding = evaluation.coding
-            sent: Sent[DecodedBlock] = federation.publish(
-                server.decode_block, tiles, answers, i=i, j=j, wait=False, **coding
-            )
-            return sent
-
-        total = sum(grid.shape(*block)[0] * grid.shape(*block)[1] for block in blocks)
-        done = 0
-        for block in evaluation.stream(ask, decode).run(blocks):
-            done += grid.shape(*block)[0] * grid.shape(*block)[1]
-            federation.report_progress("distances", done, total, "blocks")
+        compute_blocks(
+            federation,
+            evaluation,
+            tiles,
+            blocks,
+            grid=grid,
+            decoders=self._sizing.decoders(tile, keep, n_neighbors, in_memory),
+            n_neighbors=n_neighbors,
+            radius2=radius2,
+        )
         return tiles
 
     def all_pairs(

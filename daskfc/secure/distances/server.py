@@ -31,6 +31,7 @@ __all__ = [
     "RowPlan",
     "Tiles",
     "add_columns",
+    "decode_answers",
     "decode_block",
     "decode_columns",
     "decoded_columns",
@@ -157,7 +158,7 @@ def missing_blocks(tiles: Tiles) -> MissingBlocks:
     return MissingBlocks(np.array(tiles.missing(), dtype=np.int64).reshape(-1, 2))
 
 
-def _decode(
+def decode_answers(
     answers: Mapping[str, CodedDistances],
     secret: SecretKey,
     code: LagrangeCode,
@@ -203,7 +204,7 @@ def decode_block(
     DecodingError
         When answers contradict each other beyond what the code corrects.
     """
-    whole, wrong = _decode(answers, secret, code, system, evaluators, f"block ({i}, {j})")
+    whole, wrong = decode_answers(answers, secret, code, system, evaluators, f"block ({i}, {j})")
     # Eq. (6) divides by 2**q; squared distances carry the square of the scale
     tiles.write(i, j, system.to_real(whole))
     return DecodedBlock(wrong)
@@ -254,7 +255,7 @@ def decode_columns(
     DecodingError
         When answers contradict each other beyond what the code corrects, or what is known.
     """
-    whole, wrong = _decode(answers, secret, code, system, evaluators, what)
+    whole, wrong = decode_answers(answers, secret, code, system, evaluators, what)
     if known is not None:
         assert landmarks is not None
         rows = slice(start, start + len(whole))

@@ -1,5 +1,6 @@
 """What distances may take of each party: the tile that fits, and columns or blocks."""
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,9 +12,11 @@ from daskfc.secure.distances import server
 from daskfc.secure.distances.columns import entry_bytes
 from daskfc.secure.distances.evaluation import WINDOW
 from daskfc.secure.distances.landmark_memory import landmark_needs, view_bytes
-from daskfc.secure.distances.memory import Needs, Workload, check, choose_tile, needs
+from daskfc.secure.distances.memory import Needs, Workload, check, choose_tile, fits, needs
 
 __all__ = ["COLUMN_ROWS", "Sizing"]
+
+log = logging.getLogger("daskfc.secure")
 
 LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST
 COLUMN_ROWS = 8192  # ours: samples of one panel of landmark columns
@@ -83,13 +86,7 @@ class Sizing:
         ResourceRefused
             Where some party cannot hold what it needs.
         """
-        workload = Workload(
-            **self._sizes,
-            mode=keep,
-            n_neighbors=n_neighbors,
-            distance_bytes=8,
-            in_memory="full" if keep == "full" and in_memory else "nothing",
-        )
+        workload = self._workload(keep, n_neighbors, in_memory)
         limits = self._limits()
         known = [limits[name] for name in self._names]
         tile = self._tile or choose_tile(
@@ -109,6 +106,42 @@ class Sizing:
         disk = self._federation.publish(server.server_disk)
         self._check(needs(workload, tile), disk.free)
         return tile
+
+    def decoders(
+        self, tile: int, keep: str, n_neighbors: int | None, in_memory: bool
+    ) -> tuple[str, ...]:
+        """Return who decodes blocks: the server, and as many of its workers as memory allows.
+
+        Parameters
+        ----------
+        tile : int
+            Rows of a block.
+        keep, n_neighbors, in_memory
+            As for `tile`.
+        """
+        workload = self._workload(keep, n_neighbors, in_memory)
+        limits = self._federation.limits()
+        workers = self._federation.server_workers
+        for count in range(len(workers), 0, -1):
+            need = needs(workload, tile, count + 1)
+            needed = dict.fromkeys(self._names, need.evaluator_bytes)
+            needed |= {SERVER: need.server_bytes}
+            needed |= dict.fromkeys(workers[:count], need.worker_bytes)
+            if all(fits(of, limits.get(name)) for name, of in needed.items()):
+                self._federation.foresee(needed, need.operation)
+                return (SERVER, *workers[:count])
+        if workers:
+            log.info("no room for blocks at the server's workers, which it decodes alone")
+        return (SERVER,)
+
+    def _workload(self, keep: str, n_neighbors: int | None, in_memory: bool) -> Workload:
+        return Workload(
+            **self._sizes,
+            mode=keep,
+            n_neighbors=n_neighbors,
+            distance_bytes=8,
+            in_memory="full" if keep == "full" and in_memory else "nothing",
+        )
 
     def landmarks(self, rank: int) -> int:
         """Return how many landmarks a round asks for, where `rank` dimensions are known."""

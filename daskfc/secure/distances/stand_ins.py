@@ -10,7 +10,8 @@ from daskfc.federation.rehearsal import Rehearsal
 from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
 from daskfc.linalg import LandmarkEmbedding, squared_distances
 from daskfc.pairwise import SymmetricGrid
-from daskfc.secure.distances import columns, graphs, party, rows, server
+from daskfc.secure.distances import columns, divided, graphs, party, rows, server
+from daskfc.secure.distances.divided import DistancesOfBlock, NearestOfBlock, PairsOfBlock
 from daskfc.secure.distances.graphs import NearPairs, ScoreRows
 from daskfc.secure.distances.messages import (
     CodedDistances,
@@ -31,7 +32,9 @@ from daskfc.stores import ClientStore
 __all__ = ["STAND_INS"]
 
 _ROOM = 1 << 62  # of the server's disk, which nobody has seen
-_READ = 1 << 25  # ours: numbers of samples that are read to search landmarks among them, 256 MiB
+# ours: numbers of samples that are read to search landmarks among them, 256 MiB; where there are
+# more, some samples stand for all
+_READ = 1 << 25
 _SPAN = "dimensions that the samples span"
 
 
@@ -87,12 +90,48 @@ def _answer_columns(
 
 
 def _decode_columns(answers: Mapping[str, CodedDistances]) -> Columns:
-    _, n_rows, n_columns = next(iter(answers.values())).residues.shape
-    return Columns(of_shape(n_rows, n_columns), of_shape(0, dtype="int64"))
+    return Columns(of_shape(*_shape_of(answers)), of_shape(0, dtype="int64"))
 
 
 def _missing_blocks(tiles: SymmetricGrid) -> MissingBlocks:
     return MissingBlocks(np.array(list(tiles.blocks()), dtype=np.int64).reshape(-1, 2))
+
+
+# -- what the server's workers hand back ----------------------------------------------------------
+
+
+def _nearest_in_block(
+    answers: Mapping[str, CodedDistances], i: int, j: int, n_neighbors: int
+) -> NearestOfBlock:
+    rows, columns = _shape_of(answers)
+    others = columns - 1 if i == j else columns  # of a row
+    below = 0 if i == j else columns
+    return sized(
+        NearestOfBlock,
+        row=rows if others else 0,
+        row_rank=min(n_neighbors, max(others, 1)),
+        column=below,
+        column_rank=min(n_neighbors, rows) if below else 1,
+        evaluator=0,
+    )
+
+
+def _pairs_in_block(answers: Mapping[str, CodedDistances]) -> PairsOfBlock:
+    rows, columns = _shape_of(answers)
+    return sized(PairsOfBlock, row=rows, eight_columns=-(-columns // 8), evaluator=0)
+
+
+def _distances_of_block(
+    answers: Mapping[str, CodedDistances], system: ResidueSystem
+) -> DistancesOfBlock:
+    rows, columns = _shape_of(answers)
+    dtype = divided.whole_dtype(system)
+    return sized(DistancesOfBlock, row=rows, column=columns, evaluator=0, dtype=dtype)
+
+
+def _shape_of(answers: Mapping[str, CodedDistances]) -> tuple[int, int]:
+    _, n_rows, n_columns = next(iter(answers.values())).residues.shape
+    return n_rows, n_columns
 
 
 # -- landmarks ------------------------------------------------------------------------------------
@@ -102,15 +141,32 @@ class _PlanOfSamples(RowPlan):
     """A plan for the rows of the clients' stores, which can be read here."""
 
 
+class _Seen:
+    """A true search for landmarks, among all samples or some that stand for them."""
+
+    def __init__(self, like: LandmarkEmbedding, samples: np.ndarray) -> None:
+        n, n_features = samples.shape
+        self.found = LandmarkEmbedding(
+            n, n_features, tolerance=like.tolerance, nearest=like.nearest
+        )
+        self.samples = samples
+
+    def go_on(self, count: int) -> None:
+        """Do a round."""
+        chosen = self.found.next_landmarks(count)
+        if chosen.size:
+            columns = squared_distances(self.samples, self.samples[chosen])
+            self.found.add_panels(chosen, [columns])
+
+
 @dataclass
 class _Search:
-    """A search for landmarks: a true one where samples can be read, else how far it would be."""
+    """A search for landmarks: how far it is, and a true one where samples can be read."""
 
     n_samples: int
     n_features: int
     n_landmarks: int = 0
-    found: LandmarkEmbedding | None = None
-    samples: np.ndarray | None = None
+    seen: _Seen | None = None
 
 
 @dataclass(frozen=True)
@@ -126,13 +182,18 @@ def _plan(parts: Mapping[str, SampleSummary]) -> _PlanOfSamples:
 
 
 def _begun(found: LandmarkEmbedding, plan: RowPlan, rehearsal: Rehearsal) -> _Search:
-    search = _Search(plan.n_samples, plan.n_features)
-    small = plan.n_samples * plan.n_features <= _READ
-    if isinstance(plan, _PlanOfSamples) and small and not rehearsal.knows(_SPAN):
-        search.found = found
-        search.samples = np.empty((plan.n_samples, plan.n_features))
+    n, d = plan.n_samples, plan.n_features
+    search = _Search(n, d)
+    most = min(n, _READ // d)
+    if isinstance(plan, _PlanOfSamples) and (most == n or most > 2 * (d + 2)):
+        samples = np.empty((n, d)) if most == n else None
+        some = []
         for name, positions in plan.positions.items():
-            search.samples[positions] = rehearsal.rows_of(name)
+            if samples is not None:
+                samples[positions] = rehearsal.rows_of(name)
+            elif len(positions):
+                some.append(rehearsal.rows_of(name, max(1, most * len(positions) // n)))
+        search.seen = _Seen(found, np.concatenate(some) if samples is None else samples)
     return search
 
 
@@ -144,32 +205,37 @@ def _start_search(plan: RowPlan, system: ResidueSystem, rehearsal: Rehearsal) ->
     return _begun(columns.start_search(plan, system=system), plan, rehearsal)
 
 
-def _next_landmarks(embedding: _Search, count: int) -> np.ndarray:
-    if embedding.found is not None:
-        return embedding.found.next_landmarks(count)
+def _next_landmarks(embedding: _Search, count: int, rehearsal: Rehearsal) -> np.ndarray:
+    if embedding.seen is not None and not rehearsal.knows(_SPAN):
+        return embedding.seen.found.next_landmarks(count)
     left = embedding.n_samples - embedding.n_landmarks
     return of_shape(max(0, min(count, left)), dtype="int64")
 
 
 def _add_columns(embedding: _Search, landmarks: np.ndarray) -> _Search:
     embedding.n_landmarks += len(landmarks)
-    if embedding.found is not None and embedding.samples is not None and len(landmarks):
-        samples = embedding.samples
-        embedding.found.add_panels(landmarks, [squared_distances(samples, samples[landmarks])])
+    if embedding.seen is not None and len(landmarks):
+        embedding.seen.go_on(len(landmarks))
     return embedding
 
 
 def _landmark_status(
     embedding: _Search, system: ResidueSystem, rehearsal: Rehearsal
 ) -> LandmarkStatus:
-    if embedding.found is not None:
-        return server.landmark_status(embedding.found, system=system)
+    seen, n_primes = embedding.seen, len(system.primes)
+    if seen is not None:
+        status = server.landmark_status(seen.found, system=system)
+        if not rehearsal.knows(_SPAN):
+            if status.converged and seen.found.n < embedding.n_samples:
+                rehearsal.assume(_SPAN, status.rank)  # as some of them do
+            return status
+        n_primes = status.n_primes
     most = min(embedding.n_samples - 1, embedding.n_features)
     span = rehearsal.assume(_SPAN, most)
     rank = max(0, min(embedding.n_landmarks - 1, int(span)))
     over = rank >= span or embedding.n_landmarks >= embedding.n_samples
-    # as many primes as ever: how far samples are from the landmarks' span, nobody knows here
-    return LandmarkStatus(embedding.n_landmarks, rank, 0.0, int(over), len(system.primes))
+    # with nothing seen as many primes as ever: how far samples lie from landmarks nobody knows
+    return LandmarkStatus(embedding.n_landmarks, rank, 0.0, int(over), n_primes)
 
 
 def _points_status(rehearsal: Rehearsal) -> PointsStatus:
@@ -202,6 +268,10 @@ STAND_INS: StandIns = {
     server.open_tiles: lambda grid: grid,
     server.missing_blocks: _missing_blocks,
     server.decode_block: lambda: sized(DecodedBlock, evaluator=0),
+    divided.nearest_in_block: _nearest_in_block,
+    divided.pairs_in_block: _pairs_in_block,
+    divided.distances_of_block: _distances_of_block,
+    divided.keep_part: lambda: sized(DecodedBlock, evaluator=0),
     server.decode_columns: _decode_columns,
     server.decoded_columns: lambda: sized(DecodedBlock, evaluator=0),
     server.plan: _plan,

@@ -160,7 +160,7 @@ class MaskedSum(Aggregation):
         self._neighbours = mask_neighbours(self.clients, n_colluding)
         self._name = uuid.uuid4().hex  # tags of two instances in one run must differ
         self._serial = count()
-        self._keys: PerClient[Local] | None = None
+        self._keys: PerClient[Local[PairKeys]] | None = None
 
     @property
     def n_noise_shares(self) -> int:
@@ -173,8 +173,19 @@ class MaskedSum(Aggregation):
                 f"a masked sum of {len(self.clients)} clients needs an array of each; "
                 f"got {len(parts)}."
             )
-        federation = self._federation
+        federation, keys = self._federation, self._agreed()
+        ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
+        tag = f"{self._name}.{next(self._serial)}"
+        sent = federation.ask(masked_part, parts, keys, ring, tag, clients=self.clients)
+        return federation.on_server(masked_total, sent, ring, tag, self.clients)
+
+    def prepare(self) -> None:
+        """See `Aggregation`: clients exchange their keys."""
+        self._agreed()
+
+    def _agreed(self) -> PerClient[Local[PairKeys]]:
         if self._keys is None:
+            federation = self._federation
             public = federation.exchange(
                 public_key,
                 self._neighbours,
@@ -182,10 +193,7 @@ class MaskedSum(Aggregation):
                 receivers=PerClient(self._neighbours),
             )
             self._keys = federation.on_clients(agree, public, clients=self.clients)
-        ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
-        tag = f"{self._name}.{next(self._serial)}"
-        sent = federation.ask(masked_part, parts, self._keys, ring, tag, clients=self.clients)
-        return federation.on_server(masked_total, sent, ring, tag, self.clients)
+        return self._keys
 
 
 def public_key(

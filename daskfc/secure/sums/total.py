@@ -78,6 +78,13 @@ class Aggregation(ABC):
         bound = self._federation.publish(largest, told).bound
         return self._sum(parts.only(told), bound)
 
+    def prepare(self) -> None:  # noqa: B027 - a sum in the clear needs nothing
+        """Have the clients agree now on what the first sum needs; nobody waits for it.
+
+        A sum does it by itself. Done before, it is under way beside other messages: between sites
+        agreeing takes three round trips.
+        """
+
     @property
     def n_noise_shares(self) -> int:
         """Clients, at least, in every sum whose shares of noise are hidden from the server.

@@ -58,6 +58,28 @@ def test_every_way_gives_the_sum(federation, kind):
 
 
 @pytest.mark.parametrize("kind", [PlainSum, MaskedSum, RecoveringSum])
+def test_a_sum_that_was_prepared_sends_the_same_messages(federation, kind):
+    kinds = []
+    for prepared in (False, True):
+        aggregation, before = kind(federation), len(federation.ledger)
+        if prepared:
+            aggregation.prepare()
+            aggregation.prepare()  # once is enough
+        total = aggregation.sum(federation.on_clients(steps.rows), max_abs=5.0)
+        found, bound = values(federation, total)
+        np.testing.assert_allclose(found, truth(ROWS), rtol=0, atol=1e-13 + bound)
+        kinds.append(sorted(row.message for row in list(federation.ledger)[before:]))
+    assert kinds[0] == kinds[1]
+
+
+def test_keys_are_under_way_before_there_is_anything_to_sum(federation):
+    sums = MaskedSum(federation)
+    sums.prepare()
+    federation.wait(sums._keys)
+    assert {row.message for row in federation.ledger} == {"PublicKeys"}
+
+
+@pytest.mark.parametrize("kind", [PlainSum, MaskedSum, RecoveringSum])
 def test_every_way_sums_the_arrays_of_some_clients_with_their_noise(federation, kind):
     some = ("client-5", "client-2", "client-3")
     aggregation = kind(federation) if kind is PlainSum else kind(federation, clients=some)

@@ -1,0 +1,93 @@
+"""What a server keeps of a fit beyond its run, for the next fit like it to start from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from daskfc.errors import InvalidInput
+from daskfc.federation.checkpoints import Checkpoints
+from daskfc.federation.messages import Message
+from daskfc.folders import make_private
+
+__all__ = ["LastResult", "StartFound"]
+
+
+class StartFound(
+    Message,
+    route="server → caller",
+    reveals="to the caller whether the server kept the result of an earlier fit, and its size",
+):
+    """The shape of what a fit starts from, of two axes; 0 and 0 where nothing was kept."""
+
+    n_rows: int
+    n_columns: int
+
+
+@dataclass(frozen=True)
+class LastResult:
+    """The last result of fits like the one under way, in a folder that no caller names.
+
+    A step of the server asks for it as ``last_result``. Fits are alike if one submitter has them
+    do the same, by method, parameters, preparation and seed, over the same clients.
+
+    Parameters
+    ----------
+    folder : pathlib.Path, optional
+        Where the server keeps it; None where nothing outlives a run.
+    fit_folder : pathlib.Path
+        Of the fit under way: one that is begun again starts from where it started before.
+
+    Notes
+    -----
+    Privacy: what is kept is what the server held at the end of a fit. It stays until the site
+    removes the folder, also where a client has deleted samples since.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from daskfc.federation.last_result import LastResult
+    >>> place = Path(tempfile.mkdtemp())
+    >>> monday, tuesday = (LastResult(place / "kept", place / day) for day in ("mon", "tue"))
+    >>> monday.start() is None
+    True
+    >>> monday.keep({"centers": np.zeros((2, 2))})
+    >>> tuesday.start()["centers"].shape, monday.start() is None
+    ((2, 2), True)
+    """
+
+    folder: Path | None
+    fit_folder: Path
+
+    def start(self) -> dict[str, np.ndarray] | None:
+        """Return what the fit under way starts from, None where nothing was kept.
+
+        Raises
+        ------
+        InvalidInput
+            Where the server has no folder that outlives a run.
+        """
+        decided = Checkpoints(self.fit_folder)
+        found = decided.latest()
+        if found is None:
+            kept = Checkpoints(self._kept()).latest()
+            decided.save(0, {} if kept is None else kept[1])
+            return None if kept is None else kept[1]
+        return found[1] or None
+
+    def keep(self, state: Mapping[str, np.ndarray]) -> None:
+        """Keep the result of the fit under way in the place of the last one."""
+        checkpoints = Checkpoints(self._kept())
+        newest = max(checkpoints.rounds(), default=-1)
+        checkpoints.save(newest + 1, state)
+
+    def _kept(self) -> Path:
+        if self.folder is None:
+            raise InvalidInput(
+                "the server has no folder in which a result outlives its run, which start='last' "
+                "needs. Start it with --workspace, or set the federation's 'results'."
+            )
+        return make_private(self.folder)

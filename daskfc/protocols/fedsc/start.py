@@ -1,0 +1,87 @@
+"""The first dictionary of FedSC: by moments, the published one, or the last fit's."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from daskfc.errors import InvalidInput
+from daskfc.federation import Federation, Local
+from daskfc.federation.last_result import LastResult, StartFound
+from daskfc.protocols.fedsc import party, server
+from daskfc.protocols.fedsc.averaging import Planned
+from daskfc.protocols.fedsc.messages import Dictionary, KernelPlan
+from daskfc.secure.sums import Aggregation
+
+__all__ = ["Start", "find", "keep", "last_dictionary"]
+
+_NAME = "dictionary"
+
+
+@dataclass(frozen=True)
+class Start:
+    """Which dictionary a fit starts from.
+
+    Parameters
+    ----------
+    kind : {"moments", "normal", "last"}
+        As the `start` parameter has it, and "moments" where no last dictionary was kept.
+    n_atoms : int, optional
+        As many atoms as it has; None where that is still to be chosen.
+    """
+
+    kind: str
+    n_atoms: int | None
+
+    @classmethod
+    def found(cls, federation: Federation, kind: str, n_atoms: int | None) -> Self:
+        """Ask the server what it kept, where that is to be the start."""
+        if kind != "last":
+            return cls(kind, n_atoms)
+        kept = federation.publish(find).n_rows
+        return cls("last", kept) if kept else cls("moments", n_atoms)
+
+    def dictionary(
+        self, federation: Federation, sums: Aggregation, planned: Planned, seed: int
+    ) -> Local[Dictionary]:
+        """Have the server make the first dictionary."""
+        plan = planned.plan
+        if self.kind == "last":
+            return federation.on_server(last_dictionary, plan)
+        if self.kind == "normal":
+            return federation.on_server(server.normal_start, plan, len(federation.clients), seed)
+        moments = federation.inline(party.moments, planned.samples)
+        bound = plan.largest_client * max(plan.magnitude, plan.magnitude**2)
+        total = sums.sum(moments, max_abs=bound)
+        return federation.on_server(server.start, total, planned.sizes, plan, seed)
+
+
+def find(last_result: LastResult) -> StartFound:
+    """Tell the caller whether there is a dictionary of the last fit, and its size."""
+    found = last_result.start()
+    return StartFound(0, 0) if found is None else StartFound(*found[_NAME].shape)
+
+
+def last_dictionary(plan: KernelPlan, last_result: LastResult) -> Dictionary:
+    """Return the last fit's dictionary, which `find` told of.
+
+    Raises
+    ------
+    InvalidInput
+        When the samples had another number of features then.
+    """
+    found = last_result.start()
+    assert found is not None
+    atoms = found[_NAME]
+    if atoms.shape[1] != plan.n_features:
+        raise InvalidInput(
+            f"the last fit of FedSC was of samples with {atoms.shape[1]} features, and these have "
+            f"{plan.n_features}. Begin anew with start='moments', or with another random_state."
+        )
+    return Dictionary(atoms)
+
+
+def keep(dictionary: Dictionary, last_result: LastResult) -> bool:
+    """Keep the last dictionary for the next fit to start from."""
+    last_result.keep({_NAME: np.asarray(dictionary.atoms)})
+    return True

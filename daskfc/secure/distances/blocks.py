@@ -1,0 +1,85 @@
+"""Blocks of all distances: asked of the evaluators, and decoded by the server and its workers."""
+
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any
+
+from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
+from daskfc.pairwise import SymmetricGrid
+from daskfc.secure.distances import divided, party, server
+from daskfc.secure.distances.evaluation import WINDOW, Evaluation
+from daskfc.secure.distances.messages import CodedDistances, DecodedBlock
+from daskfc.secure.distances.server import Tiles
+
+__all__ = ["compute_blocks"]
+
+Block = tuple[int, int]
+
+
+def compute_blocks(
+    federation: Federation,
+    evaluation: Evaluation,
+    tiles: Local[Tiles],
+    blocks: Sequence[Block],
+    *,
+    grid: SymmetricGrid,
+    decoders: Sequence[str],
+    n_neighbors: int | None,
+    radius2: float | None,
+) -> None:
+    """Have blocks evaluated and decoded until the server keeps what it wants of each.
+
+    Parameters
+    ----------
+    federation : Federation
+        The parties, running.
+    evaluation : Evaluation
+        Whose evaluators hold shares of all rows.
+    tiles : Local
+        The server's store.
+    blocks : sequence of (int, int)
+        Which; they are asked for in this order.
+    grid : SymmetricGrid
+        Of the blocks.
+    decoders : sequence of str
+        The server, and those of its workers that decode blocks as well, in turn. Answers to a
+        block go to its decoder alone.
+    n_neighbors, radius2 : int, float, optional
+        What is kept; with neither all distances.
+
+    Raises
+    ------
+    DecodingError
+        When evaluators contradict each other beyond what the code corrects.
+    """
+    decoder = dict(zip(blocks, cycle(decoders), strict=False))
+    part, asked = divided.block_part(n_neighbors, radius2)
+    coding = evaluation.coding
+
+    def ask(block: Block, names: Sequence[str]) -> PerClient[Sent[CodedDistances]]:
+        place: dict[str, Any] = {"i": block[0], "j": block[1], "grid": grid}
+        return evaluation.answers(party.answer_block, names, receiver=decoder[block], **place)
+
+    def decode(block: Block, answers: PerClient[Sent]) -> Sent[DecodedBlock]:
+        worker = decoder[block]
+        place: dict[str, Any] = {"i": block[0], "j": block[1]}
+        sent: Sent[DecodedBlock]
+        if worker == SERVER:
+            sent = federation.publish(
+                server.decode_block, tiles, answers, **place, wait=False, **coding
+            )
+            return sent
+        parts = federation.hand_back(
+            part, PerClient({worker: answers}), workers=[worker], **place, **asked, **coding
+        )
+        sent = federation.publish(
+            divided.keep_part, tiles, parts[worker], **place, system=coding["system"], wait=False
+        )
+        return sent
+
+    total = sum(grid.shape(*block)[0] * grid.shape(*block)[1] for block in blocks)
+    done = 0
+    window = WINDOW + len(decoders) - 1  # each further one decodes a block
+    for block in evaluation.stream(ask, decode, window).run(blocks):
+        done += grid.shape(*block)[0] * grid.shape(*block)[1]
+        federation.report_progress("distances", done, total, "blocks")
