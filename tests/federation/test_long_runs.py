@@ -20,11 +20,12 @@ SHORT_LOGS = {
     "dask": {
         "distributed.admin.low-level-log-length": 10,
         "distributed.admin.log-length": 10,
+        "distributed.admin.system-monitor.log-length": 2,
         "distributed.diagnostics.computations.max-history": 2,
     },
 }
 ROUNDS = 60
-FEW = 10  # blocks a round; a client remembers each tag that it masked for
+FEW = 15  # blocks a round; a client remembers each tag that it masked for
 
 
 def blocks():
