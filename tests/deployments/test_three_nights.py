@@ -97,18 +97,22 @@ class Sites:
         """Return the scheduler's address."""
         file = self.folder / "scheduler" / "scheduler.json"
         self.start("scheduler", "scheduler", "--port=0", f"--scheduler-file={file}")
-        self.address = address_in(str(file), wait=120)
+        self.address = address_in(str(file), wait=LONGEST_S)
         self.start_parties("server", *CLIENTS)
 
     def start_parties(self, *names):
         """Return once all have joined."""
         before = {name: len(self.told(name)) for name in names}
         for name in names:
-            words = ["party", name, "--scheduler", self.address, "--workspace=files", "--wait=2m"]
+            words = ["party", name, "--scheduler", self.address, "--workspace=files", "--wait=10m"]
             self.start(name, *words, *([] if name == "server" else ["--store", self.store(name)]))
         for name in names:
             joined = partial(self.told, name)
-            until(lambda: "joined; waits for" in joined()[before[name] :], joined)  # noqa: B023
+            until(
+                lambda: "joined; waits for" in joined()[before[name] :],  # noqa: B023
+                joined,
+                limit=LONGEST_S,
+            )
 
     def told(self, name):
         log = self.folder / name / "log"
