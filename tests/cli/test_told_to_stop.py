@@ -20,7 +20,7 @@ from tests.deployments.slurm_cluster import until
 
 pytestmark = pytest.mark.slow
 
-_ALONE = ("unshare", "--pid", "--fork", "--kill-child")
+_ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 _TERM = 1 << (signal.SIGTERM - 1)
 
 
