@@ -273,10 +273,13 @@ def light_federation(folder, n, n_hosts):
         with Federation.connect(cluster, clients=names) as federation:
             yield federation, [psutil.Process(one.pid) for one in running]
     finally:
-        for one in running:
+        for one in reversed(running):  # the scheduler last: parties say goodbye to it
             one.terminate()
-        for one in running:
-            one.wait(60)
+            try:
+                one.wait(10)
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait()
         log.close()
 
 
