@@ -78,7 +78,7 @@ def start(kind, folder, n):
             tell_cost()
         return
     with (
-        LocalCluster(n + 1, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=n + 1, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
         client.wait_for_workers(n + 1)
@@ -160,7 +160,7 @@ def fits(counts, folder):
                 _, seconds, used = timed(lambda m=model, f=federation: m.fit(f), [psutil.Process()])
                 peak = federation.peak_memory()
             found = model.labels_
-            ids = np.argsort(found.index.get_level_values(-1).to_numpy().astype(str))
+            ids = np.argsort(found["sample_id"].to_numpy().astype(str))
             own = found.to_numpy()[ids]
             rows.append(
                 {

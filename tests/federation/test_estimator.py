@@ -484,7 +484,8 @@ def test_a_client_without_samples_has_no_labels():
 
 def test_views_tell_every_sample_once_with_its_first_client():
     told = {"b": labelled([3, 1], ["x", "y"]), "a": labelled([2, 0, 4], ["y", "z", "w"])}
-    sent = {name: SimpleNamespace(result=lambda own=own: own) for name, own in told.items()}
+    federation = SimpleNamespace(fetch_all=lambda sent: [one.told for one in sent])
+    sent = {name: SimpleNamespace(federation=federation, told=own) for name, own in told.items()}
 
     def told_by(split):
         method = SimpleNamespace(split=split)
