@@ -93,10 +93,15 @@ def interrupted(place, command, words, *signals):
 def test_ctrl_c_while_the_parties_start_is_one_sentence(place, tmp_path):
     """A terminal sends it to every process, also to those that import what steps need."""
     command, err = run_of("omnifc", "early"), tmp_path / "said"
-    with err.open("w") as said:
-        process = subprocess.Popen(
-            command, cwd=place, stdout=said, stderr=said, start_new_session=True
-        )
+    # These tests may run in the background of a shell, which has its children ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with err.open("w") as said:
+            process = subprocess.Popen(
+                command, cwd=place, stdout=said, stderr=said, start_new_session=True
+            )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     def imports():
         """Return whether the process that parties are forked from is at it."""
