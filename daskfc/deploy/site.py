@@ -22,7 +22,7 @@ __all__ = ["Doors", "raise_reason", "run_party"]
 
 _CONNECT_S = 15.0  # for one connection
 _REASON_S = 5.0  # in which a scheduler that ended a party's connection says why
-_START_S = 5.0  # in which a worker that is starting is there, so that it can be told to end
+_START_S = 15.0  # in which a worker that is starting is there, so that it can be told to end
 
 
 @dataclass(frozen=True)

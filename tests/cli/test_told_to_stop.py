@@ -62,7 +62,7 @@ class Process:
     def end(self):
         """Send SIGTERM, as whoever stops a container does; return the exit code."""
         os.kill(self.process.pid, signal.SIGTERM)
-        return self._outer.wait(20)
+        return self._outer.wait(60)
 
     def close(self):
         if self._outer.poll() is None:
