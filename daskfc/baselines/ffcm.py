@@ -268,8 +268,7 @@ def center_shift(before: GlobalCenters, after: GlobalCenters) -> CenterShift:
 
 def find_centers(last_result: LastResult) -> StartFound:
     """Tell the caller whether there are centres of the last fit, and their size."""
-    found = last_result.start()
-    return StartFound(0, 0) if found is None else StartFound(*found["centers"].shape)
+    return StartFound.of(last_result, "centers")
 
 
 def last_centers(last_result: LastResult) -> GlobalCenters:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -23,6 +24,12 @@ class StartFound(
 
     n_rows: int
     n_columns: int
+
+    @classmethod
+    def of(cls, last_result: "LastResult", name: str) -> Self:
+        """Return the shape of one array of the start of the fit under way."""
+        found = last_result.start()
+        return cls(0, 0) if found is None else cls(*found[name].shape)
 
 
 @dataclass(frozen=True)

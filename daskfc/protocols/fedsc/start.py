@@ -58,8 +58,7 @@ class Start:
 
 def find(last_result: LastResult) -> StartFound:
     """Tell the caller whether there is a dictionary of the last fit, and its size."""
-    found = last_result.start()
-    return StartFound(0, 0) if found is None else StartFound(*found[_NAME].shape)
+    return StartFound.of(last_result, _NAME)
 
 
 def last_dictionary(plan: KernelPlan, last_result: LastResult) -> Dictionary:
