@@ -18,11 +18,11 @@ Messages    who → whom           class            what it reveals
             client → client      PublicKeys       nothing
             client → server      Magnitude        largest squared row norm, as a power of two
             client → server      MaskedPart       the sum over the participants, of squared norms
-                                                  and of distances to centres
+                                                  and of distances to landmarks or centres
             server → client      GlobalNorms      squared norms over all participants
             client → server      LocalClusters    which samples are alike in its columns
             server → client      Intersections    which samples are alike in all columns
-            server → client      Measure          clusters of this round
+            server → client      Measure          the landmarks, or clusters of this round
             server → client      ClientLabels     the clusters
             server → caller      LloydProgress         counts and inertia
             server → caller      DistanceView       the last sums; raw, for studies (`server_view`)
@@ -36,7 +36,9 @@ Departures  (1) The server is a party of its own, which holds no data: as writte
             (5) The virtual node is the mean of its intersection; nodes weigh their sizes.
             (6) Row norms are global by default ("U" is the basis as written), local clusters are
                 then of directions, and one round on all samples refines the result.
-            (7) More than five participants mask with their neighbours on a circle, not all pairs.
+            (7) Distances to landmarks, once, in place of those to every round's centres, where
+                the server would learn as much; "centres" is as written.
+            (8) More than five participants mask with their neighbours on a circle, not all pairs.
 """
 
 from daskfc.protocols.kcagc.estimator import KCAGC

@@ -27,6 +27,7 @@ from daskfc.federation.samples import (
 )
 from daskfc.protocols.kcagc import party, server
 from daskfc.protocols.kcagc.costs import scalars_a_round
+from daskfc.protocols.kcagc.maths.landmark_lloyd import tells_as_much
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
 from daskfc.protocols.kcagc.messages import Intersections, LloydProgress, LocalClusters
 from daskfc.secure.sums import MaskedSum, check_maskers
@@ -73,6 +74,10 @@ class KCAGC(FederatedClusterer):
     virtual_node : {"intersection", "local-centre"}
         What an intersection is replaced by: its own mean, or the centre of the local cluster that
         holds it, as the paper's Protocol 3 can be read.
+    distances : {"auto", "landmarks", "centres"}
+        What is summed: distances to as many samples or virtual nodes, once, as tell all others; or
+        to the centres of each round, as the paper writes. "auto" takes landmarks where the centres
+        of all starts would tell the server as much.
     one_ninth : bool
         Leave samples near a boundary out of the first means (Protocol 1, line 10).
     n_init : int
@@ -100,8 +105,8 @@ class KCAGC(FederatedClusterer):
         Rounds of Lloyd.
     n_secure_sums_, n_secure_scalars_ : int
         Vectorised secure sums, and the numbers in them: the paper's count of secure aggregations.
-        Centres that some start has had in its last round are not measured again. One more sum, of
-        no numbers, is under way when all starts are at rest.
+        Landmarks are measured once, and centres not again that some start has had in its last
+        round. One more sum, of no numbers, is under way when all starts are at rest.
     secure_scalars_a_round_ : dict of str to int
         The most numbers that a round of each variant sums; the log says when the basic one sums
         no more than the chosen one.
@@ -111,10 +116,11 @@ class KCAGC(FederatedClusterer):
     Notes
     -----
     Privacy: participants and server are semi-honest. The server sees each participant's local
-    clusters, sums over the participants of distances to centres, and (basis "global-norm") of
+    clusters, sums over the participants of distances to landmarks, from which all distances between
+    virtual nodes (or samples, variant "basic") follow, or to centres, and (basis "global-norm") of
     squared norms; a participant's own distances and norms stay hidden behind masks from the server
     and `n_colluding` others. Features never leave a participant; all learn the intersections and
-    the clusters of each round.
+    the clusters, with ``distances="centres"`` of each round.
 
     `predict` takes one secure sum of k distances a sample. New samples are not joined to the graph
     of `fit`: their features are taken as they are, or filtered over a graph of their own.
@@ -139,6 +145,7 @@ class KCAGC(FederatedClusterer):
     basis: str = param(one_of("global-norm", "U", "row-normalised"), default="global-norm")
     variant: str = param(one_of("optimised", "basic", "tree"), default="optimised")
     virtual_node: str = param(one_of("intersection", "local-centre"), default="intersection")
+    distances: str = param(one_of("auto", "landmarks", "centres"), default="auto")
     one_ninth: bool = param(boolean(), default=False)
     n_init: int = param(integer(low=1), default=50)
     max_iter: int = param(integer(low=1), default=100)
@@ -229,10 +236,10 @@ class KCAGC(FederatedClusterer):
         if self.variant == "basic":
             with self._stage(federation, "clustering"):
                 settings = self._settings(self.n_clusters, self.n_init, self.max_iter)
-                state = federation.on_server(server.begin_on_samples, n_samples, settings)
-                state = self._cluster(
-                    federation, sums, rows, None, state, "clustering", self.n_clusters
-                )
+                rank = self._rank(settings, len(federation.clients))
+                state = federation.on_server(server.begin_on_samples, n_samples, settings, rank)
+                n_seeds = self.n_clusters if rank is None else 0
+                state = self._cluster(federation, sums, rows, None, state, "clustering", n_seeds)
                 found = federation.on_server(server.labels_of, state, None)
         else:
             found = self._optimised(federation, sums, rows)
@@ -249,6 +256,12 @@ class KCAGC(FederatedClusterer):
             max_iter=max_iter,
             one_ninth=self.one_ninth,
         )
+
+    def _rank(self, settings: LloydSettings, n_clients: int) -> int | None:
+        """Return how many dimensions participants have together; None to measure to centres."""
+        if self.distances == "auto" and not tells_as_much(settings, n_clients, self.n_clusters):
+            return None
+        return None if self.distances == "centres" else n_clients * self.n_clusters
 
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
@@ -360,8 +373,9 @@ class KCAGC(FederatedClusterer):
         )
         settings = self._settings(n_clusters, self.n_init, self.max_iter)
         fewer = n_clusters != self.n_clusters
-        state = federation.on_server(server.begin_on_nodes, nodes, settings, fewer=fewer)
-        n_seeds = 0 if fewer else n_clusters
+        rank = self._rank(settings, len(clients))
+        state = federation.on_server(server.begin_on_nodes, nodes, settings, rank, fewer=fewer)
+        n_seeds = 0 if fewer or rank is not None else n_clusters
         state = self._cluster(federation, sums, virtual, nodes, state, "clustering", n_seeds)
         return federation.on_server(server.labels_of, state, nodes)
 

@@ -46,7 +46,7 @@ class Intersections(
 class Measure(
     Message,
     route="server → client",
-    reveals="the clusters of this round that are new to every start",
+    reveals="which nodes are landmarks, or the clusters of this round that are new to every start",
 ):
     """Where the centres are to which participants measure next: at nodes, or at means of labels."""
 

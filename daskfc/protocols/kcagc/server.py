@@ -7,6 +7,11 @@ import numpy as np
 
 from daskfc.federation.samples import ClientLabels
 from daskfc.protocols.kcagc.maths import intersections
+from daskfc.protocols.kcagc.maths.landmark_lloyd import (
+    LandmarkState,
+    add_sums,
+    begin_with_landmarks,
+)
 from daskfc.protocols.kcagc.maths.summed_distances import CentresAtNodes
 from daskfc.protocols.kcagc.maths.weighted_lloyd import (
     LloydSettings,
@@ -61,19 +66,30 @@ def intersect(parts: Sequence[LocalClusters | ClientLabels]) -> Intersections:
 
 
 def begin_on_nodes(
-    nodes: Intersections, settings: LloydSettings, *, fewer: bool = False
-) -> LloydState:
+    nodes: Intersections, settings: LloydSettings, rank: int | None, *, fewer: bool = False
+) -> LloydState | LandmarkState:
     """Begin weighted k-means on the virtual nodes.
 
-    With `fewer`, of fewer clusters where there are fewer nodes, as inside a tree.
+    With a `rank`, by distances to landmarks. With `fewer`, of fewer clusters where there are fewer
+    nodes, as inside a tree.
     """
     k = min(settings.n_clusters, len(nodes.sizes)) if fewer else settings.n_clusters
-    return begin(replace(settings, n_clusters=k), nodes.sizes)
+    return _begin(replace(settings, n_clusters=k), nodes.sizes, rank)
 
 
-def begin_on_samples(n_samples: int, settings: LloydSettings) -> LloydState:
+def begin_on_samples(
+    n_samples: int, settings: LloydSettings, rank: int | None
+) -> LloydState | LandmarkState:
     """Begin k-means on all samples: the basic protocol."""
-    return begin(settings, np.ones(n_samples))
+    return _begin(settings, np.ones(n_samples), rank)
+
+
+def _begin(
+    settings: LloydSettings, weights: np.ndarray, rank: int | None
+) -> LloydState | LandmarkState:
+    if rank is None:
+        return begin(settings, weights)
+    return begin_with_landmarks(settings, weights, rank)
 
 
 def start_from(found: ClientLabels | LocalClusters, settings: LloydSettings) -> LloydState:
@@ -82,7 +98,7 @@ def start_from(found: ClientLabels | LocalClusters, settings: LloydSettings) -> 
     return begin_from(settings, np.ones(len(labels)), labels[None])
 
 
-def next_measure(state: LloydState) -> Measure:
+def next_measure(state: LloydState | LandmarkState) -> Measure:
     """Tell the participants which centres to measure to."""
     request = state.request
     if isinstance(request, CentresAtNodes):
@@ -94,16 +110,20 @@ def next_measure(state: LloydState) -> Measure:
     return Measure(state.settings.n_clusters, _NOTHING, *means)
 
 
-def take_sum(state: LloydState, total: Total) -> LloydState:
+def take_sum(state: LloydState | LandmarkState, total: Total) -> LloydState | LandmarkState:
     """Go on with the sum of the participants' distances (Protocol 2, lines 5-10)."""
     if state.request is None:
         return state
     runs = len(state.request.nodes) if isinstance(state.request, CentresAtNodes) else 1
-    return advance(state, total.values.reshape(len(total.values), runs, -1))
+    sums = total.values.reshape(len(total.values), runs, -1)
+    return add_sums(state, sums) if isinstance(state, LandmarkState) else advance(state, sums)
 
 
-def progress(state: LloydState) -> LloydProgress:
+def progress(state: LloydState | LandmarkState) -> LloydProgress:
     """Tell the caller how far it is."""
+    if isinstance(state, LandmarkState):
+        n_nodes, n_sums, n_scalars = state.weights.size, state.n_sums, state.n_scalars
+        return LloydProgress(0, 0, n_nodes, 0, n_sums, n_scalars, inertia=-1.0)
     return LloydProgress(
         done=int(state.request is None),
         converged=int(state.converged.all()),

@@ -15,6 +15,7 @@ from daskfc.federation.samples import ClientLabels
 from daskfc.federation.sizes import StandIns, of_shape, sized
 from daskfc.protocols.kcagc import party as participant
 from daskfc.protocols.kcagc import server
+from daskfc.protocols.kcagc.maths.landmark_lloyd import begin_with_landmarks
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
 from daskfc.protocols.kcagc.messages import (
     GlobalNorms,
@@ -41,6 +42,7 @@ class _Lloyd:
 
     settings: LloydSettings
     n_nodes: int
+    n_landmarks: int = 0
     n_seeds: int = 0
     n_rounds: int = 0
     n_sums: int = 0
@@ -98,13 +100,18 @@ def _nodes_of(rows: np.ndarray, nodes: Intersections) -> np.ndarray:
     return of_shape(len(nodes.sizes), rows.shape[1])
 
 
-def _begin_on_nodes(nodes: Intersections, settings: LloydSettings, fewer: bool) -> _Lloyd:
+def _begin_on_nodes(
+    nodes: Intersections, settings: LloydSettings, rank: int | None, fewer: bool
+) -> _Lloyd:
     k = min(settings.n_clusters, len(nodes.sizes)) if fewer else settings.n_clusters
-    return _Lloyd(replace(settings, n_clusters=k), len(nodes.sizes))
+    return _begin_on_samples(len(nodes.sizes), replace(settings, n_clusters=k), rank)
 
 
-def _begin_on_samples(n_samples: int, settings: LloydSettings) -> _Lloyd:
-    return _Lloyd(settings, n_samples)
+def _begin_on_samples(n_samples: int, settings: LloydSettings, rank: int | None) -> _Lloyd:
+    if rank is None:
+        return _Lloyd(settings, n_samples)
+    state = begin_with_landmarks(settings, np.ones(n_samples), rank)
+    return _Lloyd(settings, n_samples, n_landmarks=state.request.nodes.size)
 
 
 def _start_from(found: ClientLabels | LocalClusters, settings: LloydSettings) -> _Lloyd:
@@ -115,6 +122,16 @@ def _next_measure(state: _Lloyd, rehearsal: Rehearsal) -> Measure:
     how = state.settings
     if state.done:
         return sized(Measure, run=0, centre=0, start=0, node=0, cluster=0)
+    if state.n_landmarks:
+        return sized(
+            Measure,
+            n_clusters=how.n_clusters,
+            run=1,
+            centre=state.n_landmarks,
+            start=0,
+            node=0,
+            cluster=0,
+        )
     if state.n_seeds < how.n_clusters:
         centres = how.trials if state.n_seeds else 1
         return sized(
@@ -155,6 +172,8 @@ def _take_sum(state: _Lloyd, total: Total, rehearsal: Rehearsal) -> _Lloyd:
     if state.done:
         return state
     how, n_sums = state.settings, state.n_sums + 1
+    if state.n_landmarks:  # those of one sum span the nodes but for the rarest directions
+        return replace(state, n_sums=n_sums, done=True)
     if state.n_seeds < how.n_clusters:
         return replace(state, n_seeds=state.n_seeds + 1, n_sums=n_sums)
     most: float = how.max_iter

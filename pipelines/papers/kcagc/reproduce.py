@@ -218,6 +218,7 @@ class Study:
                     for variant in ("basic", "optimised", "tree"):
                         for m in (1, 2):
                             params: dict[str, Any] = {"variant": variant, "n_refine": 0}
+                            params |= {"distances": "centres"}  # as the paper counts
                             params |= {"n_local_clusters": m * spec.n_clusters}
                             yield {
                                 "kind": "count",

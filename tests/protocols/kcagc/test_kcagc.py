@@ -95,13 +95,18 @@ def unmasked(
     ],
     ids=lambda o: f"{o['basis']}-{o['variant']}",
 )
-def test_equals_the_protocol_without_masks(federation, columns, options):
-    model = KCAGC(K, filter_order=0, n_init=5, **options).fit(federation)
+@pytest.mark.parametrize("distances", ["landmarks", "centres"])
+def test_equals_the_protocol_without_masks(federation, columns, options, distances):
+    model = KCAGC(K, filter_order=0, n_init=5, distances=distances, **options).fit(federation)
     renamed = {"n_local_clusters": "n_local", "n_refine": "refine"}
     expected = unmasked(columns, **{renamed.get(key, key): v for key, v in options.items()})
     found = model.labels_.values[np.argsort(model.labels_.sample_id.values.astype(int))]
     np.testing.assert_array_equal(found, expected)
-    assert model.n_secure_sums_ >= K
+    trees = {"tree": L - 1, "basic": 1, "optimised": 1}[options["variant"]]
+    if distances == "centres":
+        assert model.n_secure_sums_ >= K
+    else:  # a refinement, and at most two sums for each time that nodes are clustered
+        assert trees <= model.n_secure_sums_ <= 1 + 2 * trees
     assert set(model.labels_.client.values) == {"client-1"}
 
 
@@ -124,6 +129,21 @@ def test_only_declared_messages_leave(federation, columns):
     assert sum(not row.shapes["values"][1] for row in masked) == L
     scalars = sum(row.shapes["values"][0] * row.shapes["values"][1] for row in masked)
     assert scalars == L * (model.n_secure_scalars_ + N)
+
+
+def test_landmarks_where_the_starts_tell_as_much(federation):
+    for n_init, like in ((50, "landmarks"), (1, "centres")):
+        auto = KCAGC(K, filter_order=0, n_init=n_init).fit(federation)
+        same = KCAGC(K, filter_order=0, n_init=n_init, distances=like).fit(federation)
+        assert auto.n_secure_scalars_ == same.n_secure_scalars_
+        np.testing.assert_array_equal(auto.labels_.values, same.labels_.values)
+
+
+def test_participants_hear_of_no_round_with_landmarks(federation):
+    model = KCAGC(K, filter_order=0, n_refine=0, distances="landmarks").fit(federation)
+    heard = [row.shapes for row in model.ledger_ if row.message == "Measure"]
+    assert heard
+    assert not any(np.prod(shapes["labels"]) for shapes in heard)
 
 
 def test_the_same_again(federation):
