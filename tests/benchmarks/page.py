@@ -80,7 +80,8 @@ ABOUT = {
     "200 clients against one scheduler": "Rounds as above. Clients share four processes, so that "
     "the machine bears them; `daskfc scheduler`, driver and server are as always. *Keys of all "
     "pairs*: as if all but two might collude, in place of four neighbours each. *A sum that bears "
-    "losses*: `RecoveringSum`, every two of whose clients exchange two messages first.",
+    "losses*: `RecoveringSum`, every two of whose clients exchange two messages first. Both are of "
+    "64 clients at most: with 128, Dask warns of a graph of 22 MiB.",
     "Memory as messages go by": "One run of masked sums, 8 clients, up to 32 rounds under way; "
     "resident memory, *client*: their mean. Bytes a message: by least squares, after the first "
     "fifth. Goal: flat. Dask caches the names of 100,000 tasks in each process, and a client "

@@ -289,7 +289,7 @@ def sum_s(federation, sums, round):
     return time.perf_counter() - start
 
 
-def parties(counts, folder, n_hosts, n_rounds, most_shares):
+def parties(counts, folder, n_hosts, n_rounds, most_pairs):
     rows = []
     for n in counts:
         began = time.perf_counter()
@@ -303,9 +303,10 @@ def parties(counts, folder, n_hosts, n_rounds, most_shares):
             used = processor_s([scheduler])
             found = rounds_of(federation, [psutil.Process(), *processes], n_rounds)
             used = processor_s([scheduler]) - used
-            every_pair = sum_s(federation, MaskedSum(federation, n_colluding=n - 2), n_rounds + 1)
-            shares = None
-            if n <= most_shares:
+            every_pair = shares = None
+            if n <= most_pairs:
+                every_sum = MaskedSum(federation, n_colluding=n - 2)
+                every_pair = sum_s(federation, every_sum, n_rounds + 1)
                 shares = sum_s(federation, RecoveringSum(federation), n_rounds + 2)
             rows.append(
                 {
@@ -313,7 +314,7 @@ def parties(counts, folder, n_hosts, n_rounds, most_shares):
                     "join, s": joined,
                     "begin a run, s": begin_s,
                     **found,
-                    "keys of all pairs and a sum, s": every_pair,
+                    "keys of all pairs and a sum, s": "–" if every_pair is None else every_pair,
                     "sum that bears losses, s": "–" if shares is None else shares,
                     "scheduler, descriptors": scheduler.num_fds(),
                     "server, descriptors": processes[-1].num_fds(),

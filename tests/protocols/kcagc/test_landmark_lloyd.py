@@ -50,10 +50,11 @@ def test_it_is_k_means_on_sums_of_every_round(widths, noise):
     assert found.n_scalars == sum(np.prod(shape) for shape in asked) < expected.n_scalars
 
 
-def test_a_direction_of_one_node_alone_is_found():
+@pytest.mark.parametrize("far", [40.0, 0.02])
+def test_a_direction_of_one_node_alone_is_found(far):
     columns = blocks(0, 400, (3, 3))
     lonely = np.zeros((400, 2))
-    lonely[[7, 333], [0, 1]] = 40.0  # two nodes, neither of them among the first landmarks
+    lonely[[7, 333], [0, 1]] = far  # two nodes, neither of them among the first landmarks
     columns.append(lonely)
     settings, weights = LloydSettings(6, seed=0, n_init=10), np.ones(400)
     first = begin_with_landmarks(settings, weights, 8).request.nodes
