@@ -144,7 +144,7 @@ def test_compression(benchmark, tmp_path, place):
     places = {place: PLACES[place]} if benchmark.enabled else stores
     benchmark.group = "Compression on the wire"
     benchmark.extra_info["rows"] = rows = benchmark.pedantic(rows_of, args=(places, tmp_path))
-    assert {row["message"] for row in rows} & {"LabelledSamples", "MaskedPart"}
+    assert "LabelledSamples" in {row["message"] for row in rows}
     assert all(0 < row["lz4, ratio"] < 1.02 for row in rows)
 
 

@@ -300,9 +300,7 @@ def parties(counts, folder, n_hosts, n_rounds, most_pairs):
                 lambda f=federation, r=request: f.start_run("load", random_state=0, request=r), []
             )
             scheduler = processes[0]
-            used = processor_s([scheduler])
             found = rounds_of(federation, [psutil.Process(), *processes], n_rounds)
-            used = processor_s([scheduler]) - used
             every_pair = shares = None
             if n <= most_pairs:
                 every_sum = MaskedSum(federation, n_colluding=n - 2)

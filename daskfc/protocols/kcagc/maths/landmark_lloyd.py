@@ -90,7 +90,8 @@ def tells_as_much(settings: LloydSettings, n_clients: int, n_columns: int) -> bo
     -------
     bool
         True where candidates for seeds and the first means are at least twice ``L n_columns + 1``:
-        distances to that many centres, whose weights the server knows, determine all others.
+        distances to that many centres, whose weights the server knows, determine all others, unless
+        starts draw the same few nodes again and again.
 
     Examples
     --------
