@@ -84,6 +84,11 @@ def broke_off(run, code):
     return "Resume with" in said or (code == LATER and run.folder.exists())
 
 
+def _is_done(sentence):
+    """Return whether a run says that it is done: as it is interrupted, or when it is resumed."""
+    return "the run is done" in sentence.lower()
+
+
 def follow(fault, run):
     """Follow a run from the fault to its end, and to the end of its resumption; return how."""
     struck, resumes = time.monotonic(), 0
@@ -91,7 +96,7 @@ def follow(fault, run):
     fault.seconds = time.monotonic() - struck
     while code:
         fault.told.append("killed" if code == -signal.SIGKILL else run.sentence())
-        if "The run is done" in fault.told[-1] and not resumes:
+        if _is_done(fault.told[-1]):
             break
         if code == LATER and not run.folder.exists():
             again = run.start_again  # nothing was started
@@ -108,7 +113,7 @@ def follow(fault, run):
         code = run.wait()
     if code is None:
         raise Wrong("hangs")
-    if code and "The run is done" not in fault.told[-1]:
+    if code and not _is_done(fault.told[-1]):
         if not (fault.may_refuse or run.case.may_refuse):
             raise Wrong("cannot go on" if resumes else "no way to go on")
         return "refused"
@@ -116,7 +121,7 @@ def follow(fault, run):
         raise Wrong("other labels")
     if resumes and fault.survives and not fault.told[0].count("has been away"):
         raise Wrong("should have survived")
-    return "resumed" if resumes else "done"
+    return "resumed" if resumes and not code else "done"  # it was done when the fault struck
 
 
 # -- what must never be -----------------------------------------------------------------------

@@ -73,8 +73,8 @@ class FedSC(FederatedClusterer):
     n_clusters : int
         Number of clusters, the paper's K.
     n_atoms : int, optional
-        d; by default what keeps 0.99 of the eigenvalues of a client's own kernel, the largest of
-        all clients.
+        d; by default what keeps 0.99 of the eigenvalues of a client's own kernel, or 0.95 where
+        these are more than 200 (at least 200 then); the largest of all clients.
     rounds : int
         S, rounds of averaging. Five suffice where clusters are clouds; thin shapes in few
         dimensions, as concentric circles, need similarities that are right to a few percent: 20.

@@ -8,7 +8,7 @@ from daskfc.clustering.low_rank_similarity import dictionary_root, similarity_gr
 from daskfc.protocols.fedsc import party
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     Moments,
-    count_atoms,
+    default_atoms,
     first_dictionary,
     mean_distance,
     normal_dictionary,
@@ -37,7 +37,7 @@ def factors(
 ):
     """Return the last two dictionaries and the kernel's width."""
     width = np.mean([mean_distance(X) for X in ROWS.values()])
-    atoms = max(count_atoms(X, mean_distance(X)) for X in ROWS.values())
+    atoms = max(default_atoms(X, mean_distance(X)) for X in ROWS.values())
     seed = seeds.integer_seed(0, "FedSC")
     if start == "normal":
         Z = normal_dictionary(atoms, 4, len(ROWS), seed)

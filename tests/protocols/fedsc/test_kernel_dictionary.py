@@ -1,3 +1,5 @@
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from daskfc.errors import InvalidInput
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     Moments,
     count_atoms,
+    default_atoms,
     first_dictionary,
     mean_distance,
     normal_dictionary,
@@ -210,6 +213,20 @@ def test_a_large_client_counts_atoms_in_a_sample_of_its_rows():
     assert count_atoms(X, 1.0, max_samples=3, seed=4) == count_atoms(X, 1.0, max_samples=3, seed=4)
 
 
+@given(SEEDS, st.integers(1, 15))
+def test_by_default_there_are_atoms_for_099_and_where_these_are_many_for_095(seed, n):
+    X = drawn(seed, n, 1, 2)[0]
+    all_of_it, most = (count_atoms(X, 1.0, mass=mass) for mass in (0.99, 0.95))
+    assert default_atoms(X, 1.0) == all_of_it
+    with mock.patch("daskfc.protocols.fedsc.maths.dictionary_start._MANY", 4):
+        assert default_atoms(X, 1.0) == (all_of_it if all_of_it <= 4 else max(4, most))
+
+
+def test_the_default_is_counted_in_1000_samples():
+    apart = 100.0 * np.arange(1100)[:, None]  # all eigenvalues are 1
+    assert default_atoms(apart, 1.0) == 950
+
+
 @needs_data
 @pytest.mark.slow
 def test_coil20_gets_the_number_of_atoms_of_table_4():
@@ -254,6 +271,7 @@ X0, Z0 = np.zeros((3, 2)), np.ones((2, 2))
         (lambda: local_update(X0, Z0, 1.0, 0.1, kind="newton"), "'kind' parameter"),
         (lambda: mean_distance(np.empty((0, 2))), "X must be a matrix with at least one row"),
         (lambda: count_atoms(X0, 1.0, mass=1.5), "'mass' parameter of count_atoms"),
+        (lambda: default_atoms(X0, 0.0), "'width' parameter of default_atoms"),
         (lambda: Moments(0, np.ones(1), np.ones(1)), "'count' parameter of Moments"),
         (lambda: Moments(1, np.ones(1), np.ones(2)), "one number for each feature"),
         (lambda: normal_dictionary(0, 1, 1, seed=0), "'n_atoms' parameter"),
