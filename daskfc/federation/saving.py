@@ -175,7 +175,7 @@ def write_model(kind: type, state: Mapping[str, Any], folder: str | PathLike[str
     except OSError as error:
         raise InvalidInput(
             f"{path}: the model cannot be written there ({error.strerror}). Choose another folder."
-        ) from None
+        ) from error
 
 
 def read_model(

@@ -82,7 +82,12 @@ def keep_model(folder: RunFolder, model: BaseEstimator, method: str, seed: int) 
     if hasattr(model, "save") and hasattr(model, "predict") and not model.model_at_parties:
         place = _place(folder, method, seed)
         shutil.rmtree(place, ignore_errors=True)  # of a start that broke off
-        model.save(place)
+        try:
+            model.save(place)
+        except InvalidInput as error:
+            if isinstance(error.__cause__, OSError):  # of the run's disk, and not of its input
+                raise error.__cause__ from None
+            raise
 
 
 def predict_run(

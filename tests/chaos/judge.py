@@ -76,8 +76,8 @@ class Wrong(Exception):
 
 def broke_off(run, code):
     """Return whether a run can go on, by what its end says; raise Wrong for an end that is none."""
-    if code == -signal.SIGKILL:
-        return True
+    if code == -signal.SIGKILL or (code < 0 and status_of(run.folder)["state"] == "done"):
+        return True  # in the last moment a process listens to no signal any more
     said = run.sentence()
     if not said:
         raise Wrong(f"no sentence, exit code {code}")
@@ -95,7 +95,7 @@ def follow(fault, run):
     code = run.wait()
     fault.seconds = time.monotonic() - struck
     while code:
-        fault.told.append("killed" if code == -signal.SIGKILL else run.sentence())
+        fault.told.append("killed" if code < 0 else run.sentence())
         if _is_done(fault.told[-1]):
             break
         if code == LATER and not run.folder.exists():

@@ -77,7 +77,8 @@ def strike(number, seed, kinds, cases, folder):
     row.total, row.load = time.monotonic() - began, os.getloadavg()[0]
     row.keys = keys_noted(place / "keys.txt")[0]
     if row.bad and (kept := os.environ.get("DASKFC_CHAOS_KEPT")):
-        shutil.copytree(place, Path(kept) / str(number), symlinks=True, dirs_exist_ok=True)
+        with contextlib.suppress(shutil.Error):  # sockets
+            shutil.copytree(place, Path(kept) / str(number), symlinks=True, dirs_exist_ok=True)
     shutil.rmtree(place, ignore_errors=True)
     return row
 

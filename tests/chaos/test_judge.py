@@ -75,9 +75,13 @@ def test_a_run_of_which_nothing_was_started_is_started_again(tmp_path):
 
 
 @pytest.mark.parametrize("struck", [Struck(), Struck(may_refuse=True)])
-def test_a_run_that_was_done_when_it_was_killed_is_done(tmp_path, struck):
+def test_a_run_that_was_done_when_it_was_killed_is_done(tmp_path, struck, monkeypatch):
     run = Ended(tmp_path, (-9, ""), (2, "daskfc: r: the run is done; there is nothing to resume."))
     assert judge.follow(struck, run) == "done"
+    run = Ended(tmp_path, (-1, ""), (2, "daskfc: r: the run is done; there is nothing to resume."))
+    with monkeypatch.context() as patched:
+        patched.setattr(judge, "status_of", lambda folder: {"state": "done"})
+        assert judge.follow(struck, run) == "done"
     run = Ended(tmp_path, (1, "daskfc: interrupted. The run is done; see: r"))
     run.case.same = lambda labels: False
     with pytest.raises(Wrong, match="other labels"):

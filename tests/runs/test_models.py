@@ -8,6 +8,8 @@ import daskfc
 from daskfc.errors import InvalidInput
 from daskfc.federation import FederatedClusterer
 from daskfc.runs import Run, known_methods, load, predict_run, run, site_labels
+from daskfc.runs.folder import RunFolder
+from daskfc.runs.models import keep_model
 from daskfc.stores import write_store
 
 N = 8
@@ -112,3 +114,20 @@ def test_load_is_at_hand():
     assert daskfc.load is load
     assert "load" in daskfc.__all__
     assert daskfc.known_methods is known_methods
+
+
+def test_a_disk_that_is_full_when_a_model_is_kept_is_the_moments_fault(tmp_path):
+    class Model:
+        model_at_parties = False
+        predict = None
+
+        def save(self, place):
+            raise InvalidInput("it cannot be written.") from self.cause
+
+    folder, model = RunFolder.create(tmp_path, "r", {}), Model()
+    model.cause = OSError(28, "No space left on device")
+    with pytest.raises(OSError, match="No space left"):
+        keep_model(folder, model, "FedSC", 0)
+    model.cause = None
+    with pytest.raises(InvalidInput):
+        keep_model(folder, model, "FedSC", 0)
