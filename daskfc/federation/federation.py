@@ -13,7 +13,7 @@ from daskfc.deploy.signatures import sign
 from daskfc.errors import ENDS_A_RUN, DaskfcError, DeadlineError, EgressRefused, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.envelopes import Outgoing
-from daskfc.federation.gate import signed_content
+from daskfc.federation.gate import content_of_end, signed_content
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
 from daskfc.federation.ledger import Ledger, Page, Place, collected
@@ -289,6 +289,17 @@ class Federation(ServerWork):
             )
         self._run, self.session = settings, session
         self.round = 0
+
+    def end_run(self) -> None:
+        """Have parties remove what their own workspaces hold of the run: nothing resumes it.
+
+        All fits of the run, as `daskfc.Run` understands it, have ended: whatever lies below the
+        folder of `workspace` goes, but for ledgers and logs. A party that does not answer at once
+        keeps it, a client until its next run.
+        """
+        run = self._running()
+        proof = None if self._security is None else sign(self._security, content_of_end(run))
+        self._roll_call.ask("daskfc_end_run", nanny=True, run=asdict(run), proof=proof)
 
     @property
     def dashboard_link(self) -> str | None:

@@ -18,7 +18,7 @@ from daskfc.federation.site_rules import UNNAMED
 from daskfc.site import Policy, Refusal, RunRequest, SiteState
 from daskfc.stores import ClientStore
 
-__all__ = ["Admitted", "Gate", "seal_of_start", "signed_content"]
+__all__ = ["Admitted", "Gate", "content_of_end", "seal_of_start", "signed_content"]
 
 
 def signed_content(settings: RunSettings) -> bytes:
@@ -30,6 +30,17 @@ def signed_content(settings: RunSettings) -> bytes:
         As they are sent.
     """
     return json.dumps(asdict(settings), sort_keys=True, ensure_ascii=False).encode()
+
+
+def content_of_end(settings: RunSettings) -> bytes:
+    """Return what a submitter signs of a run's end; a start's signature is none of an end.
+
+    Parameters
+    ----------
+    settings : RunSettings
+        Of the run, as it began.
+    """
+    return b"the end of " + signed_content(settings)
 
 
 class Admitted(NamedTuple):
@@ -122,6 +133,34 @@ class Gate:
                 raise Refusal(error.rule, error.sentence).error(self._options.name) from None
         self._used.add(start)
         return Admitted(nonce, submitter)
+
+    def check_end(
+        self, settings: RunSettings, proof: Mapping[str, Any] | None, submitter: str | None
+    ) -> None:
+        """Refuse the end of a run by anybody but the submitter who began it.
+
+        Parameters
+        ----------
+        settings : RunSettings
+            Of the run under way.
+        proof : mapping, optional
+            The signature of `content_of_end`.
+        submitter : str, optional
+            Who began the run; None without TLS.
+
+        Raises
+        ------
+        PrivacyError
+            When it is somebody else's, or nobody's.
+        """
+        if self._options.ca is None:
+            return
+        peer = signer_of(self._options.ca, content_of_end(settings), proof, self._revoked)
+        if (peer.role, peer.name) != ("submitter", submitter):
+            raise PrivacyError(
+                f"the end of run {settings.run_id!r} is signed by {peer}, and {submitter!r} began "
+                "it. Let who began it end it."
+            )
 
     def _submitter(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> str | None:
         if self._options.ca is None:

@@ -19,12 +19,13 @@ from daskfc.federation.connections import REFUSED, Connection, refuse_request
 from daskfc.federation.gate import Admitted, Gate, seal_of_start
 from daskfc.federation.guard import AllBut, PartyWorker, declined
 from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.workspaces import empty
 
 __all__ = ["PartyNanny"]
 
 _NANNY_OPEN = frozenset(
     "close close_gracefully echo identity instantiate kill ping restart "
-    "terminate daskfc_processor_seconds daskfc_refused daskfc_start_run".split()
+    "terminate daskfc_end_run daskfc_processor_seconds daskfc_refused daskfc_start_run".split()
 )
 # The scheduler notices a moment later that a client has closed, so a nanny looks several times.
 _LOOKS, _AGAIN_S = 10, 0.1
@@ -51,6 +52,7 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         self._revoked = None if party.ca is None else Revoked(party.ca, party.serial)
         self.blocked_handlers = AllBut(_NANNY_OPEN)
         self.handlers["daskfc_start_run"] = self.start_run
+        self.handlers["daskfc_end_run"] = self.end_run
         self.handlers[REFUSED] = refuse_request
         self.handlers["daskfc_processor_seconds"] = self.processor_seconds
 
@@ -81,6 +83,22 @@ class PartyNanny(Nanny):  # type: ignore[misc]
                 return await self._tell_worker()
         except OSError as error:
             return {"status": "error", "kind": type(error).__name__}
+        return {"status": "OK"}
+
+    async def end_run(
+        self, run: dict[str, Any], proof: dict[str, Any] | None = None
+    ) -> dict[str, str]:
+        """Remove what the party's own workspace holds of a run that needs it no more."""
+        async with self._beginning:
+            party = self._party
+            try:
+                settings = RunSettings(**run)
+                if settings != party.run:
+                    raise ClusterError(f"party {party.name!r} is in no run {settings.run_id!r}.")
+                self._gate.check_end(settings, proof, party.submitter)
+            except DaskfcError as error:
+                return declined(error)
+            await asyncio.to_thread(empty, party.folders_of_run())
         return {"status": "OK"}
 
     async def _begin(

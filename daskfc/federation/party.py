@@ -2,10 +2,8 @@
 
 import functools
 import logging
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -56,6 +54,7 @@ from daskfc.federation.steps import (
     step_name,
 )
 from daskfc.federation.wire_format import Reader, opened
+from daskfc.federation.workspaces import LEDGER, empty, folders_of_client
 from daskfc.folders import PrivateLog, make_private
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class Party:
 
     def _enter_folder(self) -> None:
         self.folder = self.options.run_folder()
-        self.ledger = LedgerFile(self.folder / "ledger.jsonl")
+        self.ledger = LedgerFile(self.folder / LEDGER)
         try:
             make_private(self.folder)
             if self.run is not None:
@@ -161,13 +160,9 @@ class Party:
 
         Every start has a folder of its own there, so that no later one finds what lies in it.
         """
-        if self.options.folder is None or self.options.role != "client":
-            return
-        for ledger in Path(self.options.folder).glob(f"*/{self.ledger.path.name}"):
-            if ledger.parent != self.folder:
-                for left in ledger.parent.iterdir():
-                    if left.is_dir():
-                        shutil.rmtree(left, ignore_errors=True)
+        if self.options.folder is not None and self.options.role == "client":
+            earlier = folders_of_client(self.options.folder)
+            empty(folder for folder in earlier if folder != self.folder)
 
     def store(self) -> "ClientStore":
         """Return this client's store, opened once a run.

@@ -11,6 +11,7 @@ from typing import Any
 from daskfc.coding.streams import SecretKey
 from daskfc.federation.last_result import LastResult
 from daskfc.federation.messages import SERVER
+from daskfc.federation.workspaces import folder_of_work, folders_of_client, folders_of_run
 from daskfc.folders import check_folder_name
 from daskfc.site import Policy
 
@@ -145,13 +146,20 @@ class PartyOptions:
         if self.folder is not None and self.role == SERVER and self.run.workspace is not None:
             # Every start has a new run_id; another one must find what an earlier one left, as the
             # journal of what was released.
-            name = hashlib.sha256(self.run.workspace.encode()).hexdigest()[:16]
-            return Path(self.folder) / f"work-{name}"
+            return folder_of_work(self.folder, self.run.workspace)
         if self.folder is not None:
             return Path(self.folder) / self.run.run_id
         if self.run.workspace is None:
             return Path(self.scratch) / self.run.run_id
         return self._within(self.run.workspace)
+
+    def folders_of_run(self) -> list[Path]:
+        """Return the folders of the party's own workspace in which nothing stays after the run."""
+        if self.folder is None or self.run is None:
+            return []
+        if self.role != SERVER:
+            return folders_of_client(self.folder)
+        return [] if self.run.workspace is None else folders_of_run(self.folder, self.run.workspace)
 
     def durable_folder(self) -> Path:
         """Return the folder that a run which is resumed finds again, whatever its id is then."""

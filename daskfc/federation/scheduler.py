@@ -46,7 +46,7 @@ _OPEN = _OF_PARTIES | _OF_SUBMITTERS
 _REQUESTS = {"client": _OF_PARTIES, "server": _OF_PARTIES, "submitter": _OF_SUBMITTERS}
 # What a Federation asks parties through their scheduler; a run is begun at the nanny alone.
 _ASKED_OF_WORKERS = frozenset({"daskfc_describe", "daskfc_ledger", "daskfc_peak_memory"})
-_ASKED_OF_NANNIES = frozenset({"daskfc_processor_seconds", "daskfc_start_run"})
+_ASKED_OF_NANNIES = frozenset({"daskfc_end_run", "daskfc_processor_seconds", "daskfc_start_run"})
 # Within a connection that stays: what a worker tells of its tasks, what a client asks for.
 _TOLD = {
     "worker": frozenset(

@@ -255,6 +255,15 @@ class _Fits:
         return {"positions": positions, "labels": labels, "told": sentence}
 
 
+def _end(federation: Federation) -> None:
+    """Tell parties that nothing of the run is needed again; who is away keeps it."""
+    try:
+        if federation.run_id is not None:
+            federation.end_run()
+    except ClusterError as error:
+        log.info("not all parties heard of the end of the run: %s", error)
+
+
 def _record_failure(
     folder: RunFolder, error: BaseException, fits: _Fits | None, elapsed_s: float
 ) -> RunFailed:
@@ -437,6 +446,7 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
             profiles = profiles_of(federation, pipeline, found[0].labels)
             if profiles is not None:
                 others["profiles"] = ledger_frame(profiles.ledger)
+            _end(federation)
         total_s = time.monotonic() - started
         made = {
             "profiles": {} if profiles is None else profiles.as_dict(),

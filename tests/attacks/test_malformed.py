@@ -46,7 +46,8 @@ FUZZED = settings(
 OPS = (
     "identity", "echo", "ping", "versions", "get_data", "free_keys", "daskfc_describe",
     "daskfc_ledger", "daskfc_peak_memory", "daskfc_refused", "daskfc_start_run",
-    "daskfc_processor_seconds", "connection_stream", "run", "run_coroutine", "update_data",
+    "daskfc_end_run", "daskfc_processor_seconds", "connection_stream", "run", "run_coroutine",
+    "update_data",
     "plugin_add", "actor_execute", "gather", "register-worker", "heartbeat_worker", "broadcast",
     "who_has", "processing", "events", "register_nanny", "no_such_word", "",
 )  # fmt: skip

@@ -236,14 +236,14 @@ def check_spent(before, after):
             raise Wrong(f"the budget of {place[0].parent.name} was reset")
 
 
-def check_workspaces(workspaces):
-    """Raise Wrong for files of clients that only a run under way needs.
+def check_workspaces(workspaces, *, done=False):
+    """Raise Wrong for files that only a run under way needs.
 
-    A server keeps what it has in case the run is resumed, since nobody tells it that it is done.
+    A server keeps what it has in case the run is resumed, until it is told that the run is done.
     """
     left = [
         f"{path.relative_to(workspaces)}"
-        for path in Path(workspaces).glob("client-*-files/**/*")
+        for path in Path(workspaces).glob(f"{'*' if done else 'client-*'}-files/**/*")
         if path.is_file() and not _KEPT.search(path.name)
     ]
     if left:

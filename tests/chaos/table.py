@@ -228,7 +228,7 @@ LIMITS = """\
 - Keys are noted where masks are added, rows are shared out and noise is added. The polynomials
   that hide OmniFC's answers are not among them.
 - A memory limit is that of the operating system on one process, set in the middle of a run.
-- A server's workspace keeps what a resumed run would need: nobody tells it that a run is done.
+- A server that was struck itself may keep in its workspace what a resumed run would need.
 - Baselines that pool all rows at the server are not struck.
 """
 

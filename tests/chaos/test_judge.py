@@ -160,6 +160,8 @@ def test_what_a_clients_workspace_may_keep(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     judge.check_workspaces(tmp_path)
+    with pytest.raises(Wrong, match="left in workspaces: server-files/x"):
+        judge.check_workspaces(tmp_path, done=True)
     (tmp_path / "client-1-files" / "r" / "rows").touch()
     with pytest.raises(Wrong, match="left in workspaces: client-1-files/r/rows"):
         judge.check_workspaces(tmp_path)

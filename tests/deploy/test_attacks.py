@@ -21,7 +21,7 @@ from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.settings import PIN
 from daskfc.deploy.signatures import sign
 from daskfc.errors import ClusterError, DaskfcError, PartyError, PrivacyError
-from daskfc.federation.gate import signed_content
+from daskfc.federation.gate import content_of_end, signed_content
 from daskfc.federation.graph import PinnedTask, start
 from daskfc.federation.guard import run_step
 from daskfc.federation.party_options import RunSettings
@@ -109,6 +109,22 @@ def test_3_a_start_that_bob_signed_is_not_alices(consortium, federation):
     answers = federation._roll_call.ask("daskfc_start_run", nanny=True, **told)
     assert {answer["kind"] for answer in answers.values()} == {"PrivacyError"}
     assert all("bears no signature" in answer["sentence"] for answer in answers.values())
+
+
+@pytest.mark.parametrize("by", ["nobody", "b", "bob", "the start of it"])
+def test_3_a_run_is_ended_by_who_began_it_alone(consortium, federation, by):
+    """As a scheduler could have parties forget what a resumed run needs."""
+    run, files = federation._run, consortium.files
+    content = signed_content(run) if by == "the start of it" else content_of_end(run)
+    signer = "alice" if by == "the start of it" else by
+    proof = None if by == "nobody" else sign(SecurityFiles(**files[signer]), content)
+    told = {"run": dataclasses.asdict(run), "proof": proof}
+    answers = federation._roll_call.ask("daskfc_end_run", nanny=True, **told)
+    assert {answer["kind"] for answer in answers.values()} == {"PrivacyError"}
+    assert len(answers) == 3
+    own = sign(SecurityFiles(**files["alice"]), content_of_end(run))
+    answers = federation._roll_call.ask("daskfc_end_run", nanny=True, **{**told, "proof": own})
+    assert [answer["status"] for answer in answers.values()] == 3 * ["OK"]
 
 
 @pytest.mark.parametrize("by", ["nobody", "bob"])

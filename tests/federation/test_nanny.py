@@ -4,7 +4,7 @@ import asyncio
 import datetime
 import os
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import psutil
@@ -85,7 +85,7 @@ def test_a_nanny_is_its_party(at_nanny, options):
         assert nanny.handlers["daskfc_start_run"] == nanny.start_run
         assert nanny.handlers["daskfc_processor_seconds"] == nanny.processor_seconds
         opened = {name for name in nanny.handlers if name not in nanny.blocked_handlers}
-        assert "daskfc_start_run" in opened
+        assert {"daskfc_start_run", "daskfc_end_run"} <= opened
         assert not {"run", "get_logs", "plugin_add", "plugin_remove"} & opened
         assert await nanny.plugin_add(object(), name="spy") == {"status": "OK"}
         assert "spy" not in nanny.plugins
@@ -139,6 +139,48 @@ def test_a_run_is_told_to_the_worker_and_kept_for_the_next(at_nanny):
         assert nanny._given is nanny._party
 
     at_nanny(look)
+
+
+@pytest.mark.parametrize(
+    ("role", "left"),
+    [
+        ("server", {"last-results/a/x", "work-1/work/kept", "start-1/work/kept"}),
+        ("client", {"last-results/a/x"}),
+    ],
+)
+def test_a_run_that_ends_leaves_ledgers_and_logs(at_nanny, options, tmp_path, role, left):
+    own = tmp_path / "own"
+
+    def party_of(workspace):
+        run = replace(run_of(), workspace=workspace)
+        return replace(options, name="a", role=role, folder=str(own), run=run)
+
+    def make(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+
+    ours = {party_of(f"runs/r/work/{fit}").run_folder() for fit in ("FedSC", "evaluation")}
+    other = party_of("runs/s/work/FedSC").run_folder()
+    for folder in (*ours, other, own / "work-1", own / "start-1"):
+        for name in ("ledger.jsonl", "party.log", "work/kept"):
+            make(folder / name)
+    make(own / "last-results" / "a" / "x")
+
+    async def end(nanny):
+        nanny._party = party_of("runs/r/work/evaluation")
+        wrong = await nanny.end_run(asdict(run_of(start="2")))
+        assert "is in no run" in wrong["sentence"]
+        assert all((folder / "work" / "kept").exists() for folder in ours)
+        assert await nanny.end_run(asdict(nanny._party.run)) == {"status": "OK"}
+        nanny._party = options  # nothing of its own
+        assert (await nanny.end_run(asdict(run_of())))["status"] == "declined"
+
+    at_nanny(end)
+    files = {str(path.relative_to(own)) for path in own.rglob("*") if path.is_file()}
+    left |= {f"{other.name}/work/kept"} if role == "server" else set()
+    kept = {file for file in files if file.endswith(("ledger.jsonl", "party.log"))}
+    assert files - kept == left
+    assert len(kept) == 2 * len({*ours, other, 1, 2})
 
 
 @pytest.mark.parametrize("status", [None, Status.starting])

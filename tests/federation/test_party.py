@@ -61,7 +61,7 @@ def made(tmp_path, monkeypatch):
         ("client", None, ("r", "w"), "w/parties/a", "w/parties/a"),
         ("server", None, ("r", "w"), "w/server", "w/server"),
         ("server", "own", ("r", None), "own/r", "own"),
-        ("server", "own", ("r", "w"), "own/work-50e721e49c013f00", "own"),
+        ("server", "own", ("r", "w"), "own/work-cdb4ee2aea69cc6a-50e721e49c013f00", "own"),
     ],
 )
 def test_a_party_has_its_folder(role, folder, run, where, lasting):

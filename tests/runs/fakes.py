@@ -25,7 +25,7 @@ class FakeFederation:
     """Client stores and a place for progress; steps of clients run right here."""
 
     opened = 0
-    dashboard_link = None
+    dashboard_link = run_id = None
 
     def __init__(self, record, pipeline):
         type(self).opened += 1
@@ -48,6 +48,9 @@ class FakeFederation:
     def start_run(self, run_id, *, random_state, workspace=None, request=None):
         row = ledger_row(message="EvaluationLabels", receiver="caller", protection="plain")
         self.ledger = Ledger([row])
+
+    def end_run(self):
+        self.ended = True
 
     def publish(self, step, *, party):
         assert party == "clients"

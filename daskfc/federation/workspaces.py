@@ -1,0 +1,55 @@
+"""What a party's own workspace holds of runs: which folder is whose, and when it is emptied."""
+
+import hashlib
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["LEDGER", "empty", "folder_of_work", "folders_of_client", "folders_of_run"]
+
+LEDGER = "ledger.jsonl"
+
+
+def folder_of_work(base: str, workspace: str) -> Path:
+    """Return the server's folder for a run's work, which every start of the run finds again.
+
+    Parameters
+    ----------
+    base : str
+        The server's own workspace.
+    workspace : str
+        The run's: a folder at the driver, one a method, beside the others of the run.
+
+    Examples
+    --------
+    >>> from daskfc.federation.workspaces import folder_of_work
+    >>> folder_of_work("own", "runs/r/work/FedSC").name
+    'work-693536707daf0941-582ae1b2cc5a514c'
+    """
+    return Path(base) / f"{_of_run(workspace)}{_name(workspace)}"
+
+
+def folders_of_run(base: str, workspace: str) -> list[Path]:
+    """Return the server's folders for all work of the run that a workspace belongs to."""
+    return sorted(Path(base).glob(f"{_of_run(workspace)}*"))
+
+
+def folders_of_client(base: str) -> list[Path]:
+    """Return a client's folders of runs: every start has its own, which no other finds."""
+    return sorted(ledger.parent for ledger in Path(base).glob(f"*/{LEDGER}"))
+
+
+def _of_run(workspace: str) -> str:
+    return f"work-{_name(str(Path(workspace).parent))}-"
+
+
+def _name(place: str) -> str:
+    return hashlib.sha256(place.encode()).hexdigest()[:16]
+
+
+def empty(folders: Iterable[Path]) -> None:
+    """Remove what lies in folders of runs but their ledgers and logs."""
+    for folder in folders:
+        for left in folder.iterdir():
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
