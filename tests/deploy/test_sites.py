@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+import daskfc
 from daskfc.deploy.authority import Authority
 from daskfc.deploy.reaching import address_in
 from daskfc.errors import ClusterError, InvalidInput, StoreError
@@ -156,6 +157,29 @@ def test_sites_start_their_own_parties(site, tmp_path):
     site.running[0].kill()  # the scheduler: its parties end by themselves
     for process in site.running[1:]:
         assert process.wait(30) == 0
+
+
+def test_a_run_that_is_done_leaves_ledgers_and_logs_in_workspaces(site, tmp_path):
+    groups = np.repeat([[0.0, 0.0], [9.0, 9.0]], 6, axis=0)
+    rows = {
+        name: groups + np.random.default_rng(seed).normal(size=groups.shape)
+        for seed, name in enumerate(("hospital-a", "hospital-b"))
+    }
+    urls, address = stores_of(tmp_path, rows), site.scheduler("127.0.0.1")
+    files = {name: tmp_path / "files" / name for name in (*rows, "server")}
+    for name, folder in files.items():
+        site.party(name, address, store=urls.get(name), workspace=str(folder))
+    done = daskfc.run(
+        {"method": "FedSC", "params": {"n_clusters": 2, "rounds": 2}},
+        cluster={**cluster_of(address), "expect": list(rows)},
+        runs_dir=tmp_path / "runs",
+        name="r",
+    )
+    assert done.status == "done"
+    left = {path.name for path in files["server"].glob("work-*/**/*") if path.is_file()}
+    assert left == {"ledger.jsonl"}
+    own = {path.name for name in rows for path in files[name].glob("*/*")}
+    assert own == {"ledger.jsonl"}
 
 
 def test_a_scheduler_writes_to_a_folder_of_its_own_alone(site, tmp_path, monkeypatch):
