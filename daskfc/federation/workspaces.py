@@ -23,8 +23,8 @@ def folder_of_work(base: str, workspace: str) -> Path:
     Examples
     --------
     >>> from daskfc.federation.workspaces import folder_of_work
-    >>> folder_of_work("own", "runs/r/work/FedSC").name
-    'work-693536707daf0941-582ae1b2cc5a514c'
+    >>> folder_of_work("own", "runs/r/FedSC").name
+    'work-27f91f9ba2da3421-70444498cb82f903'
     """
     return Path(base) / f"{_of_run(workspace)}{_name(workspace)}"
 

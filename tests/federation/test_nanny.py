@@ -144,7 +144,7 @@ def test_a_run_is_told_to_the_worker_and_kept_for_the_next(at_nanny):
 @pytest.mark.parametrize(
     ("role", "left"),
     [
-        ("server", {"last-results/a/x", "work-1/work/kept", "start-1/work/kept"}),
+        ("server", {"last-results/a/x", "work-1/fits/kept", "start-1/fits/kept"}),
         ("client", {"last-results/a/x"}),
     ],
 )
@@ -159,25 +159,25 @@ def test_a_run_that_ends_leaves_ledgers_and_logs(at_nanny, options, tmp_path, ro
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
 
-    ours = {party_of(f"runs/r/work/{fit}").run_folder() for fit in ("FedSC", "evaluation")}
-    other = party_of("runs/s/work/FedSC").run_folder()
+    ours = {party_of(f"runs/r/{fit}").run_folder() for fit in ("FedSC", "evaluation")}
+    other = party_of("runs/s/FedSC").run_folder()
     for folder in (*ours, other, own / "work-1", own / "start-1"):
-        for name in ("ledger.jsonl", "party.log", "work/kept"):
+        for name in ("ledger.jsonl", "party.log", "fits/kept"):
             make(folder / name)
     make(own / "last-results" / "a" / "x")
 
     async def end(nanny):
-        nanny._party = party_of("runs/r/work/evaluation")
+        nanny._party = party_of("runs/r/evaluation")
         wrong = await nanny.end_run(asdict(run_of(start="2")))
         assert "is in no run" in wrong["sentence"]
-        assert all((folder / "work" / "kept").exists() for folder in ours)
+        assert all((folder / "fits" / "kept").exists() for folder in ours)
         assert await nanny.end_run(asdict(nanny._party.run)) == {"status": "OK"}
         nanny._party = options  # nothing of its own
         assert (await nanny.end_run(asdict(run_of())))["status"] == "declined"
 
     at_nanny(end)
     files = {str(path.relative_to(own)) for path in own.rglob("*") if path.is_file()}
-    left |= {f"{other.name}/work/kept"} if role == "server" else set()
+    left |= {f"{other.name}/fits/kept"} if role == "server" else set()
     kept = {file for file in files if file.endswith(("ledger.jsonl", "party.log"))}
     assert files - kept == left
     assert len(kept) == 2 * len({*ours, other, 1, 2})
