@@ -293,9 +293,16 @@ class Federation(ServerWork):
     def end_run(self) -> None:
         """Have parties remove what their own workspaces hold of the run: nothing resumes it.
 
-        All fits of the run, as `daskfc.Run` understands it, have ended: whatever lies below the
-        folder of `workspace` goes, but for ledgers and logs. A party that does not answer at once
-        keeps it, a client until its next run.
+        All fits of a `daskfc.Run` have ended, whose workspaces lie beside each other: what the
+        server has of any of them goes, and what a client has of any run, but for ledgers and logs.
+        A party that does not answer at once keeps it, a client until its next run.
+
+        Raises
+        ------
+        InvalidInput
+            When no run is under way.
+        ClusterError
+            When the scheduler does not answer.
         """
         run = self._running()
         proof = None if self._security is None else sign(self._security, content_of_end(run))
