@@ -213,13 +213,13 @@ def test_a_large_client_counts_atoms_in_a_sample_of_its_rows():
     assert count_atoms(X, 1.0, max_samples=3, seed=4) == count_atoms(X, 1.0, max_samples=3, seed=4)
 
 
-@given(SEEDS, st.integers(1, 15))
-def test_by_default_there_are_atoms_for_099_and_where_these_are_many_for_095(seed, n):
+@given(SEEDS, st.integers(1, 15), st.integers(1, 15))
+def test_by_default_there_are_atoms_for_099_and_where_these_are_many_for_095(seed, n, many):
     X = drawn(seed, n, 1, 2)[0]
     all_of_it, most = (count_atoms(X, 1.0, mass=mass) for mass in (0.99, 0.95))
     assert default_atoms(X, 1.0) == all_of_it
-    with mock.patch("daskfc.protocols.fedsc.maths.dictionary_start._MANY", 4):
-        assert default_atoms(X, 1.0) == (all_of_it if all_of_it <= 4 else max(4, most))
+    with mock.patch("daskfc.protocols.fedsc.maths.dictionary_start._MANY", many):
+        assert default_atoms(X, 1.0) == (all_of_it if all_of_it <= many else max(many, most))
 
 
 def test_the_default_is_counted_in_1000_samples():
