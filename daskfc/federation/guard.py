@@ -39,7 +39,7 @@ from daskfc.federation.envelopes import Here, Outgoing
 from daskfc.federation.gate import Admitted, seal_of_start
 from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process
 from daskfc.federation.ledger import LedgerRow, Page, Place
-from daskfc.federation.memory import give_back, peak_memory_bytes
+from daskfc.federation.memory import give_back, peak_memory_bytes, take_buffers
 from daskfc.federation.messages import CALLER, Message, multiplier_of, payload_bytes
 from daskfc.federation.party import Kept, Party, logger
 from daskfc.federation.party_options import PartyOptions, RunSettings
@@ -384,6 +384,8 @@ class PartyWorker(Worker):  # type: ignore[misc]
         """Start; see `Worker.start_unsafe`."""
         if self.party.options.metrics is not None:
             serve_metrics(self.party.options.metrics, self._counted)
+        # It starts the thread of steps as well: what the system may not give later is there.
+        await asyncio.wrap_future(self.executors["default"].submit(take_buffers))
         return await super().start_unsafe()
 
     def _counted(self) -> list[Family]:

@@ -1,14 +1,17 @@
-"""Memory of a party's process: the most it used, and what it gives back before it needs more."""
+"""Memory of a party's process: the most it used, what it takes at once, what it gives back."""
 
 import ctypes
 import resource
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import psutil
+import scipy.linalg.blas
 
-__all__ = ["give_back", "peak_memory_bytes"]
+__all__ = ["give_back", "peak_memory_bytes", "take_buffers"]
 
+_SIDE = 256  # ours: of matrices that BLAS multiplies with all its threads, in a millisecond
 _FULL = 0.4  # ours: of a limit, above which freed memory is given back; that takes a few ms
 
 
@@ -20,6 +23,17 @@ def peak_memory_bytes() -> int:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def take_buffers() -> None:
+    """Have the BLAS of numpy and that of scipy take their buffers, which they keep.
+
+    Where the system gives a process no more memory (``ulimit -v``), OpenBLAS 0.3.30 asks for them
+    for ever: a step never ends, and looks from outside as if it computed.
+    """
+    square = np.ones((_SIDE, _SIDE))
+    np.matmul(square, square)
+    scipy.linalg.blas.dgemm(1.0, square, square)
 
 
 def _malloc_trim() -> Callable[[int], int] | None:

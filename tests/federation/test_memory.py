@@ -1,13 +1,19 @@
 """Memory of a process: what is counted, and what is given back."""
 
 import resource
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+import psutil
 import pytest
 
 from daskfc.federation import memory as module
 from daskfc.federation.memory import give_back, peak_memory_bytes
+from daskfc.testing.federation import federation_of
+from tests.federation import steps
 
 
 def test_the_most_memory_is_what_the_system_counts(tmp_path, monkeypatch):
@@ -57,3 +63,39 @@ def test_gaps_between_arrays_are_given_back():
     assert give_back(1)
     assert module.psutil.Process().memory_info().rss < before - 40e6
     assert len(blocks) == 1000
+
+
+LIMITED = """
+import resource
+import numpy as np
+import psutil
+import scipy.linalg
+from daskfc.federation.memory import take_buffers
+
+matrix = np.eye(50)
+take_buffers()
+half = psutil.Process().memory_info().vms // 2
+resource.setrlimit(resource.RLIMIT_AS, (half, half))
+print(scipy.linalg.eigvalsh(matrix).sum(), np.linalg.eigvalsh(matrix).sum())
+"""
+
+
+def test_who_has_its_buffers_needs_no_more_memory_for_a_small_matrix():
+    """Without them scipy's OpenBLAS never ends, and numpy's ends the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "50.0 50.0\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_a_party_that_gets_no_more_memory_computes_what_is_small(tmp_path):
+    """Its first step needs no new thread, and its first matrices no new buffer."""
+    rows = {"a": np.eye(3), "b": np.eye(3)}
+    with federation_of(tmp_path / "stores", rows) as federation:
+        federation.start_run("r", random_state=0, workspace=str(tmp_path), deadline_s=10)
+        party = psutil.Process(federation.processes.pid("a"))
+        party.rlimit(psutil.RLIMIT_AS, (party.memory_info().vms // 2,) * 2)
+        told = federation.publish(steps.eigenvalues, party="a", wait=False)
+        assert federation.fetch(told, timeout=60).values.tolist() == [1.0] * 50
+        assert federation.processes.pid("a") == party.pid
