@@ -16,6 +16,7 @@ from daskfc.deploy.scratch import own_folder
 from daskfc.deploy.settings import PIN, dask_settings, quiet_logs
 from daskfc.deploy.site import raise_reason
 from daskfc.deploy.spawn import prepare_forkserver
+from daskfc.deploy.stopping import close_scheduler
 from daskfc.errors import ClusterError
 
 __all__ = ["LocalParties"]
@@ -131,7 +132,7 @@ class LocalParties:
         ]
         await asyncio.gather(*closing, return_exceptions=True)
         if self._scheduler is not None:
-            await self._scheduler.close(reason="federation-close")
+            await close_scheduler(self._scheduler, "federation-close")
 
 
 async def _awaited(nanny: Any) -> Any:

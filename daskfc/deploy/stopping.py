@@ -1,11 +1,16 @@
-"""Waiting until a process is told to stop."""
+"""Waiting until a process is told to stop, and closing the scheduler that it serves."""
 
 import asyncio
 import contextlib
 import signal
 from collections.abc import Awaitable
 
-__all__ = ["StopSignals"]
+from distributed import Scheduler
+from distributed.core import Server
+
+__all__ = ["StopSignals", "close_scheduler"]
+
+_MOMENT_S = 0.1  # in which an attempt to connect that was given up has ended
 
 
 class StopSignals:
@@ -42,3 +47,23 @@ class StopSignals:
         if end is not ended:  # made here, so that nobody else could
             end.cancel()
         return self._told.is_set()
+
+
+async def close_scheduler(scheduler: Scheduler, reason: str) -> None:
+    """Close a scheduler, whatever its workers do in that moment.
+
+    When a worker leaves, Dask gives up its attempts to connect to it. If it closes just then it
+    gives them up again, which is an error (2026.8), and leaves connections open.
+
+    Parameters
+    ----------
+    scheduler : distributed.Scheduler
+        Closed when this returns.
+    reason : str
+        For Dask's log.
+    """
+    try:
+        await scheduler.close(reason=reason)
+    except RuntimeError:
+        await asyncio.sleep(_MOMENT_S)
+        await Server.close(scheduler)

@@ -17,7 +17,7 @@ from daskfc.deploy.metrics_page import check_metrics, serve_metrics
 from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import dask_settings, quiet_logs
-from daskfc.deploy.stopping import StopSignals
+from daskfc.deploy.stopping import StopSignals, close_scheduler
 from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.counts import families_of_scheduler
@@ -117,7 +117,7 @@ async def _serve(
     finally:
         if file is not None:
             Path(file).unlink(missing_ok=True)
-        await scheduler.close(reason="scheduler-stopped")
+        await close_scheduler(scheduler, "scheduler-stopped")
 
 
 def _write_address(path: Path, address: str) -> None:

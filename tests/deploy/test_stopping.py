@@ -1,0 +1,72 @@
+"""Closing a scheduler while it gives up connecting to a worker that has just gone."""
+
+import asyncio
+
+import distributed.core
+import pytest
+from distributed import Scheduler
+from distributed.core import Server
+
+from daskfc.deploy.stopping import close_scheduler
+
+GONE = "tcp://127.0.0.1:9"
+
+
+async def _no_answer(*_, **__):
+    await asyncio.get_running_loop().create_future()
+
+
+async def _closed(monkeypatch, close):
+    """Return a scheduler that was closed right after a worker left that it was connecting to."""
+    scheduler = await Scheduler(host="127.0.0.1", port=0, dashboard=False)
+    monkeypatch.setattr(distributed.core, "connect", _no_answer)
+    attempt = asyncio.create_task(scheduler.rpc.connect(GONE))
+    while GONE not in scheduler.rpc._connecting:
+        await asyncio.sleep(0)
+    pool_closes, calls = scheduler.rpc.close, []
+
+    async def leaves_first():
+        if not calls:
+            scheduler.rpc.remove(GONE)
+            await asyncio.sleep(0)  # in which the attempt begins to end
+        calls.append("close")
+        await pool_closes()
+
+    monkeypatch.setattr(scheduler.rpc, "close", leaves_first)
+    try:
+        await close(scheduler)
+    finally:
+        await asyncio.gather(attempt, return_exceptions=True)
+    return scheduler
+
+
+def test_dask_cannot_close_a_scheduler_while_a_worker_leaves(monkeypatch):
+    """When it can, `close_scheduler` is needed no more."""
+
+    async def close(scheduler):
+        with pytest.raises(RuntimeError, match="expiring"):
+            await scheduler.close()
+        await asyncio.sleep(0.01)
+        await Server.close(scheduler)  # what it has left open
+
+    asyncio.run(_closed(monkeypatch, close))
+
+
+def test_a_scheduler_is_closed_while_a_worker_leaves(monkeypatch):
+    async def close(scheduler):
+        address = scheduler.address.removeprefix("tcp://").split(":")
+        await close_scheduler(scheduler, "a test")
+        assert scheduler._event_finished.is_set()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*address)
+
+    asyncio.run(_closed(monkeypatch, close))
+
+
+def test_a_scheduler_that_nobody_leaves_is_closed_by_dask():
+    async def whole():
+        scheduler = await Scheduler(host="127.0.0.1", port=0, dashboard=False)
+        await close_scheduler(scheduler, "a test")
+        return scheduler.status
+
+    assert asyncio.run(whole()) == distributed.core.Status.closed
