@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from daskfc.checks import check_params, integer, real
@@ -192,7 +191,7 @@ def default_atoms(X: ArrayLike, width: float) -> int:
 def _sums_of_eigenvalues(X: ArrayLike, width: float, seed: int, max_samples: int) -> Floats:
     """Return the sums of the 1, 2, ... largest eigenvalues of the kernel of some samples."""
     X = _some(real_matrix(X, "X"), max_samples, seed, "atoms")
-    values = scipy.linalg.eigvalsh(atom_kernel(X, width), overwrite_a=True)[::-1]
+    values = np.linalg.eigvalsh(atom_kernel(X, width))[::-1]
     sums: Floats = np.cumsum(np.maximum(values, 0.0))  # below 0 by rounding only
     return sums
 
