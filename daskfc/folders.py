@@ -188,8 +188,8 @@ class PrivateLog(logging.FileHandler):
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Report no disk that is full."""
-        if not isinstance(sys.exception(), OSError):
+        """Report no disk that is full, and no lack of memory, with what was to be written."""
+        if not isinstance(sys.exception(), (OSError, MemoryError)):
             super().handleError(record)
 
     def close(self) -> None:

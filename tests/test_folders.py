@@ -42,6 +42,18 @@ def test_a_log_is_its_owners_and_takes_every_text(tmp_path, delay):
     assert r"a lone \ud800" in (tmp_path / "log.txt").read_text()
 
 
+class _Large:
+    def __str__(self):
+        raise MemoryError
+
+
+def test_what_there_is_no_memory_to_log_is_told_nowhere(tmp_path, capsys):
+    handler = PrivateLog(tmp_path / "log.txt")
+    handler.handle(logging.makeLogRecord({"msg": "%s of %r", "args": (_Large(), "a sample")}))
+    handler.close()
+    assert (tmp_path / "log.txt").read_text() == capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("name", ["night", "digits-20261121-2255", "Übung 2", "a+b=c", "0" * 200])
 def test_names_of_folders(name):
     check_folder_name("run", name)

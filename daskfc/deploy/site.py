@@ -169,7 +169,7 @@ async def _serve(
         )
         starting = asyncio.ensure_future(nanny.start())
         if await signals.come_before(starting):
-            await _end_start(nanny, starting)
+            await _close(nanny, starting)
             return
         starting.result()
     except (TimeoutError, OSError, RuntimeError, ValueError) as error:
@@ -181,16 +181,16 @@ async def _serve(
         )
     joined()
     told = await signals.come_before(nanny.finished())
-    await nanny.close(timeout=2, reason="party-stopped")
+    await _close(nanny)
     if not told:
         await _ask_why_it_ended(party.name, scheduler, security)
 
 
-async def _end_start(nanny: Any, starting: "asyncio.Future[object]") -> None:
-    """End a party that is told to stop while its worker starts; this process ends what is left."""
+async def _close(nanny: Any, *starting: "asyncio.Future[object]") -> None:
+    """End a party, also while its worker starts, be it again: this process ends what is left."""
     closing = nanny.close(timeout=2, reason="party-stopped")
     with contextlib.suppress(TimeoutError, OSError, RuntimeError):
-        await asyncio.wait_for(asyncio.gather(starting, closing, return_exceptions=True), _START_S)
+        await asyncio.wait_for(asyncio.gather(*starting, closing, return_exceptions=True), _START_S)
 
 
 async def _identity(scheduler: str, security: Security | None, limit: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from distributed.protocol.serialize import dask_deserialize, dask_serialize
 
 from daskfc.coding.streams import SecretKey
+from daskfc.errors import ClusterError
 from daskfc.federation.messages import (
     Message,
     as_declared,
@@ -29,7 +30,7 @@ from daskfc.federation.wire_format import (
     sealed,
 )
 
-__all__ = ["Here", "Outgoing"]
+__all__ = ["Here", "Outgoing", "Unread", "message_of"]
 
 
 class Here:
@@ -86,8 +87,37 @@ class Outgoing:
         return payload_bytes(self.message) if isinstance(self.message, Message) else 1
 
 
+class Unread:
+    """In place of what there was no memory to send, or to read; the class itself."""
+
+
+def message_of(arrived: Any, sender: str) -> Message:
+    """Return the message in an envelope that has come.
+
+    Raises
+    ------
+    ClusterError
+        When there was no memory to send it.
+    """
+    if arrived is Unread:
+        raise ClusterError(
+            f"party {sender!r} had no memory to send what it was asked for. Free some there, or "
+            "raise its memory_limit, and resume the run."
+        )
+    message: Message = arrived.message
+    return message
+
+
 @dask_serialize.register(Outgoing)  # type: ignore[untyped-decorator]
 def _written(envelope: Outgoing) -> tuple[dict[str, Any], list[Any]]:
+    """Return a message as it crosses."""
+    try:
+        return _content(envelope)
+    except MemoryError:  # Dask would send its text, which the receiver cannot tell from rubbish
+        return {"unread": True}, []
+
+
+def _content(envelope: Outgoing) -> tuple[dict[str, Any], list[Any]]:
     """Return the declared content of a message; whatever else it holds stays where it is."""
     content = content_of(envelope.message)
     frames = [value.ravel().view(np.uint8) for value in content if _has_bytes(value)]
@@ -102,8 +132,10 @@ def _written(envelope: Outgoing) -> tuple[dict[str, Any], list[Any]]:
 
 
 @dask_deserialize.register(Outgoing)  # type: ignore[untyped-decorator]
-def _arrived(header: dict[str, Any], frames: list[Any]) -> Outgoing:
+def _arrived(header: dict[str, Any], frames: list[Any]) -> Outgoing | type[Unread]:
     """Return an envelope as its receiver has it."""
+    if header.get("unread"):
+        return Unread
     about, trusted = opened(Here.keys, header["about"])
     kind, where, described = Reader(Here.packages, trusted=trusted).decode(about)
     if not (isinstance(kind, type) and issubclass(kind, Message)):

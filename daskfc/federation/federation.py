@@ -12,7 +12,7 @@ from typing import Any, Self
 from daskfc.deploy.signatures import sign
 from daskfc.errors import ENDS_A_RUN, DaskfcError, DeadlineError, EgressRefused, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
-from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.envelopes import Outgoing, message_of
 from daskfc.federation.gate import content_of_end, signed_content
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
@@ -440,7 +440,7 @@ class Federation(ServerWork):
         try:
             while True:
                 try:
-                    return gathering.result(timeout=1.0)[0].message
+                    return message_of(gathering.result(timeout=1.0)[0], sent.party)
                 except concurrent.futures.TimeoutError:
                     self._absences.check([sent], 1)
         except Exception as error:

@@ -35,7 +35,8 @@ from daskfc.deploy.revocation import Revoked
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, PrivacyError
 from daskfc.federation.connections import REFUSED, Connection, refuse_request
 from daskfc.federation.crossing import without_values
-from daskfc.federation.envelopes import Here, Outgoing
+from daskfc.federation.door import Door, Refused, passive
+from daskfc.federation.envelopes import Here, Outgoing, Unread
 from daskfc.federation.gate import Admitted, seal_of_start
 from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process
 from daskfc.federation.ledger import LedgerRow, Page, Place
@@ -43,6 +44,7 @@ from daskfc.federation.memory import give_back, peak_memory_bytes, take_buffers
 from daskfc.federation.messages import CALLER, Message, multiplier_of, payload_bytes
 from daskfc.federation.party import Kept, Party, logger
 from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.thread_starts import limit_thread_starts
 from daskfc.federation.versions import HERE
 
 __all__ = [
@@ -71,25 +73,6 @@ class AllBut:
 
     def __contains__(self, name: object) -> bool:
         return name not in self._allowed
-
-
-def _raise_refused(kind: type[DaskfcError], sentence: str) -> NoReturn:
-    raise kind(sentence)
-
-
-class _Refused:
-    """Poison. A peer gets it as a value; the driver's attempt to read it raises."""
-
-    def __init__(self, error: DaskfcError, *, raises: bool) -> None:
-        self.error = error
-        self.raises = raises
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_raise_refused if self.raises else _passive, (type(self.error), str(self.error)))
-
-
-def _passive(kind: type[DaskfcError], sentence: str) -> _Refused:
-    return _Refused(kind(sentence), raises=False)
 
 
 class _NoWorker:
@@ -122,67 +105,7 @@ def hand_over(receiver: str, envelopes: dict[str, Outgoing]) -> Outgoing:
     return envelopes[receiver]
 
 
-admit([run_step, hand_over], [_passive])
-
-
-class _Door:
-    """A connection through which a worker answers `get_data`; everything passes `write`."""
-
-    def __init__(
-        self, comm: Connection, worker: "PartyWorker", receiver: str | None, *, peer: bool
-    ) -> None:
-        self._comm = comm.comm
-        self._worker = worker
-        self._receiver = receiver
-        self._peer = peer
-        self._raised = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._comm, name)
-
-    async def write(self, msg: dict[str, Any], **kwargs: Any) -> int:
-        leaving = {}
-        for key, wrapped in msg["data"].items():
-            try:
-                leaving[key] = self._worker.release(key, wrapped.data, self._receiver)
-            except Exception as error:
-                self._refuse(msg, [key], error)
-        complete = None
-        try:
-            complete = self._worker.record(leaving) if leaving else None
-        except Exception as error:  # what is not written down does not leave
-            self._refuse(msg, list(leaving), error)
-            leaving = {}
-        if leaving and (held := self._worker.party.line.held(leaving.values())):
-            await asyncio.sleep(held)
-        written: int = await self._comm.write(msg, **kwargs)
-        if complete is not None:
-            complete(written)
-        return written
-
-    async def read(self, **kwargs: Any) -> Any:
-        """Return the receiver's word that it has the data, "OK".
-
-        After a refusal a caller sends none: its attempt to read raised, and what it sends next is
-        a request. A scheduler passes the refusal on unread and sends it; see `Connection`.
-        """
-        return "OK" if self._raised else await self._comm.read(**kwargs)
-
-    def _refuse(self, msg: dict[str, Any], keys: list[Any], error: Exception) -> None:
-        """Answer with poison: Dask takes an error for the network and asks again for ever."""
-        if not isinstance(error, DaskfcError):
-            logger.exception("a message could not be checked")
-            error = EgressRefused(
-                f"party {self._worker.party.name!r} could not check what it was asked for "
-                f"({type(error).__name__}). Nothing was sent; its party.log says more."
-            )
-        self._raised = not self._peer
-        for key in keys:
-            msg["data"][key] = to_serialize(_Refused(error, raises=self._raised))
-        if isinstance(error, ENDS_A_RUN):
-            self._worker.refuse(error)
-        else:
-            self._worker.party.ledger.refuse(type(error).__name__, str(error))
+admit([run_step, hand_over], [passive])
 
 
 class PartyWorker(Worker):  # type: ignore[misc]
@@ -200,6 +123,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
         gc.freeze()
         if multiprocessing.parent_process() is not None:  # its own, which a nanny started
             restrict_process()
+            limit_thread_starts()
         if party.driver_key is not None:
             Here.keys.add(party.driver_key)
         Here.packages |= party.policy.modules()
@@ -417,7 +341,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
             receiver = self._receiver(peer)
         else:
             receiver = CALLER if who is None else await self._party_at(who)
-        door = _Door(comm, self, receiver, peer=who is not None)
+        door = Door(comm, self, receiver, peer=who is not None)
         return await super().get_data(door, keys, who=who, serializers=serializers)
 
     def _receiver(self, peer: Peer) -> str | None:
@@ -430,10 +354,17 @@ class PartyWorker(Worker):  # type: ignore[misc]
     async def execute(self, key: Any, *, stimulus_id: str) -> StateMachineEvent:
         """Run a task; poison among its inputs and values in its errors end here."""
         task = self.state.tasks[key]
-        poison = [v for d in task.dependencies if type(v := self.data.get(d.key)) is _Refused]
+        inputs = [self.data.get(d.key) for d in task.dependencies]
+        poison = [one for one in inputs if type(one) is Refused]
         if poison:
             return self._failure(key, task.run_id, poison[0].error, stimulus_id)
-        if any(self.data.get(d.key) is Forbidden for d in task.dependencies):
+        if task.run_spec is Unread or any(one is Unread for one in inputs):
+            unread = ClusterError(
+                f"there was no memory to send what party {self.party.name!r} waits for, or to read "
+                "it there. Free some, or raise the parties' memory_limit, and resume the run."
+            )
+            return self._failure(key, task.run_id, unread, stimulus_id)
+        if any(one is Forbidden for one in inputs):
             refused = EgressRefused(
                 f"party {self.party.name!r} was sent what is no declared message, and did not read "
                 "it. Its party.log says more; install the same version at every party."

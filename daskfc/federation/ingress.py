@@ -7,7 +7,8 @@ a message, and refusals. Steps, arguments and messages travel as bytes of a form
 `daskfc.federation.wire_format`.
 
 What is not on the list becomes `Forbidden`, and so does what is broken: an error while a party
-reads would end its connection to the scheduler, and with it every run.
+reads would end its connection to the scheduler, and with it every run. What there was no memory to
+read, or to write, becomes `Unread`.
 """
 
 import contextlib
@@ -25,9 +26,16 @@ from distributed.protocol.serialize import dask_deserialize
 
 from daskfc import errors
 from daskfc.errors import DaskfcError, PrivacyError
-from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.envelopes import Outgoing, Unread
 
-__all__ = ["Forbidden", "admit", "allowed_names", "is_admitted", "restrict_process", "restricted"]
+__all__ = [
+    "Forbidden",
+    "admit",
+    "allowed_names",
+    "is_admitted",
+    "restrict_process",
+    "restricted",
+]
 
 logger = logging.getLogger("daskfc.party")
 _restricted: contextvars.ContextVar[bool] = contextvars.ContextVar("restricted", default=False)
@@ -56,6 +64,11 @@ class Forbidden:
 @dask_deserialize.register(Forbidden)  # type: ignore[untyped-decorator]
 def _stays_forbidden(header: Any, frames: Any) -> type[Forbidden]:
     return Forbidden
+
+
+@dask_deserialize.register(Unread)  # type: ignore[untyped-decorator]
+def _stays_unread(header: Any, frames: Any) -> type[Unread]:
+    return Unread
 
 
 def _name(value: Any) -> tuple[str, str]:
@@ -116,6 +129,8 @@ def _loads(data: Any, *, buffers: Iterable[Any] = ()) -> Any:
         return _dask_loads(data, buffers=buffers)
     try:
         return _Unpickler(io.BytesIO(bytes(data)), buffers=buffers).load()
+    except MemoryError:
+        return Unread
     except Exception as error:
         logger.warning("%s", error if isinstance(error, PrivacyError) else "a broken pickle")
         return Forbidden
@@ -126,6 +141,8 @@ def _deserialize(header: Any, frames: Any, deserializers: Any = None) -> Any:
         return _dask_deserialize(header, frames, deserializers=deserializers)
     try:
         return _dask_deserialize(header, frames, deserializers=deserializers)
+    except MemoryError:
+        return Unread
     except Exception as error:
         logger.warning("what came in could not be read: %s", type(error).__name__)
         return Forbidden

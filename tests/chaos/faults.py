@@ -243,7 +243,8 @@ class TwoResumes(KillDriver):
         code = beside.wait(PATIENCE)
         own = self.run.wait()
         refused = "another process runs this run" in self.run.said()
-        if {own, code} == {0, LATER} and refused:
+        ends = ({0, LATER}, {1, LATER}) if self.run.case.may_refuse else ({0, LATER},)
+        if {own, code} in ends and refused:
             if own == LATER:  # the other one has ended it
                 self.run.process = beside
         elif not ({own, code} == {0, 2} and "the run is done" in self.run.said()):

@@ -167,6 +167,7 @@ class Consortium:
                 process.wait()
         if self.relay is not None:
             self.relay.end()
+            self.relay = None  # this may be asked again
         if slow:
             raise Wrong(f"does not end by SIGTERM: {', '.join(slow)}")
 
@@ -293,15 +294,15 @@ class TwoDrivers(_OfSide):
         second = Run(first.case, first.place / "2", cluster=cluster)
         code = second.wait()
         first.process.send_signal(signal.SIGCONT)
-        if first.process.returncode is None and (
-            code != LATER or "of another driver" not in second.sentence()
-        ):
+        if code and (code != LATER or "of another driver" not in second.sentence()):
             raise Wrong(f"the second driver ends with {code}: {second.sentence()}")
         self.second = second
 
     def check(self):
         second = self.second
-        if second.process.returncode == 0:  # the first had ended before
+        if second.process.returncode == 0:  # the first had let go of the parties before
+            if self.told:
+                raise Wrong(f"the second driver took the parties: {self.told[0]}")
             return
         again = second.resume if (second.folder / "run.json").exists() else second.start_again
         again()

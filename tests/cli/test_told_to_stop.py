@@ -130,6 +130,24 @@ def test_a_scheduler_and_a_party_end_while_its_worker_starts_and_later(start, tm
     assert not file.exists()
 
 
+def test_a_party_ends_whose_worker_is_started_again_and_finds_no_scheduler(start, tmp_path):
+    file = tmp_path / "scheduler.json"
+    scheduler = start("scheduler", "--port", "0", "--scheduler-file", str(file))
+    party = start("party", "server", "--scheduler", address_in(str(file), wait=120))
+    until(lambda: len(party.told().splitlines()) == 2, party.told)
+
+    def workers():
+        return [one for one in party.process.children(recursive=True) if one not in starters]
+
+    starters = party.process.children()
+    before = workers()
+    scheduler.process.suspend()
+    for worker in before:
+        worker.kill()
+    until(lambda: [one for one in workers() if one not in before], party.told)
+    assert party.end() == 0
+
+
 def test_a_run_that_waits_for_its_scheduler_is_interrupted(start, nobody, tmp_path):
     (tmp_path / "pipeline.yaml").write_text("method: OmniFC\nparams: {n_clusters: 2}\n")
     cluster = {"cluster": "existing", "scheduler": nobody, "expect": ["a", "b", "c"]}

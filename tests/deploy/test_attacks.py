@@ -63,7 +63,7 @@ def test_2_messages_of_others_are_not_handed_out(federation, consortium):
     for thief in ("b", "alice", "scheduler"):
         told = consortium.ask(thief, there["a"], op="get_data", keys=[key], who=there["server"])
         (answer,) = told["data"].values()
-        assert type(answer).__name__ == "_Refused", answer
+        assert type(answer).__name__ == "Refused", answer
     assert [row for row in federation.ledger if row.sender == "a"] == []
 
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from daskfc.federation import door
 from daskfc.federation import guard as module
 from daskfc.federation import party as party_module
 from daskfc.testing.federation import federation_of
@@ -51,5 +52,6 @@ def told(monkeypatch):
     monkeypatch.setattr(module, "threadpool_limits", lambda n: told.threads.append(n) or "limits")
     monkeypatch.setattr(party_module, "_LOGGERS", ())
     monkeypatch.setattr(party_module.logging, "captureWarnings", lambda capture: None)
-    monkeypatch.setattr(module, "logger", SimpleNamespace(warning=said, exception=said))
+    for one in (module, door):
+        monkeypatch.setattr(one, "logger", SimpleNamespace(warning=said, exception=said))
     return told

@@ -24,7 +24,7 @@ from distributed import (
 )
 
 from daskfc.errors import EgressRefused, OverflowRefused, PartyError
-from daskfc.federation import Message, NoiseMultiplier, array, text
+from daskfc.federation import Message, NoiseMultiplier, array, envelopes, text
 from daskfc.federation.connections import Connection
 from daskfc.federation.envelopes import Outgoing
 
@@ -163,6 +163,25 @@ def trace_of_a_plugin(party) -> Where:
 
 def eigenvalues() -> Vector:
     return Vector(scipy.linalg.eigvalsh(np.eye(50)))
+
+
+def no_memory_to_send() -> Vector:
+    """Return a message for which there is no memory when it is sent, once."""
+    whole = envelopes.content_of
+
+    def once(message):
+        envelopes.content_of = whole
+        raise MemoryError
+
+    envelopes.content_of = once
+    return Vector(np.zeros(3))
+
+
+def starts_a_thread() -> Vector:
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+    return Vector(np.zeros(3))
 
 
 def keep_pid():

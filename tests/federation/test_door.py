@@ -7,9 +7,9 @@ import pytest
 from distributed.protocol import to_serialize
 
 from daskfc.errors import ClusterError, EgressRefused, LedgerError
-from daskfc.federation import guard as module
+from daskfc.federation import door as module
 from daskfc.federation.connections import Connection
-from daskfc.federation.guard import _Door, _Refused
+from daskfc.federation.door import Door, Refused
 from daskfc.federation.slow_line import SlowLine
 
 
@@ -19,7 +19,12 @@ class Line:
     def __init__(self):
         self.sent, self.asked = [], []
 
+    no_memory = False
+
     async def write(self, msg, **options):
+        if self.no_memory:
+            self.no_memory = False
+            raise MemoryError
         self.sent.append((msg, options))
         return 100
 
@@ -52,7 +57,7 @@ def answer(told):
     told.release, told.record, told.refuse = release, record, told.refused.append
 
     def answer(peer=True, receiver="b", **values):
-        door = _Door(Connection(told.line, None), told, receiver, peer=peer)
+        door = Door(Connection(told.line, None), told, receiver, peer=peer)
         data = {key: to_serialize(value) for key, value in values.items()}
 
         async def whole():
@@ -81,7 +86,7 @@ def test_what_may_not_leave_is_poison_and_the_rest_leaves(answer, told, peer):
     refusal = EgressRefused("no.")
     found = answer(peer, x=1, y=refusal, z=3)
     assert (found["x"], found["z"]) == (1, 3)
-    assert type(found["y"]) is _Refused
+    assert type(found["y"]) is Refused
     assert (found["y"].error, found["y"].raises) == (refusal, not peer)
     assert told.recorded == [{"x": 1, "z": 3}, 100]
     assert told.refused == [refusal]
@@ -112,6 +117,16 @@ def test_what_cannot_be_checked_does_not_leave_and_tells_no_value(answer, told):
     )
     assert told.refused == [error]
     assert told.said == ["a message could not be checked"]
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["as it is checked", "as it is sent"])
+def test_without_memory_nothing_leaves_and_no_run_ends(answer, told, before):
+    told.line.no_memory = not before
+    error = answer(x=MemoryError() if before else 1)["x"].error
+    assert type(error) is ClusterError
+    assert str(error).startswith("party 'a' had no memory to send what it was asked for.")
+    assert told.recorded == ([] if before else [{"x": 1}])  # not as sent
+    assert told.refused == []
 
 
 def test_what_leaves_is_held_back_for_as_long_as_it_is_said(answer, told, monkeypatch):

@@ -1,5 +1,6 @@
 """Memory of a process: what is counted, and what is given back."""
 
+import pickle
 import resource
 import subprocess
 import sys
@@ -9,8 +10,12 @@ from types import SimpleNamespace
 import numpy as np
 import psutil
 import pytest
+from dask._task_spec import TaskRef
 
+from daskfc.errors import ClusterError, PartyError
+from daskfc.federation import ingress
 from daskfc.federation import memory as module
+from daskfc.federation.envelopes import Unread
 from daskfc.federation.memory import give_back, peak_memory_bytes
 from daskfc.testing.federation import federation_of
 from tests.federation import steps
@@ -93,9 +98,38 @@ def test_a_party_that_gets_no_more_memory_computes_what_is_small(tmp_path):
     """Its first step needs no new thread, and its first matrices no new buffer."""
     rows = {"a": np.eye(3), "b": np.eye(3)}
     with federation_of(tmp_path / "stores", rows) as federation:
-        federation.start_run("r", random_state=0, workspace=str(tmp_path), deadline_s=10)
+        federation.start_run("r", random_state=0, workspace=str(tmp_path), deadline_s=30)
         party = psutil.Process(federation.processes.pid("a"))
         party.rlimit(psutil.RLIMIT_AS, (party.memory_info().vms // 2,) * 2)
         told = federation.publish(steps.eigenvalues, party="a", wait=False)
         assert federation.fetch(told, timeout=60).values.tolist() == [1.0] * 50
+        told = federation.publish(steps.starts_a_thread, party="a", wait=False)
+        with pytest.raises(PartyError, match="'starts_a_thread' of party 'a' failed: RuntimeError"):
+            federation.fetch(told, timeout=60)
         assert federation.processes.pid("a") == party.pid
+
+
+# -- what is sent when there is none --------------------------------------------------------------
+
+
+def test_who_has_no_memory_to_send_says_so(federation):
+    match = "party 'client-1' had no memory to send what it was asked for"
+    with pytest.raises(ClusterError, match=match):
+        federation.publish(steps.no_memory_to_send, party="client-1")
+    sent = federation.ask(steps.no_memory_to_send, clients=["client-1"])
+    with pytest.raises(ClusterError, match="no memory to send what party 'server' waits for"):
+        federation.publish(steps.total_message, sent)
+    sent = federation.ask(steps.row_sum, clients=["client-1"])  # no run has ended
+    assert federation.publish(steps.total_message, sent).values.size == 2
+
+
+def test_what_there_is_no_memory_to_read_is_not_taken_for_forbidden(monkeypatch):
+    def no_memory(*_, **__):
+        raise MemoryError
+
+    with ingress.restricted():
+        assert ingress._loads(pickle.dumps(TaskRef)) is TaskRef
+        monkeypatch.setattr(ingress._Unpickler, "find_class", no_memory)
+        assert ingress._loads(pickle.dumps(TaskRef)) is Unread
+        monkeypatch.setattr(ingress, "_dask_deserialize", no_memory)
+        assert ingress._deserialize({}, []) is Unread

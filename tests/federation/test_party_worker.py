@@ -15,9 +15,10 @@ from distributed import Worker
 from daskfc.errors import ClusterError, EgressRefused, LedgerError, PartyError
 from daskfc.federation import guard as module
 from daskfc.federation.connections import Connection
-from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.door import Refused
+from daskfc.federation.envelopes import Outgoing, Unread
 from daskfc.federation.gate import Admitted, seal_of_start
-from daskfc.federation.guard import PartyWorker, _Refused, _step_of, run_step
+from daskfc.federation.guard import PartyWorker, _step_of, run_step
 from daskfc.federation.memory import peak_memory_bytes
 from daskfc.federation.party import Kept
 from daskfc.federation.party_options import PartyOptions, RunSettings
@@ -219,12 +220,12 @@ def test_only_a_worker_that_was_taken_for_gone_leaves_its_nanny(
 
 
 def test_poison_stays_poison_and_raises_only_where_it_is_read():
-    poison = _Refused(EgressRefused("no."), raises=False)
+    poison = Refused(EgressRefused("no."), raises=False)
     for _ in range(2):  # a peer may give it on
         poison = pickle.loads(pickle.dumps(poison))
         assert (type(poison.error), str(poison.error)) == (EgressRefused, "no.")
     with pytest.raises(EgressRefused, match=r"^no\.$"):
-        pickle.loads(pickle.dumps(_Refused(EgressRefused("no."), raises=True)))
+        pickle.loads(pickle.dumps(Refused(EgressRefused("no."), raises=True)))
 
 
 @pytest.mark.parametrize("key", ["means|client-1|ab-0", "means", "means|a|b|c"])
@@ -377,7 +378,7 @@ def test_steps_and_dask_tell_the_scheduler_nothing(at_worker, monkeypatch):
 def executed(at_worker, monkeypatch):
     """Runs a task at a worker whose part of Dask does what the test says."""
 
-    def run(outcome, inputs=(), refused=None, raised=None):
+    def run(outcome, inputs=(), refused=None, raised=None, spec=None):
         async def execute(worker, key, *, stimulus_id):
             assert (key, stimulus_id) == ("means|a|0", "why")
             return outcome
@@ -388,8 +389,8 @@ def executed(at_worker, monkeypatch):
             real = worker.state.tasks
             worker.party.refusal = refused
             dependencies = [SimpleNamespace(key=i) for i in range(len(inputs) + 1)]
-            spec = Task("means|a|0", run_step, b"")
-            task = SimpleNamespace(dependencies=dependencies, run_id=5, run_spec=spec)
+            called = spec or Task("means|a|0", run_step, b"")
+            task = SimpleNamespace(dependencies=dependencies, run_id=5, run_spec=called)
             if raised is not None:
                 worker.crossing["means|a|0"] = raised
             worker.state.tasks = {"means|a|0": task}
@@ -419,10 +420,20 @@ def test_a_task_that_ends_well_is_as_dask_left_it(executed):
 
 
 def test_a_task_with_poison_among_its_inputs_fails_with_it(executed):
-    event, _ = executed(object(), inputs=[1.5, _Refused(EgressRefused("no."), raises=False)])
+    event, _ = executed(object(), inputs=[1.5, Refused(EgressRefused("no."), raises=False)])
     assert (event.key, event.run_id, event.stimulus_id) == ("means|a|0", 5, "why")
     crossing = pickle.loads(event.exception.data)
     assert (type(crossing), str(crossing)) == (EgressRefused, "no.")
+
+
+@pytest.mark.parametrize("call", [True, False], ids=["the call", "an input"])
+def test_a_task_that_there_was_no_memory_to_read_fails_and_ends_no_run(executed, call):
+    spec = {"spec": Unread} if call else {}
+    event, refusal = executed(object(), inputs=[1.5] if call else [1.5, Unread], **spec)
+    crossing = pickle.loads(event.exception.data)
+    assert type(crossing) is ClusterError
+    assert str(crossing).startswith("there was no memory to send what party 'a' waits for")
+    assert refusal is None
 
 
 def test_of_a_task_that_fails_no_value_crosses(executed, monkeypatch):

@@ -1,0 +1,121 @@
+"""The door of a party: everything that it answers to who asks for its data passes here."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+
+from distributed.protocol import to_serialize
+
+from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
+from daskfc.federation.connections import Connection
+from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.party import Party, logger
+
+__all__ = ["Door", "Gatekeeper", "Refused", "passive"]
+
+
+def _raise_refused(kind: type[DaskfcError], sentence: str) -> NoReturn:
+    raise kind(sentence)
+
+
+class Refused:
+    """Poison. A peer gets it as a value; the driver's attempt to read it raises."""
+
+    def __init__(self, error: DaskfcError, *, raises: bool) -> None:
+        self.error = error
+        self.raises = raises
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_raise_refused if self.raises else passive, (type(self.error), str(self.error)))
+
+
+def passive(kind: type[DaskfcError], sentence: str) -> Refused:
+    """Return poison for a peer, which reads no other pickle of it."""
+    return Refused(kind(sentence), raises=False)
+
+
+class Gatekeeper(Protocol):
+    """What a door asks of the worker whose door it is; see `PartyWorker`."""
+
+    party: Party
+
+    def release(self, key: Any, value: Any, receiver: str | None) -> Outgoing:
+        """Return a value that may leave, or raise why it may not."""
+
+    def record(self, leaving: dict[Any, Outgoing]) -> Callable[[int], None]:
+        """Write down what leaves, before it does."""
+
+    def refuse(self, refusal: DaskfcError) -> None:
+        """Abort the run."""
+
+
+class Door:
+    """A connection through which a worker answers `get_data`; everything passes `write`."""
+
+    def __init__(
+        self, comm: Connection, worker: "Gatekeeper", receiver: str | None, *, peer: bool
+    ) -> None:
+        self._comm = comm.comm
+        self._worker = worker
+        self._receiver = receiver
+        self._peer = peer
+        self._raised = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._comm, name)
+
+    async def write(self, msg: dict[str, Any], **kwargs: Any) -> int:
+        """Let out what may leave, and poison in place of the rest; return the bytes of it all."""
+        leaving = {}
+        for key, wrapped in msg["data"].items():
+            try:
+                leaving[key] = self._worker.release(key, wrapped.data, self._receiver)
+            except Exception as error:
+                self._refuse(msg, [key], error)
+        complete = None
+        try:
+            complete = self._worker.record(leaving) if leaving else None
+        except Exception as error:  # what is not written down does not leave
+            self._refuse(msg, list(leaving), error)
+            leaving = {}
+        if leaving and (held := self._worker.party.line.held(leaving.values())):
+            await asyncio.sleep(held)
+        try:
+            written: int = await self._comm.write(msg, **kwargs)
+        except MemoryError as error:  # before a byte has left
+            complete = None
+            self._refuse(msg, list(msg["data"]), error)
+            written = await self._comm.write(msg, **kwargs)
+        if complete is not None:
+            complete(written)
+        return written
+
+    async def read(self, **kwargs: Any) -> Any:
+        """Return the receiver's word that it has the data, "OK".
+
+        After a refusal a caller sends none: its attempt to read raised, and what it sends next is
+        a request. A scheduler passes the refusal on unread and sends it; see `Connection`.
+        """
+        return "OK" if self._raised else await self._comm.read(**kwargs)
+
+    def _refuse(self, msg: dict[str, Any], keys: list[Any], error: Exception) -> None:
+        """Answer with poison: Dask takes an error for the network and asks again for ever."""
+        party = self._worker.party.name
+        if isinstance(error, MemoryError):
+            error = ClusterError(
+                f"party {party!r} had no memory to send what it was asked for. Free some there, or "
+                "raise its memory_limit, and resume the run."
+            )
+        elif not isinstance(error, DaskfcError):
+            logger.exception("a message could not be checked")
+            error = EgressRefused(
+                f"party {party!r} could not check what it was asked for "
+                f"({type(error).__name__}). Nothing was sent; its party.log says more."
+            )
+        self._raised = not self._peer
+        for key in keys:
+            msg["data"][key] = to_serialize(Refused(error, raises=self._raised))
+        if isinstance(error, ENDS_A_RUN):
+            self._worker.refuse(error)
+        else:
+            self._worker.party.ledger.refuse(type(error).__name__, str(error))
