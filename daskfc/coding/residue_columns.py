@@ -34,7 +34,7 @@ class ResidueColumns:
     ----------
     system : ResidueSystem
         The primes.
-    left, right : ndarray of the system's dtype, shape (k, n, r)
+    left, right : ndarray of the system's dtype, shape (k, n, max(1, r))
         V and K modulo each of them.
     row_terms, column_terms : ndarray of shape (k, n), int64
         D_0i - |V_i|² and D_0j - |K_j|² modulo each of them.
@@ -104,7 +104,9 @@ class ResidueColumns:
         if modulus <= above:
             return None
         system = ResidueSystem(tuple(bases), scale=1.0, bound=modulus - 1)
-        left, right = (np.empty((len(bases), n, rank), system.dtype) for _ in range(2))
+        # Where all samples are one point: engines multiply one column at least.
+        shape = len(bases), n, max(1, rank)
+        left, right = (np.zeros(shape, system.dtype) for _ in range(2))
         row_terms, column_terms = (np.empty((len(bases), n), np.int64) for _ in range(2))
         for start in range(0, n, _ROWS):
             rows = slice(start, start + _ROWS)
@@ -113,7 +115,7 @@ class ResidueColumns:
                 own = to_landmarks[:, 0] % p
                 K = _inner(own, D[0, picked], to_landmarks[:, picked], p)
                 V = _product(K, inverted, p)
-                left[a, rows], right[a, rows] = V, K
+                left[a, rows, :rank], right[a, rows, :rank] = V, K
                 row_terms[a, rows] = (own - (V * V).sum(axis=1)) % p
                 column_terms[a, rows] = (own - (K * K).sum(axis=1)) % p
         return cls(system, left, right, row_terms, column_terms)
@@ -166,7 +168,7 @@ class ResidueColumns:
             In [0, modulus).
         """
         found = np.empty(rows.size, dtype=np.int64)
-        step = max(1, _PAIRS // max(1, self.left.shape[2]))
+        step = max(1, _PAIRS // self.left.shape[2])
         for start in range(0, rows.size, step):
             i, j = rows[start : start + step], columns[start : start + step]
             found[start : start + step] = self._combined(
