@@ -41,7 +41,7 @@ def check(known, D):
     np.testing.assert_array_equal(pairs.reshape(n, n), D % known.modulus)
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint32, np.float64])
 @pytest.mark.parametrize(
     ("primes", "d", "high"),
     [(SMALL, 5, 20), (LARGE, 5, 2000), (LARGE, 70, 20)],
@@ -86,8 +86,9 @@ def test_a_matrix_whose_pivots_are_zero_is_inverted():
 
 @pytest.mark.parametrize("p", [2, 3, 251, LARGE[0]])
 def test_a_product_is_exact_whatever_its_depth(p):
-    left = np.full((3, 200), p - 1, dtype=np.int64)
-    right = np.full((200, 2), p - 1, dtype=np.int64)
+    rng = np.random.default_rng(p)
+    least = p - max(1, p // 9)
+    left, right = rng.integers(least, p, (5, 200)), rng.integers(least, p, (200, 6))
     left[0, ::2] = 0
     product = module._product(left, right, p)
     assert product.dtype == np.int64
