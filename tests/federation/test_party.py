@@ -115,6 +115,28 @@ def test_an_error_of_a_party_crosses_anew(told, known):
     assert (found.error_type, found is error) == (known, False)
 
 
+@pytest.mark.parametrize(
+    ("errors", "sentence"),
+    [
+        (
+            "codes",
+            "step 'means' of party 'b' failed: {kind}. Its site tells no more; ask there.",
+        ),
+        ("sentences", "step 'means' of party 'b' failed: a sentence."),
+    ],
+)
+@pytest.mark.parametrize("told", ["InvalidInput", ""])
+def test_a_site_may_tell_the_kind_of_an_error_alone(made, errors, sentence, told):
+    party = made(policy=Policy.of({"errors": errors}))
+    error = PartyError("b", "means", "a sentence.")
+    error.error_type = told
+    crossing = party._crossing(error, "sums")
+    assert str(crossing) == sentence.format(kind=told or "an error of its own")
+    assert (type(crossing), crossing.error_type) == (PartyError, told)
+    ends = party._crossing(EgressRefused("why not."), "sums")  # which everybody must know
+    assert (type(ends), str(ends)) == (EgressRefused, "why not.")
+
+
 def test_a_file_that_cannot_be_used_has_a_reason_without_its_name():
     assert reason(OSError(errno.ENOSPC, "secret", "secret")) == "no space left on device"
     assert reason(OSError("secret")) == "OSError"
