@@ -1,6 +1,8 @@
-"""Closing a scheduler while it gives up connecting to a worker that has just gone."""
+"""What is told to stop: a party and all its processes, a scheduler in an awkward moment."""
 
 import asyncio
+import os
+import signal
 
 import distributed.core
 import pytest
@@ -8,6 +10,8 @@ from distributed import Scheduler
 from distributed.core import Server
 
 from daskfc.deploy.stopping import close_scheduler
+from tests.deploy.test_sites import Site
+from tests.deployments.slurm_cluster import until
 
 GONE = "tcp://127.0.0.1:9"
 
@@ -70,3 +74,18 @@ def test_a_scheduler_that_nobody_leaves_is_closed_by_dask():
         return scheduler.status
 
     assert asyncio.run(whole()) == distributed.core.Status.closed
+
+
+@pytest.mark.slow
+def test_a_party_all_of_whose_processes_are_told_to_stop_at_once_ends_quietly(tmp_path):
+    """As a terminal or a service's manager tells them, and not the first one alone."""
+    site = Site(tmp_path)
+    try:
+        party = site.party("server", site.scheduler("127.0.0.1"), narrates=True)
+        until(lambda: "joined" in site.said(party), lambda: site.said(party))
+        os.killpg(party.pid, signal.SIGTERM)
+        assert party.wait(60) == 0
+    finally:
+        site.end()
+    told = [line.partition(": ")[2].partition(" ")[0] for line in site.said(party).splitlines()]
+    assert told == ["holds", "joined;"]
