@@ -6,9 +6,9 @@ from typing import Any, NoReturn, Protocol
 
 from distributed.protocol import to_serialize
 
-from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
+from daskfc.errors import ENDS_A_RUN, DaskfcError, EgressRefused
 from daskfc.federation.connections import Connection
-from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.envelopes import Outgoing, no_memory_at
 from daskfc.federation.party import Party, logger
 
 __all__ = ["Door", "Gatekeeper", "Refused", "passive"]
@@ -102,10 +102,7 @@ class Door:
         """Answer with poison: Dask takes an error for the network and asks again for ever."""
         party = self._worker.party.name
         if isinstance(error, MemoryError):
-            error = ClusterError(
-                f"party {party!r} had no memory to send what it was asked for. Free some there, or "
-                "raise its memory_limit, and resume the run."
-            )
+            error = no_memory_at(party)
         elif not isinstance(error, DaskfcError):
             logger.exception("a message could not be checked")
             error = EgressRefused(

@@ -30,7 +30,7 @@ from daskfc.federation.wire_format import (
     sealed,
 )
 
-__all__ = ["Here", "Outgoing", "Unread", "message_of"]
+__all__ = ["Here", "Outgoing", "Unread", "message_of", "no_memory_at"]
 
 
 class Here:
@@ -91,6 +91,14 @@ class Unread:
     """In place of what there was no memory to send, or to read; the class itself."""
 
 
+def no_memory_at(sender: str) -> ClusterError:
+    """Return what to say of a party that could not send a message."""
+    return ClusterError(
+        f"party {sender!r} had no memory to send what it was asked for. Free some there, or raise "
+        "its memory_limit, and resume the run."
+    )
+
+
 def message_of(arrived: Any, sender: str) -> Message:
     """Return the message in an envelope that has come.
 
@@ -100,10 +108,7 @@ def message_of(arrived: Any, sender: str) -> Message:
         When there was no memory to send it.
     """
     if arrived is Unread:
-        raise ClusterError(
-            f"party {sender!r} had no memory to send what it was asked for. Free some there, or "
-            "raise its memory_limit, and resume the run."
-        )
+        raise no_memory_at(sender)
     message: Message = arrived.message
     return message
 
