@@ -346,7 +346,12 @@ class Federation(ServerWork):
     # -- waiting ------------------------------------------------------------------------------
 
     def wait(
-        self, handles: Any, *, count: int | None = None, timeout: float | None = None
+        self,
+        handles: Any,
+        *,
+        count: int | None = None,
+        timeout: float | None = None,
+        needed: bool = True,
     ) -> tuple[list[Handle], list[Handle]]:
         """Wait until steps have ended.
 
@@ -358,6 +363,8 @@ class Federation(ServerWork):
             Return as soon as so many ended well; by default all must.
         timeout : float, optional
             Seconds, after which the rest is late.
+        needed : bool
+            False where the run goes on without: who dies or is away is late, and no error.
 
         Returns
         -------
@@ -372,7 +379,8 @@ class Federation(ServerWork):
             When a party that is needed is away for too long.
         """
         every = handles_in(handles)
-        done = list(self._wait_for(every, len(every) if count is None else count, timeout))
+        count = len(every) if count is None else count
+        done = list(self._wait_for(every, count, timeout, needed))
         return done, [handle for handle in every if handle not in done]
 
     def cancel(self, handles: Any) -> None:
@@ -381,7 +389,7 @@ class Federation(ServerWork):
         self.dask_client.cancel(futures, force=True)
 
     def _wait_for(
-        self, handles: list[Handle], count: int, timeout: float | None
+        self, handles: list[Handle], count: int, timeout: float | None, needed: bool = True
     ) -> Iterator[Handle]:
         return wait_for(
             handles,
@@ -389,6 +397,7 @@ class Federation(ServerWork):
             timeout=timeout,
             absences=self._absences,
             refusal=lambda: self._refusals.error,
+            needed=needed,
         )
 
     def fetch(self, sent: Sent, timeout: float | None = None) -> Message:

@@ -282,7 +282,12 @@ class Rehearsal(Federation):
             }
 
     def wait(
-        self, handles: Any, *, count: int | None = None, timeout: float | None = None
+        self,
+        handles: Any,
+        *,
+        count: int | None = None,
+        timeout: float | None = None,
+        needed: bool = True,
     ) -> tuple[list[Handle], list[Handle]]:
         """Go on once all steps would have ended."""
         every = handles_in(handles)

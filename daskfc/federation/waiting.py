@@ -22,6 +22,7 @@ from daskfc.federation.roll_call import RollCall
 
 __all__ = ["Absences", "error_of", "translated", "wait_for"]
 
+_GONE = (ClusterError, DeadlineError)  # a party that died or is away; it refused nothing
 _LOOK_S = 1.0  # how often to look which parties are there, while nothing finishes
 
 
@@ -172,6 +173,7 @@ def wait_for(
     timeout: float | None,
     absences: Absences,
     refusal: Callable[[], DaskfcError | None],
+    needed: bool = True,
 ) -> Iterator[Handle]:
     """Yield handles as their steps end well, until `count` have or the time is up.
 
@@ -187,6 +189,9 @@ def wait_for(
         Who is away.
     refusal : callable
         What a party refused in this run, if any did.
+    needed : bool
+        Whether somebody must have so many. If not, who dies or is away is only late: the iteration
+        goes on for the others, and ends when none of them can end any more.
 
     Raises
     ------
@@ -210,7 +215,12 @@ def wait_for(
                     return
             elif isinstance(error, ENDS_A_RUN):
                 raise error
-            first_error = first_error or error
+            elif not needed and isinstance(error, _GONE):
+                count -= 1
+            else:
+                first_error = first_error or error
+        if good >= count:
+            return
         if (refused := refusal()) is not None:
             raise refused
         if good + len(watch.pending) < count:
@@ -220,7 +230,12 @@ def wait_for(
             return
         if now - looked >= _LOOK_S:
             looked = now
-            absences.check(watch.pending, count - good)
+            try:
+                absences.check(watch.pending, count - good if needed else 1)
+            except DeadlineError:
+                if needed:
+                    raise
+                return
         watch.pause(_LOOK_S if ends is None else min(_LOOK_S, max(ends - now, 0.0)))
 
 

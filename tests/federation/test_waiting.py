@@ -194,9 +194,10 @@ def clock(monkeypatch):
     return clock
 
 
-def waited(handles, absences, count=None, timeout=None, refusal=lambda: None):
+def waited(handles, absences, count=None, timeout=None, refusal=lambda: None, needed=True):
     count = len(handles) if count is None else count
-    return list(wait_for(handles, count=count, timeout=timeout, absences=absences, refusal=refusal))
+    rest = {"absences": absences, "refusal": refusal, "needed": needed}
+    return list(wait_for(handles, count=count, timeout=timeout, **rest))
 
 
 def test_what_has_ended_is_not_waited_for(clock, absences):
@@ -276,6 +277,40 @@ def test_who_is_away_for_too_long_ends_the_wait(clock, absences):
     with pytest.raises(DeadlineError, match="away"):
         waited([handle_of(Future("pending"))], absences)
     assert clock.pauses == [1.0]
+
+
+def test_where_none_is_needed_who_dies_is_only_late(clock, absences):
+    """The others have their time all the same."""
+    slow, gone = handle_of(Future("pending")), handle_of(Future("pending"))
+    clock.then = [
+        lambda: end(gone, "error", ClusterError("gone.")),
+        lambda: None,
+        lambda: end(slow),
+    ]
+    assert waited([gone, slow], absences, timeout=9.0, needed=False) == [slow]
+    assert clock.pauses == [1.0] * 3
+    every = [failed(ClusterError("gone.")), failed(DeadlineError("away."))]
+    assert waited(every, absences, needed=False) == []
+    assert len(clock.pauses) == 3
+
+
+def test_where_none_is_needed_nobody_waits_when_none_can_end_any_more(clock, absences):
+    away, slow = handle_of(Future("pending")), handle_of(Future("pending"))
+    clock.then = [lambda: None, lambda: end(slow)]
+    clock.then += [lambda: setattr(absences, "error", DeadlineError("away."))]
+    assert waited([away, slow], absences, timeout=60.0, needed=False) == [slow]
+    assert absences.checks == [([away, slow], 1), ([away], 1), ([away], 1)]
+    assert clock.pauses == [1.0] * 3
+
+
+def test_what_a_party_refuses_is_an_error_where_none_is_needed(clock, absences):
+    refusal = PartyError("client-1", "step", "InvalidInput")
+    handles = [failed(ClusterError("gone.")), failed(refusal), handle_of(Future())]
+    with pytest.raises(PartyError) as caught:
+        waited(handles, absences, needed=False)
+    assert caught.value is refusal
+    with pytest.raises(EgressRefused):
+        waited([failed(EgressRefused("no."))], absences, needed=False)
 
 
 def test_a_watch_is_told_by_every_future_that_has_not_ended():

@@ -104,7 +104,7 @@ class AnswerStream(Generic[Task]):
             )
         if late:
             patience = max(SHORTEST_GRACE, self.grace * (time.monotonic() - since))
-            _, late = self.federation.wait(handles, timeout=patience)
+            _, late = self.federation.wait(handles, timeout=patience, needed=False)
         for handle in late:
             self._strike(handle.party)
         if late:

@@ -8,13 +8,12 @@ of them reveals the own mask; of each that did not, the key of its pairwise mask
 import math
 import uuid
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
 
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_mask, combine_shares
-from daskfc.errors import ClusterError, DeadlineError, DecodingError, InvalidInput, PrivacyError
+from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation import Federation, Handle, Local, Message, PerClient, Sent
 from daskfc.secure.sums.masked import add_up, check_maskers
 from daskfc.secure.sums.messages import MaskedPart, RevealedShares
@@ -196,8 +195,7 @@ class RecoveringSum(Aggregation):
         federation = self._federation
         federation.wait(list(handles.values()), count=least)
         # What a client refuses is an error; that one is away, or dies, is what we are here for.
-        with suppress(DeadlineError, ClusterError):
-            federation.wait(list(handles.values()), timeout=self._patience)
+        federation.wait(list(handles.values()), timeout=self._patience, needed=False)
         there = {key for key, h in handles.items() if h.done() and not h.failed()}
         federation.cancel([h for key, h in handles.items() if key not in there])
         return there

@@ -25,8 +25,8 @@ class Answering:
 
     clients = NAMES
 
-    def __init__(self, late=None):
-        self.late = late  # raised where somebody is waited for a while
+    def __init__(self, refused=None):
+        self.refused = refused  # raised where somebody is waited for a while
         self.asked, self.exchanged, self.waited, self.cancelled = [], [], [], []
 
     def on_clients(self, step, *arguments, clients):
@@ -46,10 +46,10 @@ class Answering:
         self.exchanged.append((step, copy.deepcopy(arguments)))
         return PerClient({r: PerClient({s: Answer() for s in clients}) for r in receivers})
 
-    def wait(self, handles, *, count=None, timeout=None):
-        self.waited.append((len(handles), count, timeout))
-        if count is None and self.late is not None:
-            raise self.late
+    def wait(self, handles, *, count=None, timeout=None, needed=True):
+        self.waited.append((len(handles), count, timeout, needed))
+        if count is None and self.refused is not None:
+            raise self.refused
 
     def cancel(self, handles):
         self.cancelled += handles

@@ -180,7 +180,7 @@ def test_a_recovering_sum_is_as_patient_as_it_was_told(options, patience):
     federation = Answering()
     parts = PerClient(dict.fromkeys(NAMES, Answer()))
     open_sum(federation, "recovering", **options).sum(parts, max_abs=1.0)
-    assert {timeout for _, count, timeout in federation.waited if count is None} == {patience}
+    assert {timeout for _, count, timeout, _ in federation.waited if count is None} == {patience}
 
 
 def test_masked_is_the_kind_by_default_and_another_is_refused():

@@ -184,7 +184,7 @@ def test_clients_that_leave_at_each_stage(tmp_path):
         parts = federation.on_clients(steps.rows)
         federation.wait(parts)
         for stage, gone in enumerate(["client-6", "client-2", "client-4", "client-5"], start=1):
-            sums = Interrupted(federation, threshold=2, patience_s=3, sums_per_batch=1)
+            sums = Interrupted(federation, threshold=2, patience_s=60, sums_per_batch=1)
             sums.leaves = (stage, gone)
             names.remove(gone)
             left = PerClient({n: parts[n] for n in ROWS if n in names or n == gone})
