@@ -281,14 +281,7 @@ class Rehearsal(Federation):
                 for name, store in self._contract.readable.items()  # type: ignore[union-attr]
             }
 
-    def wait(
-        self,
-        handles: Any,
-        *,
-        count: int | None = None,
-        timeout: float | None = None,
-        needed: bool = True,
-    ) -> tuple[list[Handle], list[Handle]]:
+    def wait(self, handles: Any, **_: Any) -> tuple[list[Handle], list[Handle]]:
         """Go on once all steps would have ended."""
         every = handles_in(handles)
         for handle in every:
