@@ -280,12 +280,12 @@ class MUFC(CenterClusterer):
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         with self._stage(federation, "grid"):
             extents = federation.ask(extent) if self.bin_width is None else {}
-            grid = federation.tell(common_grid, extents, self.bin_width)
+            grid = federation.on_server(common_grid, extents, self.bin_width)
             federation.wait(grid)
         with self._stage(federation, "local"):
             parts = federation.ask(
                 local_bins,
-                grid,
+                federation.tell(grid),
                 n_local_clusters=self.n_local_clusters or self.n_clusters,
                 local_iterations=self.local_iterations,
                 random_state=self.seed_,

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from daskfc.checks import check_params, real
 from daskfc.errors import InvalidInput
-from daskfc.linalg import squared_distances
+from daskfc.linalg import squared_distances, symmetric_squared_distances
 
 __all__ = ["atom_kernel", "gaussian_kernel", "real_matrix", "same_features"]
 
@@ -125,6 +125,11 @@ def gaussian_kernel(X: ArrayLike, Z: ArrayLike, width: float) -> Floats:
     step = max(1, _BLOCK // max(K.shape[1], X.shape[1]))
     for start in range(0, len(X), step):
         K[start : start + step] = squared_distances(X[start : start + step], Z)
+    return _gaussian(K, width)
+
+
+def _gaussian(K: Floats, width: float) -> Floats:
+    """Return exp(-K / (2 r²)) of squared distances, in place."""
     with np.errstate(over="ignore"):  # exp(-inf) = 0 is the right answer
         K /= -2.0 * width
         K /= width
@@ -158,8 +163,5 @@ def atom_kernel(Z: ArrayLike, width: float) -> Floats:
     >>> atom_kernel([[0.0], [2.0]], 1.0).round(6).tolist()
     [[1.0, 0.135335], [0.135335, 1.0]]
     """
-    K = gaussian_kernel(Z, Z, width)
-    K += K.T.copy()
-    K /= 2
-    np.fill_diagonal(K, 1.0)
-    return K
+    check_params("the Gaussian kernel", {"width": width}, {"width": real(above=0)})
+    return _gaussian(symmetric_squared_distances(real_matrix(Z, "Z")), width)

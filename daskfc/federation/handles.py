@@ -109,7 +109,9 @@ class Local(Handle, Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class Sent(Handle, Generic[T]):
-    """A message under way; usable in steps of its sender and of its declared receivers.
+    """A message under way; usable in steps of its declared receivers.
+
+    A sender that needs it as well keeps it, as a `Local`, and sends that.
 
     Attributes
     ----------
@@ -210,7 +212,11 @@ def _future_for(handle: Handle, party: str, step: str) -> Any:
     if party in handle.futures:
         return handle.futures[party]
     if party == handle.party:
-        return next(iter(handle.futures.values()))
+        raise InvalidInput(
+            f"step {step!r} of party {party!r} uses the message of {handle.step!r} after the party "
+            "sent it; a party that is started again has it no more, and may not ask for it. Keep "
+            "what is sent, with on_clients or on_server, and send that."
+        )
     raise PrivacyError(
         f"step {step!r} of party {party!r} may not use the message of {handle.step!r}, which party "
         f"{handle.party!r} sends to {', '.join(handle.futures)} only. Name it as a receiver."

@@ -60,12 +60,8 @@ def symmetric_squared_distances(points: Floats) -> Floats:
            [9., 0.]])
     """
     centred = points - points.mean(axis=0)
-    norms = np.einsum("ij,ij->i", centred, centred)
-    squared = centred @ centred.T
+    squared: Floats = centred @ centred.T  # half a matrix product and its mirror image
+    norms = squared.diagonal().copy()
     squared *= -2.0
-    squared += norms
-    squared += norms[:, None]
-    np.maximum(squared, 0.0, out=squared)
-    upper: Floats = np.triu(squared, 1)
-    upper += upper.T
-    return upper
+    squared += np.add.outer(norms, norms)  # a + b = b + a, row after row it would be no mirror
+    return np.maximum(squared, 0.0, out=squared)

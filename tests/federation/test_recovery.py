@@ -71,6 +71,20 @@ def test_messages_lost_with_their_sender_are_made_again(federation, pipes):
     assert [message.values[0] for message in values.values()] == [5.0] * 3
 
 
+def test_who_is_started_again_has_what_it_sent(federation):
+    """The receiver has the message, and gives it to nobody: the sender makes it again."""
+    own = federation.on_clients(steps.draws)
+    asked = federation.ask(own)
+    federation.wait(federation.on_server(steps.total, asked))
+    kill(federation, "client-1")
+    again = federation.publish(steps.sent_on, own, party="clients")
+    undisturbed = federation.publish(steps.draws, party="clients")
+    for name, message in again.items():
+        np.testing.assert_array_equal(message.values, undisturbed[name].values)
+    with pytest.raises(InvalidInput, match="'draws' after the party sent it"):
+        federation.on_clients(steps.sent_on, asked)
+
+
 def test_a_message_that_is_fetched_again_has_a_second_row(federation):
     asked = federation.ask(steps.row_sum)
     federation.publish(steps.total_message, asked)

@@ -1,6 +1,7 @@
 """Squared distances as one product against scipy's differences."""
 
 import numpy as np
+import pytest
 from scipy.spatial.distance import cdist
 
 from daskfc.linalg import squared_distances, symmetric_squared_distances
@@ -14,9 +15,13 @@ def test_distances_far_from_the_origin_keep_their_digits():
     assert squared_distances(rows, rows).min() == 0.0
 
 
-def test_all_distances_are_symmetric_to_the_last_bit():
-    points = 1e6 + np.random.default_rng(0).standard_normal((30, 3))
-    D = symmetric_squared_distances(points)
-    np.testing.assert_array_equal(D, D.T)
-    assert not np.diag(D).any()
-    np.testing.assert_allclose(D, cdist(points, points, "sqeuclidean"), rtol=1e-9)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("n", "m"), [(1, 3), (2, 1), (30, 3), (333, 5), (700, 200)])
+def test_all_distances_are_symmetric_to_the_last_bit(n, m, order):
+    points = np.asarray(1e6 + np.random.default_rng(0).standard_normal((n, m)), order=order)
+    for some in (points, points[::2]):
+        D = symmetric_squared_distances(some)
+        np.testing.assert_array_equal(D, D.T)
+        assert not np.diag(D).any()
+        assert D.min() == 0.0
+        np.testing.assert_allclose(D, cdist(some, some, "sqeuclidean"), rtol=1e-8, atol=1e-12)

@@ -308,7 +308,7 @@ class KCAGC(FederatedClusterer):
     ) -> Local[ClientLabels]:
         """Protocol 3: local clusters, their intersections, weighted k-means on these."""
         with self._stage(federation, "intersecting"):
-            clusters = federation.ask(
+            own = federation.on_clients(
                 party.cluster_locally,
                 rows,
                 self._n_local(),
@@ -316,13 +316,14 @@ class KCAGC(FederatedClusterer):
                 self.n_local_init,
                 self.seed_,
             )
+            clusters = federation.ask(own)
             federation.wait(clusters)
         with self._stage(federation, "clustering"):
             if self.variant == "tree":
                 labels = self._tree(federation, rows, clusters)
             else:
-                nodes = federation.tell(server.intersect, list(clusters.values()))
-                labels = self._on_nodes(federation, sums, rows, nodes, self.n_clusters, clusters)
+                nodes = federation.on_server(server.intersect, list(clusters.values()))
+                labels = self._on_nodes(federation, sums, rows, nodes, self.n_clusters, own)
         if self.n_refine:
             with self._stage(federation, "refining"):
                 settings = self._settings(self.n_clusters, 1, self.n_refine)
@@ -351,7 +352,7 @@ class KCAGC(FederatedClusterer):
                     n_colluding=self.n_colluding,
                     allow_few=self.allow_few,
                 )
-                nodes = federation.tell(server.intersect, [a, b], clients=clients)
+                nodes = federation.on_server(server.intersect, [a, b])
                 k = self.n_clusters if len(clients) == len(clusters) else self._n_local()
                 above.append((clients, self._on_nodes(federation, sums, rows, nodes, k, None)))
             level = above + level[len(level) - len(level) % 2 :]  # an odd one moves up as it is
@@ -362,21 +363,22 @@ class KCAGC(FederatedClusterer):
         federation: Federation,
         sums: MaskedSum,
         rows: PerClient[Local],
-        nodes: Sent[Intersections],
+        nodes: Local[Intersections],
         n_clusters: int,
-        clusters: PerClient[Sent[LocalClusters]] | None,
+        clusters: PerClient[Local[LocalClusters]] | None,
     ) -> Local[ClientLabels]:
         """Cluster virtual nodes in the columns of some participants; return samples' labels."""
         clients = sums.clients
+        told = federation.tell(nodes, clients=clients)
         virtual = federation.on_clients(
-            party.nodes_of, rows, nodes, clusters, self.virtual_node, clients=clients
+            party.nodes_of, rows, told, clusters, self.virtual_node, clients=clients
         )
         settings = self._settings(n_clusters, self.n_init, self.max_iter)
         fewer = n_clusters != self.n_clusters
         rank = self._rank(settings, len(clients))
         state = federation.on_server(server.begin_on_nodes, nodes, settings, rank, fewer=fewer)
         n_seeds = 0 if fewer or rank is not None else n_clusters
-        state = self._cluster(federation, sums, virtual, nodes, state, "clustering", n_seeds)
+        state = self._cluster(federation, sums, virtual, told, state, "clustering", n_seeds)
         return federation.on_server(server.labels_of, state, nodes)
 
     def _n_local(self) -> int:

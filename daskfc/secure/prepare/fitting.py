@@ -229,15 +229,17 @@ class Fitting:
     def _summing(self) -> Aggregation:
         return MaskedSum(self.federation, clients=self.clients)
 
-    def _magnitudes(self, means: Any) -> Sent:
-        clients = self.clients
-        told = self.federation.ask(steps.column_magnitudes, self.steps, means, clients=clients)
-        return self.federation.tell(steps.common_magnitudes, told, clients=clients)
+    def _magnitudes(self, means: Any) -> tuple[Local, Sent]:
+        """Return the largest of all clients, where they lie at the server and as they are told."""
+        federation, clients = self.federation, self.clients
+        told = federation.ask(steps.column_magnitudes, self.steps, means, clients=clients)
+        largest = federation.on_server(steps.common_magnitudes, told)
+        return largest, federation.tell(largest, clients=clients)
 
     def _means(self) -> tuple[np.ndarray, Local]:
         """Return the mean of each column, and where it lies at the server."""
-        largest = self._magnitudes(None)
-        parts = self.federation.on_clients(steps.sums, self.steps, largest, clients=self.clients)
+        largest, told = self._magnitudes(None)
+        parts = self.federation.on_clients(steps.sums, self.steps, told, clients=self.clients)
         total = self._summing().sum(parts)
         fitted = self.federation.on_server(steps.means_of, total, largest)
         return self.federation.publish(fitted).means, fitted
@@ -248,13 +250,13 @@ class Fitting:
         plain, fitted = self._means()
         mean = self._known(plain).tolist()
         means = federation.tell(fitted, clients=clients)
-        farthest = self._magnitudes(means)
-        args = (self.steps, means, farthest)
+        farthest, told = self._magnitudes(means)
+        args = (self.steps, means, told)
         if name == "standardise":
             total = summing.sum(federation.on_clients(steps.squares, *args, clients=clients))
             scales = federation.publish(steps.scales_of, total, fitted, farthest)
             return {"mean": mean, "scale": scales.scales.tolist()}
         total = summing.sum(federation.on_clients(steps.covariances, *args, clients=clients))
         k = params["n_components"]
-        told = federation.publish(steps.components_of, total, farthest, n_components=k)
-        return {"mean": mean, "components": told.components.tolist()}
+        found = federation.publish(steps.components_of, total, farthest, n_components=k)
+        return {"mean": mean, "components": found.components.tolist()}

@@ -10,8 +10,9 @@ import xarray as xr
 
 from daskfc.checks import Constraint, boolean, check_params, integer
 from daskfc.errors import InvalidInput
-from daskfc.federation import Federation, PerClient
+from daskfc.federation import Federation, Local, PerClient
 from daskfc.federation.contract import Contract
+from daskfc.secure.prepare.messages import CommonMagnitudes
 from daskfc.secure.prepare.steps import common_magnitudes
 from daskfc.secure.profiles import steps
 from daskfc.secure.profiles.described import ClusterProfiles
@@ -218,18 +219,18 @@ class Profile:
         most = 2.0 * float(sizes.max())
         args = (groups, words, there)
 
-        def magnitudes(means: Any) -> Any:
+        def magnitudes(means: Any) -> Local[CommonMagnitudes]:
             told = federation.ask(steps.cluster_magnitudes, *args, means)
-            return federation.tell(common_magnitudes, told)
+            return federation.on_server(common_magnitudes, told)
 
         largest = magnitudes(None)
-        own = federation.on_clients(steps.cluster_sums, *args, largest, n_groups=k)
+        own = federation.on_clients(steps.cluster_sums, *args, federation.tell(largest), n_groups=k)
         total = summing.sum(own, max_abs=most)
         counts = federation.on_server(steps.counts_of, total, largest, sizes, cells)
         fitted = federation.on_server(steps.means_of, total, largest, counts)
         means = federation.tell(fitted)
         farthest = magnitudes(means)
-        own = federation.on_clients(steps.cluster_squares, *args, means, farthest)
+        own = federation.on_clients(steps.cluster_squares, *args, means, federation.tell(farthest))
         squares = summing.sum(own, max_abs=most)
         spreads = federation.publish(steps.spreads_of, squares, fitted, farthest, counts).spreads
         found = federation.publish(fitted).means
