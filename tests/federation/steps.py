@@ -219,6 +219,10 @@ def numbered(names) -> dict[str, ClientsOnly]:
     return {name: ClientsOnly(7) for name in names}
 
 
+def total_of_numbers(parts):
+    return sum(part.number for part in parts.values())
+
+
 def pair_wrong_dtype() -> Pair:
     return Pair(np.zeros(3), np.zeros(3, dtype="int64"))
 

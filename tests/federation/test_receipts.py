@@ -54,10 +54,12 @@ def test_what_was_noted_is_forgotten_with_its_message(tmp_path):
     assert [line["id"] for line in told] == ["a", "b"]
 
 
-def test_its_own_message_has_no_receipt(federation, tmp_path):
-    asked = federation.ask(steps.row_sum, clients=["client-1"])
-    federation.wait(federation.on_client("client-1", steps.scaled, asked["client-1"]))
+def test_a_message_to_itself_has_no_receipt(federation, tmp_path):
+    names = ["client-1", "client-2"]
+    sent = federation.exchange(steps.numbered, names, clients=names[:1], receivers=names)
+    federation.wait(federation.on_clients(steps.total_of_numbers, sent, clients=names))
     assert not lines(tmp_path, "client-1", "receipt")
+    assert len(lines(tmp_path, "client-2", "receipt")) == 1
 
 
 def test_equal_contents_have_different_digests(federation, tmp_path):
