@@ -77,7 +77,9 @@ class ToldGraph(Message, route="server → caller", reveals="the graph, to the t
     ends: np.ndarray = array("row", dtype="int64")
 
 
-class ToldLabels(Message, route="server → caller", reveals="labels, to the test"):
+class ToldLabels(
+    Message, route=("server → caller", "client → caller"), reveals="labels, to the test"
+):
     labels: np.ndarray = array("sample", dtype="int64")
 
 
@@ -101,8 +103,8 @@ def tell_labels(labels) -> ToldLabels:
     return ToldLabels(labels)
 
 
-def tell_labels_of(labels, name) -> ToldLabels:
-    return ToldLabels(labels[name].labels)
+def tell_own_labels(own) -> ToldLabels:
+    return ToldLabels(own.labels)
 
 
 # -- the steps, without a cluster -----------------------------------------------------------------
@@ -426,7 +428,7 @@ def test_predict_of_the_same_samples(federation, urls, tmp_path):
         for i, row in enumerate(S):
             for j in np.argsort(-row)[:6]:  # ceil(log 150)
                 votes[i, clustered[j]] += max(row[j], 0.0)
-        own = federation.publish(tell_labels_of, found, name).labels
+        own = federation.publish(tell_own_labels, found[name], party=name).labels
         assert np.mean(own == votes.argmax(axis=1)) > 0.98  # but for ties of the last neighbour
     frame = federation.ledger.to_frame()
     assert "SimilarityRows" not in set(frame["message"])
