@@ -141,13 +141,13 @@ class HalfDistances:
             found[start:stop] = self.rows(start, stop)
         return found
 
-    def blocks(self, share: Share = ALL) -> Iterator[tuple[int, Rounded]]:
+    def blocks(self, share: Share = ALL, k: int = 0) -> Iterator[tuple[int, Rounded]]:
         """Yield the number of a first row, and scores of some rows with themselves and later ones.
 
-        They are written over when the next are made.
+        They are written over when the next are made. With k as in `screening.block_rows`.
         """
-        buffer = score_buffer(self.n, share.of)
-        for start, stop in block_rows(self.n, share.part, share.of):
+        buffer = score_buffer(self.n, share.of, k)
+        for start, stop in block_rows(self.n, share.part, share.of, k):
             left = self.rows(start, stop).copy()
             left[:, -2], left[:, -1] = -1.0, -left[:, -2]
             yield start, rounded_products(left, self.rows, start, self.n, buffer)
@@ -168,7 +168,7 @@ class HalfDistances:
             Numbers of rows, and of others; None where float32 tells few pairs apart.
         """
         screen = PairScreen(k, self.error)
-        for start, S in self.blocks(share):
+        for start, S in self.blocks(share, k):
             own = np.arange(len(S))
             S[own, own] = -np.inf
             if not screen.note(S, start):

@@ -9,7 +9,7 @@ from daskfc.checks import check_params, real
 from daskfc.errors import InvalidInput
 from daskfc.linalg import squared_distances, symmetric_squared_distances
 
-__all__ = ["atom_kernel", "gaussian_kernel", "real_matrix", "same_features"]
+__all__ = ["atom_kernel", "gaussian", "gaussian_kernel", "real_matrix", "same_features"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -125,16 +125,35 @@ def gaussian_kernel(X: ArrayLike, Z: ArrayLike, width: float) -> Floats:
     step = max(1, _BLOCK // max(K.shape[1], X.shape[1]))
     for start in range(0, len(X), step):
         K[start : start + step] = squared_distances(X[start : start + step], Z)
-    return _gaussian(K, width)
+    return gaussian(K, width)
 
 
-def _gaussian(K: Floats, width: float) -> Floats:
-    """Return exp(-K / (2 r²)) of squared distances, in place."""
+def gaussian(squared: Floats, width: float) -> Floats:
+    """Return the Gaussian kernel of squared distances, which it is written over.
+
+    Parameters
+    ----------
+    squared : ndarray, float64
+        Squared distances, at least 0.
+    width : float
+        r > 0, in units of the data.
+
+    Returns
+    -------
+    ndarray of the same shape, float64
+        exp(-squared / (2 r²)), in the same memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.kernels import gaussian
+    >>> gaussian(np.array([0.0, 4.0]), 1.0).round(6).tolist()
+    [1.0, 0.135335]
+    """
     with np.errstate(over="ignore"):  # exp(-inf) = 0 is the right answer
-        K /= -2.0 * width
-        K /= width
-    result: Floats = np.exp(K, out=K)
-    return result
+        squared /= -2.0 * width
+        squared /= width
+    return np.exp(squared, out=squared)
 
 
 def atom_kernel(Z: ArrayLike, width: float) -> Floats:
@@ -164,4 +183,4 @@ def atom_kernel(Z: ArrayLike, width: float) -> Floats:
     [[1.0, 0.135335], [0.135335, 1.0]]
     """
     check_params("the Gaussian kernel", {"width": width}, {"width": real(above=0)})
-    return _gaussian(symmetric_squared_distances(real_matrix(Z, "Z")), width)
+    return gaussian(symmetric_squared_distances(real_matrix(Z, "Z")), width)

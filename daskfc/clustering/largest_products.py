@@ -138,14 +138,14 @@ class RoundedRows:
         found: Rounded = np.concatenate(parts)
         return found
 
-    def blocks(self, share: Share = ALL) -> Iterator[tuple[int, Rounded]]:
+    def blocks(self, share: Share = ALL, k: int = 0) -> Iterator[tuple[int, Rounded]]:
         """Yield the number of a first row, and products of rows with themselves and later ones.
 
-        They are written over when the next are made.
+        They are written over when the next are made. With k as in `screening.block_rows`.
         """
         n = len(self.error)
-        buffer = score_buffer(n, share.of)
-        for start, stop in block_rows(n, share.part, share.of):
+        buffer = score_buffer(n, share.of, k)
+        for start, stop in block_rows(n, share.part, share.of, k):
             yield start, rounded_products(self.rows(start, stop), self.rows, start, n, buffer)
 
     def screened(
@@ -172,7 +172,7 @@ class RoundedRows:
             None where float32 tells too few pairs apart.
         """
         screen, lows = PairScreen(k, self.error), _Lowest(self, products)
-        for start, S in self.blocks(share):
+        for start, S in self.blocks(share, k):
             own = np.arange(len(S))
             S[own, own] = np.inf
             if not lows.note(S, start):

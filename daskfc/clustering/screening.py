@@ -25,7 +25,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Rounded: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 
-_BLOCK = 1 << 25  # scores in float32 at a time: 128 MiB
+_BLOCK = 1 << 25  # scores in float32 at a time, at most: 128 MiB
+_HEIGHT = 1024  # ours: rows of a block; the system takes longer to give memory for more of them
 _EACH = 6  # ours: blocks, or more, of each who shares them
 _RARE = 8  # ours: where more than one pair of so many can matter, screening is not worth its while
 
@@ -33,17 +34,22 @@ _RARE = 8  # ours: where more than one pair of so many can matter, screening is 
 def is_worthwhile(n: int, k: int, of: int = 1) -> bool:
     """Whether k others are so small a part of n rows that screening may tell them apart.
 
-    `of` is the number of those who share the blocks, here as below.
+    `of` is the number of those who share the blocks, here as below, and k what they look for.
     """
-    return (k + 1) * 2 * _RARE <= min(n, rows_at(0, n, of))
+    return _height(k) <= min(n, rows_at(0, n, of, k))
 
 
-def rows_at(start: int, n: int, of: int = 1) -> int:
+def _height(k: int) -> int:
+    """Return how many rows a block must have, or k others are no small part of it."""
+    return (k + 1) * 2 * _RARE
+
+
+def rows_at(start: int, n: int, of: int = 1, k: int = 0) -> int:
     """Return how many rows a block has whose scores with itself and later rows are taken."""
-    return min(n - start, max(1, _entries(n, of) // (n - start)))
+    return min(n - start, max(1, _entries(n, of, k) // (n - start)))
 
 
-def block_rows(n: int, part: int = 0, of: int = 1) -> Iterator[tuple[int, int]]:
+def block_rows(n: int, part: int = 0, of: int = 1, k: int = 0) -> Iterator[tuple[int, int]]:
     """Yield the first row of each block and the one after its last, of every `of`-th block.
 
     Examples
@@ -55,20 +61,21 @@ def block_rows(n: int, part: int = 0, of: int = 1) -> Iterator[tuple[int, int]]:
     """
     start = number = 0
     while start < n:
-        stop = start + rows_at(start, n, of)
+        stop = start + rows_at(start, n, of, k)
         if number % of == part:
             yield start, stop
         start, number = stop, number + 1
 
 
-def score_buffer(n: int, of: int = 1) -> Rounded:
+def score_buffer(n: int, of: int = 1, k: int = 0) -> Rounded:
     """Return memory for the scores of any block of n rows."""
-    return np.empty(min(n * n, max(_entries(n, of), n)), np.float32)
+    return np.empty(min(n * n, max(_entries(n, of, k), n)), np.float32)
 
 
-def _entries(n: int, of: int) -> int:
+def _entries(n: int, of: int, k: int) -> int:
     """Return how many scores a block has."""
-    return _BLOCK if of == 1 else min(_BLOCK, max(n, n * n // (_EACH * of)))
+    most = min(_BLOCK, n * max(_HEIGHT, _height(k)))
+    return most if of == 1 else min(most, max(n, n * n // (_EACH * of)))
 
 
 def rounded_products(

@@ -225,3 +225,16 @@ def test_every_pair_is_in_one_part(of):
         for start, (b, _) in sizes:
             seen[start : start + b, start:] += 1
     assert (seen[np.triu_indices(N)] == 1).all()
+
+
+@pytest.mark.parametrize(("n", "most"), [(2_000, 124), (10_000, 208), (20_000, 103), (70_000, 28)])
+def test_blocks_are_as_high_as_what_is_looked_for_needs(n, most):
+    assert screening.is_worthwhile(n, most)
+    assert not screening.is_worthwhile(n, most + 1)
+    for k in (5, most):
+        blocks = list(screening.block_rows(n, k=k))
+        assert [start for start, _ in blocks[1:]] == [stop for _, stop in blocks[:-1]]
+        assert blocks[0][1] >= 16 * (k + 1)
+        largest = max((stop - start) * (n - start) for start, stop in blocks)
+        assert largest <= screening.score_buffer(n, k=k).size <= 1 << 25
+    assert screening.score_buffer(n, k=5).size <= 1024 * n

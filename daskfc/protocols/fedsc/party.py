@@ -8,7 +8,11 @@ from numpy.typing import NDArray
 from daskfc.clustering.low_rank_similarity import similarity_rows
 from daskfc.coding import SecretKey
 from daskfc.privacy import REACH_OF_NOISE, Noised, Part, input_digest
-from daskfc.protocols.fedsc.maths.dictionary_start import default_atoms, mean_distance
+from daskfc.protocols.fedsc.maths.dictionary_start import (
+    default_atoms,
+    mean_distance,
+    width_and_atoms,
+)
 from daskfc.protocols.fedsc.maths.kernel_dictionary import StepKind, coefficients, local_update
 from daskfc.protocols.fedsc.messages import (
     Dictionary,
@@ -85,8 +89,11 @@ def summarise(
         assert kernel_width is not None
         assert n_atoms is not None
         return KernelSummary(n, m, kernel_width, n_atoms, 1.0)
-    distance = width = kernel_width or mean_distance(samples)
-    atoms = n_atoms or (default_atoms(samples, width) if width > 0 else 1)
+    if kernel_width is None and n_atoms is None:
+        distance, atoms = width_and_atoms(samples)
+    else:
+        distance = kernel_width or mean_distance(samples)
+        atoms = n_atoms or (default_atoms(samples, distance) if distance > 0 else 1)
     largest = float(np.abs(samples).max(initial=0.0))
     magnitude = 2.0 ** math.ceil(math.log2(largest)) if largest > 0 else 0.0
     multiplier = noise.multiplier if isinstance(noise, DataNoise) else math.inf

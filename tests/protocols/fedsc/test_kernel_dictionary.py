@@ -14,6 +14,7 @@ from daskfc.protocols.fedsc.maths.dictionary_start import (
     first_dictionary,
     mean_distance,
     normal_dictionary,
+    width_and_atoms,
 )
 from daskfc.protocols.fedsc.maths.kernel_dictionary import (
     coefficients,
@@ -225,6 +226,32 @@ def test_by_default_there_are_atoms_for_099_and_where_these_are_many_for_095(see
 def test_the_default_is_counted_in_1000_samples():
     apart = 100.0 * np.arange(1100)[:, None]  # all eigenvalues are 1
     assert default_atoms(apart, 1.0) == 950
+
+
+@given(SEEDS, SIZES)
+def test_width_and_atoms_are_the_mean_distance_and_its_atoms(seed, sizes):
+    X = drawn(seed, *sizes)[0]
+    width, atoms = width_and_atoms(X)
+    assert width == pytest.approx(mean_distance(X), rel=1e-7, abs=1e-12)
+    assert atoms == (default_atoms(X, width) if width > 0 else 1)
+
+
+@pytest.mark.parametrize("n", [1000, 1001, 1500, 2049])
+def test_the_atoms_of_many_samples_are_counted_in_the_same_1000(n):
+    X = np.random.default_rng(n).normal(size=(n, 200))
+    width, atoms = width_and_atoms(X)
+    assert width == pytest.approx(mean_distance(X), rel=1e-12)
+    assert atoms == default_atoms(X, width)
+    assert atoms > default_atoms(X[:700], width)
+
+
+def test_where_all_samples_are_alike_one_atom_is_enough():
+    assert width_and_atoms(np.full((30, 2), 7.0)) == (0.0, 1)
+
+
+def test_distances_that_float64_cannot_hold_are_refused():
+    with np.errstate(all="ignore"), pytest.raises(InvalidInput, match="of width_and_atoms must be"):
+        width_and_atoms(np.eye(2) * 1e200)
 
 
 @needs_data

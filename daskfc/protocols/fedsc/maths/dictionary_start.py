@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from daskfc.checks import check_params, integer, real
-from daskfc.clustering.kernels import atom_kernel, real_matrix
+from daskfc.clustering.kernels import atom_kernel, gaussian, real_matrix
 from daskfc.errors import InvalidInput
+from daskfc.linalg import symmetric_squared_distances
 from daskfc.seeds import generator
 
 __all__ = [
@@ -36,11 +37,13 @@ __all__ = [
     "first_dictionary",
     "mean_distance",
     "normal_dictionary",
+    "width_and_atoms",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 _BLOCK = 1 << 22  # distances held at a time: 32 MiB
+_READ = 1000  # ours: samples of which a client counts its atoms
 _MANY = 200  # ours: more than what clients of the paper's tables need (D98)
 
 
@@ -183,7 +186,56 @@ def default_atoms(X: ArrayLike, width: float) -> int:
     (149, 285)
     """
     check_params("default_atoms", {"width": width}, {"width": real(above=0)})
-    sums = _sums_of_eigenvalues(X, width, seed=0, max_samples=1000)
+    return _enough(_sums_of_eigenvalues(X, width, seed=0, max_samples=_READ))
+
+
+def width_and_atoms(X: ArrayLike) -> tuple[float, int]:
+    """Return `mean_distance`, and `default_atoms` at that width; 0 and 1 where nothing differs.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, m)
+        The client's samples.
+
+    Returns
+    -------
+    width : float
+        As `mean_distance` but for rounding.
+    n_atoms : int
+        In [1, min(n, 1000)].
+
+    Raises
+    ------
+    InvalidInput
+        For anything but a finite matrix whose distances are finite.
+
+    Notes
+    -----
+    Up to 2,048 samples, both from the same distances. The number of atoms leaves the client in the
+    clear, and so does the mean.
+
+    Examples
+    --------
+    >>> from daskfc.protocols.fedsc.maths.dictionary_start import width_and_atoms
+    >>> width_and_atoms([[0.0], [4.0]])
+    (2.0, 2)
+    """
+    X = real_matrix(X, "X")
+    n = len(X)
+    if n * n > _BLOCK:
+        width = mean_distance(X)
+        return width, default_atoms(X, width) if width > 0 else 1
+    squared = symmetric_squared_distances(X)
+    width = float(np.sqrt(squared).sum()) / n**2
+    if width == 0.0:
+        return 0.0, 1
+    check_params("width_and_atoms", {"width": width}, {"width": real(above=0)})
+    rows = _drawn(n, _READ, 0, "atoms")
+    return width, _enough(_sums_of_kernel(gaussian(squared[np.ix_(rows, rows)], width)))
+
+
+def _enough(sums: Floats) -> int:
+    """Return how many eigenvalues are enough by default, of the sums of the 1, 2, ... largest."""
     atoms = _holding(sums, 0.99)
     return atoms if atoms <= _MANY else max(_MANY, _holding(sums, 0.95))
 
@@ -191,7 +243,11 @@ def default_atoms(X: ArrayLike, width: float) -> int:
 def _sums_of_eigenvalues(X: ArrayLike, width: float, seed: int, max_samples: int) -> Floats:
     """Return the sums of the 1, 2, ... largest eigenvalues of the kernel of some samples."""
     X = _some(real_matrix(X, "X"), max_samples, seed, "atoms")
-    values = np.linalg.eigvalsh(atom_kernel(X, width))[::-1]
+    return _sums_of_kernel(atom_kernel(X, width))
+
+
+def _sums_of_kernel(K: Floats) -> Floats:
+    values = np.linalg.eigvalsh(K)[::-1]
     sums: Floats = np.cumsum(np.maximum(values, 0.0))  # below 0 by rounding only
     return sums
 
@@ -206,9 +262,14 @@ def _holding(sums: Floats, mass: float) -> int:
 
 def _some(X: Floats, most: int, seed: int, purpose: str) -> Floats:
     """Return all rows, or so many of them at random."""
-    if len(X) <= most:
-        return X
-    return X[generator(seed, purpose).choice(len(X), most, replace=False)]
+    return X if len(X) <= most else X[_drawn(len(X), most, seed, purpose)]
+
+
+def _drawn(n: int, most: int, seed: int, purpose: str) -> NDArray[np.int64]:
+    """Return the numbers of these rows."""
+    if n <= most:
+        return np.arange(n)
+    return generator(seed, purpose).choice(n, most, replace=False)
 
 
 @dataclass(frozen=True)
