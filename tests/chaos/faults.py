@@ -237,17 +237,19 @@ class TwoResumes(KillDriver):
     def strike(self):
         super().strike()
         self.run.process.wait()
-        self.resumed = True
         beside = self.run.resume_beside()
         self.run.resume()
         code = beside.wait(PATIENCE)
         own = self.run.wait()
+        self.resumed = {own, code} != {2}
         refused = "another process runs this run" in self.run.said()
+        # Who comes when the other, or the one that was killed, has ended the run.
+        done = self.run.said().count("the run is done") == [own, code].count(2) > 0
         ends = ({0, LATER}, {1, LATER}) if self.run.case.may_refuse else ({0, LATER},)
         if {own, code} in ends and refused:
             if own == LATER:  # the other one has ended it
                 self.run.process = beside
-        elif not ({own, code} == {0, 2} and "the run is done" in self.run.said()):
+        elif not done or not {own, code} <= {0, 2}:
             raise Wrong(f"two resumes end with {own} and {code}")
         elif own == 2:
             self.run.process = beside

@@ -13,6 +13,7 @@ from daskfc.errors import InvalidInput
 from daskfc.runs.folder import RunFolder
 from tests.chaos import judge
 from tests.chaos.cases import environment
+from tests.chaos.faults import TwoResumes
 from tests.chaos.judge import LATER, Wrong
 from tests.chaos.proxy import Relay
 
@@ -86,6 +87,68 @@ def test_a_run_that_was_done_when_it_was_killed_is_done(tmp_path, struck, monkey
     run.case.same = lambda labels: False
     with pytest.raises(Wrong, match="other labels"):
         judge.follow(struck, run)
+
+
+class KilledAndResumedTwice:
+    """A run whose driver was killed, and what two that resume it end with, and say."""
+
+    def __init__(self, own, other, said, may_refuse=False):
+        self.own, self.words = own, said
+        self.process = SimpleNamespace(kill=lambda: None, wait=lambda: -9)
+        self.beside = SimpleNamespace(wait=lambda seconds: other)
+        self.case = SimpleNamespace(may_refuse=may_refuse)
+
+    def resume_beside(self):
+        return self.beside
+
+    def resume(self):
+        """Nothing happens: how it ends is known."""
+
+    def wait(self):
+        return self.own
+
+    def said(self):
+        return self.words
+
+
+BUSY = "daskfc: another process runs this run.\n"
+DONE = "daskfc: r: the run is done; there is nothing to resume.\n"
+
+
+@pytest.mark.parametrize(
+    ("run", "resumed", "followed"),
+    [
+        (KilledAndResumedTwice(0, LATER, BUSY), True, "own"),
+        (KilledAndResumedTwice(LATER, 0, BUSY), True, "other"),
+        (KilledAndResumedTwice(1, LATER, BUSY, may_refuse=True), True, "own"),
+        (KilledAndResumedTwice(0, 2, DONE), True, "own"),
+        (KilledAndResumedTwice(2, 0, DONE), True, "other"),
+        (KilledAndResumedTwice(2, 2, 2 * DONE), False, "other"),  # killed in its last moment
+    ],
+)
+def test_of_two_resumes_one_ends_the_run_or_it_was_done(run, resumed, followed):
+    fault = TwoResumes(run, None)
+    fault.strike()
+    assert fault.resumed is resumed
+    assert (run.process is run.beside) == (followed == "other")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        KilledAndResumedTwice(0, 0, ""),  # both ran it
+        KilledAndResumedTwice(0, 0, DONE),
+        KilledAndResumedTwice(0, LATER, ""),
+        KilledAndResumedTwice(1, LATER, BUSY),
+        KilledAndResumedTwice(0, 2, "daskfc: it is bad input.\n"),
+        KilledAndResumedTwice(2, 2, DONE),  # the other one says something else
+        KilledAndResumedTwice(2, LATER, DONE),
+        KilledAndResumedTwice(0, None, DONE),
+    ],
+)
+def test_two_resumes_that_end_otherwise_are_wrong(run):
+    with pytest.raises(Wrong, match="two resumes end with"):
+        TwoResumes(run, None).strike()
 
 
 @pytest.mark.parametrize(
