@@ -11,7 +11,6 @@ import queue
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from daskfc.cli import main
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -141,12 +141,6 @@ class Terminal:
         return done.returncode, done.stdout + done.stderr
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
 @pytest.fixture
 def terminal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -158,7 +152,7 @@ def terminal(tmp_path, monkeypatch):
 
 @pytest.mark.timeout(900)  # every party starts by itself, where other tests run
 def test_the_walk_through_is_what_happens(terminal):
-    page = PAGE.read_text(encoding="utf-8").replace(PORT, free_port())
+    page = PAGE.read_text(encoding="utf-8").replace(PORT, str(free_port()))
     for kind, text in blocks(page):
         if kind == "yaml":
             name = text.partition("\n")[0].removeprefix("# ")

@@ -13,7 +13,6 @@ import contextlib
 import dataclasses
 import functools
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -47,6 +46,7 @@ from daskfc.federation.nanny import PartyNanny
 from daskfc.secure.sums import MaskedSum
 from daskfc.stores import write_store
 from tests.benchmarks.test_rounds import own_array
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("with", "without")
@@ -247,7 +247,7 @@ class Sites:
         tls = files is not None
         flags = _flags(files["scheduler"]) if tls else []
         words = ["-m", "daskfc", "scheduler"] if kind == "with" else _DASKS
-        host, port = "127.0.0.1", str(_free_port())
+        host, port = "127.0.0.1", str(free_port())
         self.address = f"{'tls' if tls else 'tcp'}://{host}:{port}"
         bind = host if kind == "with" or not tls else f"tls://{host}"
         self.running = [self._start(*words, "--host", bind, "--port", port, *flags)]
@@ -308,12 +308,6 @@ class Sites:
 # What the steps' graphs name is imported before it serves: that takes seconds.
 _MAIN = "import daskfc.federation; from distributed.cli.dask_scheduler import main; main()"
 _DASKS = ("-c", _MAIN, "--no-dashboard", "--dashboard-address", "127.0.0.1:0")
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _flags(files):

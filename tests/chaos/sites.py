@@ -1,13 +1,10 @@
 """Faults of sites that run already: whole parties and the scheduler, each with its processes."""
 
 import contextlib
-import itertools
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 
 import psutil
@@ -27,28 +24,12 @@ from tests.chaos.judge import (
 )
 from tests.chaos.proxy import Relay
 from tests.deploy.test_sites import POLICY, cluster_of
+from tests.ports import free_ports
 
 STARTUP = "30s"  # in which a driver finds parties that are there
 HELD = 20  # seconds for which a scheduler stands still
 # Nobody spends as much: it is there to be counted.
 _BUDGET = "budget: {epsilon: 1.0e+9, delta: 1.0e-5}\n"
-_ports = itertools.count(21000)
-_port = threading.Lock()
-
-
-def free_ports(n):
-    """Return ports that nobody listens on, each once in this process."""
-    found = []
-    with _port:
-        while len(found) < n:
-            port = 21000 + next(_ports) % 9000
-            with socket.socket() as one:
-                try:
-                    one.bind(("127.0.0.1", port))
-                except OSError:
-                    continue
-            found.append(port)
-    return found
 
 
 class Consortium:

@@ -16,6 +16,7 @@ from tests.chaos.cases import environment
 from tests.chaos.faults import TwoResumes
 from tests.chaos.judge import LATER, Wrong
 from tests.chaos.proxy import Relay
+from tests.ports import free_port
 
 
 class Ended:
@@ -231,10 +232,8 @@ def test_what_a_clients_workspace_may_keep(tmp_path):
 
 
 def test_a_relay_holds_back_what_it_is_given_while_it_is_cut():
-    with socket.create_server(("127.0.0.1", 0)) as target, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        place = free.getsockname()
-        free.close()
+    place = ("127.0.0.1", free_port())
+    with socket.create_server(("127.0.0.1", 0)) as target:
 
         def echo():
             for _ in range(2):

@@ -11,7 +11,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.testing.federation import stores_of
 from tests.deploy.test_sites import ROWS, Site, cluster_of
-from tests.test_three_sites import free_port
+from tests.ports import free_port
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-__all__ = ["NEEDED", "Slurm", "free_ports", "until", "why_not"]
+from tests.ports import free_ports
+
+__all__ = ["NEEDED", "Slurm", "until", "why_not"]
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch")
 _SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
@@ -64,18 +66,6 @@ def why_not(*programs):
     """Return which programs are missing, as the reason of a skip; nothing when all are there."""
     missing = [name for name in programs if _program(name) is None]
     return f"docs/deploy says what to install: {', '.join(missing)} not there" if missing else ""
-
-
-def free_ports(number):
-    """Return ports of this machine that nobody listens on."""
-    probes = [socket.socket() for _ in range(number)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 def until(true, what, limit=120.0):

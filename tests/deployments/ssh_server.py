@@ -8,7 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.deployments.slurm_cluster import free_ports, until
+from tests.deployments.slurm_cluster import until
+from tests.ports import free_port
 
 __all__ = ["SshServer"]
 
@@ -40,7 +41,7 @@ class SshServer:
 
     def __init__(self, authorized, **environment):
         self.folder = Path(tempfile.mkdtemp(prefix="sshd-"))
-        (self.port,) = free_ports(1)
+        self.port = free_port()
         given = " ".join(f"{name}={value}" for name, value in environment.items())
         text = _CONF.format(
             folder=self.folder, port=self.port, authorized=authorized, environment=given

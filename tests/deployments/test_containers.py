@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import tomllib
@@ -14,6 +13,7 @@ from click.testing import CliRunner
 from daskfc.cli import main
 from tests.deployments import manifests
 from tests.deployments.lines import CONFIGS, PAGES, ROOT, parsed
+from tests.ports import free_port
 
 FOLDER = CONFIGS / "containers"
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))
@@ -167,8 +167,7 @@ def as_process(trial, name, port):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_trial_runs_as_plain_processes(trial):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     cluster = trial / "ca" / "parties" / "ana" / "cluster.yaml"
     text = cluster.read_text().replace("tls://scheduler:8786", f"tls://127.0.0.1:{port}")
     cluster.write_text(text)

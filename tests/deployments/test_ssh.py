@@ -18,8 +18,9 @@ from daskfc.errors import ClusterError, NotAdmitted
 from daskfc.federation import Federation
 from daskfc.runs import Run
 from daskfc.yaml_files import read_yaml
-from tests.deployments.slurm_cluster import free_ports, until, why_not
+from tests.deployments.slurm_cluster import until, why_not
 from tests.deployments.ssh_server import SshServer
+from tests.ports import free_port
 from tests.test_three_sites import Terminal, blocks, commands
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,7 @@ class Hosts:
 
     def __init__(self, folder, server):
         self.folder, self.server = folder, server
-        (port,) = free_ports(1)
+        port = free_port()
         text = PAGE.read_text(encoding="utf-8")
         for said, meant in (
             ("8786", str(port)),

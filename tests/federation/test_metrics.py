@@ -15,7 +15,7 @@ from daskfc.federation import Federation
 from daskfc.testing.federation import stores_of
 from tests.deploy.test_sites import ROWS, Site, cluster_of
 from tests.federation import steps
-from tests.test_three_sites import free_port
+from tests.ports import free_port
 
 
 def told_at(place):
