@@ -1,5 +1,6 @@
 """The driver's connection to a scheduler, with every failure as one sentence."""
 
+import asyncio
 import contextlib
 import gc
 import warnings
@@ -7,6 +8,7 @@ from typing import Any
 
 import dask.config
 from distributed import Client
+from distributed.client import AllExit
 from distributed.versions import VersionMismatchWarning
 
 from daskfc.deploy.config import SecurityFiles
@@ -72,6 +74,7 @@ def connect_client(
                 "with 'daskfc scheduler', or correct the address in the cluster's file."
             )
         else:
+            client.loop.asyncio_loop.set_exception_handler(_quiet)
             # Dask holds what comes within 10 ms of the last message back; a round has several.
             client.scheduler_comm.interval = _BATCH_S
             peer = peer_of(client.scheduler_comm.comm)
@@ -88,6 +91,12 @@ def connect_client(
     # would wait for the lock that this start holds.
     gc.collect()
     raise refusal
+
+
+def _quiet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Drop what Dask raises to end its own waiting, when a client closes before it is caught."""
+    if not isinstance(context.get("exception"), AllExit):
+        loop.default_exception_handler(context)
 
 
 class _Client(Client):  # type: ignore[misc]

@@ -1,9 +1,12 @@
 """The federation's own words, and joining with the shared one's processes."""
 
+import asyncio
+import gc
 from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
+from distributed.client import AllExit
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -96,6 +99,25 @@ def test_progress_is_told_to_whoever_listens(federation, monkeypatch):
     monkeypatch.setattr(federation, "on_progress", lambda *stage: told.append(stage))
     federation.report_progress("sums", 3, 7)
     assert told == [("sums", 3, 7)]
+
+
+@pytest.mark.parametrize(("error", "is_told"), [(AllExit, False), (ValueError, True)])
+def test_what_dask_ends_its_own_waiting_with_is_no_error(federation, monkeypatch, error, is_told):
+    told = []
+    loop = federation.dask_client.loop.asyncio_loop
+    monkeypatch.setattr(loop, "default_exception_handler", told.append)
+
+    async def fails():
+        raise error
+
+    async def leave():
+        task = asyncio.ensure_future(fails())
+        await asyncio.wait([task])
+        del task
+        gc.collect()
+
+    federation.dask_client.sync(leave)
+    assert [type(context["exception"]) for context in told] == is_told * [error]
 
 
 def test_rounds_are_counted_from_the_start_of_a_run(federation):

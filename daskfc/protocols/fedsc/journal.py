@@ -58,6 +58,11 @@ class Journal:
         flush(self.folder)
 
     def _read(self) -> dict[str, float]:
+        if not self.folder.exists():
+            raise StoreError(
+                f"{self.folder}: the server's journal of this fit was removed while it ran. Resume "
+                "the run, whose record has what was released as well."
+            )
         try:
             kept = json.loads(self._releases.read_text())
             releases: dict[str, float] = json.loads(kept["releases"])
@@ -79,6 +84,8 @@ class Journal:
         ------
         PrivacyError
             When it is not known; it is never taken for nothing.
+        StoreError
+            When the folder was removed; the driver's own account then counts.
         """
         return np.array(list(self._read().values()), dtype=np.float64)
 

@@ -23,7 +23,7 @@ from daskfc.federation import (
 )
 from daskfc.federation.one_start import begin_releases
 from daskfc.federation.parameters import picked
-from daskfc.federation.samples import store_content
+from daskfc.federation.samples import own_labels, store_content
 from daskfc.protocols.fk_kmeans import party, server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.iterations import IterationReport, Iterations, Planned
@@ -251,9 +251,7 @@ class FederatedKernelKMeans(FederatedClusterer):
                 "delta": noise.delta,
                 "epsilon": noise.epsilon(releases),
             }
-        return federation.publish(
-            party.tell_own_labels, labels, self.run_id_, party="clients", wait=False
-        )
+        return federation.publish(own_labels, labels, party="clients", wait=False)
 
     def _planned(
         self, federation: Federation, sums: Aggregation, noise: Noise | None

@@ -1,7 +1,11 @@
 """The samples of a client in the space of W_t: random features of this draw, and B_t."""
 
+import shutil
+import uuid
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import zarr
@@ -57,6 +61,9 @@ class FeatureSettings:
 class WeightedRows:
     """W_t[m] in a file of the client's, so that memory does not grow with the samples.
 
+    The file goes with the last reference to it: where Dask repeats the steps of earlier iterations,
+    later ones still read theirs.
+
     Parameters
     ----------
     path : str
@@ -64,6 +71,14 @@ class WeightedRows:
     """
 
     path: str
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    @classmethod
+    def new_in(cls, folder: Path, number: int) -> "WeightedRows":
+        """Name a file for W_t, t being `number`, which no other step writes."""
+        return cls(str(folder / f"iteration-{number}-{uuid.uuid4().hex}.zarr"))
 
     def blocks(self) -> Iterator[tuple[int, Floats]]:
         """Yield the first row and the rows of each block, as they were written."""
@@ -93,7 +108,7 @@ def write_weighted(
     plan: FeaturePlan,
     past: Sequence[Iteration],
     kept: WeightedRows | None,
-    path: str,
+    to: WeightedRows,
 ) -> Iterator[Floats]:
     """Write W_t, and yield it block by block; t is one more than the last iteration.
 
@@ -105,20 +120,19 @@ def write_weighted(
         The last iteration with `kept`; without it all of them, so that nothing has to be kept.
     kept : WeightedRows or None
         W_t-1.
-    path : str
-        Of the file.
+    to : WeightedRows
+        Where W_t goes.
     """
     number = past[-1].number + 1 if past else 1
     to_basis = past[-1].to_basis() if past else np.empty((0, 0))
     shape = (data.n_samples, settings.n_features + to_basis.shape[1])
     rows = min(block_rows(data.n_features, settings.n_features), data.n_samples)
     file = zarr.create_array(
-        store=path,
+        store=to.path,
         shape=shape,
         chunks=(rows, shape[1]),
         dtype="float64",
         compressors=None,
-        overwrite=True,  # a step that is repeated writes the same again
     )
     again = [] if kept is not None else [found.number for found in past]
     before = None if kept is None else kept.blocks()

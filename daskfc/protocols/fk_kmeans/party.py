@@ -32,7 +32,6 @@ __all__ = [
     "noisy_gram",
     "packed_gram",
     "product",
-    "tell_own_labels",
 ]
 
 Floats = NDArray[np.float64]
@@ -91,27 +90,19 @@ def iterate(
     -------
     Iterate
     """
-    folder = _folder(workspace, run)
-    if before is None:  # what a start of the fit that broke off left
+    folder = Path(workspace) / f"fk-k-means-rows-{run}"
+    if before is None:  # what processes that were killed in earlier fits left
         for other in folder.parent.glob("fk-k-means-rows-*"):
             if other != folder:
                 shutil.rmtree(other, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     found = [one.iteration for one in past]
-    number = found[-1].number + 1 if found else 1
-    path = str(folder / f"iteration-{number}.zarr")
+    rows = WeightedRows.new_in(folder, found[-1].number + 1 if found else 1)
     kept = None if before is None else before.rows
     gram: Floats | float = 0.0
-    for W in write_weighted(data, settings, plan, found, kept, path):
+    for W in write_weighted(data, settings, plan, found, kept, rows):
         gram = gram + W.T @ W
-    for old in folder.glob("iteration-*.zarr"):
-        if old.name not in {f"iteration-{number - i}.zarr" for i in (0, 1)}:
-            shutil.rmtree(old, ignore_errors=True)
-    return Iterate(np.asarray(gram), WeightedRows(path))
-
-
-def _folder(workspace: str, run: str) -> Path:
-    return Path(workspace) / f"fk-k-means-rows-{run}"
+    return Iterate(np.asarray(gram), rows)
 
 
 def packed_gram(iterate: Iterate) -> Floats:
@@ -142,14 +133,6 @@ def embedding(last: Iterate, found: Eigenpairs, n_eigenvectors: int) -> Floats:
     """Return H[m] = W_T[m] E, which stays at the client (Algorithm 1, line 17)."""
     E = found.iteration.to_embedding(n_eigenvectors)
     return np.concatenate([W @ E for _, W in last.rows.blocks()])
-
-
-def tell_own_labels(
-    data: ClientStore, labels: NDArray[np.int64], run: str, workspace: str
-) -> LabelledSamples:
-    """Tell the caller the cluster of each of the client's samples; nothing else is needed then."""
-    shutil.rmtree(_folder(workspace, run), ignore_errors=True)
-    return own_labels(data, labels)
 
 
 def labelled_new(

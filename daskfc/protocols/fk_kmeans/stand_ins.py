@@ -11,7 +11,6 @@ import numpy as np
 
 from daskfc.federation.rehearsal import Rehearsal
 from daskfc.federation.sizes import StandIns, of_shape, sized
-from daskfc.federation.stand_ins import labels_beside_ids
 from daskfc.privacy import Noised
 from daskfc.protocols.fk_kmeans import party, server, uncompressed
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
@@ -162,7 +161,6 @@ STAND_INS: StandIns = {
     party.noisy_gram: _noisy,
     party.product: _product,
     party.embedding: lambda last, n_eigenvectors: of_shape(last.n_samples, n_eigenvectors),
-    party.tell_own_labels: labels_beside_ids,
     server.plan_of: _plan_of,
     server.keep: lambda found: found,
     server.eigenpairs_of_gram: _of_gram,

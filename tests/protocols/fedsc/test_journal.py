@@ -1,16 +1,18 @@
 """What FedSC keeps of a fit: torn states are passed over, a torn budget is never a new one."""
 
 import math
+import shutil
 
 import numpy as np
 import pytest
 
-from daskfc.errors import ClusterError, PrivacyError
+from daskfc.errors import ClusterError, PrivacyError, StoreError
 from daskfc.federation import Checkpoints
 from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.journal import Journal, Releases, expect, journal_of, resumed
 from daskfc.protocols.fedsc.noise import noise_of
+from daskfc.runs.failures import same_again
 from tests.faults import tears
 
 POSITIONS = {"a": np.array([0, 2]), "b": np.array([1])}
@@ -61,6 +63,20 @@ def test_a_shorter_list_of_releases_is_damaged_as_well(tmp_path):
     path.write_text(path.read_text().replace("2.0", "9.0"))
     with pytest.raises(PrivacyError):
         journal.releases()
+
+
+def test_a_journal_that_was_removed_is_no_reason_to_give_the_run_up(tmp_path):
+    journal = opened(tmp_path)
+    expect(journal, "a", 2.0)
+    shutil.rmtree(journal.folder)
+    for use in (journal.releases, lambda: expect(journal, "b", 2.0)):
+        with pytest.raises(StoreError, match=r"was removed while it ran\. Resume the run") as error:
+            use()
+        assert not same_again(error.value)
+    assert not journal.folder.exists()
+    here = Releases([2.0, 2.0])  # the driver's account, which the next start begins with
+    again = resumed(opened(tmp_path), noisy=True)
+    assert Releases.of_both(again.multipliers.tolist(), here.multipliers).multipliers == [2.0, 2.0]
 
 
 def test_a_folder_is_there_with_its_list_or_not_at_all(tmp_path, monkeypatch):

@@ -186,7 +186,6 @@ def test_an_interrupted_fit_goes_on_at_the_iteration_it_had_reached(
         monkeypatch.setattr(federation, "on_progress", stop)
         with pytest.raises(Stop):
             fitted(federation, solver=solver)
-    assert list(tmp_path.rglob("iteration-*"))
     monkeypatch.setattr(federation, "on_progress", None)
     model = fitted(federation, solver=solver)
     rounds = {row.round for row in model.ledger_ if row.message == "Eigenpairs"}
@@ -197,6 +196,24 @@ def test_an_interrupted_fit_goes_on_at_the_iteration_it_had_reached(
     np.testing.assert_array_equal(again.labels_, whole.labels_)
     assert len(again.history_) == T
     assert not [p for p in tmp_path.rglob("iteration-*") if p.exists()]
+
+
+@pytest.mark.parametrize("party", ["server", "client-2"])
+def test_a_party_that_dies_between_iterations_changes_nothing(federation, monkeypatch, party):
+    """The server's is the worse case: clients are asked for the first iterations again."""
+    whole = fitted(federation)
+    killed = []
+
+    def kill(stage, done, total):
+        if (stage, done) == ("iterating", 3):
+            killed.append(federation.processes.pid(party))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    monkeypatch.setattr(federation, "on_progress", kill)
+    model = fitted(federation)
+    assert len(killed) == 1
+    np.testing.assert_array_equal(model.labels_, whole.labels_)
+    np.testing.assert_array_equal(model.feature_weights_, whole.feature_weights_)
 
 
 def test_the_estimate_that_rests_ends_the_iterations(federation):
