@@ -8,7 +8,8 @@ import logging
 import os
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "flush",
     "flush_tree",
     "make_private",
+    "write_once",
     "write_private",
 ]
 
@@ -110,21 +112,61 @@ def write_private(path: str | os.PathLike[str], data: bytes, *, overwrite: bool 
             "--overwrite."
         )
     try:
-        handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")  # 0600
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+        with _partial(target, data) as partial:
             os.replace(partial, target)
-            flush(target.parent)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+        flush(target.parent)
     except OSError as error:
         raise InvalidInput(
             f"{target}: cannot be written ({error.strerror}). Choose another place."
         ) from None
+
+
+def write_once(path: str | os.PathLike[str], data: bytes) -> bool:
+    """Write a file that only its owner may read where there is none, all of it or nothing.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, in a folder that is there.
+    data : bytes
+        Its content.
+
+    Returns
+    -------
+    bool
+        Whether it was written; else there was one, which stays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from daskfc.folders import write_once
+    >>> path = tempfile.mkdtemp() + "/began"
+    >>> write_once(path, b"first"), write_once(path, b"second")
+    (True, False)
+    """
+    target = Path(path)
+    with _partial(target, data) as partial:
+        try:
+            os.link(partial, target)
+        except FileExistsError:
+            return False
+    flush(target.parent)
+    return True
+
+
+@contextmanager
+def _partial(target: Path, data: bytes) -> Iterator[Path]:
+    """Write a file beside its place and flush it; what is left of it in the end is removed."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")  # 0600
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield partial
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def flush(path: str | os.PathLike[str]) -> None:

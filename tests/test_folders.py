@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from daskfc.errors import InvalidInput
-from daskfc.folders import PrivateLog, check_folder_name, make_private
+from daskfc.folders import PrivateLog, check_folder_name, make_private, write_once
 
 
 def mode(path):
@@ -29,6 +29,19 @@ def test_folders_that_are_made_are_their_owners_and_others_stay(tmp_path):
     made = make_private(there / "a" / "b")
     assert make_private(made) == made
     assert [mode(path) for path in (there, there / "a", made)] == [0o755, 0o700, 0o700]
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_file_is_written_once_and_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    done, link, fsync = [], os.link, os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append("flush") or fsync(handle))
+    monkeypatch.setattr(os, "link", lambda *names: done.append("name") or link(*names))
+    path = tmp_path / "began"
+    assert write_once(path, b"first")
+    assert done == ["flush", "name", "flush"]
+    assert not write_once(path, b"second")
+    assert (path.read_bytes(), mode(path)) == (b"first", 0o600)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.usefixtures("umask")

@@ -1,13 +1,11 @@
 """A party's secret that outlives its processes, kept in a file of its own folder."""
 
-import contextlib
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 from daskfc.coding.streams import SecretKey
-from daskfc.folders import make_private
+from daskfc.folders import make_private, write_once
 
 __all__ = ["durable_secret"]
 
@@ -40,16 +38,7 @@ def durable_secret(folder: str | os.PathLike[str]) -> SecretKey:
         if was_there:  # what a crash tore is no key, zeros least of all
             path.unlink(missing_ok=True)
         key = SecretKey.from_os().to_bytes()
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{_NAME}-")  # 0600
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(key + hashlib.sha256(key).digest())
-                file.flush()
-                os.fsync(file.fileno())
-            with contextlib.suppress(FileExistsError):  # another step drew it meanwhile
-                os.link(partial, path)
-        finally:
-            Path(partial).unlink()
+        write_once(path, key + hashlib.sha256(key).digest())  # or another step drew it meanwhile
         kept = _read(path)
     assert kept is not None, path.name
     return kept

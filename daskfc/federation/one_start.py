@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from daskfc.errors import PrivacyError
-from daskfc.folders import flush
+from daskfc.folders import write_once
 
 __all__ = ["begin_releases"]
 
@@ -35,16 +35,11 @@ def begin_releases(workspace: str, method: str, params: str, start: str) -> str:
     folder = Path(workspace)
     folder.mkdir(parents=True, exist_ok=True)
     note = folder / f"releases-began-{digest}"
-    try:
-        with note.open("x") as file:
-            file.write(start)
-    except FileExistsError:
-        if note.read_text() != start:  # else this step, performed again
-            raise PrivacyError(
-                f"an earlier start of this fit of {method} released what bears noise, and the "
-                "releases of another would go beyond its budget; noise is never used twice. Start "
-                "a new run with a budget for both."
-            ) from None
-    flush(note)
-    flush(folder)
+    # Whole or not at all: after half a note, from a full disk, no start could ever go on.
+    if not write_once(note, start.encode()) and note.read_text() != start:  # else performed again
+        raise PrivacyError(
+            f"an earlier start of this fit of {method} released what bears noise, and the releases "
+            "of another would go beyond its budget; noise is never used twice. Start a new run "
+            "with a budget for both."
+        )
     return str(note)

@@ -1,9 +1,11 @@
 """One start of a fit releases what bears noise, and its step may be performed again."""
 
+import errno
+import os
+
 import pytest
 
 from daskfc.errors import PrivacyError
-from daskfc.federation import one_start
 from daskfc.federation.one_start import begin_releases
 
 
@@ -29,8 +31,15 @@ def test_other_methods_and_parameters_are_other_fits(tmp_path):
     assert len(notes) == 3
 
 
-def test_the_note_is_on_the_disk_before_anything_leaves(tmp_path, monkeypatch):
-    written = []
-    monkeypatch.setattr(one_start, "flush", written.append)
-    note = begin_releases(str(tmp_path), "Means", "{}", "start")
-    assert [str(path) for path in written] == [note, str(tmp_path)]
+def test_a_disk_that_is_full_leaves_no_half_note(tmp_path, monkeypatch):
+    """Nothing was released, so that another start may."""
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            begin_releases(str(tmp_path), "Means", "{}", "start-1")
+    assert not list(tmp_path.iterdir())
+    begin_releases(str(tmp_path), "Means", "{}", "start-2")
