@@ -13,7 +13,7 @@ from itertools import count
 from typing import TypeVar
 
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_mask, combine_shares
-from daskfc.errors import DecodingError, InvalidInput, PrivacyError
+from daskfc.errors import DeadlineError, DecodingError, InvalidInput
 from daskfc.federation import Federation, Handle, Local, Message, PerClient, Sent
 from daskfc.secure.sums.masked import add_up, check_maskers
 from daskfc.secure.sums.messages import MaskedPart, RevealedShares
@@ -62,7 +62,9 @@ class RecoveringSum(Aggregation):
     InvalidInput
         For a threshold outside its range.
     PrivacyError
-        With fewer than two honest clients; of a sum, when fewer than the threshold remain.
+        With fewer than two honest clients.
+    DeadlineError
+        Of a sum, when fewer than the threshold remain; a run can be resumed.
 
     Notes
     -----
@@ -202,9 +204,9 @@ class RecoveringSum(Aggregation):
 
     def _enough(self, present: Collection[object]) -> None:
         if len(present) < self.threshold:
-            raise PrivacyError(
+            raise DeadlineError(
                 f"{len(present)} clients are left of a sum that needs {self.threshold}; its masks "
-                "cannot be taken away. Start it again when they are back."
+                "cannot be taken away. Bring the others back and resume the run."
             )
 
 

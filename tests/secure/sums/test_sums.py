@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daskfc.errors import InvalidInput, PartyError, PrivacyError
+from daskfc.errors import DeadlineError, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import PerClient
 from daskfc.secure.sums import MaskedSum, PlainSum, RecoveringSum
 from daskfc.testing.federation import federation_of
@@ -198,5 +198,5 @@ def test_clients_that_leave_at_each_stage(tmp_path):
         found, _ = values(federation, sums.sum(left, max_abs=5.0))
         np.testing.assert_allclose(found, truth(names), rtol=0, atol=1e-13)
         one = PerClient({names[0]: parts[names[0]]})
-        with pytest.raises(PrivacyError, match="1 clients are left of a sum that needs 2"):
+        with pytest.raises(DeadlineError, match="1 clients are left of a sum that needs 2"):
             sums.sum(one, max_abs=5.0)
