@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import warnings
 from typing import Any
 
 import dask.config
 from distributed import Client
-from distributed.client import AllExit
 from distributed.versions import VersionMismatchWarning
 
 from daskfc.deploy.config import SecurityFiles
@@ -19,6 +19,7 @@ from daskfc.errors import ClusterError, NotAdmitted, PrivacyError
 
 __all__ = ["close_client", "connect_client"]
 
+_dasks = logging.getLogger("distributed.client")
 _BATCH_S = 0.002  # as schedulers and workers have it
 
 
@@ -74,7 +75,7 @@ def connect_client(
                 "with 'daskfc scheduler', or correct the address in the cluster's file."
             )
         else:
-            client.loop.asyncio_loop.set_exception_handler(_quiet)
+            client.loop.asyncio_loop.set_exception_handler(_as_dasks)
             # Dask holds what comes within 10 ms of the last message back; a round has several.
             client.scheduler_comm.interval = _BATCH_S
             peer = peer_of(client.scheduler_comm.comm)
@@ -93,10 +94,12 @@ def connect_client(
     raise refusal
 
 
-def _quiet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Drop what Dask raises to end its own waiting, when a client closes before it is caught."""
-    if not isinstance(context.get("exception"), AllExit):
-        loop.default_exception_handler(context)
+def _as_dasks(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log with what Dask logs an error on its loop that nobody waits for any more.
+
+    Python reports it when the task is collected, which may be long after the client closed.
+    """
+    _dasks.debug("%s", context["message"], exc_info=context.get("exception"))
 
 
 class _Client(Client):  # type: ignore[misc]
