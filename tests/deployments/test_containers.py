@@ -1,5 +1,11 @@
-"""The image and the trial federation of containers: what their files say."""
+"""The image and the trial federation of containers: what their files say, and that they run.
 
+DASKFC_PODMAN_BUILD has options for `podman build`: another base (`--build-arg BASE=...`) where
+the usual one cannot be fetched.
+"""
+
+import json
+import os
 import re
 import shlex
 import subprocess
@@ -13,6 +19,7 @@ from click.testing import CliRunner
 from daskfc.cli import main
 from tests.deployments import manifests
 from tests.deployments.lines import CONFIGS, PAGES, ROOT, parsed
+from tests.deployments.programs import which
 from tests.ports import free_port
 
 FOLDER = CONFIGS / "containers"
@@ -189,3 +196,99 @@ def test_the_trial_runs_as_plain_processes(trial):
     assert list((trial / "runs").glob("*/report.html"))
     assert (trial / "files" / "hospital-a" / "state.sqlite").exists()
     assert codes == [0] * 5
+
+
+# With podman
+
+
+def podman(*words, **options):
+    done = subprocess.run(
+        ["podman", *words], capture_output=True, text=True, check=False, **options
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def page_types(program):
+    """Return what the page has one type of a program, the words of a line each."""
+    page = (PAGES / "containers.md").read_text("utf-8")
+    return [shlex.split(line) for line in re.findall(rf"^    {program} (.*)$", page, re.MULTILINE)]
+
+
+@pytest.fixture
+def image():
+    """The image of this checkout, built as the page says."""
+    for program in ("podman", "podman-compose"):
+        if which(program) is None:
+            pytest.skip(f"there is no {program} here")
+    options = os.environ.get("DASKFC_PODMAN_BUILD", "")
+    if "BASE=" not in options:
+        base = dict(instructions())["ARG"].partition("=")[2]
+        pulled = subprocess.run(["podman", "pull", base], capture_output=True, check=False)
+        if pulled.returncode:
+            pytest.skip(f"{base} cannot be fetched, and DASKFC_PODMAN_BUILD names no other base")
+    (built,) = page_types("podman")
+    podman(*built[:-1], *shlex.split(options), built[-1], cwd=ROOT)
+
+
+@pytest.fixture
+def compose(image, trial):
+    """Run podman-compose in the trial's folder, as a user without rights."""
+    environment = {**os.environ, "DASKFC_USER": f"{os.getuid()}:{os.getgid()}"}
+    if os.getuid() == 0:
+        environment["DASKFC_USER"] = "10001:10001"
+        subprocess.run(["chown", "--recursive", "10001:10001", str(trial)], check=True)
+    else:
+        environment["PODMAN_USERNS"] = "keep-id"
+
+    def run(words):
+        return subprocess.run(
+            [which("podman-compose"), *words],
+            cwd=trial, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    yield run
+    run(["down"])
+
+
+def containers():
+    """Return all containers of the trial that stay, by the names of their services."""
+    label = "label=io.podman.compose.project=daskfc-trial"
+    found = json.loads(podman("ps", "--all", "--filter", label, "--format=json"))
+    named = {one["Labels"]["com.docker.compose.service"]: one for one in found}
+    return {name: one for name, one in named.items() if "profiles" not in SERVICES[name]}
+
+
+@pytest.mark.deploy
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_trial_runs_in_containers(compose, trial):
+    up, run, down = page_types("podman-compose")
+    started = compose(up)
+    assert started.returncode == 0, started.stderr
+    done = compose(run)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (summary,) = (trial / "runs").glob("*/summary.json")
+    told = json.loads(summary.read_text())
+    assert (told["status"], told["n_samples"], told["n_clients"]) == ("done", 420, 3)
+    assert summary.with_name("report.html").exists()
+    assert (trial / "files" / "hospital-a" / "state.sqlite").exists()
+
+    networks = set()
+    for one in containers().values():
+        status = podman("exec", one["Id"], "cat", "/proc/self/status")
+        rights = dict(re.findall(r"^(Cap\w+):\s*(\w+)$", status, re.MULTILINE))
+        assert {rights["CapEff"], rights["CapBnd"]} == {"0" * 16}
+        assert re.findall(r"^NoNewPrivs:\s*(\d)$", status, re.MULTILINE) == ["1"]
+        assert re.findall(r"^Uid:\s*(\d+)", status, re.MULTILINE) != ["0"]
+        networks.add(podman("exec", one["Id"], "readlink", "/proc/self/ns/net"))
+        mounts = podman("exec", one["Id"], "cat", "/proc/mounts")
+        assert re.findall(r"^\S+ / \S+ (ro|rw),", mounts, re.MULTILINE) == ["ro"]
+
+    assert len(networks) == 5
+    assert compose(["stop"]).returncode == 0
+    assert {name: one["ExitCode"] for name, one in containers().items()} == dict.fromkeys(
+        containers(), 0
+    )
+    assert compose(down).returncode == 0
+    assert containers() == {}

@@ -8,7 +8,6 @@ import functools
 import importlib.metadata
 import re
 import shlex
-import shutil
 import subprocess
 
 import pytest
@@ -27,6 +26,7 @@ from tests.deployments.manifests import (
     ports_of,
     services,
 )
+from tests.deployments.programs import which
 
 PODS = [
     pytest.param(name, pod, id=f"{name}-{pod.name}") for name in MANIFESTS for pod in pods(name)
@@ -239,7 +239,7 @@ def test_files_within_manifests_are_such_as_daskfc_reads():
 # With programs and packages that are large
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl here")
+@pytest.mark.skipif(which("kubectl") is None, reason="kubectl is not here: make test-deploy")
 @pytest.mark.parametrize("name", PLAIN)
 def test_the_secret_is_made_as_the_file_says(name, tmp_path):
     text = (FOLDER / name).read_text("utf-8")
@@ -249,7 +249,7 @@ def test_the_secret_is_made_as_the_file_says(name, tmp_path):
         (tmp_path / file).write_text("x")
     words = shlex.split(typed.replace("\\\n#", " "))
     done = subprocess.run(
-        ["kubectl", *words, "--dry-run=client", "--output=yaml"],
+        [which("kubectl"), *words, "--dry-run=client", "--output=yaml"],
         cwd=tmp_path, env={"PATH": "/usr/bin:/bin:/usr/local/bin", "HOME": str(tmp_path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip

@@ -1,12 +1,16 @@
-"""The flow in Prefect's own environment, with Prefect's own server and a daskfc that stands in."""
+"""The flow in Prefect's own environment, with Prefect's own server, and daskfc or a stub for it."""
 
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from daskfc.cli import main
+from daskfc.runs import list_runs
 from tests.deployments.lines import CONFIGS
 
 PYTHON = Path(os.environ.get("DASKFC_PREFECT", "none")) / "bin" / "python"
@@ -55,20 +59,25 @@ esac
 """
 
 
+def flows(program, folder, daskfc, **more):
+    """Run a program that calls the flow in Prefect's environment."""
+    environment = {
+        "PATH": f"{PYTHON.parent}:/usr/bin:/bin", "HOME": str(folder),
+        "FOLDER": str(CONFIGS), "DASKFC": str(daskfc), **more,
+        "PREFECT_HOME": str(folder / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1", "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
+    }  # fmt: skip
+    return subprocess.run(
+        [PYTHON, "-c", program], env=environment, cwd=folder,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
 def test_prefect_tries_again_what_a_further_try_mends(tmp_path):
     calls, found, stub = tmp_path / "calls", tmp_path / "found.json", tmp_path / "daskfc"
     stub.write_text(STUB.format(calls=calls))
     stub.chmod(0o755)
-    environment = {
-        "PATH": f"{PYTHON.parent}:/usr/bin:/bin", "HOME": str(tmp_path),
-        "FOLDER": str(CONFIGS), "FOUND": str(found), "DASKFC": str(stub),
-        "PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "DO_NOT_TRACK": "1", "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
-    }  # fmt: skip
-    done = subprocess.run(
-        [PYTHON, "-c", PROGRAM], env=environment, cwd=tmp_path,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = flows(PROGRAM, tmp_path, stub, FOUND=str(found))
     assert done.returncode == 0, done.stderr
     told = json.loads(found.read_text())
     assert told["scores"] == {"OmniFC": {"nmi": 0.5}}
@@ -80,3 +89,54 @@ def test_prefect_tries_again_what_a_further_try_mends(tmp_path):
     assert "--run-key nightly-2026-03-01" in first
     assert len(others) == 2  # bad input was not tried again
     assert "daskfc: why" in done.stderr + done.stdout
+
+
+# One night with daskfc itself: the first try's process is killed once it clusters.
+NIGHT = """
+import json, os, sys
+sys.path.insert(0, os.environ["FOLDER"])
+import prefect_flow
+task = prefect_flow.start_or_resume
+prefect_flow.start_or_resume = task.with_options(retry_delay_seconds=0)
+scores = prefect_flow.nightly(
+    "pipelines/hospitals.yaml", "cluster.yaml", "runs",
+    storage="storage/hospitals.yaml", day="2026-03-01",
+)
+json.dump(scores, open("scores.json", "w"))
+"""
+STORAGE = "storage/hospitals.yaml"
+KILLED_ONCE = """#!/bin/sh
+if [ -e calls ]; then
+    echo again >>calls
+    exec {python} -m daskfc "$@"
+fi
+echo first >calls
+{python} -m daskfc "$@" &
+until grep -qs '"stage": "OmniFC' runs/*/progress.json; do
+    kill -0 $! || exit 3
+    sleep 0.05
+done
+kill -KILL $!
+wait $!
+"""
+
+
+def test_prefect_goes_on_with_a_run_that_was_killed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words in (["init", "--example", "hospitals", "."], ["stores", "build", STORAGE]):
+        made = CliRunner().invoke(main, words)
+        assert made.exit_code == 0, made.output
+    Path("cluster.yaml").write_text("cluster: local\n")
+    daskfc = tmp_path / "daskfc"
+    daskfc.write_text(KILLED_ONCE.format(python=sys.executable))
+    daskfc.chmod(0o755)
+    done = flows(NIGHT, tmp_path, daskfc)
+    assert done.returncode == 0, done.stderr
+    assert Path("calls").read_text() == "first\nagain\n"
+    assert list_runs("runs")[["name", "state"]].to_numpy().tolist() == [
+        ["nightly-2026-03-01", "done"]
+    ]
+    scores = json.loads(Path("scores.json").read_text())
+    assert scores["OmniFC"]
+    summary = json.loads(Path("runs/nightly-2026-03-01/summary.json").read_text())
+    assert scores == summary["metrics"]
