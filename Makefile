@@ -109,7 +109,7 @@ $(VENV)/.installed-newest: $(VENV)/.made
 	$(PIP) install --upgrade --upgrade-strategy eager -e '.[test,fast,multiview]'
 
 # What pytest-benchmark saves under .benchmarks is the history: pytest-benchmark compare.
-bench: $(VENV)/.installed-test  ## every benchmark beside the plain library call, into docs/benchmarks.md: up to half an hour, on an idle machine
+bench: $(VENV)/.installed-test  ## every benchmark beside the plain library call, into docs/benchmarks.md: an hour, on an idle machine
 	mkdir -p .benchmarks
 	$(BIN)/python -m pytest tests/benchmarks --timeout 3600 --benchmark-enable --benchmark-autosave --benchmark-json .benchmarks/last.json
 	$(BIN)/python -m tests.benchmarks.page .benchmarks/last.json
