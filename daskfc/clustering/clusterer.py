@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.checks import Constraint, check_params, integer
+from daskfc.clustering.decisive import between_nearest_means
 from daskfc.clustering.graphs import NeighbourGraph
 from daskfc.clustering.views import FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
@@ -42,6 +43,8 @@ class Clustering:
         The minimised objective (inertia, loss, error norm) of algorithms that have one.
     notes : tuple of str, default ()
         Sentences a reader of the result should see.
+    decisive : ndarray of shape (m,), float64, optional
+        Squared distances that the labels depend on, as far as they are known.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class Clustering:
     converged: bool = True
     score: float | None = None
     notes: tuple[str, ...] = ()
+    decisive: NDArray[np.float64] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,8 +131,14 @@ class Clusterer(ABC):
                 f"the view given to {self.name} must be {kinds}; got {type(view).__name__}. "
                 f"Build what {self.name}.needs(n, d) names."
             )
-        found = self._fit(view, self._checked_count(n_clusters, view.n, seed), seed)
-        return dataclasses.replace(found, notes=(*found.notes, *_alike(view)))
+        k = self._checked_count(n_clusters, view.n, seed)
+        found = self._fit(view, k, seed)
+        decisive = found.decisive
+        if decisive is None:
+            decisive = self._decisive(view, found.labels)
+            missing = k - np.unique(found.labels[found.labels >= 0]).size
+            decisive = np.append(decisive, np.zeros(max(0, missing)))  # too alike to be apart
+        return dataclasses.replace(found, notes=(*found.notes, *_alike(view)), decisive=decisive)
 
     def pooled(self, X: ArrayLike, n_clusters: int | None, seed: int) -> Clustering:
         """Cluster pooled raw data: the central algorithm that the federated one is compared with.
@@ -199,6 +209,10 @@ class Clusterer(ABC):
                 f"from pooled data and has no model on distances. Call fit on a view of them."
             )
         return self._predict(clustering, D)
+
+    def _decisive(self, view: Any, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return squared distances that the labels depend on: between nearest means of clusters."""
+        return between_nearest_means(view, labels)
 
     @abstractmethod
     def _fit(self, view: Any, k: int, seed: int) -> Clustering: ...

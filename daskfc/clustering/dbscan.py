@@ -143,7 +143,7 @@ class DBSCAN(Clusterer):
         np.minimum.at(labels, border, labels[reached])  # the first cluster that reaches it
         labels[labels == first.size] = -1
         model = {"core": index, "core_labels": labels[index]}
-        return Clustering(labels, int(first.size), model)
+        return Clustering(labels, int(first.size), model, decisive=np.array([self.radius2]))
 
     def _pooled(self, X: NDArray[np.float64], k: int, seed: int) -> Clustering:
         return self._fit(within_radius_of_points(X, self.radius2), k, seed)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.coding import ResidueColumns
+from daskfc.coding import ResidueColumns, WideIntegers
 from daskfc.linalg import IntegerPoints, points_from_columns
 
 __all__ = ["ExactPoints", "exact_points"]
@@ -73,13 +73,13 @@ class ExactPoints:
         Returns
         -------
         ndarray of float64
-            Whole numbers below 2**53.
+            Whole numbers below 2**53, and the nearest float64 of larger ones.
         """
         np.rint(approximate, out=approximate)
         if self.points.certified or self.residues is None:
             return approximate
         M, found = self.residues.modulus, residue(self.residues)
-        found -= approximate.astype(np.int64)
+        found -= np.fmod(approximate, M).astype(np.int64)
         found += M // 2
         found %= M
         found -= M // 2
@@ -110,7 +110,7 @@ class ExactPoints:
 
 
 def exact_points(
-    columns: Callable[[slice], NDArray[np.number]],
+    columns: Callable[[slice], NDArray[np.number] | WideIntegers],
     landmarks: Sequence[int] | Ints,
     *,
     n: int,

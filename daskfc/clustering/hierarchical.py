@@ -92,14 +92,15 @@ class Hierarchical(Clusterer):
         return "rows" if n > 8192 and self.linkage in ("single", "ward") else "full"
 
     def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
-        labels = cut(self._merges(view), k) if view.n > 1 else np.zeros(1, dtype=np.int64)
+        merges = self._merges(view) if view.n > 1 else np.empty((0, 4))
+        labels = cut(merges, k)
         model: dict[str, NDArray[np.generic]] = {"labels": labels}
         if self.linkage == "ward":
             # |x - centroid|² = mean of |x - x_j|² - (mean of |x_i - x_j|²) / 2
             members = np.eye(k)[labels]
             members /= members.sum(axis=0)
             model["half_spread"] = np.einsum("ij,ij->j", members, view.dot(members)) / 2
-        return Clustering(labels, k, model)
+        return Clustering(labels, k, model, decisive=np.square(merges[:, 2]))
 
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         if self.needs(*X.shape) == "rows":

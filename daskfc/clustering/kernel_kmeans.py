@@ -239,7 +239,9 @@ class _KernelClusterer(Clusterer):
                 "width": np.array(width),
             }
         converged = converged and found.converged
-        return Clustering(found.labels, k, model, converged, found.inertia, notes)
+        return Clustering(
+            found.labels, k, model, converged, found.inertia, notes, decisive=np.array([width**2])
+        )
 
     def _check_rank(self, s: int, n: int) -> None:
         if s > n:

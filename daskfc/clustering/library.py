@@ -22,6 +22,7 @@ from daskfc.clustering.clusterer import (
     in_order_of_appearance,
     noting_convergence,
 )
+from daskfc.clustering.decisive import to_kth_nearest
 from daskfc.clustering.nearest import exact_squared_distances
 from daskfc.clustering.views import FullDistances, RowFactors
 from daskfc.errors import InvalidInput
@@ -181,6 +182,14 @@ class _NearestSample(Clusterer):
     @abstractmethod
     def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]: ...
 
+    @property
+    def _rank(self) -> int:
+        """Which neighbour of a sample tells how dense it is there: by default the nearest one."""
+        return 1
+
+    def _decisive(self, view: FullDistances | RowFactors, labels: Ints) -> Floats:
+        return to_kth_nearest(view, self._rank)
+
     def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
         return self._cluster(view.coordinates(), k, seed)
 
@@ -233,6 +242,10 @@ class HDBSCAN(_NearestSample):
         "min_samples": optional(integer(1)),
     }
 
+    @property
+    def _rank(self) -> int:
+        return max(1, (self.min_samples or self.min_cluster_size) - 1)  # itself counted
+
     def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]:
         n = len(points)
         if n < max(self.min_cluster_size, self.min_samples or 1):
@@ -277,6 +290,10 @@ class OPTICS(_NearestSample):
         "min_samples": integer(2),
         "xi": between_0_and_1(),
     }
+
+    @property
+    def _rank(self) -> int:
+        return self.min_samples - 1
 
     def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]:
         if len(points) < self.min_samples:

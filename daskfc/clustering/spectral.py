@@ -10,6 +10,7 @@ from scipy import sparse
 
 from daskfc.checks import Constraint, integer, one_of, optional, real
 from daskfc.clustering.clusterer import Clusterer, Clustering, Needs
+from daskfc.clustering.decisive import to_kth_nearest
 from daskfc.clustering.graphs import NeighbourGraph
 from daskfc.clustering.kmeans import best_partition
 from daskfc.clustering.nearest import (
@@ -167,6 +168,14 @@ class Spectral(Clusterer):
     def _fit(self, view: NeighbourGraph | FullDistances, k: int, seed: int) -> Clustering:
         affinity = self._affinity(view)
         return self._cluster(NormalisedAdjacency.of(affinity), k, seed)
+
+    def _decisive(self, view: NeighbourGraph | FullDistances, labels: NDArray[np.int64]) -> Floats:
+        if isinstance(view, NeighbourGraph):
+            return view.distances[:, self.graph_neighbors - 1]
+        if self.affinity == "gaussian":  # exp(-γ D) changes over distances of about 1 / γ
+            gamma = median_gamma(view.matrix) if self.gamma is None else self.gamma
+            return np.array([1.0 / gamma])
+        return to_kth_nearest(view, self.graph_neighbors)
 
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         if self.affinity == "gaussian":

@@ -80,6 +80,8 @@ class RowFactors:
         Coordinates with ``|y_i - y_j|² = D_ij``, in units of the data.
     n_features : int, optional
         Features of the data that they stand for, where they are known to be more than q.
+    error : float, default 0.0
+        How far squared distances of the coordinates may be off.
 
     Notes
     -----
@@ -98,6 +100,7 @@ class RowFactors:
 
     points: Floats
     n_features: int | None = None
+    error: float = 0.0
 
     def __post_init__(self) -> None:
         assert self.points.ndim == 2, self.points.shape

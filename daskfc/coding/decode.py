@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.coding.compiled import floor_modulo
 from daskfc.coding.decode_passes import combine_primes, weighted_sum
 from daskfc.coding.lagrange import LagrangeCode
 from daskfc.coding.modular import balanced, inverse
 from daskfc.coding.scale import ResidueSystem
 from daskfc.coding.scratch import scratch
+from daskfc.coding.wide import WideIntegers
 from daskfc.errors import DecodingError, InvalidInput
 
-__all__ = ["reconstruct"]
+__all__ = ["reconstruct", "reconstruct_wide"]
 
 _Array = NDArray[Any]
 _STRIP = 1 << 16  # ours: sums and result of a strip stay in cache; larger ones are no faster
@@ -127,9 +129,65 @@ def reconstruct(
         weighted_sum(flat, weights, start, sums)
         largest = combine_primes(sums, primes, steps, system.modulus, strip)
         if largest > system.bound:
-            raise DecodingError(
-                "a reconstructed squared distance exceeds the bound agreed for this run: an "
-                "evaluator answered wrongly, or a client shared rows outside the agreed radius. "
-                "Add spare evaluators to name the wrong one."
-            )
+            raise _beyond_the_bound()
     return out
+
+
+def reconstruct_wide(
+    answers: Sequence[_Array], evaluators: Sequence[int], code: LagrangeCode, system: ResidueSystem
+) -> WideIntegers:
+    """Return exact squared distances that an int64 need not hold, as `reconstruct` does.
+
+    Parameters
+    ----------
+    answers, evaluators, code, system
+        As for `reconstruct`.
+
+    Returns
+    -------
+    WideIntegers
+        Of shape (a, b).
+
+    Raises
+    ------
+    DecodingError
+        As `reconstruct`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.coding import (ENGINES, LagrangeCode, ResidueSystem, SecretKey, coded_distances,
+    ...                            reconstruct_wide)
+    >>> code, system = LagrangeCode(1, 1, 3), ResidueSystem((251, 241), scale=1.0, bound=1000)
+    >>> shares = code.encode(np.array([[0, 0], [3, 4]]), system, SecretKey.from_os())
+    >>> answers = [coded_distances(one, one, system, ENGINES["f64"]) for one in shares]
+    >>> np.asarray(reconstruct_wide(answers, [0, 1, 2], code, system)).tolist()
+    [[0.0, 25.0], [25.0, 0.0]]
+    """
+    shape = check_answers(answers, evaluators, code, system)
+    R, primes = code.threshold, system.primes
+    weights = np.array(
+        [[balanced(int(w), p) for w in code.weights(evaluators[:R], p)] for p in primes],
+        dtype=np.int32 if primes[0] < 1 << 8 else np.int64,
+    )
+    flat = [np.ascontiguousarray(answer).reshape(len(primes), -1) for answer in answers[:R]]
+    parts = []
+    for start in range(0, shape[0] * shape[1], _STRIP):
+        size = min(_STRIP, shape[0] * shape[1] - start)
+        sums = scratch("sums", (len(primes), size), weights.dtype)
+        weighted_sum(flat, weights, start, sums)
+        for a, p in enumerate(primes):
+            floor_modulo(sums[a], p)
+        parts.append(WideIntegers.of_residues(sums, primes))
+    whole = WideIntegers.joined(parts) if parts else WideIntegers.of_residues(flat[0], primes)
+    if (np.asarray(whole) > system.bound).any():
+        raise _beyond_the_bound()
+    return WideIntegers(whole.near.reshape(shape), whole.rest.reshape(shape))
+
+
+def _beyond_the_bound() -> DecodingError:
+    return DecodingError(
+        "a reconstructed squared distance exceeds the bound agreed for this run: an evaluator "
+        "answered wrongly, or a client shared rows outside the agreed radius. Add spare evaluators "
+        "to name the wrong one."
+    )

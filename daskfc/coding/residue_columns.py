@@ -17,6 +17,7 @@ from daskfc.coding.engines import Engine, Operand, prepare, select_engine
 from daskfc.coding.evaluate import coded_distances
 from daskfc.coding.modular import inverse
 from daskfc.coding.scale import ResidueSystem
+from daskfc.coding.wide import WideIntegers
 
 __all__ = ["ResidueColumns"]
 
@@ -61,7 +62,7 @@ class ResidueColumns:
     def among(
         cls,
         primes: Sequence[int],
-        columns: Callable[[slice], NDArray[np.number]],
+        columns: Callable[[slice], NDArray[np.number] | WideIntegers],
         landmarks: Sequence[int] | Ints,
         *,
         n: int,
@@ -87,21 +88,22 @@ class ResidueColumns:
         Returns
         -------
         ResidueColumns or None
-            None where the landmarks have not that rank modulo so many of the primes.
+            None where the landmarks have not that rank modulo so many of the primes, or where
+            these are too many.
         """
         chosen = np.asarray(landmarks, dtype=np.int64)
-        known = np.concatenate([columns(slice(p, p + 1)) for p in chosen.tolist()])
-        D = np.asarray(known, dtype=np.int64)
+        known = [columns(slice(p, p + 1)) for p in chosen.tolist()]
         bases: dict[int, tuple[Ints, Ints]] = {}
         modulus = 1
         for p in primes:
+            D = np.concatenate([_modulo(row, p) for row in known])
             basis = _basis(D, p, rank)
             if basis is not None:
                 bases[p] = basis
                 modulus *= p
             if modulus > above:
                 break
-        if modulus <= above:
+        if modulus <= above or len(bases) * modulus >= 1 << 63:  # an int64 holds their sums
             return None
         system = ResidueSystem(tuple(bases), scale=1.0, bound=modulus - 1)
         # Where all samples are one point: engines multiply one column at least.
@@ -110,10 +112,11 @@ class ResidueColumns:
         row_terms, column_terms = (np.empty((len(bases), n), np.int64) for _ in range(2))
         for start in range(0, n, _ROWS):
             rows = slice(start, start + _ROWS)
-            to_landmarks = np.asarray(columns(rows), dtype=np.int64)
+            to_landmarks, first = columns(rows), known[0]
             for a, (p, (picked, inverted)) in enumerate(bases.items()):
-                own = to_landmarks[:, 0] % p
-                K = _inner(own, D[0, picked], to_landmarks[:, picked], p)
+                D = _modulo(to_landmarks, p)
+                own = D[:, 0]
+                K = _inner(own, _modulo(first, p)[0, picked], D[:, picked], p)
                 V = _product(K, inverted, p)
                 left[a, rows, :rank], right[a, rows, :rank] = V, K
                 row_terms[a, rows] = (own - (V * V).sum(axis=1)) % p
@@ -187,6 +190,13 @@ class ResidueColumns:
             total = total + residue % p * inverse(step, p) % p * step
         total %= M
         return total
+
+
+def _modulo(numbers: NDArray[np.number] | WideIntegers, p: int) -> Ints:
+    if isinstance(numbers, WideIntegers):
+        return numbers % p
+    residues: Ints = np.asarray(numbers, dtype=np.int64) % p
+    return residues
 
 
 def _inner(own: Ints, others: Ints, D: Ints, p: int) -> Ints:

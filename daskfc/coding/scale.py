@@ -6,7 +6,7 @@ of the primes. Distances are never negative, so all of [0, M) is used.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,11 @@ __all__ = [
 GRIDS = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 255, 256, 1000)
 """Scales tried for data on a grid: integers, binary fractions, up to 3 decimals, pixels / 255."""
 
-MAX_MODULUS = 1 << 48  # |x~| then stays below 2**24 and every sum of the decoder fits an int64
+NARROW = 1 << 48  # |x~| then stays below 2**24 and every sum of the decoder fits an int64
+MAX_MODULUS = 1 << 104  # ... below 2**51, and `WideIntegers` hold the distances
+_MOST_PRIMES = 13  # of a byte each: their product is 2**101
 ASSUMED_SPREAD = 12.0  # ours: radius**2 / mean squared distance where no mean is public
+RESOLVED = 1e-3  # ours: of a squared distance that labels depend on; it may be off by so much
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class ResidueSystem:
         S: integer rows are round(S x).
     bound : int
         B: the largest integer squared distance that may occur; smaller than the modulus.
+    exact : bool, default False
+        Whether all rows lie on the grid, so that nothing is rounded.
 
     Raises
     ------
@@ -63,6 +68,7 @@ class ResidueSystem:
     primes: tuple[int, ...]
     scale: float
     bound: int
+    exact: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         primes = self.primes
@@ -77,7 +83,7 @@ class ResidueSystem:
         if self.modulus > MAX_MODULUS or not 0 <= self.bound < self.modulus:
             raise OverflowRefused(
                 f"a ResidueSystem with {len(primes)} primes holds squared distances below its "
-                f"modulus {self.modulus}, itself at most 2**48; the bound is {self.bound}. Use "
+                f"modulus {self.modulus}, itself at most 2**104; the bound is {self.bound}. Use "
                 "more primes or a smaller scale."
             )
 
@@ -85,6 +91,11 @@ class ResidueSystem:
     def modulus(self) -> int:
         """M, the product of the primes."""
         return math.prod(self.primes)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether squared distances may need `WideIntegers`."""
+        return self.modulus > NARROW
 
     @property
     def dtype(self) -> np.dtype[np.unsignedinteger]:
@@ -107,6 +118,21 @@ class ResidueSystem:
         """Return real squared distances from integer ones: D / S**2."""
         result: NDArray[np.float64] = np.asarray(distances) / (self.scale * self.scale)
         return result
+
+    def error_of(self, squared: float, n_features: int) -> float:
+        """Return how far a squared distance of that size may be off, in squared units of the data.
+
+        Every coordinate is rounded by 1 / (2 S) at most, a difference of two by 1 / S: for
+        δ = √d / S, (√D + δ)² - D = 2 √D δ + δ².
+
+        Examples
+        --------
+        >>> from daskfc.coding import ResidueSystem
+        >>> ResidueSystem((251, 241), scale=10.0, bound=400).error_of(1.0, n_features=4)
+        0.44
+        """
+        step = 0.0 if self.exact else math.sqrt(n_features) / self.scale
+        return 2.0 * math.sqrt(squared) * step + step * step
 
 
 def detect_grids(X: NDArray[Any]) -> int:
@@ -173,13 +199,28 @@ def _tolerated_scale(tolerance: float, n_features: int, mean_square: float) -> f
     return 1.0 / math.sqrt(u * mean_square) if u * mean_square > 0 else math.inf
 
 
+def _resolving_scale(squared: float, n_features: int) -> float:
+    """Return the least S that tells a squared distance within `RESOLVED` of it: see `error_of`."""
+    return math.sqrt(n_features / squared) / (math.sqrt(1.0 + RESOLVED) - 1.0)
+
+
 def _families(engine_family: str, n_columns: int, n_points: int) -> list[tuple[int, ...]]:
-    """Return the primes on offer, per family: n distinct points need a prime of at least n."""
-    small = tuple(p for p in BYTE_PRIMES if p >= n_points)
+    """Return the primes on offer, per family: n distinct points need a prime of at least n.
+
+    First those whose distances fit an int64, then more of them.
+    """
+    small = tuple(p for p in primes_below(max(BYTE_PRIMES), _MOST_PRIMES) if p >= n_points)
     # the f64 engine is exact for (k + 2) ((p - 1) / 2)**2 <= 2**53
     largest = min(int(2.0 * math.sqrt(2.0**53 / (n_columns + 2))), (1 << 24) - 1)
-    large = tuple(p for p in primes_below(largest, 2) if p >= n_points)
-    return {"8bit": [small], "23bit": [large], "auto": [small, large]}[engine_family]
+    large = tuple(p for p in primes_below(largest, _MOST_PRIMES) if p >= n_points)
+    kinds = {"8bit": [small], "23bit": [large], "auto": [small, large]}[engine_family]
+    return [_within(primes, most) for most in (NARROW, MAX_MODULUS) for primes in kinds]
+
+
+def _within(primes: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """Return the first primes whose product is at most so large."""
+    counts = range(len(primes), 0, -1)
+    return next((primes[:r] for r in counts if math.prod(primes[:r]) <= most), ())
 
 
 def _fewest(primes: tuple[int, ...], bound: int, spare: bool) -> tuple[int, ...] | None:
@@ -201,6 +242,7 @@ def choose_residues(
     n_points: int,
     engine_family: str = "auto",
     mean_square: float | None = None,
+    resolve: float | None = None,
     spare: bool = False,
 ) -> ResidueSystem:
     """Return scale and primes with which squared distances are exact, or accurate to `tolerance`.
@@ -229,6 +271,8 @@ def choose_residues(
         as four bytes go at a tolerance of 1e-4. The error is smaller than tolerated for data
         that spread out more (a Gaussian has radius**2 / 0.6), and larger where outliers make the
         radius larger still.
+    resolve : float, optional
+        A squared distance that is told within `RESOLVED` of it, in squared units of the data.
     spare : bool
         Add one prime beyond need, so that a client that shares data outside the radius is
         noticed with probability above 1 - 2**-7 per wrong entry.
@@ -270,33 +314,63 @@ def choose_residues(
         raise InvalidInput(
             f"the 'mean_square' of choose_residues must be finite and above 0; got {mean_square}."
         )
+    if resolve is not None and not (math.isfinite(resolve) and resolve > 0):
+        raise InvalidInput(
+            f"the 'resolve' of choose_residues must be finite and above 0; got {resolve}."
+        )
     Dm = radius * radius / ASSUMED_SPREAD if mean_square is None else mean_square
-    scales = [float(grid) for i, grid in enumerate(GRIDS) if grids >> i & 1][:1]
-    scales.append(_tolerated_scale(tolerance, n_features, Dm) if Dm > 0 else 1.0)
+    least = _tolerated_scale(tolerance, n_features, Dm) if Dm > 0 else 1.0
+    if resolve is not None:
+        least = max(least, _resolving_scale(resolve, n_features))
     families = _families(engine_family, n_columns, n_points)
-    for scale in scales:  # exactness first; the tolerated scale when the grid is too fine
-        root = _largest(radius, scale, n_features)
-        square = root * root * (1.0 + 1e-12)
-        if not math.isfinite(square):
-            continue
-        bound = math.floor(square) + 1
-        for primes in families:
-            chosen = _fewest(primes, bound, spare)
-            if chosen is not None:
-                return ResidueSystem(primes=chosen, scale=scale, bound=bound)
-    needed = 2.0 * math.log2(_largest(radius, scales[-1], n_features)) + (8 if spare else 0)
+    grid = next((float(grid) for i, grid in enumerate(GRIDS) if grids >> i & 1), None)
+    for primes in families:  # the cheapest first; in each, exactness if the grid is no finer
+        for scale in (grid, least):
+            bound = None if scale is None else _bound(radius, scale, n_features)
+            chosen = None if bound is None else _fewest(primes, bound, spare)
+            if scale is None or bound is None or chosen is None:
+                continue
+            if scale == grid:
+                return ResidueSystem(primes=chosen, scale=scale, bound=bound, exact=True)
+            return _finest(chosen[:-1] if spare else chosen, chosen, scale, radius, n_features)
+    needed = 2.0 * math.log2(_largest(radius, least, n_features)) + (8 if spare else 0)
     offered = max((math.log2(math.prod(primes)) for primes in families if primes), default=0.0)
+    asked = f"a tolerance of {tolerance:.3g}"
+    if resolve is not None:
+        asked += f" and a thousandth of {resolve:.3g}"
     raise OverflowRefused(
-        f"squared distances within radius {radius:.6g} at a tolerance of {tolerance:.3g} need "
-        f"{needed:.1f} bits; the {engine_family} primes for {n_points} points offer {offered:.1f}. "
+        f"squared distances within radius {radius:.6g} at {asked} need {needed:.1f} bits; the "
+        f"{engine_family} primes for {n_points} points offer {offered:.1f}. "
         "Raise the tolerance, remove outliers, or scale the features."
     )
+
+
+def _bound(radius: float, scale: float, n_features: int) -> int | None:
+    """Return what no whole squared distance exceeds; None where a float64 does not hold it."""
+    root = _largest(radius, scale, n_features)
+    square = root * root * (1.0 + 1e-12)
+    return math.floor(square) + 1 if math.isfinite(square) else None
+
+
+def _finest(
+    needed: tuple[int, ...], primes: tuple[int, ...], scale: float, radius: float, n_features: int
+) -> ResidueSystem:
+    """Return a grid so many times finer by two that these primes are still just enough."""
+    while (
+        radius > 0
+        and (bound := _bound(radius, 2.0 * scale, n_features))
+        and bound < math.prod(needed)
+    ):
+        scale *= 2.0
+    found = _bound(radius, scale, n_features)
+    assert found is not None
+    return ResidueSystem(primes=primes, scale=scale, bound=found)
 
 
 def quantise(
     X: NDArray[np.float64], system: ResidueSystem, *, center: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
-    """Return integer rows round(S x) - round(S c), checked against the bound of the system.
+    """Return integer rows round(S (x - c)), checked against the bound of the system.
 
     Parameters
     ----------
@@ -336,11 +410,9 @@ def quantise(
             "Remove or fill those rows."
         )
     with np.errstate(over="ignore"):
-        scaled = np.rint(system.scale * X)
-        if center is not None:
-            scaled -= np.rint(system.scale * center)
+        scaled = np.rint(system.scale * (X if center is None else X - center))
         squares = np.einsum("ij,ij->i", scaled, scaled)
-    # exact where it matters: below B / 4 < 2**46 all sums are integers below 2**53
+    # below B / 4 < 2**46 all sums are integers below 2**53; larger bounds have room for rounding
     if (4.0 * squares > system.bound).any():
         raise OverflowRefused(
             f"some of {len(X)} rows lie outside the radius agreed for this run "

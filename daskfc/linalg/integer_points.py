@@ -18,11 +18,13 @@ what lies off their span, so that
 
     | |y_i - y_j|² - D_ij |  <=  16 β² φ + 16 β η + 4 χ     for all i, j.
 
-F cancels nearly to nothing and is computed from L in two parts, of which one squares exactly.
+F cancels nearly to nothing and is computed from L in two parts, of which one squares exactly. Of
+distances beyond 2**50 G and H have rounding errors of their own, which are added.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -45,7 +47,7 @@ as much to the bound. One that is nearer than rounding can tell would spoil it."
 _NEARER = (1e-4, 1e-6)
 _ROWS = 4096  # samples at a time
 _UNIT = 2.0**-53  # relative rounding of float64
-_LARGEST = 2.0**50  # squared distance, with room for sums of them in 53 bits
+_LARGEST = 2.0**50  # squared distance up to which sums of them are exact
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class IntegerPoints:
 
 
 def points_from_columns(
-    columns: Callable[[slice], NDArray[np.number]],
+    columns: Callable[[slice], Any],
     landmarks: Sequence[int] | Ints,
     *,
     n: int,
@@ -105,7 +107,7 @@ def points_from_columns(
     ----------
     columns : callable
         From a slice of samples to their squared distances to the landmarks, whole numbers of shape
-        (b, c); called a few times at most for a sample.
+        (b, c) as numpy reads them; called a few times at most for a sample.
     landmarks : sequence of int
         c numbers of samples; those that span the others are taken as pivots.
     n : int
@@ -134,35 +136,39 @@ def points_from_columns(
         raise InvalidInput(
             "points_from_columns needs at least one landmark; got none. Choose some."
         )
-    known = np.concatenate([columns(slice(p, p + 1)) for p in chosen.tolist()]).astype(np.float64)
-    found, open_by = _points(columns, _Pivots.among(known, SPAN), known, n)
+    own = (np.asarray(columns(slice(p, p + 1)), dtype=np.float64) for p in chosen.tolist())
+    known = np.concatenate(list(own))
+    found, open_by = _points(columns, _Pivots.among(known, SPAN), n)
     for span in _NEARER:
         if found.certified or open_by < found.error / 2:  # nearer pivots would not mend the rest
             break
-        nearer, open_by = _points(columns, _Pivots.among(known, span), known, n)
+        nearer, open_by = _points(columns, _Pivots.among(known, span), n)
         found = nearer if nearer.error < found.error else found
     return found
 
 
 def _points(
-    columns: Callable[[slice], NDArray[np.number]], pivots: "_Pivots", known: Floats, n: int
+    columns: Callable[[slice], Any], pivots: "_Pivots", n: int
 ) -> tuple[IntegerPoints, float]:
     """Return coordinates by some pivots, and what of their error lies off the pivots' span."""
-    beta = eta = chi = 0.0
+    beta = eta = chi = largest = 0.0
     Y = np.empty((n, pivots.rank))
     for start in range(0, n, _ROWS):
         rows = slice(start, start + _ROWS)
         D = np.asarray(columns(rows), dtype=np.float64)
         Y[rows], *found = pivots.place(D)
         beta, eta, chi = map(max, (beta, eta, chi), found)
-    span = 16 * beta * (beta * pivots.phi + eta) + 4 * chi
+        largest = max(largest, float(D.max()))
+    # of an entry of G or H, where these are not exact
+    rounded = 0.0 if largest < _LARGEST else 4 * _UNIT * largest
+    eta, chi = eta + np.sqrt(pivots.rank) * rounded, chi + rounded
+    span = 16 * beta * (beta * (pivots.phi + pivots.rank * rounded) + eta) + 4 * chi
     Y -= Y.mean(axis=0)
     squares = float(np.einsum("ij,ij->i", Y, Y).max(initial=0.0))
     # |error| <= 2 (r + 4) u (|x| + |y|)² of a product, and 4 u (|x| + |y|)² of the shift
     arithmetic = 8 * (pivots.rank + 8) * _UNIT * squares
-    known_range = known.max() < _LARGEST and squares < _LARGEST
-    error = (span + arithmetic) * (1 + 1e-6) if known_range else np.inf
-    return IntegerPoints(Y, error if np.isfinite(error) else np.inf), 4 * chi
+    error = (span + arithmetic) * (1 + 1e-6)
+    return IntegerPoints(Y, float(error) if np.isfinite(error) else np.inf), 4 * chi
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,19 @@ class LandmarkEmbedding:
         return self._residual.copy()
 
     @property
+    def error(self) -> float:
+        """How far squared distances of the coordinates may be off; infinite before the first round.
+
+        What the landmarks do not span is a bound. What rounding adds is an estimate for samples no
+        farther from c than most: products of theirs with the farthest one round most.
+        """
+        if not self._rounds:
+            return np.inf
+        far = float(np.sqrt(self._offsets.max() * np.median(self._offsets)))
+        rounding = (self._rank + 16) * 2.0**-50 * far
+        return 4 * float(self._residual.max()) + rounding
+
+    @property
     def spread(self) -> float:
         """Largest difference of the two `bounds` of a squared distance; infinite at first."""
         largest = float(self._residual.max())

@@ -128,8 +128,37 @@ def test_bad_choices(changes, match):
 
 
 def test_too_many_bits():
-    with pytest.raises(OverflowRefused, match=r"need 5\d.\d bits; .* offer 4[67]"):
-        choose_residues(radius=110.0, **{**DEFAULTS, "tolerance": 1e-8})
+    with pytest.raises(OverflowRefused, match=r"need 11\d.\d bits; .* offer 100\.8"):
+        choose_residues(radius=110.0, **{**DEFAULTS, "tolerance": 1e-17})
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 50), st.floats(1e-9, 0.5), st.floats(1e-3, 1e6), st.booleans(),
+       st.integers(0, 2**32 - 1))  # fmt: skip
+def test_a_distance_to_resolve_is_told_to_a_thousandth(d, near, radius, equal_columns, seed):
+    """Also where all columns are rounded the same way, as equal columns are."""
+    random = np.random.default_rng(seed)
+    resolve = (near * radius) ** 2
+    step = random.normal(size=(40, d))
+    step = np.ones((40, d)) * random.normal(size=(40, 1)) if equal_columns else step
+    step *= math.sqrt(resolve) / np.linalg.norm(step, axis=1, keepdims=True)
+    X = (random.random((40, 1)) if equal_columns else random.random((40, d))) * np.ones((40, d))
+    X *= radius / (4 * math.sqrt(d))
+    system = choose_residues(radius=radius, n_features=d, tolerance=0.1, grids=0, n_columns=d,
+                             n_points=9, resolve=resolve)  # fmt: skip
+    assert not system.exact
+    told = (quantise(X + step, system) - quantise(X, system)).astype(object)
+    found = np.array([float(sum(v * v for v in row)) for row in told]) / system.scale**2
+    allowed = system.error_of(resolve, d)
+    assert allowed <= 1.0000001e-3 * resolve
+    # the sums X + step are rounded themselves
+    assert (np.abs(found - resolve) <= allowed + 1e-14 * radius * math.sqrt(resolve)).all()
+
+
+@pytest.mark.parametrize("resolve", [0.0, -1.0, math.inf, math.nan])
+def test_a_distance_to_resolve_is_above_0(resolve):
+    with pytest.raises(InvalidInput, match="'resolve'"):
+        choose_residues(radius=110.0, **DEFAULTS, resolve=resolve)
 
 
 def test_points_all_the_same():

@@ -96,7 +96,27 @@ def test_what_float64_cannot_tell_is_not_certified():
     _, points = points_of(samples("seven bytes"), np.arange(0, N, 4))
     assert not points.certified
     huge = np.array([[0, 2**26], [2**26, 0]]) ** 2
-    assert points_from_columns(lambda rows: huge[rows], [0, 1], n=2).error == np.inf
+    far = points_from_columns(lambda rows: huge[rows], [0, 1], n=2)
+    assert not far.certified
+    assert true_error(huge, far) <= far.error < 1e-12 * huge.max()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bound_holds_for_distances_that_float64_rounds(seed):
+    """One sample of 30 is 2^33 steps away: its squared distances have 67 bits."""
+    X = np.random.default_rng(seed).integers(-3000, 3000, (30, 3)).astype(object)
+    X[7] += 2**33
+    D = np.array([[sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for y in X] for x in X])
+    landmarks = [0, 7, 11, 20, 23]
+    near = D.astype(np.float64)
+    points = points_from_columns(lambda rows: near[rows][:, landmarks], landmarks, n=len(X))
+    Y = [[Fraction(float(v)) for v in row] for row in points.coordinates]
+    off = max(
+        abs(sum((a - b) ** 2 for a, b in zip(Y[i], Y[j], strict=True)) - int(D[i, j]))
+        for i in range(30)
+        for j in range(i)
+    )
+    assert 0.5 < off <= points.error < 1e-9 * float(D.max())
 
 
 def test_a_sample_off_the_span_is_not_certified():
@@ -149,7 +169,7 @@ def test_a_landmark_near_the_span_may_be_the_only_one_in_its_direction(seed):
     D = ((X[:, None] - X[landmarks]) ** 2).sum(axis=2)
     known = D[landmarks].astype(float)
     pivots = module._Pivots.among(known, module.SPAN)
-    alone, open_by = module._points(lambda rows: D[rows], pivots, known, len(X))
+    alone, open_by = module._points(lambda rows: D[rows], pivots, len(X))
     assert alone.rank == 60
     assert not alone.certified
     assert open_by > alone.error / 2

@@ -17,6 +17,7 @@ from daskfc.clustering import (
     Spectral,
     View,
 )
+from daskfc.clustering.decisive import many_are_equal, smallest_hundredth
 from daskfc.clustering.gap import gap_statistic
 from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
 from daskfc.federation.cluster_scores import ClusterScores, without_errors
@@ -75,7 +76,7 @@ def view_of_landmarks(
     """Return what the clusterer reads, from the coordinates that the landmarks gave."""
     points = np.ascontiguousarray(embedding.coordinates)  # row by row, as clusterers read them
     if needs in ("rows", "coordinates"):
-        return RowFactors(points, n_features)
+        return RowFactors(points, n_features, embedding.error)
     return _view(points, symmetric_squared_distances, needs, n_neighbors, radius2)
 
 
@@ -125,15 +126,23 @@ def _with_columns(points: np.ndarray) -> np.ndarray:
     return points if points.shape[1] else np.zeros((len(points), 1))
 
 
-def cluster_report(clustering: Clustering, some: Sampled | None) -> ClusterReport:
-    """Tell the caller sizes of the clusters, their silhouette, and what the clusterer notes."""
+def cluster_report(clustering: Clustering, some: Sampled | None, view: View) -> ClusterReport:
+    """Tell the caller sizes of the clusters, their silhouette, and what the clusterer notes.
+
+    And how fine distances the labels depend on, beside how exact coordinates are.
+    """
     labels = clustering.labels
+    assert clustering.decisive is not None
+    decisive = clustering.decisive
     found = np.bincount(labels[labels >= 0], minlength=clustering.n_clusters)
     return ClusterReport(
         sizes=found.astype(np.int64),
         n_noise=int((labels < 0).sum()),
         notes=" ".join(clustering.notes)[:2000],
         silhouette=np.inf if some is None else _silhouette(some, labels[some.rows]),
+        finest=smallest_hundredth(decisive),
+        equal=int(many_are_equal(decisive)),
+        error=view.error if isinstance(view, RowFactors) else 0.0,
     )
 
 

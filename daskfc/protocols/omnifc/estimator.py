@@ -21,7 +21,8 @@ from daskfc.clustering import (
     View,
     make_clusterer,
 )
-from daskfc.errors import InvalidInput
+from daskfc.coding import RESOLVED
+from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.cluster_scores import ClusterScores, joined
 from daskfc.federation.estimator import FederatedClusterer
@@ -29,6 +30,7 @@ from daskfc.federation.parameters import param
 from daskfc.federation.sample_map import SampleMap
 from daskfc.federation.samples import LabelledSamples, labelled_new, labelled_samples
 from daskfc.protocols.omnifc import clusters
+from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.secure.distances import SecureDistances, Tiles, choose_code, graph_of_points
 from daskfc.stores import ClientStore
 from daskfc.stores.together import check_unique
@@ -38,6 +40,8 @@ __all__ = ["OmniFC"]
 log = logging.getLogger("daskfc.protocols")
 
 ROWS_TOLERANCE = 1e-9  # of the mean squared distance: the coordinates are exact up to rounding
+_OF_SPAN = 8  # ours: distances are off by 4 times what coordinates leave out
+_GRIDS = 8  # ours, at most: each tells smaller distances than the one before
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,18 @@ class _Fitted:
     distances: SecureDistances
     clustering: Local[Clustering]
     some: Local[clusters.Sampled] | None  # what a map is drawn from
+
+
+@dataclass(frozen=True)
+class _Clustered:
+    """A clustering, what it was made of, and what the server told of it."""
+
+    clusterer: Clusterer
+    distances: SecureDistances
+    view: Local[View]
+    clustering: Local[Clustering]
+    report: ClusterReport
+    seed: int
 
 
 class OmniFC(FederatedClusterer):
@@ -193,14 +209,15 @@ class OmniFC(FederatedClusterer):
     def _scores_of(
         self, federation: Federation, n_clusters: Sequence[int], by: str
     ) -> ClusterScores:
-        clusterer, _, view = self._seen(federation, max(n_clusters))
-        seed = seeds.integer_seed(self.seed_, clusterer.name)
+        most = max(n_clusters)
+        seen = self._clustered(federation, most)
+        clusterer, seed = seen.clusterer, seen.seed
         with self._stage(federation, "clustering"):
             if by == "eigengap":
                 assert isinstance(clusterer, Spectral)
                 return federation.publish(
                     clusters.eigengaps,
-                    view,
+                    seen.view,
                     clusterer=clusterer,
                     n_clusters=list(n_clusters),
                     seed=seed,
@@ -218,14 +235,14 @@ class OmniFC(FederatedClusterer):
                 if by == "gap":
                     told.append(federation.publish(clusters.gap, self._some, **how))
                     continue
-                found = federation.on_server(clusters.cluster, view, **how)
+                found = seen.clustering
+                if k < most:
+                    found = federation.on_server(clusters.cluster, seen.view, **how)
                 told.append(federation.publish(clusters.cluster_score, found, self._some, by))
             return joined(told)
 
-    def _seen(
-        self, federation: Federation, n_clusters: int | None
-    ) -> tuple[Clusterer, SecureDistances, Local[View]]:
-        """Have the server make what the clusterer reads."""
+    def _opened(self, federation: Federation, n_clusters: int | None) -> SecureDistances:
+        """Open the distances, on a grid that tells what is known of those that labels need."""
         clusterer = make_clusterer(self.clusterer)
         code = choose_code(
             len(federation.clients), self.n_segments, self.n_colluding, self.n_spares
@@ -236,6 +253,7 @@ class OmniFC(FederatedClusterer):
                 code,
                 tolerance=self.tolerance,
                 max_abs=self.max_abs,
+                resolve=clusterer.radius2 if isinstance(clusterer, DBSCAN) else None,
                 hide_segments=self.hide_segments,
                 engine=self.engine,
                 tile=self.tile,
@@ -246,32 +264,60 @@ class OmniFC(FederatedClusterer):
                 f"{distances.n_samples}; got {n_clusters}. Lower it or add samples."
             )
         _check_neighbours(clusterer, distances.n_samples, distances.n_features)
-        with self._stage(federation, "distances"):
-            view = self._view(distances, clusterer)
-        self.dropped_evaluators_ = distances.dropped
-        return clusterer, distances, view
+        return distances
+
+    def _clustered(self, federation: Federation, n_clusters: int | None) -> _Clustered:
+        """Cluster on a grid so fine that no distance that labels depend on is in doubt."""
+        clusterer = make_clusterer(self.clusterer)
+        seed = seeds.integer_seed(self.seed_, clusterer.name)
+        distances, nearest = self._opened(federation, n_clusters), math.inf
+        apart: float | None = None
+        for _ in range(_GRIDS):
+            with self._stage(federation, "distances"):
+                view = self._view(distances, clusterer, nearest)
+            self.dropped_evaluators_ = distances.dropped
+            with self._stage(federation, "clustering"):
+                clustering = federation.on_server(
+                    clusters.cluster, view, clusterer=clusterer, n_clusters=n_clusters, seed=seed
+                )
+                report = federation.publish(clusters.cluster_report, clustering, self._some, view)
+            finest = report.finest
+            if report.equal and not distances.system.exact:  # or rounding made them so
+                apart = distances.nearest_apart() if apart is None else apart
+                finest = min(finest or apart, apart)
+            allowed = RESOLVED * finest
+            coarse = distances.error_of(finest) > allowed
+            rough = report.error > allowed > 0 and self.distances == "exact"
+            if not coarse and not rough:
+                return _Clustered(clusterer, distances, view, clustering, report, seed)
+            if rough and not coarse and nearest <= allowed:
+                break
+            nearest = allowed / _OF_SPAN if rough else nearest
+            if coarse:
+                log.info("labels depend on squared distances of %.3g: on a finer grid", finest)
+                distances = distances.finer(finest)
+        why = f"labels depend on squared distances of {finest:.3g}, which rounding hides"
+        distances.refuse_far_samples(why)
+        raise OverflowRefused(f"{why}. Remove outliers, or scale the features.")
 
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
-        clusterer, distances, view = self._seen(federation, self.n_clusters)
-        with self._stage(federation, "clustering"):
-            clustering = federation.on_server(
-                clusters.cluster,
-                view,
-                clusterer=clusterer,
-                n_clusters=self.n_clusters,
-                seed=seeds.integer_seed(self.seed_, clusterer.name),
-            )
-            report = federation.publish(clusters.cluster_report, clustering, self._some)
+        seen = self._clustered(federation, self.n_clusters)
+        report, clustering = seen.report, seen.clustering
         self.silhouette_ = report.silhouette if math.isfinite(report.silhouette) else None
         self.n_clusters_ = len(report.sizes)
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
-        self._fitted = _Fitted(clusterer, distances, clustering, self._some)
-        labels = federation.tell(clusters.labels_for, clustering, distances.plan)
+        self._fitted = _Fitted(seen.clusterer, seen.distances, clustering, self._some)
+        labels = federation.tell(clusters.labels_for, clustering, seen.distances.plan)
         return federation.publish(labelled_samples, labels, party="clients", wait=False)
 
-    def _view(self, distances: SecureDistances, clusterer: Clusterer) -> Local[View]:
-        """Have the server make what the clusterer reads, from blocks or from landmarks."""
+    def _view(
+        self, distances: SecureDistances, clusterer: Clusterer, nearest: float
+    ) -> Local[View]:
+        """Have the server make what the clusterer reads, from blocks or from landmarks.
+
+        Exact coordinates leave out squared distances of `nearest` at most, where it is finite.
+        """
         federation = distances.federation
         need = clusterer.needs(distances.n_samples, distances.n_features)
         n_neighbors = clusterer.graph_neighbors if isinstance(clusterer, Spectral) else None
@@ -291,7 +337,9 @@ class OmniFC(FederatedClusterer):
             self.route_, self._reason = distances.route, distances.reason
         else:
             exact = self.distances == "exact"
-            embedding = distances.columns(ROWS_TOLERANCE if exact else self.landmark_tolerance)
+            tolerance = ROWS_TOLERANCE if exact else self.landmark_tolerance
+            span = (tolerance, 0.0) if math.isinf(nearest) else (0.0, nearest)
+            embedding = distances.columns(*span)
             self.route_ = "columns" if exact else "landmark"
             self._reason = "they give coordinates of all samples" if exact else "as asked for"
             self._some = federation.on_server(clusters.sampled, embedding, **sample)

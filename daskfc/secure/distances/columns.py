@@ -1,12 +1,13 @@
 """All distances from a few columns: what the server keeps of them, and the points they give."""
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.clustering import ExactPoints, exact_points
-from daskfc.coding import ResidueSystem
+from daskfc.coding import ResidueSystem, WideIntegers
 from daskfc.linalg import SPAN, LandmarkEmbedding
 from daskfc.secure.distances.messages import PointsStatus
 from daskfc.secure.distances.server import Columns, RowPlan
@@ -26,7 +27,19 @@ _ROUNDING = 1e-12  # of the mean squared distance: the search can tell nothing b
 
 def entry_bytes(system: ResidueSystem) -> int:
     """Return the bytes of a whole squared distance that is kept."""
+    if system.is_wide:
+        return 16
     return 4 if system.bound < 2**32 else 8
+
+
+Whole: TypeAlias = NDArray[np.unsignedinteger] | WideIntegers
+
+
+def _joined(parts: list[Whole], axis: int = 0) -> Whole:
+    wide = [part for part in parts if isinstance(part, WideIntegers)]
+    if wide:
+        return WideIntegers.joined(wide, axis)
+    return np.concatenate([np.asarray(part) for part in parts], axis=axis)
 
 
 @dataclass
@@ -35,11 +48,11 @@ class KeptColumns:
 
     system: ResidueSystem
     landmarks: list[NDArray[np.int64]] = field(default_factory=list)
-    rounds: list[NDArray[np.unsignedinteger]] = field(default_factory=list)
+    rounds: list[Whole] = field(default_factory=list)
 
-    def __call__(self, rows: slice) -> NDArray[np.unsignedinteger]:
+    def __call__(self, rows: slice) -> Whole:
         """Return the distances of some samples to all landmarks, in the order of these."""
-        return np.concatenate([block[rows] for block in self.rounds], axis=1)
+        return _joined([block[rows] for block in self.rounds], axis=1)
 
 
 def start_search(plan: RowPlan, *, system: ResidueSystem) -> LandmarkEmbedding:
@@ -59,19 +72,20 @@ def keep_columns(
     """Keep a round of columns; a second call with the same round adds nothing."""
     kept = kept or KeptColumns(system)
     if not any(np.array_equal(landmarks, known) for known in kept.landmarks):
-        whole = np.empty(
-            (sum(len(part.distances) for part in columns), len(landmarks)),
-            dtype=f"uint{8 * entry_bytes(system)}",
-        )
-        start = 0
-        for part in columns:
-            stop = start + len(part.distances)
-            # they are whole numbers over S², rounded to float64
-            whole[start:stop] = np.rint(part.distances * system.scale**2)
-            start = stop
+        whole = _joined([_whole(part, system) for part in columns])
         kept.landmarks.append(landmarks)
         kept.rounds.append(whole)
     return kept
+
+
+def _whole(part: Columns, system: ResidueSystem) -> Whole:
+    """Return whole numbers over S², which float64 rounded if they are small."""
+    if part.whole is not None:
+        return part.whole
+    near = np.rint(part.distances * system.scale**2)
+    if system.is_wide:
+        return WideIntegers(near, np.zeros(near.shape, dtype=np.int64))
+    return near.astype(f"uint{8 * entry_bytes(system)}")
 
 
 def points(kept: KeptColumns, plan: RowPlan) -> ExactPoints:

@@ -70,7 +70,7 @@ class DistancesOfBlock(
 ):
     """Whole squared distances, times S², in the fewest bytes."""
 
-    whole: np.ndarray = array("row", "column", dtype="uint32 | int64")
+    whole: np.ndarray = array("row", "column", dtype="uint32 | int64 | float64")
     wrong: np.ndarray = array("evaluator", dtype="int64")
 
 
@@ -134,7 +134,7 @@ def distances_of_block(
 ) -> DistancesOfBlock:
     """Decode a block and return it; see `decode_block` for errors."""
     whole, wrong = decode_answers(answers, secret, code, system, evaluators, _name(i, j))
-    return DistancesOfBlock(whole.astype(whole_dtype(system), copy=False), wrong)
+    return DistancesOfBlock(np.asarray(whole, dtype=whole_dtype(system)), wrong)
 
 
 def keep_part(tiles: Tiles, part: Part, *, i: int, j: int, system: ResidueSystem) -> DecodedBlock:
@@ -155,6 +155,8 @@ def keep_part(tiles: Tiles, part: Part, *, i: int, j: int, system: ResidueSystem
 
 def whole_dtype(system: ResidueSystem) -> str:
     """Return the dtype in which whole squared distances travel."""
+    if system.is_wide:
+        return "float64"
     return "uint32" if system.bound < 2**32 else "int64"
 
 

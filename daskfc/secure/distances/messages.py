@@ -12,9 +12,11 @@ __all__ = [
     "LandmarkStatus",
     "Landmarks",
     "MissingBlocks",
+    "NearestApart",
     "NewSamples",
     "PointsStatus",
     "PublicPlan",
+    "Reach",
     "RowPositions",
     "SampleSummary",
     "ServerDisk",
@@ -26,8 +28,9 @@ class SampleSummary(
     route="client → server",
     reveals=(
         "a pseudonym per sample, the number and names (hashed) of the features, the largest norm "
-        "rounded up to a power of 2**(1/8), whether the values lie on a grid, whether the samples "
-        "are the same as in an earlier run"
+        "and half the diagonal of the box that holds the samples, both rounded up to a power of "
+        "2**(1/8), whether the values lie on a grid, whether the samples are the same as in an "
+        "earlier run"
     ),
 ):
     """What the server must know of a client's samples to plan the code."""
@@ -37,7 +40,31 @@ class SampleSummary(
     n_features: int
     content: int  # of the samples, under the client's own key, for resuming
     radius: float  # >= max |x|
+    spread: float  # >= max |x - b| for the middle b of the box; infinite where that is not told
     grids: int  # bit i: the values are on daskfc.coding.GRIDS[i]
+
+
+class Reach(
+    Message,
+    route="client → server",
+    reveals="how far a client's samples go from the centre, rounded up to a power of 2**(1/8)",
+):
+    """The range of a client's samples, seen from the centre of all."""
+
+    radius: float  # >= max |x - c|
+
+
+class NearestApart(
+    Message,
+    route=("client → server", "server → caller"),
+    reveals=(
+        "the squared distance that a hundredth of a client's samples have to their nearest own "
+        "that is not the same, or one that is nearer, rounded down to a power of two"
+    ),
+):
+    """How near samples are that differ: asked for where many came out the same."""
+
+    squared: float  # infinite where all are the same
 
 
 class NewSamples(
@@ -58,6 +85,7 @@ class PublicPlan(
     samples: np.ndarray = array("client", dtype="int64")
     n_features: int
     radius: float
+    spread: float  # the largest of the clients'
     grids: int
     problem: int  # identifies ids, contents and range, to resume
 

@@ -1,6 +1,7 @@
 """Secure distances at a client: describe samples, encode rows, evaluate coded distances."""
 
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.clustering.decisive import smallest_hundredth, to_nearest_apart
 from daskfc.coding import (
     Engine,
     HidingPolynomial,
@@ -32,10 +34,13 @@ from daskfc.secure.distances.messages import (
     CodedRows,
     HidingKey,
     Landmarks,
+    NearestApart,
     NewSamples,
+    Reach,
     RowPositions,
     SampleSummary,
 )
+from daskfc.secure.sums import Centre
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -50,12 +55,16 @@ __all__ = [
     "encode_rows",
     "hash64",
     "hiding_key",
+    "nearest_apart",
+    "reach_from",
+    "refuse_far_samples",
     "rounded_up",
     "share_of",
     "share_out",
 ]
 
 
+NAMED = 3  # columns, at most
 KEPT_OPERANDS = 8  # ours: both sides of a square of 4 x 4 blocks
 
 
@@ -87,9 +96,9 @@ def describe(
 ) -> SampleSummary:
     """Read the client's samples once and tell the server what the code must hold.
 
-    With `max_abs`, a declared bound on every ``|x|``, the largest norm is not told at all. The key
-    is that of the digests of sample ids; the durable secret makes the tag by which a resumed run
-    knows its samples.
+    With `max_abs`, a declared bound on every ``|x|``, no range is told at all. The key is that of
+    the digests of sample ids; the durable secret makes the tag by which a resumed run knows its
+    samples.
 
     Raises
     ------
@@ -98,13 +107,15 @@ def describe(
     OverflowRefused
         When a value exceeds the declared bound.
     """
-    largest, radius2, grids, bad = 0.0, 0.0, -1, 0
+    radius2, grids, bad = 0.0, -1, 0
+    least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
     for _, rows in data.blocks():
         finite = np.isfinite(rows).all(axis=1)
         bad += int(len(rows) - finite.sum())
         rows = rows[finite]
         if len(rows):
-            largest = max(largest, float(np.abs(rows).max()))
+            np.minimum(least, rows.min(axis=0), out=least)
+            np.maximum(most, rows.max(axis=0), out=most)
             radius2 = max(radius2, float(np.einsum("ij,ij->i", rows, rows).max()))
             grids &= detect_grids(rows)
     if bad:
@@ -112,12 +123,15 @@ def describe(
             f"the features of client {data.name!r} must be finite; {bad} rows hold NaN or "
             "infinity. Fill or drop these rows and build the store again."
         )
-    if max_abs is not None and largest > max_abs:
+    if max_abs is not None and max(most.max(), -least.min()) > max_abs:
         raise OverflowRefused(
             f"the features of client {data.name!r} must lie within the declared max_abs={max_abs}; "
             "some do not. Declare a larger bound, or none."
         )
-    radius = np.sqrt(radius2) if max_abs is None else max_abs * np.sqrt(data.n_features)
+    if max_abs is None:
+        radius, spread = np.sqrt(radius2), float(np.linalg.norm(np.subtract(most, least) / 2))
+    else:
+        radius, spread = max_abs * np.sqrt(data.n_features), np.inf
     ids = sample_digests(data, key)
     return SampleSummary(
         digests=ids.digests,
@@ -125,7 +139,49 @@ def describe(
         n_features=data.n_features,
         content=content_tag(data, durable_secret),
         radius=rounded_up(float(radius)),
+        spread=rounded_up(spread) if np.isfinite(spread) else spread,
         grids=grids,
+    )
+
+
+def reach_from(data: ClientStore, centre: Centre) -> Reach:
+    """Tell the server how far the client's samples go from the centre of all."""
+    squares = (np.square(rows - centre.point).sum(axis=1).max() for _, rows in data.blocks())
+    return Reach(rounded_up(float(np.sqrt(max(squares, default=0.0)))))
+
+
+def nearest_apart(data: ClientStore) -> NearestApart:
+    """Tell the server how near some of the client's samples are that differ."""
+    squared = smallest_hundredth(to_nearest_apart(data.rows(0, data.n_samples)))
+    return NearestApart(2.0 ** math.floor(math.log2(squared)) if squared > 0 else math.inf)
+
+
+def refuse_far_samples(
+    data: ClientStore, centre: Centre | None, *, radius: float, why: str
+) -> None:
+    """Refuse samples too far apart for distances as exact as labels need, by their columns.
+
+    `radius` is the largest of all clients, and `why` says what cannot be told then.
+
+    Raises
+    ------
+    OverflowRefused
+        At a client with a sample nearly so far from the centre.
+    """
+    point = 0.0 if centre is None else centre.point
+    reach = np.zeros(data.n_features)
+    largest = 0.0
+    for _, rows in data.blocks():
+        np.maximum(reach, np.abs(rows - point).max(axis=0), out=reach)
+        largest = max(largest, float(np.square(rows - point).sum(axis=1).max()))
+    if rounded_up(float(np.sqrt(largest))) < radius:
+        return
+    far = np.flatnonzero(reach >= reach.max() / 2)[:NAMED]
+    names = ", ".join(repr(data.feature_names[j]) for j in far)
+    raise OverflowRefused(
+        f"samples of client {data.name!r} lie too far from the others in "
+        f"column{'s' * (far.size > 1)} {names}: {why}. Take out codes for missing values, or give "
+        "the step 'clip' or 'log' in 'prepare', or leave the column out."
     )
 
 
@@ -138,6 +194,7 @@ def hiding_key(secret: SecretKey, *, evaluators: Sequence[str]) -> dict[str, Hid
 def encode_rows(
     data: ClientStore,
     secret: SecretKey,
+    centre: Centre | None = None,
     *,
     start: int,
     stop: int,
@@ -151,11 +208,14 @@ def encode_rows(
     client's key of this run, so that a recomputed step yields the same shares and never a second
     encoding under other noise.
     """
-    rows = quantise(data.rows(start, stop), system)  # Eq. (1)
+    point = None if centre is None else centre.point
+    rows = quantise(data.rows(start, stop), system, center=point)  # Eq. (1)
+    # seen from another centre they are other rows
+    seen_from = "" if point is None else f" from {hash64(point.tobytes()):016x}"
     return share_out(
         rows,
         secret,
-        data.digest,
+        data.digest + seen_from,
         start=start,
         code=code,
         system=system,
@@ -334,6 +394,7 @@ def describe_new(new: ClientStore) -> NewSamples:
 def encode_new(
     new: ClientStore,
     secret: SecretKey,
+    centre: Centre | None = None,
     *,
     start: int,
     stop: int,
@@ -345,6 +406,7 @@ def encode_new(
     return encode_rows(
         new,
         secret.derive("new samples"),
+        centre,
         start=start,
         stop=stop,
         code=code,

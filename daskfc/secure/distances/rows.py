@@ -167,4 +167,4 @@ def plan_rows(
     contents = [f"{name}:{part.content}".encode() for name, part in parts.items()]
     problem = hash64(b"FedSC", *ordered, *contents, repr(radius).encode())
     own = {name: positions[name] for name in parts}
-    return RowPlan(own, parts[first].n_atoms, radius, 0, problem)
+    return RowPlan(own, parts[first].n_atoms, radius, np.inf, 0, problem)

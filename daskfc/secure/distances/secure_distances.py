@@ -7,49 +7,33 @@ distances, columns of landmarks or a graph opens it on the samples, or on rows o
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 from daskfc.clustering import ExactPoints
 from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.sample_keys import digest_keys
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances import columns as exact
 from daskfc.secure.distances import party, rows, server
 from daskfc.secure.distances.blocks import compute_blocks
 from daskfc.secure.distances.evaluation import Evaluation
-from daskfc.secure.distances.messages import CodedDistances, PublicPlan
-from daskfc.secure.distances.server import Columns, RowPlan, Tiles
+from daskfc.secure.distances.grids import (
+    Place,
+    choose_grid,
+    nearest_apart,
+    place_of_samples,
+    refuse_far_samples,
+)
+from daskfc.secure.distances.messages import CodedDistances
+from daskfc.secure.distances.new_panels import NewPanel, new_panels
+from daskfc.secure.distances.server import Columns, Tiles
 from daskfc.secure.distances.sizing import COLUMN_ROWS, Sizing
 from daskfc.stores import ClientStore
 
 __all__ = ["NewPanel", "SecureDistances"]
 
 ENCODED_ROWS = 4096  # ours: rows encoded at once; K r k 4096 bytes, 51 MB for MNIST
-NEW_ROWS = 8192  # ours: rows of one block of distances to new ones
-PANEL_ENTRIES = 1 << 23  # ours: distances of a panel of new rows in memory, 64 MiB
-
-
-@dataclass(frozen=True)
-class NewPanel:
-    """Some new rows of one client, and the server's distances of all others to them.
-
-    Parameters
-    ----------
-    owner : str
-        The client.
-    start, stop : int
-        Which of its new rows.
-    columns : list of Local
-        `Columns` at the server, one block of earlier rows after the other.
-    """
-
-    owner: str
-    start: int
-    stop: int
-    columns: list[Local[Columns]]
 
 
 class SecureDistances:
@@ -65,10 +49,8 @@ class SecureDistances:
         See `choose_code`; the first clients are its evaluators.
     system : ResidueSystem
         Primes and scale.
-    plan : Local
-        The server's `RowPlan`.
-    public : PublicPlan
-        What the server told of it.
+    place : Place
+        Where the rows lie.
     own : PerClient of Local, optional
         `QuantisedRows` at the clients; by default the rows are those of their stores.
     hide_segments : bool
@@ -114,8 +96,7 @@ class SecureDistances:
         federation: Federation,
         code: LagrangeCode,
         system: ResidueSystem,
-        plan: Local[RowPlan],
-        public: PublicPlan,
+        place: Place,
         *,
         own: PerClient[Local] | None = None,
         hide_segments: bool = True,
@@ -123,12 +104,15 @@ class SecureDistances:
         tile: int | None = None,
     ) -> None:
         self.federation = federation
-        self.code, self.system, self.plan = code, system, plan
-        self.n_samples = int(public.samples.sum())
-        self.n_features = public.n_features
+        self.code, self.system, self.plan = code, system, place.plan
+        self.n_samples = int(place.public.samples.sum())
+        self.n_features = place.public.n_features
         self.own = own
+        self._place = place
+        self._options: dict[str, Any] = {
+            "hide_segments": hide_segments, "engine": engine, "tile": tile
+        }  # fmt: skip
         self.route, self.reason = "", ""
-        self._public = public
         self._evaluation = Evaluation(
             federation, code, system, engine=engine,
             hide_segments=hide_segments and code.n_segments > 1,  # one has nothing to hide
@@ -145,6 +129,7 @@ class SecureDistances:
         *,
         tolerance: float,
         max_abs: float | None = None,
+        resolve: float | None = None,
         **options: Any,
     ) -> Self:
         """Open the distances of the samples in the clients' stores.
@@ -159,6 +144,9 @@ class SecureDistances:
         max_abs : float, optional
             Declared bound on every ``|x|``; without it each client tells its largest norm, rounded
             up.
+        resolve : float, optional
+            A squared distance that is told to a thousandth; by default a hundredth of what the mean
+            is taken for.
         **options
             hide_segments, engine and tile, as for the class.
 
@@ -167,20 +155,34 @@ class SecureDistances:
         InvalidInput
             When features are not finite, or clients share sample ids.
         OverflowRefused
-            When a value exceeds `max_abs`.
+            When a value exceeds `max_abs`, or no primes are enough.
+
+        Notes
+        -----
+        Samples that lie farther from the origin than apart are seen from their mean, which server
+        and clients then learn, rounded.
         """
-        summaries = federation.ask(party.describe, digest_keys(federation), max_abs=max_abs)
-        plan = federation.on_server(server.plan, summaries)
-        public = federation.publish(server.public_plan, plan)
-        system = choose_residues(
-            radius=public.radius,
-            n_features=public.n_features,
-            tolerance=tolerance,
-            grids=public.grids,
-            n_columns=code.n_columns(public.n_features),
-            n_points=code.n_points,
+        place = place_of_samples(federation, code, max_abs)
+        system = choose_grid(federation, code, place, tolerance=tolerance, resolve=resolve)
+        return cls(federation, code, system, place, **options)
+
+    def finer(self, resolve: float) -> Self:
+        """Open the same distances on a grid that tells so small a squared distance.
+
+        Parameters
+        ----------
+        resolve : float
+            As for `of_samples`.
+
+        Raises
+        ------
+        OverflowRefused
+            As `of_samples`.
+        """
+        system = choose_grid(
+            self.federation, self.code, self._place, tolerance=0.5, resolve=resolve
         )
-        return cls(federation, code, system, plan, public, **options)
+        return type(self)(self.federation, self.code, system, self._place, **self._options)
 
     @classmethod
     def of_rows(
@@ -229,12 +231,30 @@ class SecureDistances:
             mean_square=public.radius**2 or None,
         )
         kept = federation.on_clients(rows.quantised_rows, own, system=system, purpose="clustered")
-        return cls(federation, code, system, plan, public, own=kept, **options)
+        return cls(federation, code, system, Place(plan, public), own=kept, **options)
 
     @property
     def dropped(self) -> dict[str, str]:
         """Evaluators that were left out, and why."""
         return self._evaluation.dropped
+
+    def nearest_apart(self) -> float:
+        """Ask how near, squared, samples are that differ, where many came out the same."""
+        return nearest_apart(self.federation, self._place)
+
+    def refuse_far_samples(self, why: str) -> None:
+        """Have clients refuse samples too far apart, by their columns.
+
+        Raises
+        ------
+        OverflowRefused
+            Where a client tells its range.
+        """
+        refuse_far_samples(self.federation, self._place, why)
+
+    def error_of(self, squared: float) -> float:
+        """Return how far a squared distance of that size may be off by the grid."""
+        return self.system.error_of(squared, self.n_features)
 
     # -- distances among the rows -------------------------------------------------------------
 
@@ -272,7 +292,7 @@ class SecureDistances:
         tile = self._sizing.tile(keep, n_neighbors, in_memory)
         grid = SymmetricGrid(self.n_samples, tile)
         kept = f"{keep}-{n_neighbors}-{radius2}-{tile}-{self.system.primes}-{self.system.scale!r}"
-        name = f"{self._public.problem:016x}-{hashlib.sha256(kept.encode()).hexdigest()[:12]}"
+        name = f"{self._place.public.problem:016x}-{hashlib.sha256(kept.encode()).hexdigest()[:12]}"
         tiles = federation.on_server(
             server.open_tiles, name=name, grid=grid, n_neighbors=n_neighbors, radius2=radius2
         )
@@ -350,13 +370,15 @@ class SecureDistances:
             self.route = "blocks"
         return self.blocks(keep, n_neighbors=n_neighbors, radius2=radius2, in_memory=in_memory)
 
-    def columns(self, tolerance: float) -> Local[LandmarkEmbedding]:
+    def columns(self, tolerance: float, nearest: float = 0.0) -> Local[LandmarkEmbedding]:
         """Compute the columns of landmarks, round by round, until they span all rows.
 
         Parameters
         ----------
         tolerance : float
             Largest squared distance to the landmarks' span, relative to the mean squared distance.
+        nearest : float
+            The same in squared units of the data; the larger one counts.
 
         Returns
         -------
@@ -370,7 +392,7 @@ class SecureDistances:
         """
         self._sizing.check_columns()
         embedding = self.federation.on_server(
-            server.start_landmarks, self.plan, tolerance=tolerance
+            server.start_landmarks, self.plan, tolerance=tolerance, nearest=nearest
         )
         for found, _, _ in self._search(embedding):
             embedding = found
@@ -427,7 +449,7 @@ class SecureDistances:
         """
         for owner, store in new.items():
             count = self.federation.publish(party.describe_new, store, party=owner).n_samples
-            yield from self._panels(party.encode_new, owner, count, store)
+            yield from self._panels(party.encode_new, owner, count, store, self._place.centre)
 
     def quantised(self, own: PerClient[Local]) -> PerClient[Local]:
         """Round new rows at some clients to the grid of the others, for `to_new_rows`."""
@@ -453,28 +475,10 @@ class SecureDistances:
             yield from self._panels(rows.encode_quantised, owner, count, kept)
 
     def _panels(
-        self, step: Callable[..., Any], owner: str, n_rows: int, kept: Local
+        self, step: Callable[..., Any], owner: str, n_rows: int, *kept: Any
     ) -> Iterator[NewPanel]:
         self._encode()  # unless every block was there already when the rows were clustered
-        width = max(1, min(2048, PANEL_ENTRIES // self.n_samples))
-        for start in range(0, n_rows, width):
-            stop = min(start + width, n_rows)
-            shares = self._evaluation.shares(step, owner, start, stop, kept)
-            columns = self._columns_to_new(shares, owner, f"{owner}:{start}:{stop}")
-            yield NewPanel(owner, start, stop, columns)
-
-    def _columns_to_new(
-        self, shares: PerClient[PerClient[Sent]], owner: str, panel: str
-    ) -> list[Local[Columns]]:
-        def ask(block: slice, names: Sequence[str]) -> PerClient[Sent[CodedDistances]]:
-            new = PerClient({name: shares[name][owner] for name in names})
-            return self._evaluation.answers(
-                party.answer_new, names, new, start=block.start, stop=block.stop, panel=panel
-            )
-
-        return self._evaluation.columns(
-            ask, self.n_samples, NEW_ROWS, f"new samples of {owner} and samples"
-        )
+        yield from new_panels(self._evaluation, self.n_samples, step, owner, n_rows, *kept)
 
     def _encode(self) -> None:
         """Have every client share out its rows, once."""
@@ -483,11 +487,11 @@ class SecureDistances:
         places = [
             (client, start, min(start + ENCODED_ROWS, size))
             for client, size in zip(
-                self.federation.clients, self._public.samples.tolist(), strict=True
+                self.federation.clients, self._place.public.samples.tolist(), strict=True
             )
             for start in range(0, size, ENCODED_ROWS)
         ]
         if self.own is None:
-            self._evaluation.encode(places, self.plan, party.encode_rows)
+            self._evaluation.encode(places, self.plan, party.encode_rows, self._place.centre)
         else:
             self._evaluation.encode(places, self.plan, rows.encode_quantised, self.own)

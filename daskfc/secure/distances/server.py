@@ -3,12 +3,20 @@
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, find_wrong, reconstruct
+from daskfc.coding import (
+    LagrangeCode,
+    ResidueSystem,
+    SecretKey,
+    WideIntegers,
+    find_wrong,
+    reconstruct,
+    reconstruct_wide,
+)
 from daskfc.errors import DecodingError
 from daskfc.federation.samples import SampleDigests, canonical_positions
 from daskfc.linalg import LandmarkEmbedding
@@ -19,7 +27,9 @@ from daskfc.secure.distances.messages import (
     Landmarks,
     LandmarkStatus,
     MissingBlocks,
+    NearestApart,
     PublicPlan,
+    Reach,
     RowPositions,
     SampleSummary,
     ServerDisk,
@@ -37,9 +47,11 @@ __all__ = [
     "decoded_columns",
     "landmark_status",
     "missing_blocks",
+    "nearest_of_all",
     "next_landmarks",
     "open_tiles",
     "plan",
+    "plan_from_centre",
     "public_plan",
     "row_positions",
     "server_disk",
@@ -49,6 +61,7 @@ __all__ = [
 
 # ours: the modulus beside what distances may be; a wrong one falls into the rest 1 time in 5
 _TO_SPARE = 1.25
+_LARGEST = 2.0**52  # whole numbers a little above it are exact in float64
 
 Tiles = DistanceTiles | NeighbourTiles | RadiusTiles
 
@@ -60,6 +73,7 @@ class RowPlan:
     positions: dict[str, np.ndarray]
     n_features: int
     radius: float
+    spread: float
     grids: int
     problem: int
 
@@ -90,9 +104,22 @@ def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
         positions=positions,
         n_features=next(iter(parts.values())).n_features,
         radius=radius,
+        spread=max(part.spread for part in parts.values()),
         grids=grids,
         problem=hash64(ordered.tobytes(), *map(str.encode, contents), repr(radius).encode()),
     )
+
+
+def plan_from_centre(plan: RowPlan, parts: Mapping[str, Reach]) -> RowPlan:
+    """Return the plan with the range of the data as seen from their centre."""
+    radius = max(part.radius for part in parts.values())
+    problem = hash64(plan.problem.to_bytes(8, "little"), repr(radius).encode())
+    return replace(plan, radius=radius, problem=problem)
+
+
+def nearest_of_all(parts: Mapping[str, NearestApart]) -> NearestApart:
+    """Tell the caller how near samples of any client are to each other."""
+    return NearestApart(min(part.squared for part in parts.values()))
 
 
 def public_plan(plan: RowPlan) -> PublicPlan:
@@ -101,6 +128,7 @@ def public_plan(plan: RowPlan) -> PublicPlan:
         samples=np.array([len(part) for part in plan.positions.values()], dtype=np.int64),
         n_features=plan.n_features,
         radius=plan.radius,
+        spread=plan.spread,
         grids=plan.grids,
         problem=plan.problem,
     )
@@ -165,7 +193,7 @@ def decode_answers(
     system: ResidueSystem,
     evaluators: Sequence[str],
     what: str,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray | WideIntegers, np.ndarray]:
     """Return whole squared distances and the evaluators whose answers were wrong."""
     if len({answer.encoding for answer in answers.values()}) > 1:
         raise DecodingError(
@@ -179,7 +207,8 @@ def decode_answers(
         wrong = find_wrong(residues, indices, code, system, secret=secret.derive("check", what))
     kept = [(r, j) for r, j in zip(residues, indices, strict=True) if j not in wrong]
     kept = kept[: code.threshold]
-    integers = reconstruct([r for r, _ in kept], [j for _, j in kept], code, system)  # Eq. (5)
+    interpolate = reconstruct_wide if system.is_wide else reconstruct
+    integers = interpolate([r for r, _ in kept], [j for _, j in kept], code, system)  # Eq. (5)
     return integers, np.array(sorted(wrong), dtype=np.int64)
 
 
@@ -210,9 +239,9 @@ def decode_block(
     return DecodedBlock(wrong)
 
 
-def start_landmarks(plan: RowPlan, *, tolerance: float) -> LandmarkEmbedding:
+def start_landmarks(plan: RowPlan, *, tolerance: float, nearest: float) -> LandmarkEmbedding:
     """Begin the search for landmarks."""
-    return LandmarkEmbedding(plan.n_samples, plan.n_features, tolerance=tolerance)
+    return LandmarkEmbedding(plan.n_samples, plan.n_features, tolerance=tolerance, nearest=nearest)
 
 
 def next_landmarks(embedding: LandmarkEmbedding, *, count: int) -> np.ndarray:
@@ -231,6 +260,7 @@ class Columns:
 
     distances: np.ndarray
     wrong: np.ndarray
+    whole: WideIntegers | None = None  # in units of 1 / S², where float64 does not hold these
 
 
 def decode_columns(
@@ -258,19 +288,21 @@ def decode_columns(
     whole, wrong = decode_answers(answers, secret, code, system, evaluators, what)
     if known is not None:
         assert landmarks is not None
-        rows = slice(start, start + len(whole))
-        least, most = known.bounds(rows, landmarks)
-        first = np.floor(least * system.scale**2).astype(np.int64)
-        whole -= first
-        whole %= system.modulus
-        whole += first
-        if (whole > most * system.scale**2 + 1).any():
+        assert not isinstance(whole, WideIntegers)
+        least, most = known.bounds(slice(start, start + len(whole)), landmarks)
+        first = np.floor(least * system.scale**2)
+        beyond = (whole - np.fmod(first, system.modulus).astype(np.int64)) % system.modulus
+        if (beyond > most * system.scale**2 - first + 1).any():
             raise DecodingError(
                 f"the answers for {what} contradict what is known of these distances: an "
                 "evaluator answered wrongly, or a client shared rows outside the agreed radius. "
                 "Add spare evaluators to name the wrong one."
             )
-    return Columns(system.to_real(whole), wrong)
+        whole = WideIntegers(first, beyond)
+        if first.max(initial=0.0) < _LARGEST:
+            whole = np.asarray(whole)
+    kept = whole if isinstance(whole, WideIntegers) else None
+    return Columns(system.to_real(whole), wrong, kept)
 
 
 def decoded_columns(columns: Columns) -> DecodedBlock:
@@ -308,4 +340,5 @@ def _primes_for(spread: float, system: ResidueSystem) -> int:
     """Return how many primes tell whole numbers that are known up to a spread."""
     fewer = range(1, len(system.primes))
     tell = (r for r in fewer if _TO_SPARE * spread + 2 < math.prod(system.primes[:r]))
-    return next(tell, len(system.primes))
+    least = next(tell, len(system.primes))
+    return len(system.primes) if system.first(least).is_wide else least

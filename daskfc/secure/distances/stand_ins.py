@@ -22,6 +22,7 @@ from daskfc.secure.distances.messages import (
     LandmarkStatus,
     MissingBlocks,
     PointsStatus,
+    Reach,
     SampleSummary,
     ServerDisk,
 )
@@ -177,6 +178,13 @@ class _Points:
     n_features: int
 
 
+def _reach_from(data: ClientStore) -> Reach:
+    """Measure from the middle of the client's own samples, and say as much for those of others."""
+    middle = sum(rows.sum(axis=0) for _, rows in data.blocks()) / data.n_samples
+    radius2 = max(float(np.square(rows - middle).sum(axis=1).max()) for _, rows in data.blocks())
+    return Reach(2 * party.rounded_up(radius2**0.5))
+
+
 def _plan(parts: Mapping[str, SampleSummary]) -> _PlanOfSamples:
     return _PlanOfSamples(**vars(server.plan(parts)))
 
@@ -197,8 +205,11 @@ def _begun(found: LandmarkEmbedding, plan: RowPlan, rehearsal: Rehearsal) -> _Se
     return search
 
 
-def _start_landmarks(plan: RowPlan, tolerance: float, rehearsal: Rehearsal) -> _Search:
-    return _begun(server.start_landmarks(plan, tolerance=tolerance), plan, rehearsal)
+def _start_landmarks(
+    plan: RowPlan, tolerance: float, nearest: float, rehearsal: Rehearsal
+) -> _Search:
+    found = server.start_landmarks(plan, tolerance=tolerance, nearest=nearest)
+    return _begun(found, plan, rehearsal)
 
 
 def _start_search(plan: RowPlan, system: ResidueSystem, rehearsal: Rehearsal) -> _Search:
@@ -263,6 +274,8 @@ def _summarise_rows(own: np.ndarray, radius: float | None) -> RowSummary:
 
 STAND_INS: StandIns = {
     **as_they_are(party.describe, server.public_plan, server.row_positions),
+    **as_they_are(party.refuse_far_samples, server.plan_from_centre),
+    party.reach_from: _reach_from,
     **as_they_are(server.told_landmarks, rows.plan_rows),
     server.server_disk: lambda: ServerDisk(_ROOM),
     server.open_tiles: lambda grid: grid,

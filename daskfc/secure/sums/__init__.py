@@ -3,6 +3,7 @@
 What the server learns beside the sum, how exact it is and what it costs is in docs/secure.md.
 """
 
+from daskfc.secure.sums.centre import Centre, agree_on_centre
 from daskfc.secure.sums.interpoint import KernelWidth, agree_on_width
 from daskfc.secure.sums.kinds import KINDS, open_sum
 from daskfc.secure.sums.masked import MaskedSum, check_maskers
@@ -13,11 +14,13 @@ from daskfc.secure.sums.total import Aggregation, Total
 __all__ = [
     "KINDS",
     "Aggregation",
+    "Centre",
     "KernelWidth",
     "MaskedSum",
     "PlainSum",
     "RecoveringSum",
     "Total",
+    "agree_on_centre",
     "agree_on_width",
     "check_maskers",
     "open_sum",

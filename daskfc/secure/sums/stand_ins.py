@@ -8,7 +8,8 @@ from daskfc.coding import SHARE_BYTES
 from daskfc.federation import Message
 from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
 from daskfc.privacy import Part, noise_of_part
-from daskfc.secure.sums import interpoint, masked, plain, recovering, total, vault
+from daskfc.secure.sums import centre, interpoint, masked, plain, recovering, total, vault
+from daskfc.secure.sums.centre import Centre
 from daskfc.secure.sums.interpoint import KernelWidth
 from daskfc.secure.sums.messages import (
     KeyShares,
@@ -86,6 +87,8 @@ STAND_INS: StandIns = {
     vault.reveal: _reveal,
     recovering.receive: _receive,
     recovering.recovered_total: _summed,
+    centre.sum_of_rows: lambda data: of_shape(data.n_features + 1),
+    centre.centre_of_total: lambda total: sized(Centre, feature=total.values.size - 1),
     interpoint.interpoint_moments: _moments,
     interpoint.width_of_total: lambda: KernelWidth(1.0),
 }

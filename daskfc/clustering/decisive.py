@@ -1,0 +1,162 @@
+"""Squared distances that labels depend on, which must be told well for the labels to hold."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from daskfc.clustering.views import FullDistances, RowFactors, View
+
+__all__ = [
+    "between_nearest_means",
+    "many_are_equal",
+    "smallest_hundredth",
+    "to_kth_nearest",
+    "to_nearest_apart",
+]
+
+Floats = NDArray[np.float64]
+
+_EQUAL = 1e-18  # ours: of the largest; samples so near count as equal, as float64 tells them
+_WORK = 1 << 29  # ours: differences of coordinates that are computed; a second or less
+
+
+def smallest_hundredth(squared: Floats) -> float:
+    """Return the squared distance that a hundredth of them, those above 0, do not exceed.
+
+    Parameters
+    ----------
+    squared : ndarray of shape (m,)
+        Squared distances.
+
+    Returns
+    -------
+    float
+        0.0 where none is above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.decisive import smallest_hundredth
+    >>> smallest_hundredth(np.array([0.0, 9.0, 4.0]))
+    4.0
+    """
+    apart = squared[_apart(squared)]
+    return float(np.quantile(apart, 0.01, method="lower")) if apart.size else 0.0
+
+
+def many_are_equal(squared: Floats) -> bool:
+    """Return whether over a hundredth of the squared distances are of equal samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.decisive import many_are_equal
+    >>> many_are_equal(np.array([0.0, 9.0, 4.0])), many_are_equal(np.array([9.0, 4.0]))
+    (True, False)
+    """
+    return bool((~_apart(squared)).sum() > squared.size // 100)
+
+
+def _apart(squared: Floats) -> NDArray[np.bool_]:
+    finite = np.where(np.isfinite(squared), squared, 0.0)
+    above: NDArray[np.bool_] = squared > _EQUAL * finite.max(initial=0.0)
+    return above & np.isfinite(squared)
+
+
+def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
+    """Return, for each cluster, the squared distance of its mean to the nearest other mean.
+
+    Parameters
+    ----------
+    view : View
+        Of n samples; graphs tell of no means.
+    labels : ndarray of shape (n,)
+        Clusters from 0 on; less is noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import RowFactors
+    >>> from daskfc.clustering.decisive import between_nearest_means
+    >>> view = RowFactors(np.array([[0.0], [2.0], [9.0]]))
+    >>> between_nearest_means(view, np.array([0, 0, 1])).tolist()
+    [64.0, 64.0]
+    """
+    _, own = np.unique(labels[labels >= 0], return_inverse=True)
+    k = int(own.max(initial=-1)) + 1
+    if k < 2 or not isinstance(view, FullDistances | RowFactors):
+        return np.empty(0)
+    members = np.zeros((len(labels), k))
+    members[np.flatnonzero(labels >= 0), own] = 1.0
+    members /= members.sum(axis=0)
+    if isinstance(view, RowFactors):
+        means = members.T @ view.points
+        apart = cdist(means, means, "sqeuclidean")
+    else:
+        mixed = members.T @ view.dot(members)  # mean squared distances of two clusters' samples
+        own_spread = np.diag(mixed) / 2
+        apart = np.maximum(mixed - own_spread - own_spread[:, None], 0.0)
+    np.fill_diagonal(apart, np.inf)
+    nearest: Floats = apart.min(axis=1)
+    return nearest
+
+
+def to_kth_nearest(view: FullDistances | RowFactors, k: int) -> Floats:
+    """Return squared distances of some samples, evenly chosen, to their k-th nearest other.
+
+    Parameters
+    ----------
+    view : FullDistances or RowFactors
+        Of n samples.
+    k : int
+        At least 1; n - 1 in place of more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import RowFactors
+    >>> from daskfc.clustering.decisive import to_kth_nearest
+    >>> to_kth_nearest(RowFactors(np.array([[0.0], [1.0], [3.0]])), 1).tolist()
+    [1.0, 1.0, 4.0]
+    """
+    kth = min(k, view.n - 1)
+    if kth < 1:
+        return np.empty(0)
+    if isinstance(view, FullDistances):
+        rows = view.matrix[_evenly(view.n, 1)]
+    else:
+        rows = cdist(view.points[_evenly(*view.points.shape)], view.points, "sqeuclidean")
+    found: Floats = np.partition(rows, kth, axis=1)[:, kth]
+    return found
+
+
+def to_nearest_apart(points: Floats) -> Floats:
+    """Return squared distances of some samples, evenly chosen, to the nearest other than theirs.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, q)
+        Samples.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Infinite where all others are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.decisive import to_nearest_apart
+    >>> to_nearest_apart(np.array([[0.0], [0.0], [3.0]])).tolist()
+    [9.0, 9.0, 9.0]
+    """
+    rows = cdist(points[_evenly(*points.shape)], points, "sqeuclidean")
+    rows[rows == 0.0] = np.inf
+    found: Floats = rows.min(axis=1)
+    return found
+
+
+def _evenly(n: int, width: int) -> NDArray[np.int64]:
+    """Return some of n samples, as many as are compared with all in a second or so."""
+    most = max(32, _WORK // (n * (width + 1)))
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

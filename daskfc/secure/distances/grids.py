@@ -1,0 +1,138 @@
+"""From where samples are seen, and to which grid they are rounded.
+
+Samples that lie farther from the origin than apart are seen from their mean. The grid is as fine as
+the smallest distances that labels depend on need it; cost grows with the primes that this takes.
+"""
+
+import math
+from dataclasses import dataclass
+
+from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
+from daskfc.errors import OverflowRefused
+from daskfc.federation import Federation, Local, Sent
+from daskfc.federation.sample_keys import digest_keys
+from daskfc.secure.distances import party, server
+from daskfc.secure.distances.messages import PublicPlan
+from daskfc.secure.distances.server import RowPlan
+from daskfc.secure.sums import Centre, agree_on_centre, open_sum
+
+__all__ = ["Place", "choose_grid", "nearest_apart", "place_of_samples", "refuse_far_samples"]
+
+FAR = 16.0  # ours: times farther from the origin than apart; up to a prime, 8 bits, goes to that
+EQUAL = 1e-18  # of the squared radius: float64 tells no nearer samples apart
+LEAST = 1e-2 / 12  # ours: of the squared radius; labels seldom depend on smaller distances
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where samples lie.
+
+    Parameters
+    ----------
+    plan : Local of RowPlan
+        At the server.
+    public : PublicPlan
+        What the server told of it.
+    centre : Sent, optional
+        At the clients, the `Centre` that ranges refer to; without it the origin.
+    """
+
+    plan: Local[RowPlan]
+    public: PublicPlan
+    centre: Sent[Centre] | None = None
+
+
+def place_of_samples(federation: Federation, code: LagrangeCode, max_abs: float | None) -> Place:
+    """Have clients describe their samples; see them from their mean where that is far off.
+
+    Parameters
+    ----------
+    federation, code, max_abs
+        As for `SecureDistances.of_samples`.
+    """
+    summaries = federation.ask(party.describe, digest_keys(federation), max_abs=max_abs)
+    plan = federation.on_server(server.plan, summaries)
+    public = federation.publish(server.public_plan, plan)
+    if public.radius <= FAR * public.spread:
+        return Place(plan, public)
+    sums = open_sum(federation, n_colluding=code.n_colluding)
+    step = max((public.spread or public.radius) / FAR, 1.0 if public.grids else 0.0)
+    centre = federation.tell(agree_on_centre(federation, sums, step=step))
+    reached = federation.ask(party.reach_from, centre)
+    plan = federation.on_server(server.plan_from_centre, plan, reached)
+    return Place(plan, federation.publish(server.public_plan, plan), centre)
+
+
+def choose_grid(
+    federation: Federation,
+    code: LagrangeCode,
+    place: Place,
+    *,
+    tolerance: float,
+    resolve: float | None,
+) -> ResidueSystem:
+    """Choose scale and primes; where none are enough, clients refuse their far samples.
+
+    Parameters
+    ----------
+    federation, code, tolerance, resolve
+        As for `SecureDistances.of_samples`.
+    place : Place
+        Of the samples.
+
+    Raises
+    ------
+    OverflowRefused
+        Where no primes are enough.
+    """
+    public = place.public
+    if resolve is None and public.radius > 0:
+        resolve = LEAST * public.radius**2
+    try:
+        return choose_residues(
+            radius=public.radius,
+            n_features=public.n_features,
+            tolerance=tolerance,
+            grids=public.grids,
+            n_columns=code.n_columns(public.n_features),
+            n_points=code.n_points,
+            resolve=resolve,
+        )
+    except OverflowRefused as refused:
+        refuse_far_samples(federation, place, str(refused).partition(". ")[0])
+        raise
+
+
+def nearest_apart(federation: Federation, place: Place) -> float:
+    """Ask how near, squared, samples are that differ; a client knows of its own alone.
+
+    Parameters
+    ----------
+    federation, place
+        As for `choose_grid`.
+
+    Returns
+    -------
+    float
+        As near as float64 tells where no client has two that differ.
+    """
+    told = federation.ask(party.nearest_apart)
+    found = federation.publish(server.nearest_of_all, told).squared
+    return found if math.isfinite(found) else EQUAL * place.public.radius**2
+
+
+def refuse_far_samples(federation: Federation, place: Place, why: str) -> None:
+    """Have clients refuse samples too far apart, by the names of the columns.
+
+    Raises
+    ------
+    OverflowRefused
+        Where a client tells its range.
+    """
+    refused = federation.on_clients(
+        party.refuse_far_samples,
+        place.centre,
+        radius=place.public.radius,
+        why=why,
+    )
+    federation.wait(refused)

@@ -1,0 +1,89 @@
+"""Clients agree on a point among their samples, where these lie far from the origin.
+
+Distances do not depend on where the origin is, but what they are computed from does: of values
+near 1e6 rounding leaves little to tell neighbours apart by.
+
+Messages    of the sum   client → server   once; d + 1 numbers
+            Centre       server → client   once
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.federation import Federation, Local, Message, array
+from daskfc.secure.sums.total import Aggregation, Total
+from daskfc.stores import ClientStore
+
+__all__ = ["Centre", "agree_on_centre", "centre_of_total", "sum_of_rows"]
+
+Floats = NDArray[np.float64]
+
+
+class Centre(
+    Message,
+    route="server → client",
+    reveals="the mean of all clients' samples, rounded in every column",
+):
+    """A point among all samples, from which each client measures its own."""
+
+    point: np.ndarray = array("feature", dtype="float64")
+
+
+def agree_on_centre(federation: Federation, sums: Aggregation, *, step: float) -> Local[Centre]:
+    """Find a point near the mean of all clients' samples, by one sum.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run; clients hold samples with the same features.
+    sums : Aggregation
+        From `open_sum`; the server sees what it lets through.
+    step : float
+        Every coordinate is rounded to a multiple of the power of two at or below it: what sums
+        leave out in their last bits moves it seldom.
+
+    Returns
+    -------
+    Local of Centre
+        At the server: ``federation.tell`` it to the clients.
+
+    Notes
+    -----
+    Privacy: server and clients learn the number of samples and their mean.
+
+    Examples
+    --------
+    >>> from daskfc.secure.sums import agree_on_centre, open_sum
+    >>> def centre_at_clients(federation):
+    ...     sums = open_sum(federation, "masked")
+    ...     return federation.tell(agree_on_centre(federation, sums, step=0.25))
+    """
+    total = sums.sum(federation.on_clients(sum_of_rows))
+    return federation.on_server(centre_of_total, total, step=step)
+
+
+def sum_of_rows(data: ClientStore) -> Floats:
+    """Return the sum of each feature, and the number of samples, (d + 1,)."""
+    found = np.zeros(data.n_features + 1)
+    for _, rows in data.blocks():
+        found[:-1] += rows.sum(axis=0)
+        found[-1] += len(rows)
+    return found
+
+
+def centre_of_total(total: Total, *, step: float) -> Centre:
+    """Return the mean, rounded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.sums.centre import centre_of_total
+    >>> from daskfc.secure.sums.total import Total
+    >>> centre_of_total(Total(np.array([20.1, -8.7, 2.0]), 0.0, ("a",)), step=0.3).point.tolist()
+    [10.0, -4.25]
+    """
+    values = total.values.ravel()
+    unit = 2.0 ** math.floor(math.log2(step))
+    return Centre(np.rint(values[:-1] / values[-1] / unit) * unit)
