@@ -37,7 +37,7 @@ from daskfc.protocols.fk_kmeans.settings import (
 )
 from daskfc.protocols.fk_kmeans.uncompressed import Uncompressed
 from daskfc.secure.kmeans import LloydNoise, open_kmeans
-from daskfc.secure.sums import Aggregation, check_maskers, open_sum
+from daskfc.secure.sums import Aggregation, agree_on_centre, check_maskers, open_sum
 from daskfc.secure.sums.interpoint import agree_on_width
 from daskfc.stores import ClientStore
 
@@ -268,10 +268,20 @@ class FederatedKernelKMeans(FederatedClusterer):
             folder = federation.on_server(server.folder_of, key, contents)
             begun = federation.publish(server.iterations_done, folder, wait=False)
         count = sums.sum(federation.on_clients(party.count_samples), max_abs=_MOST_SAMPLES)
-        width = None if self.kernel_width else agree_on_width(federation, sums, self.kernel)
-        plan = federation.on_server(server.plan_of, count, width, self.kernel_width)
         features = FeatureSettings(self.kernel, self.degree, self.n_features, self.seed_)
-        told, sent = federation.publish(plan), federation.tell(plan)
+        shifts = features.has_bounded_norm  # then nothing depends on where the origin is
+        width = None
+        if not self.kernel_width:
+            hidden = 0.0 if shifts else None
+            width = agree_on_width(federation, sums, self.kernel, hidden=hidden)
+        plan = federation.on_server(server.plan_of, count, width, self.kernel_width, None)
+        told = federation.publish(plan)
+        if shifts and told.width == 0.0:  # samples lie farther from the origin than apart
+            centre = agree_on_centre(federation, sums)
+            width = agree_on_width(federation, sums, self.kernel, centre=federation.tell(centre))
+            plan = federation.on_server(server.plan_of, count, width, None, centre)
+            told = federation.publish(plan)
+        sent = federation.tell(plan)
         done = 0 if begun is None else begun.result().n_iterations
         self.kernel_width_ = told.width
         if told.n_samples < self.n_clusters:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from daskfc import seeds
 from daskfc.clustering.kernel_features import Kernel, RandomFeatures
+from daskfc.errors import InvalidInput
 from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration, embed, weighted
 from daskfc.protocols.fk_kmeans.messages import FeaturePlan
 from daskfc.stores import ClientStore
@@ -21,6 +22,7 @@ __all__ = ["FeatureSettings", "WeightedRows", "block_rows", "features_of", "writ
 
 Floats = NDArray[np.float64]
 
+_ROUNDED = 1e-6  # ours: of the width; features of distances that rounding moves by more are noise
 _BLOCK_BYTES = 16 * 2**20  # ours: samples and features of a block
 
 
@@ -49,6 +51,24 @@ class FeatureSettings:
     def has_bounded_norm(self) -> bool:
         """Whether |φ(x)|² ≤ 2 whatever the sample."""
         return Kernel(self.kernel, 1.0, self.degree).is_stationary
+
+    def seen(self, rows: Floats, plan: FeaturePlan, client: str) -> Floats:
+        """Return rows as seen from the plan's centre.
+
+        Raises
+        ------
+        InvalidInput
+            For rows so far from it, beside the width, that their random features are rounding.
+        """
+        seen = plan.seen(rows)
+        far = float(np.abs(seen).max(initial=0.0))
+        if self.has_bounded_norm and far * np.finfo(np.float64).eps > _ROUNDED * plan.width:
+            raise InvalidInput(
+                f"the samples of client {client!r} must not lie so far from the origin, beside the "
+                "kernel's width, that rounding hides how they differ. Leave 'kernel_width' out, so "
+                "that they are seen from their mean, or give 'prepare: [standardise]'."
+            )
+        return seen
 
     def drawn(self, width: float, number: int, n_columns: int) -> RandomFeatures:
         """Draw an iteration's features, the same at every client."""
@@ -99,7 +119,8 @@ def features_of(
     d = data.n_features
     draws = [settings.drawn(plan.width, number, d) for number in numbers]
     for start, rows in data.blocks(block_rows(d, settings.n_features)):
-        yield start, [draw.of(rows) for draw in draws]
+        seen = settings.seen(rows, plan, data.name)
+        yield start, [draw.of(seen) for draw in draws]
 
 
 def write_weighted(

@@ -1,6 +1,7 @@
 """The messages of federated kernel k-means: who tells whom what."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daskfc.federation import Message, array
 from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration
@@ -23,12 +24,18 @@ __all__ = [
 class FeaturePlan(
     Message,
     route=("server → client", "server → caller"),
-    reveals="the kernel's width and the number of samples, over all clients",
+    reveals="the kernel's width and the number of samples, over all clients; their mean too, where "
+    "they lie so far from the origin that they are seen from it",
 ):
     """What all parties of a run go by."""
 
     width: float
     n_samples: int
+    centre: np.ndarray = array("feature", dtype="float64")  # empty for the origin
+
+    def seen(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return rows as seen from the centre."""
+        return rows - self.centre if self.centre.size else rows
 
 
 class Eigenpairs(

@@ -21,7 +21,7 @@ from daskfc.protocols.fk_kmeans.messages import (
     LanczosProgress,
     LanczosVectors,
 )
-from daskfc.secure.sums import Total
+from daskfc.secure.sums import Centre, Total
 from daskfc.secure.sums.interpoint import KernelWidth
 
 __all__ = [
@@ -43,13 +43,16 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 
-def plan_of(count: Total, width: KernelWidth | None, given: float | None) -> FeaturePlan:
+def plan_of(
+    count: Total, width: KernelWidth | None, given: float | None, centre: Centre | None
+) -> FeaturePlan:
     """Return what all parties go by, the width as agreed on or as given."""
     n_samples = round(float(count.values[0, 0]))
+    point = np.empty(0) if centre is None else centre.point
     if width is not None:
-        return FeaturePlan(width.width, n_samples)
+        return FeaturePlan(width.width, n_samples, point)
     assert given is not None
-    return FeaturePlan(float(given), n_samples)
+    return FeaturePlan(float(given), n_samples, point)
 
 
 def told_eigenpairs(

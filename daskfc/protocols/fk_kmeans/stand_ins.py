@@ -55,7 +55,7 @@ class _Krylov:
 
 
 def _plan_of(count: Total, given: float | None, rehearsal: Rehearsal) -> FeaturePlan:
-    return FeaturePlan(given or 1.0, rehearsal.n_samples)
+    return FeaturePlan(given or 1.0, rehearsal.n_samples, np.empty(0))
 
 
 def _iterate(data: ClientStore, past: Sequence[Eigenpairs], settings: FeatureSettings) -> _Rows:

@@ -24,14 +24,16 @@ Floats = NDArray[np.float64]
 class Centre(
     Message,
     route="server → client",
-    reveals="the mean of all clients' samples, rounded in every column",
+    reveals="the mean of all clients' samples, in OmniFC rounded",
 ):
     """A point among all samples, from which each client measures its own."""
 
     point: np.ndarray = array("feature", dtype="float64")
 
 
-def agree_on_centre(federation: Federation, sums: Aggregation, *, step: float) -> Local[Centre]:
+def agree_on_centre(
+    federation: Federation, sums: Aggregation, *, step: float = 0.0
+) -> Local[Centre]:
     """Find a point near the mean of all clients' samples, by one sum.
 
     Parameters
@@ -41,8 +43,8 @@ def agree_on_centre(federation: Federation, sums: Aggregation, *, step: float) -
     sums : Aggregation
         From `open_sum`; the server sees what it lets through.
     step : float
-        Every coordinate is rounded to a multiple of the power of two at or below it: what sums
-        leave out in their last bits moves it seldom.
+        Above 0, every coordinate is rounded to a multiple of the power of two at or below it: what
+        sums leave out in their last bits moves it seldom.
 
     Returns
     -------
@@ -85,5 +87,8 @@ def centre_of_total(total: Total, *, step: float) -> Centre:
     [10.0, -4.25]
     """
     values = total.values.ravel()
-    unit = 2.0 ** math.floor(math.log2(step))
-    return Centre(np.rint(values[:-1] / values[-1] / unit) * unit)
+    mean = values[:-1] / values[-1]
+    if step > 0:
+        unit = 2.0 ** math.floor(math.log2(step))
+        mean = np.rint(mean / unit) * unit
+    return Centre(mean)

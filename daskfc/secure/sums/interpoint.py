@@ -14,7 +14,8 @@ from daskfc.checks import check_params, one_of
 from daskfc.clustering.kernel_features import KERNELS
 from daskfc.clustering.kernel_width import width_of_moments
 from daskfc.errors import InvalidInput
-from daskfc.federation import Federation, Local, Message
+from daskfc.federation import Federation, Local, Message, Sent
+from daskfc.secure.sums.centre import Centre
 from daskfc.secure.sums.total import Aggregation, Total
 from daskfc.stores import ClientStore
 
@@ -35,7 +36,12 @@ class KernelWidth(
 
 
 def agree_on_width(
-    federation: Federation, sums: Aggregation, kernel_kind: str
+    federation: Federation,
+    sums: Aggregation,
+    kernel_kind: str,
+    *,
+    centre: Sent[Centre] | None = None,
+    hidden: float | None = None,
 ) -> Local[KernelWidth]:
     """Find the width of a kernel over the samples of all clients, by one sum.
 
@@ -47,6 +53,10 @@ def agree_on_width(
         From `open_sum`; the server sees what it lets through.
     kernel_kind : {"gaussian", "laplacian", "polynomial"}
         The kernel; see `daskfc.clustering.kernel_width.width_of_moments`.
+    centre : Sent, optional
+        From where samples are seen; by default the origin.
+    hidden : float, optional
+        The width where rounding hides it; by default that is refused.
 
     Returns
     -------
@@ -76,11 +86,13 @@ def agree_on_width(
     ...     return federation.tell(agree_on_width(federation, sums, "gaussian"))
     """
     check_params("a kernel", {"kind": kernel_kind}, {"kind": one_of(*KERNELS)})
-    parts = federation.on_clients(interpoint_moments, kernel_kind)
-    return federation.on_server(width_of_total, sums.sum(parts), kernel_kind)
+    parts = federation.on_clients(interpoint_moments, kernel_kind, centre)
+    return federation.on_server(width_of_total, sums.sum(parts), kernel_kind, hidden=hidden)
 
 
-def interpoint_moments(data: ClientStore, kernel_kind: str) -> NDArray[np.float64]:
+def interpoint_moments(
+    data: ClientStore, kernel_kind: str, centre: Centre | None = None
+) -> NDArray[np.float64]:
     """Return what a client adds to the sum.
 
     Parameters
@@ -89,6 +101,8 @@ def interpoint_moments(data: ClientStore, kernel_kind: str) -> NDArray[np.float6
         ``(n, d)`` rows, read in blocks.
     kernel_kind : str
         The kernel.
+    centre : Centre, optional
+        From where rows are seen.
 
     Returns
     -------
@@ -98,7 +112,8 @@ def interpoint_moments(data: ClientStore, kernel_kind: str) -> NDArray[np.float6
     """
     d = data.n_features
     firsts, squares = np.zeros(d), np.zeros(d)
-    for _, rows in data.blocks():
+    for _, block in data.blocks():
+        rows = block if centre is None else block - centre.point
         firsts += rows.sum(axis=0)
         squares += np.einsum("ij,ij->j", rows, rows)
     if kernel_kind != "laplacian":
@@ -108,7 +123,7 @@ def interpoint_moments(data: ClientStore, kernel_kind: str) -> NDArray[np.float6
     return np.concatenate([[float(data.n_samples)], squares, firsts])
 
 
-def width_of_total(total: Total, kernel_kind: str) -> KernelWidth:
+def width_of_total(total: Total, kernel_kind: str, *, hidden: float | None = None) -> KernelWidth:
     """Return the width at the server.
 
     Parameters
@@ -117,6 +132,8 @@ def width_of_total(total: Total, kernel_kind: str) -> KernelWidth:
         The sum of what `interpoint_moments` returns.
     kernel_kind : str
         The kernel.
+    hidden : float, optional
+        As for `agree_on_width`.
 
     Returns
     -------
@@ -143,6 +160,8 @@ def width_of_total(total: Total, kernel_kind: str) -> KernelWidth:
     doubt = doubt + _ROUNDING * squares
     variances = np.where(variances > doubt / _RELATIVE, variances, 0.0)
     if not variances.any():
+        if hidden is not None:
+            return KernelWidth(hidden)
         raise InvalidInput(
             "the kernel width must come from samples that are not all alike; rounding hides how "
             "far these differ. Give kernel_width, or shift and scale the features to about 1."

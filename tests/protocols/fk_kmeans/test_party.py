@@ -23,7 +23,7 @@ def test_rows_are_read_after_an_earlier_iteration_was_repeated(tmp_path):
     data = ClientStore.open(stores_of(tmp_path, {"a": ROWS})["a"])
 
     def step(before, past, run="fit"):
-        plan = FeaturePlan(1.0, len(ROWS))
+        plan = FeaturePlan(1.0, len(ROWS), np.empty(0))
         return iterate(data, before, past, plan, SETTINGS, run, str(tmp_path / "own"))
 
     def files():
