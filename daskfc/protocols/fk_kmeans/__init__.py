@@ -23,6 +23,7 @@ Messages    who → whom        class            what it reveals
             client → server   MaskedPart       the sum over clients: n; Σx and Σ|x|² for the width;
                                                WᵀW in each iteration, or its products
             server → client   FeaturePlan      the kernel's width, n
+            server → client   Centre           of samples far from the origin, the mean
             server → client   LanczosVectors   directions (solver "lanczos")
             server → client   Eigenpairs       the largest eigenpairs of WᵀW
             server → caller   Eigenpairs, LanczosProgress, IterationsDone
@@ -36,7 +37,8 @@ Departures  (1) All sums are masked: the server sees Σ WᵀW, not each client's
                 paper's way, is the other solver, and takes blocks of vectors as well.
             (3) η_t = 1/t (Algorithm 1) from Theorem 1's 2/t, which is above 1 at t = 1.
             (4) The root that the text lost in H: √(λ_i + (1 - η) λ), as K̂ has it in Section 6.2.
-            (5) The kernel's width is agreed on by a secure sum.
+            (5) The kernel's width is agreed on by a secure sum; samples far from the origin are
+                seen from their mean, on which no stationary kernel depends.
             (6) Coresets' negative weights and k-means by sums: see `daskfc.secure.kmeans`.
 """
 

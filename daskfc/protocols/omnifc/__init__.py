@@ -8,7 +8,7 @@ Notation    paper  here            shape, range
             l      n_segments      int >= 1, segments a row is cut into
             t      n_colluding     int >= 1, clients that may pool what they see
             q      scale           the paper's 2**q; any number > 0 here
-            p      primes          3 to 6 primes below 2**8 (or fewer below 2**24)
+            p      primes          1 to 13 primes below 2**8 (or fewer below 2**24)
             X̃      quantise(X)     (n, d) int64
             z_ij   residues        (r, n, ceil(d / l)) of evaluator j
             D      distances       (n, n) squared, float64
@@ -17,6 +17,10 @@ Messages    who → whom           class            what it reveals
             client → client      KeyOffer, SealedDigestKey   the key of the pseudonyms, to clients
             client → server      SampleSummary    pseudonyms, number of features, rounded range,
                                                   whether the samples are the same as before
+            client → server      MaskedPart, Reach, NearestApart   where it matters: a sum of the
+                                                  samples; rounded, how far they go from its mean,
+                                                  and how near those are that differ
+            server → client      Centre           of samples far from the origin, the mean, rounded
             server → caller      PublicPlan       numbers of samples and features, range
             server → evaluators  RowPositions     places of the rows, in an order of no meaning
             client → evaluators  HidingKey        a key that the server must not have
@@ -38,7 +42,8 @@ The server learns D, that is, all samples up to one rigid motion. That is the pa
 Departures  (1) Eq. (6) divides by 2**q; squared distances carry the square of the scale.
             (2) A residue number system of small primes in place of one large prime: same distances,
                 at the speed of integer matrix products.
-            (3) The scale is any number, so that data on a grid have no error at all.
+            (3) The scale is any number, so that data on a grid have no error at all; others are
+                shared out again where labels depend on distances that the grid is too coarse for.
             (4) Clients add a shared random polynomial that vanishes in the sum (Eq. 5); without it
                 the answers tell the server the distance of every single segment.
             (5) Only 2l + 2t - 1 clients and some spares evaluate; spare answers are checked against

@@ -94,8 +94,9 @@ class OmniFC(FederatedClusterer):
         Evaluators beyond the 2l + 2t - 1 that are needed: they cover for stragglers and check the
         answers. By default one, if there is a client for it.
     tolerance : float
-        Root mean square error of squared distances, relative to their mean. Data on a grid
-        (integers, pixels / 255) have no error at all.
+        Root mean square error of squared distances, relative to their mean, at most. Data on a grid
+        (integers, pixels / 255) have no error at all; for others the grid is as fine as the
+        distances that labels depend on need, which may be off by a thousandth.
     max_abs : float, optional
         Declared bound on every ``|x|``; without it each client tells its largest norm, rounded up.
     hide_segments : bool

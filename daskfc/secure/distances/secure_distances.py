@@ -74,7 +74,7 @@ class SecureDistances:
     motion; a client that gives it the hiding key also gives it distances of segments of rows.
 
     Error: rows on a grid give exact distances. Others are rounded to a grid on which the root mean
-    square error of a squared distance, relative to their mean, is the tolerance.
+    square error of a squared distance, relative to their mean, is the tolerance, or a finer one.
 
     Cost: for n rows of length d, with l segments, r primes of b bytes and K evaluators, clients
     send (K - t) r b n d / l bytes of shares, and evaluators K times r b bytes a distance or less.
