@@ -1,5 +1,8 @@
 """What stands for OmniFC's own steps in a rehearsal; its distances have stand-ins of theirs."""
 
+from dataclasses import dataclass
+
+from daskfc.clustering import DBSCAN, Clusterer
 from daskfc.federation.rehearsal import Rehearsal
 from daskfc.federation.samples import ClientLabels
 from daskfc.federation.sizes import StandIns, sized
@@ -10,11 +13,29 @@ from daskfc.secure.distances import RowPlan
 
 __all__ = ["STAND_INS"]
 
+_FINEST = "smallest squared distance that labels depend on"
 _SOME = 10  # ours: clusters that a clusterer finds by itself
 
 
-def _cluster(n_clusters: int | None, rehearsal: Rehearsal) -> int:
-    return n_clusters or int(rehearsal.assume("clusters that are found", _SOME))
+@dataclass(frozen=True)
+class _Found:
+    """A clustering, of which the number of clusters is known, and what found it."""
+
+    n_clusters: int
+    clusterer: Clusterer
+
+
+def _cluster(clusterer: Clusterer, n_clusters: int | None, rehearsal: Rehearsal) -> _Found:
+    found = n_clusters or int(rehearsal.assume("clusters that are found", _SOME))
+    return _Found(found, clusterer)
+
+
+def _cluster_report(clustering: _Found, rehearsal: Rehearsal) -> ClusterReport:
+    finest = 0.0
+    if not isinstance(clustering.clusterer, DBSCAN):  # whose radius the first grid tells
+        # where it is smaller than the first grid tells, samples are shared out once more
+        finest = rehearsal.assume(_FINEST, 0.0)
+    return sized(ClusterReport, cluster=clustering.n_clusters, finest=finest)
 
 
 def _labels_for(plan: RowPlan) -> dict[str, ClientLabels]:
@@ -23,6 +44,6 @@ def _labels_for(plan: RowPlan) -> dict[str, ClientLabels]:
 
 STAND_INS: StandIns = {
     clusters.cluster: _cluster,
-    clusters.cluster_report: lambda clustering: sized(ClusterReport, cluster=clustering),
+    clusters.cluster_report: _cluster_report,
     clusters.labels_for: _labels_for,
 }
