@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from daskfc.checks import Constraint, check_params, integer
 from daskfc.clustering.decisive import between_nearest_means
 from daskfc.clustering.graphs import NeighbourGraph
+from daskfc.clustering.order import order_of_points
 from daskfc.clustering.views import FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
 
@@ -174,7 +175,11 @@ class Clusterer(ABC):
                 f"pooled data for {self.name} must be finite; {count} of {len(points)} rows hold "
                 f"NaN or infinity. Remove or impute them."
             )
-        return self._pooled(points, self._checked_count(n_clusters, len(points), seed), seed)
+        k = self._checked_count(n_clusters, len(points), seed)
+        order = order_of_points(points)
+        found = self._pooled(points[order.places], k, seed)
+        labels = order.back(order.alike(found.labels))
+        return dataclasses.replace(found, labels=_by_appearance(labels))
 
     def predict(self, clustering: Clustering, distances: ArrayLike) -> NDArray[np.int64]:
         """Assign new samples to the clusters found.
@@ -265,6 +270,16 @@ def _alike(view: View) -> tuple[str, ...]:
     else:
         return ()
     return () if spread else ("all samples have the same features: their clusters mean nothing.",)
+
+
+def _by_appearance(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return labels in order of appearance; noise stays -1."""
+    clusters = labels >= 0
+    renumbered = labels.copy()
+    if clusters.any():
+        kept = labels[clusters]
+        renumbered[clusters] = in_order_of_appearance(kept, int(kept.max()) + 1)[kept]
+    return renumbered
 
 
 def in_order_of_appearance(labels: ArrayLike, k: int) -> NDArray[np.int64]:

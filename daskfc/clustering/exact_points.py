@@ -4,10 +4,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.clustering.order import Order, order_of_points
 from daskfc.coding import ResidueColumns, WideIntegers
 from daskfc.linalg import IntegerPoints, points_from_columns
 
@@ -35,6 +37,8 @@ class ExactPoints:
         S²: real squared distances are whole ones over it.
     residues : ResidueColumns, optional
         Distances modulo more than twice the error.
+    order : Order, optional
+        In which the samples stand, where that is not as they came.
 
     Examples
     --------
@@ -49,6 +53,25 @@ class ExactPoints:
     points: IntegerPoints
     scale2: float = 1.0
     residues: ResidueColumns | None = None
+    order: Order | None = None
+
+    def in_order(self) -> "ExactPoints":
+        """Return samples in the order that follows from their distances; the arrays are moved.
+
+        Samples that were moved stay where they are.
+        """
+        if self.order is not None:
+            return self
+        Y = self.points.coordinates
+        order = order_of_points(Y, self.points.error, self._exactly)
+        moved = [Y] if self.residues is None else [Y, *self.residues.by_sample()]
+        for array in moved:
+            _move(array, order.places)
+        object.__setattr__(self, "order", order)  # nobody moves these arrays again
+        return self
+
+    def _exactly(self, approximate: Floats, some: Ints, one: int) -> Floats:
+        return self.whole(approximate, lambda known: known.pairs(some, np.full(some.size, one)))
 
     @property
     def n(self) -> int:
@@ -107,6 +130,14 @@ class ExactPoints:
         for start, block in self.panels():
             D[start : start + len(block)] = block
         return D
+
+
+def _move(array: NDArray[Any], places: Ints) -> None:
+    """Put rows into another order, some columns at a time."""
+    step = max(1, array.shape[1] // 16)
+    for start in range(0, array.shape[1], step):
+        part = slice(start, start + step)
+        array[:, part] = array[places, part]
 
 
 def exact_points(

@@ -10,6 +10,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
+from daskfc.clustering.order import Order, order_of_distances
 from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 
 __all__ = ["FullDistances", "RowFactors", "View"]
@@ -28,6 +29,8 @@ class FullDistances:
     ----------
     matrix : ndarray of shape (n, n), float64
         Squared distances in squared units of the data; symmetric, with a diagonal of exactly 0.
+    order : Order, optional
+        In which the samples stand, where that is not as they came.
 
     Examples
     --------
@@ -38,10 +41,24 @@ class FullDistances:
     """
 
     matrix: Floats
+    order: Order | None = None
 
     def __post_init__(self) -> None:
         shape = self.matrix.shape
         assert shape == (len(self.matrix),) * 2, shape
+
+    @classmethod
+    def in_order(cls, matrix: Floats) -> "FullDistances":
+        """Return distances of samples in the order that follows from these, which are moved."""
+        order = order_of_distances(matrix)
+        moved = order.places
+        for start in range(0, len(matrix), _ROWS):
+            part = slice(start, start + _ROWS)
+            matrix[:, part] = matrix[moved, part]
+        for start in range(0, len(matrix), _ROWS):
+            part = slice(start, start + _ROWS)
+            matrix[part] = matrix[part][:, moved]
+        return cls(matrix, order)
 
     @property
     def n(self) -> int:

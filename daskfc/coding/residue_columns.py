@@ -9,6 +9,7 @@ compute fastest: V_i · K_j is all that |V_i - K_j|² has beside squares that ar
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +128,12 @@ class ResidueColumns:
     def modulus(self) -> int:
         """The product of the primes."""
         return self.system.modulus
+
+    def by_sample(self) -> list[NDArray[Any]]:
+        """Return its arrays with a row for each sample, as views; before distances are asked."""
+        assert "_right" not in vars(self)
+        wide = [part for both in (self.left, self.right) for part in both]
+        return [*wide, self.row_terms.T, self.column_terms.T]
 
     @cached_property
     def _engine(self) -> Engine:

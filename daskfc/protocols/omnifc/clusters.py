@@ -1,7 +1,7 @@
 """OmniFC at the server, last step: what the clusterer reads, its labels, and new samples."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from daskfc.clustering import (
 from daskfc.clustering.decisive import many_are_equal, smallest_hundredth
 from daskfc.clustering.gap import gap_statistic
 from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
+from daskfc.clustering.order import Order, order_of_points
 from daskfc.federation.cluster_scores import ClusterScores, without_errors
 from daskfc.federation.sample_map import (
     SampleMap,
@@ -34,13 +35,16 @@ from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.secure.distances import Columns, RowPlan, Tiles
 
 __all__ = [
+    "Clustered",
     "cluster",
     "cluster_report",
     "cluster_score",
     "eigengaps",
     "gap",
+    "in_order",
     "labels_for",
     "new_labels",
+    "order_of",
     "predict_panel",
     "sample_map",
     "sampled",
@@ -56,10 +60,11 @@ def view_of_all(
 ) -> View:
     """Return what the clusterer reads of all distances, in memory where it must be.
 
-    It needs "full", "neighbours" or "radius"; blocks were kept for that.
+    It needs "full", "neighbours" or "radius"; blocks were kept for that. Samples stand in the order
+    that follows from all distances, where these are there.
     """
     if isinstance(found, DistanceTiles):
-        return FullDistances(found.full())
+        return FullDistances.in_order(found.full())
     if not isinstance(found, ExactPoints):
         return found.graph()
     return _view(found, ExactPoints.full, needs, n_neighbors, radius2)
@@ -67,6 +72,7 @@ def view_of_all(
 
 def view_of_landmarks(
     embedding: LandmarkEmbedding,
+    order: Order,
     *,
     n_features: int,
     needs: str,
@@ -74,7 +80,7 @@ def view_of_landmarks(
     radius2: float | None,
 ) -> View:
     """Return what the clusterer reads, from the coordinates that the landmarks gave."""
-    points = np.ascontiguousarray(embedding.coordinates)  # row by row, as clusterers read them
+    points = embedding.coordinates[order.places]  # row by row, as clusterers read them
     if needs in ("rows", "coordinates"):
         return RowFactors(points, n_features, embedding.error)
     return _view(points, symmetric_squared_distances, needs, n_neighbors, radius2)
@@ -96,9 +102,45 @@ def _view(
     return FullDistances(distances(points))
 
 
-def cluster(view: View, *, clusterer: Clusterer, n_clusters: int | None, seed: int) -> Clustering:
-    """Run the clusterer on the distances; labels in canonical order stay at the server."""
-    return clusterer.fit(view, n_clusters, seed)
+@dataclass(frozen=True)
+class Clustered:
+    """A clustering of samples in an order that follows from their distances."""
+
+    clustering: Clustering
+    order: Order | None  # without it they stand in canonical order
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Clusters of the samples, in canonical order."""
+        labels = self.clustering.labels
+        return labels if self.order is None else self.order.back(labels)
+
+
+def in_order(found: ExactPoints) -> ExactPoints:
+    """Put samples into the order that follows from their distances."""
+    return found.in_order()
+
+
+def order_of(seen: ExactPoints | View | LandmarkEmbedding) -> Order | None:
+    """Return the order in which the samples of a view stand, or are to stand."""
+    if isinstance(seen, LandmarkEmbedding):
+        return order_of_points(seen.coordinates, seen.error)
+    return seen.order if isinstance(seen, ExactPoints | FullDistances) else None
+
+
+def cluster(
+    view: View,
+    order: Order | None,
+    *,
+    clusterer: Clusterer,
+    n_clusters: int | None,
+    seed: int,
+) -> Clustered:
+    """Run the clusterer on the distances, and give equal samples one label."""
+    found = clusterer.fit(view, n_clusters, seed)
+    if order is not None:
+        found = replace(found, labels=order.alike(found.labels))
+    return Clustered(found, order)
 
 
 @dataclass(frozen=True)
@@ -110,7 +152,9 @@ class Sampled:
     distances: bool = False
 
 
-def sampled(seen: View | ExactPoints | LandmarkEmbedding, *, n: int, seed: int) -> Sampled:
+def sampled(
+    seen: View | ExactPoints | LandmarkEmbedding, order: Order | None, *, n: int, seed: int
+) -> Sampled:
     """Return some samples of a view that tells distances, for their silhouettes and a map."""
     rows = mapped_rows(n, seed, "silhouette")
     if isinstance(seen, FullDistances):
@@ -118,7 +162,8 @@ def sampled(seen: View | ExactPoints | LandmarkEmbedding, *, n: int, seed: int) 
     if isinstance(seen, ExactPoints):
         return Sampled(rows, _with_columns(seen.points.coordinates[rows]))
     assert isinstance(seen, LandmarkEmbedding), type(seen)
-    return Sampled(rows, _with_columns(seen.coordinates[rows]))
+    assert order is not None
+    return Sampled(rows, _with_columns(seen.coordinates[order.places[rows]]))
 
 
 def _with_columns(points: np.ndarray) -> np.ndarray:
@@ -126,17 +171,18 @@ def _with_columns(points: np.ndarray) -> np.ndarray:
     return points if points.shape[1] else np.zeros((len(points), 1))
 
 
-def cluster_report(clustering: Clustering, some: Sampled | None, view: View) -> ClusterReport:
+def cluster_report(found: Clustered, some: Sampled | None, view: View) -> ClusterReport:
     """Tell the caller sizes of the clusters, their silhouette, and what the clusterer notes.
 
     And how fine distances the labels depend on, beside how exact coordinates are.
     """
+    clustering = found.clustering
     labels = clustering.labels
     assert clustering.decisive is not None
     decisive = clustering.decisive
-    found = np.bincount(labels[labels >= 0], minlength=clustering.n_clusters)
+    sizes = np.bincount(labels[labels >= 0], minlength=clustering.n_clusters)
     return ClusterReport(
-        sizes=found.astype(np.int64),
+        sizes=sizes.astype(np.int64),
         n_noise=int((labels < 0).sum()),
         notes=" ".join(clustering.notes)[:2000],
         silhouette=np.inf if some is None else _silhouette(some, labels[some.rows]),
@@ -173,10 +219,10 @@ def _calinski_harabasz(some: Sampled, labels: np.ndarray) -> float:
     return float((whole - within) / (k - 1) / (within / (n - k))) if within > 0 else np.inf
 
 
-def cluster_score(clustering: Clustering, some: Sampled, by: str) -> ClusterScores:
+def cluster_score(found: Clustered, some: Sampled, by: str) -> ClusterScores:
     """Tell the caller the silhouette of a clustering, or what else is asked for."""
     score = {"silhouette": _silhouette, "calinski-harabasz": _calinski_harabasz}[by]
-    return without_errors(np.array([score(some, clustering.labels[some.rows])]))
+    return without_errors(np.array([score(some, found.clustering.labels[some.rows])]))
 
 
 def eigengaps(
@@ -197,21 +243,20 @@ def gap(some: Sampled, *, clusterer: KMeans, n_clusters: int, seed: int) -> Clus
     return ClusterScores(np.array([found]), np.array([error]))
 
 
-def sample_map(clustering: Clustering, some: Sampled) -> SampleMap:
+def sample_map(found: Clustered, some: Sampled) -> SampleMap:
     """Tell the caller where some samples lie in a plane, by their coordinates or distances."""
     draw = map_of_distances if some.distances else map_of_points
-    return draw(some.points, clustering.labels[some.rows])
+    return draw(some.points, found.clustering.labels[some.rows])
 
 
-def labels_for(clustering: Clustering, plan: RowPlan) -> dict[str, ClientLabels]:
+def labels_for(found: Clustered, plan: RowPlan) -> dict[str, ClientLabels]:
     """Tell each client the labels of its own samples, in the order of its store."""
-    return {
-        client: ClientLabels(clustering.labels[rows]) for client, rows in plan.positions.items()
-    }
+    labels = found.labels
+    return {client: ClientLabels(labels[rows]) for client, rows in plan.positions.items()}
 
 
 def predict_panel(
-    clustering: Clustering, panel: Sequence[Columns], *, clusterer: Clusterer
+    found: Clustered, panel: Sequence[Columns], *, clusterer: Clusterer
 ) -> np.ndarray:
     """Label a panel of new samples from their distances to all clustered samples.
 
@@ -219,7 +264,9 @@ def predict_panel(
     after the other.
     """
     distances = np.concatenate([part.distances for part in panel])  # (n, n_new)
-    return clusterer.predict(clustering, distances.T)
+    if found.order is not None:
+        distances = distances[found.order.places]
+    return clusterer.predict(found.clustering, distances.T)
 
 
 def new_labels(panels: Mapping[str, Sequence[np.ndarray]]) -> dict[str, ClientLabels]:

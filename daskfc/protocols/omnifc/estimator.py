@@ -14,13 +14,13 @@ from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.clustering import (
     DBSCAN,
     Clusterer,
-    Clustering,
     ExactPoints,
     KMeans,
     Spectral,
     View,
     make_clusterer,
 )
+from daskfc.clustering.order import Order
 from daskfc.coding import RESOLVED
 from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.federation import Federation, Local, PerClient, Sent
@@ -41,6 +41,7 @@ log = logging.getLogger("daskfc.protocols")
 
 ROWS_TOLERANCE = 1e-9  # of the mean squared distance: the coordinates are exact up to rounding
 _OF_SPAN = 8  # ours: distances are off by 4 times what coordinates leave out
+_FEW = 4096  # ours: samples of which all distances are kept, 128 MiB
 _GRIDS = 8  # ours, at most: each tells smaller distances than the one before
 
 
@@ -50,7 +51,7 @@ class _Fitted:
 
     clusterer: Clusterer
     distances: SecureDistances
-    clustering: Local[Clustering]
+    clustering: Local[clusters.Clustered]
     some: Local[clusters.Sampled] | None  # what a map is drawn from
 
 
@@ -61,7 +62,7 @@ class _Clustered:
     clusterer: Clusterer
     distances: SecureDistances
     view: Local[View]
-    clustering: Local[Clustering]
+    clustering: Local[clusters.Clustered]
     report: ClusterReport
     seed: int
 
@@ -238,7 +239,7 @@ class OmniFC(FederatedClusterer):
                     continue
                 found = seen.clustering
                 if k < most:
-                    found = federation.on_server(clusters.cluster, seen.view, **how)
+                    found = federation.on_server(clusters.cluster, seen.view, self._order, **how)
                 told.append(federation.publish(clusters.cluster_score, found, self._some, by))
             return joined(told)
 
@@ -278,8 +279,9 @@ class OmniFC(FederatedClusterer):
                 view = self._view(distances, clusterer, nearest)
             self.dropped_evaluators_ = distances.dropped
             with self._stage(federation, "clustering"):
+                how: dict[str, Any] = {"n_clusters": n_clusters, "seed": seed}
                 clustering = federation.on_server(
-                    clusters.cluster, view, clusterer=clusterer, n_clusters=n_clusters, seed=seed
+                    clusters.cluster, view, self._order, clusterer=clusterer, **how
                 )
                 report = federation.publish(clusters.cluster_report, clustering, self._some, view)
             finest = report.finest
@@ -287,7 +289,7 @@ class OmniFC(FederatedClusterer):
                 apart = distances.nearest_apart() if apart is None else apart
                 finest = min(finest or apart, apart)
             allowed = RESOLVED * finest
-            coarse = distances.error_of(finest) > allowed
+            coarse = distances.error_of(finest) > allowed > 0
             rough = report.error > allowed > 0 and self.distances == "exact"
             if not coarse and not rough:
                 return _Clustered(clusterer, distances, view, clustering, report, seed)
@@ -319,47 +321,66 @@ class OmniFC(FederatedClusterer):
 
         Exact coordinates leave out squared distances of `nearest` at most, where it is finite.
         """
-        federation = distances.federation
-        need = clusterer.needs(distances.n_samples, distances.n_features)
+        federation, n = distances.federation, distances.n_samples
+        need = clusterer.needs(n, distances.n_features)
         n_neighbors = clusterer.graph_neighbors if isinstance(clusterer, Spectral) else None
         n_neighbors = n_neighbors if need == "neighbours" else None
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
-        asked: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
-        on_points = need in ("rows", "coordinates")
+        graph: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
+        sample = {"n": n, "seed": seeds.integer_seed(self.seed_, "silhouette")}
         self._some: Local[clusters.Sampled] | None = None  # where anything tells distances
-        seed = seeds.integer_seed(self.seed_, "silhouette")
-        sample = {"n": distances.n_samples, "seed": seed}
-        found: Local[ExactPoints] | Local[Tiles]
+        self._order: Local[Order | None] | None = None
+        if need in ("rows", "coordinates") and self.distances != "blocks":
+            return self._view_of_landmarks(distances, need, nearest, graph, sample)
+        if self.distances == "landmark":
+            return self._view_of_landmarks(distances, need, nearest, graph, sample)
         if self.distances == "blocks":
-            found = distances.blocks("full" if on_points else need, **asked)
+            keep = "full" if need in ("rows", "coordinates") else need
+            found: Local[ExactPoints] | Local[Tiles] = distances.blocks(keep, **graph)
             self.route_, self._reason = "blocks", "as asked for"
-        elif self.distances == "exact" and not on_points:
-            found = distances.all_pairs(need, **asked)
-            self.route_, self._reason = distances.route, distances.reason
         else:
-            exact = self.distances == "exact"
-            tolerance = ROWS_TOLERANCE if exact else self.landmark_tolerance
-            span = (tolerance, 0.0) if math.isinf(nearest) else (0.0, nearest)
-            embedding = distances.columns(*span)
-            self.route_ = "columns" if exact else "landmark"
-            self._reason = "they give coordinates of all samples" if exact else "as asked for"
-            self._some = federation.on_server(clusters.sampled, embedding, **sample)
-            return federation.on_server(
-                clusters.view_of_landmarks,
-                embedding,
-                n_features=distances.n_features,
-                needs=need,
-                **asked,
-            )
+            # all distances of few samples, so that ties follow from them and from nothing else
+            keep, kept = ("full", {}) if n <= _FEW else (need, graph)
+            found = distances.all_pairs(keep, **kept)
+            self.route_, self._reason = distances.route, distances.reason
         log.info("distances from %s: %s", self.route_, self._reason)
-        if self.route_ == "columns" and need in ("neighbours", "radius"):
-            points = cast(Local[ExactPoints], found)
-            self._some = federation.on_server(clusters.sampled, points, **sample)
-            return graph_of_points(distances, points, **asked)
-        view = federation.on_server(clusters.view_of_all, found, needs=need, **asked)
-        if need == "full":
-            self._some = federation.on_server(clusters.sampled, view, **sample)
+        if self.route_ == "columns":
+            points = federation.on_server(clusters.in_order, cast(Local[ExactPoints], found))
+            self._order = federation.on_server(clusters.order_of, points)
+            if need in ("neighbours", "radius"):
+                self._some = federation.on_server(clusters.sampled, points, None, **sample)
+                return graph_of_points(distances, points, **graph)
+            found = points
+        view = federation.on_server(clusters.view_of_all, found, needs=keep, **graph)
+        if keep == "full":
+            self._order = self._order or federation.on_server(clusters.order_of, view)
+            self._some = federation.on_server(clusters.sampled, view, None, **sample)
         return view
+
+    def _view_of_landmarks(
+        self,
+        distances: SecureDistances,
+        need: str,
+        nearest: float,
+        graph: Mapping[str, Any],
+        sample: Mapping[str, Any],
+    ) -> Local[View]:
+        federation, exact = distances.federation, self.distances == "exact"
+        tolerance = ROWS_TOLERANCE if exact else self.landmark_tolerance
+        span = (tolerance, 0.0) if math.isinf(nearest) else (0.0, nearest)
+        embedding = distances.columns(*span)
+        self.route_ = "columns" if exact else "landmark"
+        self._reason = "they give coordinates of all samples" if exact else "as asked for"
+        self._order = federation.on_server(clusters.order_of, embedding)
+        self._some = federation.on_server(clusters.sampled, embedding, self._order, **sample)
+        return federation.on_server(
+            clusters.view_of_landmarks,
+            embedding,
+            self._order,
+            n_features=distances.n_features,
+            needs=need,
+            **graph,
+        )
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -1,0 +1,193 @@
+"""An order of samples that follows from their distances, whoever holds them under which names.
+
+Starts of k-means, ties of neighbours and labels of border samples hang on the order in which
+samples stand. Where that follows from names or from who holds what, the same data give other
+clusters when they are dealt again. Here a sample's place follows from its distances: the sum of all
+of them, then its distance to samples whose place is theirs alone, one after the other. What is left
+are equal samples, which share one label, and samples that a symmetry of all distances exchanges;
+those stay as they stood.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Order", "order_of_distances", "order_of_points"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_TIE = 1e-9  # ours: of a key; sums of the same distances in another order differ by less
+_ANCHORS = 8  # ours, at most: samples to which distances are looked at
+
+
+@dataclass(frozen=True)
+class Order:
+    """Samples in another order.
+
+    Parameters
+    ----------
+    places : ndarray of shape (n,), int64
+        The number of each sample, in the new order.
+    equal : ndarray of shape (n,), int64
+        In the new order, a number that equal samples share, from 0 on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.order import order_of_points
+    >>> order = order_of_points(np.array([[9.0], [1.0], [0.0], [1.0]]))
+    >>> order.places.tolist()
+    [1, 3, 2, 0]
+    >>> order.back(order.alike(np.array([0, 1, 2, 3]))).tolist()
+    [3, 0, 2, 0]
+    """
+
+    places: Ints
+    equal: Ints
+
+    def back(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return values of the samples, which come in the new order, in the old one."""
+        old = np.empty_like(values)
+        old[self.places] = values
+        return old
+
+    def alike(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give equal samples one label: that of most of them, of equally many the smallest."""
+        if self.equal.max(initial=-1) + 1 == len(labels):
+            return labels
+        least = int(labels.min())
+        wide = int(labels.max()) - least + 1
+        both, counts = np.unique(self.equal * wide + (labels - least), return_counts=True)
+        groups, own = np.divmod(both, wide)
+        best = np.lexsort((own, -counts, groups))
+        first = best[np.unique(groups[best], return_index=True)[1]]
+        shared: NDArray[np.int64] = own[first][self.equal] + least
+        return shared
+
+
+@dataclass(frozen=True)
+class _Distances:
+    """Squared distances, of which these are asked."""
+
+    sums: Floats
+    to: Callable[[int], Floats]
+    among: Callable[[Ints, int], Floats]  # of some samples to one
+    weighted: Callable[[Floats], Floats]
+    noise: float = 0.0  # of one
+    noise_of_sums: float = 0.0
+
+
+def order_of_distances(D: Floats) -> Order:
+    """Return the order of samples by all their squared distances.
+
+    Parameters
+    ----------
+    D : ndarray of shape (n, n)
+        Symmetric.
+
+    Returns
+    -------
+    Order
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.order import order_of_distances
+    >>> order_of_distances(np.array([[0.0, 1, 9], [1, 0, 4], [9, 4, 0]])).places.tolist()
+    [1, 0, 2]
+    """
+    return _order(
+        _Distances(D.sum(axis=1), lambda i: D[i], lambda some, i: D[i, some], lambda w: D @ w)
+    )
+
+
+def order_of_points(
+    Y: Floats, noise: float = 0.0, exactly: Callable[[Floats, Ints, int], Floats] | None = None
+) -> Order:
+    """Return the order of samples by the squared distances that their coordinates have.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, q)
+        Coordinates.
+    noise : float
+        How far a squared distance may be off.
+    exactly : callable, optional
+        From such distances of some samples to one, these, and that one to what they should be.
+
+    Returns
+    -------
+    Order
+    """
+    centre = Y.mean(axis=0)
+
+    def among(some: Ints, i: int) -> Floats:
+        distances: Floats = np.square(Y[some] - Y[i]).sum(axis=1)
+        return distances if exactly is None else exactly(distances, some, i)
+
+    def weighted(w: Floats) -> Floats:
+        seen = Y - centre
+        g = np.einsum("ij,ij->i", seen, seen)
+        keys: Floats = g * w.sum() - 2.0 * (seen @ (w @ seen)) + w @ g
+        return keys
+
+    everyone = np.arange(len(Y))
+    sums = weighted(np.ones(len(Y)))
+    noise_of_one = noise if exactly is None else 0.0
+    asked = (lambda i: among(everyone, i)), among, weighted
+    return _order(_Distances(sums, *asked, noise_of_one, len(Y) * noise))
+
+
+def _order(D: _Distances) -> Order:
+    n = len(D.sums)
+    rank = _refined(np.zeros(n, dtype=np.int64), D.sums, D.noise_of_sums)
+    used = np.zeros(n, dtype=bool)
+    for turn in range(_ANCHORS):
+        if rank.max(initial=0) == n - 1:
+            break
+        alone = np.flatnonzero((np.bincount(rank)[rank] == 1) & ~used)
+        if alone.size:  # the outermost and the innermost in turns
+            anchor = alone[rank[alone].argmin() if turn % 2 else rank[alone].argmax()]
+            used[anchor] = True
+            rank = _refined(rank, D.to(int(anchor)), D.noise)
+        else:
+            rank = _refined(rank, D.weighted(_weights(rank, turn)), 2 * D.noise_of_sums)
+    places = np.argsort(rank, kind="stable")
+    return Order(places, _equal(rank[places], places, D))
+
+
+def _refined(rank: Ints, key: Floats, noise: float) -> Ints:
+    """Return ranks by the rank so far and then by a key, of which near values are ties."""
+    order = np.lexsort((key, rank))
+    sorted_key, sorted_rank = key[order], rank[order]
+    gap = np.diff(sorted_key) > _TIE * np.abs(sorted_key[1:]) + 2 * noise
+    steps = gap | (np.diff(sorted_rank) > 0)
+    found = np.empty(len(rank), dtype=np.int64)
+    found[order] = np.concatenate([[0], np.cumsum(steps)])
+    return found
+
+
+def _weights(rank: Ints, turn: int) -> Floats:
+    """Return a weight for each rank, of no pattern: fractions of multiples of the golden ratio."""
+    weights: Floats = 1.0 + np.mod((rank + 1) * (turn + 1) * ((np.sqrt(5.0) - 1.0) / 2.0), 1.0)
+    return weights
+
+
+def _equal(rank: Ints, places: Ints, D: _Distances) -> Ints:
+    """Return which samples are equal, of those that have one rank."""
+    equal = np.arange(len(rank))
+    starts = np.flatnonzero(np.diff(rank, prepend=-1))
+    ends = np.append(starts[1:], len(rank))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        left = np.arange(start, end)
+        while left.size > 1:
+            same = D.among(places[left], int(places[left[0]])) <= D.noise
+            same[0] = True
+            equal[left[same]] = left[0]
+            left = left[~same]
+    _, numbers = np.unique(equal, return_inverse=True)
+    result: Ints = numbers.astype(np.int64)
+    return result

@@ -1,0 +1,91 @@
+"""An order that follows from distances alone: the same rows stand there, however they are dealt."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+from scipy.stats import ortho_group
+
+from daskfc.clustering import FullDistances, exact_points, make_clusterer
+from daskfc.clustering.order import Order, order_of_distances, order_of_points
+
+RNG = np.random.default_rng(0)
+DATA = {
+    "continuous": RNG.normal(size=(120, 4)),
+    "whole": RNG.integers(0, 3, (90, 3)).astype(float),
+    "copies": np.repeat(RNG.normal(size=(30, 2)), 3, axis=0),
+    "one far": np.concatenate([RNG.normal(size=(80, 2)), [[1e6, 1e6]]]),
+    "all equal": np.ones((9, 2)),
+    "one": np.ones((1, 2)),
+}
+
+
+def rows_in(X, order):
+    return X[order.places]
+
+
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_rows_stand_in_the_same_places(name, seed):
+    X = DATA[name]
+    random = np.random.default_rng(seed)
+    dealt = random.permutation(len(X))
+    D = cdist(X, X, "sqeuclidean")
+    first = rows_in(X, order_of_distances(D))
+    second = rows_in(X[dealt], order_of_distances(D[np.ix_(dealt, dealt)]))
+    np.testing.assert_array_equal(first, second)
+    moved = X[dealt] @ ortho_group.rvs(X.shape[1], random_state=seed) + 7.0
+    noise = 1e-11 * max(1.0, D.max() / 1e6)
+    third = rows_in(X[dealt], order_of_points(moved, noise))
+    np.testing.assert_array_equal(rows_in(X, order_of_points(X, noise)), third)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.integers(2, 40), st.integers(1, 3))
+def test_equal_samples_and_no_others_share_a_number(seed, n, d):
+    X = np.random.default_rng(seed).integers(0, 3, (n, d)).astype(float)
+    for order in (order_of_points(X), order_of_distances(cdist(X, X, "sqeuclidean"))):
+        assert sorted(order.places.tolist()) == list(range(n))
+        rows = rows_in(X, order)
+        equal = (rows[:, None] == rows).all(axis=2)
+        np.testing.assert_array_equal(order.equal[:, None] == order.equal, equal)
+
+
+def test_equal_samples_get_the_label_of_most():
+    order = Order(np.arange(7), np.array([0, 0, 0, 1, 1, 2, 2]))
+    assert order.alike(np.array([2, 1, 2, 3, -1, 0, 0])).tolist() == [2, 2, 2, -1, -1, 0, 0]
+
+
+def test_points_and_distances_move_together():
+    X = RNG.integers(-(2**20), 2**20, (40, 3))  # so far apart that residues must tell
+    D = cdist(X, X, "sqeuclidean")
+    columns = D[:, :9]
+    primes = (251, 241, 239, 233, 229, 227)
+    far = 2**26
+    for scale in (1, far // 2**20):
+        whole = (columns * scale**2).astype(np.int64)
+        points = exact_points(lambda r, w=whole: w[r], range(9), n=40, n_features=3, primes=primes)
+        assert points.certified
+        moved = points.in_order()
+        assert moved is points.in_order()  # once
+        expected = D[np.ix_(moved.order.places, moved.order.places)] * scale**2
+        np.testing.assert_array_equal(moved.full(), expected)
+    full = FullDistances.in_order(D.copy())
+    np.testing.assert_array_equal(full.matrix, D[np.ix_(full.order.places, full.order.places)])
+
+
+@pytest.mark.parametrize("spec", ["k-means", "spectral", "k-medoids", "hierarchical", "hdbscan",
+                                  {"dbscan": {"eps": 0.7}}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("name", ["continuous", "whole", "copies"])
+def test_pooled_samples_in_another_order_give_the_same_partition(name, spec):
+    X, clusterer = DATA[name], make_clusterer(spec)
+    k = None if clusterer.finds_n_clusters else 4
+    dealt = np.random.default_rng(1).permutation(len(X))
+    found = clusterer.pooled(X, k, seed=0).labels
+    again = np.empty_like(found)
+    again[dealt] = clusterer.pooled(X[dealt], k, seed=0).labels
+    np.testing.assert_array_equal(found[:, None] == found, again[:, None] == again)
+    rows, own = np.unique(X, axis=0, return_inverse=True)
+    for group in range(len(rows)):
+        assert np.unique(found[own.ravel() == group]).size == 1

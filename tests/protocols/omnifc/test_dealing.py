@@ -1,0 +1,53 @@
+"""The same samples under other keys, in another order, dealt to other clients: one partition."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris
+
+from daskfc.federation import Federation
+from daskfc.protocols import OmniFC
+from tests.protocols.conftest import by_id, deal
+from tests.protocols.omnifc.test_omnifc import CLUSTERERS, FIND_CLUSTERS, same_partition
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_secrets")]
+
+ROWS = {
+    "rows-k-means": {"k-means": {"rows": "distances"}},
+    "nmf": {"nmf": {}},
+}
+# on a grid, with equal distances and equal rows; 60 of 64 columns take blocks of all pairs
+DATA = {"columns": load_iris().data, "blocks": load_digits().data[:60]}
+
+
+@pytest.fixture(scope="module")
+def dealt(tmp_path_factory):
+    """Two federations for each data set: nothing but the samples is the same."""
+    found = {}
+    for name, X in DATA.items():
+        random = np.random.default_rng(len(name))
+        first = deal(tmp_path_factory.mktemp(name), X, np.arange(len(X)) % 5)
+        order = random.permutation(len(X))  # the samples' ids stay their own
+        owners = np.sort(random.integers(0, 4, len(X)))
+        second = deal(tmp_path_factory.mktemp(name), X[order], owners, ids=order)
+        found[name] = [Federation.local(urls) for urls in (first, second)]
+    yield found
+    for both in found.values():
+        for one in both:
+            one.close()
+
+
+@pytest.mark.parametrize("name", [*CLUSTERERS, *ROWS])
+@pytest.mark.parametrize("route", DATA)
+def test_partitions_are_the_same_to_the_last_sample(dealt, route, name):
+    spec = {**CLUSTERERS, **ROWS}[name]
+    if name == "dbscan" and route == "blocks":
+        spec = {"dbscan": {"eps": 25.0, "min_samples": 3}}
+    n_clusters = None if name in FIND_CLUSTERS else 3
+    labels = []
+    for federation in dealt[route]:
+        model = OmniFC(n_clusters, clusterer=spec, random_state=3).fit(federation)
+        labels.append(by_id(model.labels_))
+    assert same_partition(*labels)
+    np.testing.assert_array_equal(*labels)
+    rows, own = np.unique(DATA[route], axis=0, return_inverse=True)
+    assert all(np.unique(labels[0][own.ravel() == group]).size == 1 for group in range(len(rows)))
