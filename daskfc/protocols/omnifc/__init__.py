@@ -49,8 +49,8 @@ Departures  (1) Eq. (6) divides by 2**q; squared distances carry the square of t
             (5) Only 2l + 2t - 1 clients and some spares evaluate; spare answers are checked against
                 the others, and a wrong evaluator is named and left out.
             (6) All n samples are clustered where the paper draws 1000 of more than 5000.
-            (7) Samples are clustered in an order that follows from their distances, not from who has
-                them under which ids; equal samples have one label.
+            (7) Samples are clustered in an order that follows from their distances, not from who
+                has them under which ids; equal samples have one label.
             (8) Landmark mode: D has rank at most d + 2, a few columns determine it.
             (9) The noise of Eq. (2) is not drawn, but the shares of t evaluators, which tell it:
                 these get the key of a stream in place of a share, with the same distribution.

@@ -330,17 +330,16 @@ class OmniFC(FederatedClusterer):
         sample = {"n": n, "seed": seeds.integer_seed(self.seed_, "silhouette")}
         self._some: Local[clusters.Sampled] | None = None  # where anything tells distances
         self._order: Local[Order | None] | None = None
-        if need in ("rows", "coordinates") and self.distances != "blocks":
+        on_points = need in ("rows", "coordinates")
+        if self.distances == "landmark" or (on_points and self.distances != "blocks"):
             return self._view_of_landmarks(distances, need, nearest, graph, sample)
-        if self.distances == "landmark":
-            return self._view_of_landmarks(distances, need, nearest, graph, sample)
+        # all distances of few samples, so that ties follow from them and from nothing else
+        keep, kept = ("full", {}) if on_points or n <= _FEW else (need, graph)
+        found: Local[ExactPoints] | Local[Tiles]
         if self.distances == "blocks":
-            keep = "full" if need in ("rows", "coordinates") else need
-            found: Local[ExactPoints] | Local[Tiles] = distances.blocks(keep, **graph)
+            found = distances.blocks(keep, **kept)
             self.route_, self._reason = "blocks", "as asked for"
         else:
-            # all distances of few samples, so that ties follow from them and from nothing else
-            keep, kept = ("full", {}) if n <= _FEW else (need, graph)
             found = distances.all_pairs(keep, **kept)
             self.route_, self._reason = distances.route, distances.reason
         log.info("distances from %s: %s", self.route_, self._reason)
