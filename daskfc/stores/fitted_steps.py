@@ -29,7 +29,8 @@ import numpy as np
 
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
-from daskfc.stores.samples import renumbered, unprepared
+from daskfc.stores.samples import unprepared
+from daskfc.stores.spelling import renumbered
 
 __all__ = ["SHIFTED", "Columns", "FittedStep", "applied"]
 
