@@ -232,13 +232,17 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def words_apart(held: Mapping[str, Mapping[str, Collection[str]]]) -> list[str]:
+def words_apart(
+    held: Mapping[str, Mapping[str, Collection[str]]], *, owners: bool = True
+) -> list[str]:
     """Say which words of columns differ only in case, and which one client alone has.
 
     Parameters
     ----------
     held : mapping of str to mapping of str to collection of str
         The words of every client's columns; clients with the same columns of words are compared.
+    owners : bool
+        Whether clients are named.
 
     Returns
     -------
@@ -262,11 +266,11 @@ map them by 'words' in the storage file.
     told: list[str] = []
     for names, clients in groups.items():
         for name in names:
-            owners: dict[str, list[str]] = {}
+            found: dict[str, list[str]] = {}
             for client, columns in clients.items():
                 for word in columns[name]:
-                    owners.setdefault(word, []).append(client)
-            told += _apart(name, owners, len(clients))
+                    found.setdefault(word, []).extend([client] if owners else [])
+            told += _apart(name, found, len(clients))
     return told
 
 
@@ -296,5 +300,6 @@ def _listed(words: Collection[str], owners: Mapping[str, list[str]]) -> str:
     parts = []
     for clients, own in groups.items():
         more = f" and {len(own) - _NAMED} more" if len(own) > _NAMED else ""
-        parts.append(f"{', '.join(map(repr, own[:_NAMED]))}{more} ({', '.join(clients)})")
+        whose = f" ({', '.join(clients)})" if clients else ""
+        parts.append(f"{', '.join(map(repr, own[:_NAMED]))}{more}{whose}")
     return ", ".join(parts)
