@@ -247,17 +247,17 @@ def words_apart(
     Returns
     -------
     list of str
-        Sentences with words and clients' names.
+        Sentences with words and clients' names; a word is in one of them.
 
     Examples
     --------
     >>> from daskfc.stores.spelling import words_apart
-    >>> held = {"a": {"sex": ["f", "m"]}, "b": {"sex": ["f", "m"]}, "c": {"sex": ["F", "m"]}}
+    >>> held = {"a": {"sex": ["f", "m"]}, "b": {"sex": ["f", "m"]}, "c": {"sex": ["F", "x"]}}
     >>> for sentence in words_apart(held):
     ...     print(sentence)
     words of column 'sex' differ only in case: 'F' (c), 'f' (a, b). Map one to the other by \
 'words' in the storage file.
-    words that one client alone has, in column 'sex': 'F' (c). If others write them another way, \
+    words that one client alone has, in column 'sex': 'x' (c). If others write them another way, \
 map them by 'words' in the storage file.
     """
     groups: dict[tuple[str, ...], dict[str, Mapping[str, Collection[str]]]] = {}
@@ -284,7 +284,7 @@ def _apart(column: str, owners: Mapping[str, list[str]], n_clients: int) -> list
             f"words of column {column!r} differ only in case: {_listed(unlike, owners)}. Map one "
             "to the other by 'words' in the storage file."
         )
-    alone = [word for word in sorted(owners) if len(owners[word]) == 1]
+    alone = [word for word in sorted(owners) if len(owners[word]) == 1 and word not in unlike]
     if alone and n_clients > 1:
         told.append(
             f"words that one client alone has, in column {column!r}: {_listed(alone, owners)}. If "

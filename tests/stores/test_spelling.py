@@ -181,11 +181,10 @@ def test_words_of_one_site_and_of_another_case_are_listed(tmp_path):
         "c": {"cp": ["1", "2"], "sex": ["f", "m"]},
         "d": {"elsewhere": ["alone"]},  # no other has its columns
     }
-    alone, cases, of_one = words_apart(held)
+    alone, cases = words_apart(held)
     assert "column 'cp': 'odd 0'" in alone
     assert "and 2 more (b)" in alone
     assert "'F' (a), 'f' (b, c)" in cases
-    assert "column 'sex': 'F' (a)." in of_one
     assert words_apart({"a": {"cp": ["1"]}, "b": {"cp": ["1"]}}) == []
 
 
