@@ -204,8 +204,8 @@ def test_an_example_is_short_and_draws(path):
     assert "fc.Federation.local" in text or "fc.run" in text
 
 
-def test_there_are_eight_examples():
-    assert len(EXAMPLES) >= 8
+def test_there_are_nine_examples():
+    assert len(EXAMPLES) >= 9
 
 
 def test_make_targets_in_the_documentation_exist():

@@ -12,8 +12,10 @@ from rich.text import Text
 from daskfc.cli.exits import exits
 from daskfc.cli.output import stdout_console
 from daskfc.cli.progress import shown_progress
+from daskfc.errors import InvalidInput
 from daskfc.stores import ClientStore, add_store, append_store, load_storage
 from daskfc.stores.ranges import column_warnings
+from daskfc.stores.spelling import words_apart
 
 __all__ = ["stores"]
 
@@ -24,6 +26,13 @@ _OF_FILES = (
     click.option("--label", "labels", help="A column with true classes, for scores only."),
     click.option("--columns", help="The features, separated by commas; all others by default."),
     click.option("--categorical", help="Columns that hold words, separated by commas."),
+    click.option(
+        "--word",
+        "words",
+        multiple=True,
+        metavar="OLD=NEW",
+        help="What is written in place of a word, as M=male.",
+    ),
     click.option("--dates", help="Columns that hold dates, as 2026-03-31, separated by commas."),
     click.option("--format", "kind", help="csv, parquet, npz, ... where the name does not tell."),
     click.option("--delimiter", help="Between the fields of a csv; a comma by default."),
@@ -47,12 +56,20 @@ def _source(options: dict[str, Any]) -> dict[str, Any]:
     keys = {**options, "format": options["kind"], "na_values": list(options["na_values"])}
     for name in ("columns", "categorical", "dates"):
         keys[name] = options[name].split(",") if options[name] else None
+    keys["words"] = dict(_pair(one) for one in options["words"])
     keys["header"] = False if options["no_header"] else None
     return {
         key: value
         for key, value in keys.items()
-        if key not in ("kind", "no_header") and value not in (None, [])
+        if key not in ("kind", "no_header") and value not in (None, [], {})
     }
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (old and equals and new):
+        raise InvalidInput(f"--word must be OLD=NEW, as M=male; got {text!r}. Correct it.")
+    return old, new
 
 
 @click.group()
@@ -194,7 +211,8 @@ def check(storage: str, root: str | None) -> None:
 
     Rules: finite features; the same columns everywhere and sample ids that differ over all clients,
     or columns that no other has of the same samples, or views that some samples link. Columns of
-    one value, and ranges that are far apart, are told and not refused.
+    one value, ranges that are far apart, and words that differ only in case or that one client
+    alone has are told and not refused.
     """
     with exits():
         found = load_storage(storage)
@@ -202,5 +220,7 @@ def check(storage: str, root: str | None) -> None:
         urls = found.client_urls(root)
         for client, url in urls.items():
             click.echo(f"{client}: ok, {url}")
-        for warning in column_warnings({name: ClientStore.open(url) for name, url in urls.items()}):
+        opened = {name: ClientStore.open(url) for name, url in urls.items()}
+        words = words_apart({name: store.categories for name, store in opened.items()})
+        for warning in [*column_warnings(opened), *words]:
             click.echo(f"Note: {warning}")

@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -76,6 +76,14 @@ class Kept:
 
     def __sizeof__(self) -> int:
         return 1
+
+
+def _prepared(store: "ClientStore", steps: Sequence[Mapping[str, Any]]) -> "ClientStore":
+    if not steps:
+        return store
+    from daskfc.stores.prepared import PreparedStore
+
+    return PreparedStore.of(store, steps)
 
 
 def _content(value: Any) -> Any:
@@ -193,17 +201,18 @@ class Party:
                     "opened. Open the federation again."
                 )
             self._dataset = data_set_of(store.attributes)
-            self._store = self.as_prepared(store)
+            steps = [] if self.run is None else self.run.preparation.get(self.name, [])
+            self._store = _prepared(store, steps)
         return self._store
 
     def as_prepared(self, store: "ClientStore") -> "ClientStore":
-        """Return a store as the run's methods read it."""
-        steps = [] if self.run is None else self.run.preparation.get(self.name, [])
-        if not steps:
-            return store
-        from daskfc.stores.prepared import PreparedStore
-
-        return PreparedStore.of(store, steps)
+        """Return a store of new samples as the run's methods read the party's own."""
+        own = self.store()
+        steps = getattr(own, "steps", ())  # with the values that are the own store's
+        words = own.attributes.get("words")
+        if steps and words and "words" not in store.attributes:
+            steps = ({"step": "words", "words": words}, *steps)
+        return _prepared(store, steps)
 
     def perform_sent(self, data: bytes, values: tuple[Any, ...]) -> Any:
         """Perform a step as it was sent; see `perform`."""

@@ -85,6 +85,14 @@ class SiteRules:
     def check_store(self, url: str) -> None:
         """Refuse a store besides the party's own; see `Policy.check_store`."""
 
+    @property
+    def tells_words(self) -> bool:
+        """Whether the caller may be told which words the party's samples have."""
+        return True
+
+    def check_words(self) -> None:
+        """Refuse to tell which words the party's samples have."""
+
 
 FREE = SiteRules()
 
@@ -173,6 +181,26 @@ class PartyRules(SiteRules):
             By the policy's ``stores``.
         """
         self._ask(lambda: self.policy.check_store(url, self._options.store))
+
+    @property
+    def tells_words(self) -> bool:
+        """Whether the policy says ``words: allow``."""
+        return self.policy.words == "allow"
+
+    def check_words(self) -> None:
+        """Refuse to tell which words the party's samples have.
+
+        Raises
+        ------
+        PolicyRefused
+            By the policy's ``words``.
+        """
+        if not self.tells_words:
+            self.refuse(
+                Refusal(
+                    "words", "the caller asks who has which word; the policy says words: never."
+                )
+            )
 
     def check_step(self, use: StepUse) -> None:
         """Refuse a step as the method of the run does not use it.

@@ -50,7 +50,7 @@ from daskfc.runs.promises import privacy_of
 from daskfc.runs.report import report_html, write_report
 from daskfc.runs.settings import check_unedited, digest_of
 from daskfc.runs.summary import summary_of, unfinished_summary
-from daskfc.secure.prepare import Prepare
+from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
 
 __all__ = ["Progress", "execute"]
 
@@ -401,6 +401,13 @@ def _is_done(folder: RunFolder) -> bool:
         return False
 
 
+def _prepared(pipeline: Pipeline, federation: Federation) -> Prepared:
+    """Prepare features; what that warns of is for the run's summary."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PreparationWarning)
+        return Prepare(pipeline.prepare).fit(federation)
+
+
 def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> None:
     # As if the interruptions had not been: the seconds of all attempts count.
     started = time.monotonic() - float(record.get("elapsed_s", 0.0))
@@ -427,8 +434,11 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
             others = {"opening": _name_samples(folder, federation, pipeline)}
             if pipeline.prepare:
                 tell("preparing the features", 0, 0)
-                prepared = Prepare(pipeline.prepare).fit(federation)
-                folder.update(prepared=prepared.steps)
+                prepared = _prepared(pipeline, federation)
+                for sentence in prepared.warnings:
+                    tell(Notice(f"Note: {sentence}"), 0, 0)
+                said = dict.fromkeys([*record.get("warnings", ()), *prepared.warnings])
+                folder.update(prepared=prepared.steps, warnings=list(said))
                 others["preparation"] = ledger_frame(prepared.ledger)
                 federation.preparation = prepared
             federation.results = str((folder.path.parent / _LAST_RESULTS).absolute())

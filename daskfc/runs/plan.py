@@ -1,6 +1,7 @@
 """Plans: what a run would send, hold and reveal, before anything runs; ``daskfc plan``."""
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -27,7 +28,7 @@ from daskfc.runs.methods import check_pipeline, estimator_of, known_methods
 from daskfc.runs.parties import locate
 from daskfc.runs.promises import privacy_of
 from daskfc.runs.rehearse import STAND_INS
-from daskfc.secure.prepare import Prepare, Prepared
+from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.together import number_of_samples
 
@@ -282,7 +283,9 @@ None; got 0.
         parts.append(_planned("pseudonyms", rehearsal))
     if definition.prepare:
         rehearsal = Rehearsal(stores, {}, **options, performs=True)
-        prepared = Prepare(definition.prepare).fit(rehearsal)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PreparationWarning)  # the run says it
+            prepared = Prepare(definition.prepare).fit(rehearsal)
         parts.append(_planned("preparation", rehearsal))
     for method in methods:
         rehearsal = Rehearsal(stores, STAND_INS, **options)

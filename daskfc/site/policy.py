@@ -108,6 +108,9 @@ class Policy(BaseModel):
         Whether the caller may be told clear sample ids.
     labels : {"never", "allow"}
         Whether the caller may be told true labels, which scores are made of.
+    words : {"never", "allow"}
+        Whether the caller may be told which words of columns the party's samples have, of those
+        that enough samples of all clients share.
     errors : {"sentences", "codes"}
         What the submitter is told of an error: daskfc's sentence, or only its kind.
     packages : "any" or list of str
@@ -143,6 +146,7 @@ class Policy(BaseModel):
     upload: Upload | None = None
     ids: Literal["never", "allow"] = "never"
     labels: Literal["never", "allow"] = "never"
+    words: Literal["never", "allow"] = "never"
     errors: Literal["sentences", "codes"] = "sentences"
     packages: _Packages = ()
 
@@ -171,6 +175,7 @@ class Policy(BaseModel):
             maskers=nobody,
             ids="allow",
             labels="allow",
+            words="allow",
             packages="any",
         )
 

@@ -97,6 +97,9 @@ def in_words(policy: Policy) -> dict[str, str]:
         "raw": "no raw data leave" if policy.raw == "never" else "raw data may leave",
         "ids": "the caller is told pseudonyms" + (", or clear ids" * (policy.ids == "allow")),
         "labels": "no true labels leave" if policy.labels == "never" else "true labels may leave",
+        "words": "nobody is told which words samples have"
+        if policy.words == "never"
+        else "the caller may be told which shared words samples have",
         "errors": f"the submitter is told {policy.errors}",
         "methods": _methods(policy),
         "packages": _packages(policy),

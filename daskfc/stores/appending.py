@@ -24,6 +24,7 @@ from daskfc.stores.layout import positions_of_repeats
 from daskfc.stores.locations import local_path, resolve_url
 from daskfc.stores.readers import open_source
 from daskfc.stores.samples import Samples, stacked
+from daskfc.stores.spelling import renumbered, spelt_alike
 from daskfc.stores.staging import sweep
 
 __all__ = ["append_samples", "append_store", "rows_of_before"]
@@ -31,7 +32,7 @@ __all__ = ["append_samples", "append_store", "rows_of_before"]
 _CHUNK_ROWS = 1024  # as of a new store
 _WRITTEN_ANEW = (
     *("format", "version", "client", "categories", "missing", "feature_names"),
-    *("content_digest", "build_id", "complete", "appended"),
+    *("content_digest", "build_id", "complete", "appended", "words"),
 )
 
 
@@ -52,7 +53,8 @@ def append_store(
         Paths or URLs, or patterns of them, with the columns of the store in its order.
     source : mapping, optional
         Keys of `SourceConfig` beside the path: ``ids`` and ``labels`` where the store has them.
-        Columns of words are those of the store, and cells may be empty where its may.
+        Columns of words are those of the store and written as there, and cells may be empty where
+        its may.
     progress : callable, optional
         Called with rows done and rows in all: those that were there are copied.
 
@@ -91,6 +93,7 @@ def append_store(
         known = {
             "categorical": list(store.categories) or None,
             "missing": "keep" if store.missing else None,
+            "words": store.attributes.get("words"),
         }
         keys = {key: value for key, value in {**known, **(source or {})}.items() if value}
         parts = [open_source(source_of({"path": file, **keys}, file)) for file in files]
@@ -145,6 +148,7 @@ def append_samples(
             categorical=list(store.categories) or None if table else None,
             dates=dates,
             missing="keep" if store.missing else None,
+            words=store.attributes.get("words") if table else None,
             where=f"the new samples of client {store.name!r}",
         )
         return _grow(store, samples, "the new samples", labels is not None, None)
@@ -363,15 +367,13 @@ def _samples_of(store: ClientStore, new: Samples) -> Samples:
         name: tuple(sorted({*own, *new.categories[name]})) for name, own in store.categories.items()
     }
 
+    own = spelt_alike(store.attributes.get("categories", {}))
+
     def blocks(rows: int) -> Iterator[np.ndarray]:
         for start in range(0, store.n_samples, rows):
             block = store.stored(start, min(start + rows, store.n_samples))
-            for name, own in store.categories.items():
-                column = block[:, store.feature_names.index(name)]
-                there = ~np.isnan(column)
-                numbers = np.array([words[name].index(word) for word in own], dtype=block.dtype)
-                column[there] = numbers[column[there].astype(int)]
-            yield block
+            found = renumbered(block, store.feature_names, own, words)
+            yield found.astype(block.dtype, copy=False)
 
     return Samples(
         store.n_samples,

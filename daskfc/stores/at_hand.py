@@ -23,6 +23,7 @@ from daskfc.stores.config import SourceConfig
 from daskfc.stores.layout import default_names
 from daskfc.stores.readers import open_source
 from daskfc.stores.samples import Samples, encode_labels, ids_as_text
+from daskfc.stores.spelling import Spelling, WordMap, word_map
 
 __all__ = ["Given", "numbered", "samples_at_hand", "source_of"]
 
@@ -39,6 +40,7 @@ def samples_at_hand(
     categorical: Sequence[str] | None = None,
     dates: Sequence[str] | None = None,
     missing: str | None = None,
+    words: WordMap | None = None,
     where: str = "the samples",
 ) -> Samples:
     """Return what a caller has at hand as samples.
@@ -58,6 +60,8 @@ def samples_at_hand(
         DataFrame's columns of pandas' own category and date types are known without.
     missing : "keep", optional
         Cells may be empty: NaN, or none.
+    words : mapping, optional
+        What is written in place of words; see `SourceConfig`.
     where : str
         What they are, for messages.
 
@@ -79,14 +83,14 @@ def samples_at_hand(
     >>> samples.feature_names, samples.sample_ids.tolist(), samples.classes
     (('age',), ['p7', 'p9'], ('a', 'b'))
     """
-    kinds = {"categorical": categorical, "dates": dates, "missing": missing}
+    kinds = {"categorical": categorical, "dates": dates, "missing": missing, "words": words}
     if isinstance(data, str | PathLike):
         return _of_file(fspath(data), sample_ids, labels, columns, kinds)
     if missing not in (None, "keep"):
         raise StoreError(f"{where}: missing must be 'keep' or None; got {missing!r}.")
     if isinstance(data, pd.DataFrame):
         return _of_frame(data, sample_ids, labels, columns, kinds, where)
-    if categorical or dates:
+    if categorical or dates or words:
         raise StoreError(
             f"{where}: an array has no columns with names that could be categorical or dates; give "
             "a DataFrame."
@@ -184,12 +188,15 @@ def _of_frame(
     own_labels = frame[labels].to_numpy() if isinstance(labels, str) else labels
     of_words = [n for n in names if n in (kinds["categorical"] or ())
                 or isinstance(frame[n].dtype, pd.CategoricalDtype)]  # fmt: skip
+    spelling = Spelling(_checked_words(kinds["words"], where))
+    lists = {n: words_of(frame[n], f"{where}: column {n!r}", spelling) for n in of_words}
     cells = Cells(
         where,
         lambda row: f"row {row + 1}",
-        words={name: words_of(frame[name], f"{where}: column {name!r}") for name in of_words},
+        words=lists,
         dates=[n for n in names if n in (kinds["dates"] or ()) or frame[n].dtype.kind == "M"],
         missing=kinds["missing"] == "keep",
+        spelling=spelling,
     )
 
     def blocks(n: int) -> Iterator[np.ndarray]:
@@ -197,9 +204,22 @@ def _of_frame(
             yield cells.numbers(frame[names].iloc[start : start + n], start)
 
     samples = Samples(
-        len(frame), tuple(names), blocks, categories=dict(cells.words), missing=cells.missing
+        len(frame),
+        tuple(names),
+        blocks,
+        categories=lists,
+        missing=cells.missing,
+        words=spelling.words,
     )
     return _with_sides(samples, own_ids, own_labels, where)
+
+
+def _checked_words(words: Any, where: str) -> WordMap:
+    try:
+        found: WordMap = word_map(words or {})
+    except ValueError as error:
+        raise InvalidInput(f"{where}: 'words' {error}.") from None
+    return found
 
 
 def _of_data_array(

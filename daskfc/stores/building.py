@@ -149,7 +149,6 @@ def write_samples(
     """
     samples = numbered(samples, name)
     assert samples.sample_ids is not None
-    steps = samples.steps()
     with StoreWriter(
         url,
         name,
@@ -161,7 +160,7 @@ def write_samples(
         chunk_rows=chunk_rows,
         dtype=dtype,
         overwrite=overwrite,
-        attributes={**(attributes or {}), **({"steps": steps} if steps else {})},
+        attributes={**(attributes or {}), **_done_to(samples)},
         graph=samples.graph if graph is None else graph,
         categories=samples.categories,
         missing=samples.missing,
@@ -228,7 +227,6 @@ def write_shares(
     with ExitStack() as stack:
         writers = {}
         for name, share in mine.items():
-            steps = samples.steps(share.view)
             columns = [samples.feature_names[c] for c in share.columns]
             words = {c: samples.categories[c] for c in columns if c in samples.categories}
             writers[name] = StoreWriter(
@@ -245,7 +243,7 @@ def write_shares(
                 attributes={
                     **attributes,
                     **({} if share.view is None else {"view": share.view}),
-                    **({"steps": steps} if steps else {}),
+                    **_done_to(samples, share.view),
                 },
                 graph=share.graph,
                 categories=words,
@@ -266,6 +264,12 @@ def write_shares(
                 progress(start, samples.n_samples)
         for writer in writers.values():
             writer.close()
+
+
+def _done_to(samples: Samples, view: str | None = None) -> dict[str, Any]:
+    """Return what a store records of how its values came of the source's."""
+    done = {"steps": samples.steps(view), "words": samples.words}
+    return {key: value for key, value in done.items() if value}
 
 
 def described(name: str, store: ClientStore) -> dict[str, Any]:

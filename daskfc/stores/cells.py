@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from daskfc.errors import StoreError
+from daskfc.stores.spelling import Spelling
 
 __all__ = ["Cells", "words_of"]
 
@@ -44,6 +45,8 @@ class Cells:
         Columns that hold dates, which become days since 1970-01-01.
     missing : bool
         Whether a cell may be empty, which becomes NaN.
+    spelling : Spelling
+        How words are written.
     """
 
     path: str
@@ -54,6 +57,7 @@ class Cells:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dates: Sequence[str] = ()
     missing: bool = False
+    spelling: Spelling = field(default_factory=Spelling)
 
     def numbers(self, frame: pd.DataFrame, start: int) -> np.ndarray:
         """Return a block of features.
@@ -76,7 +80,8 @@ class Cells:
         for name in frame.columns:
             if name in self.words:
                 number = {word: float(i) for i, word in enumerate(self.words[name])}
-                frame[name] = _as_words(frame[name]).map(number).astype(np.float64)
+                spelt = _spelt(frame[name], self.spelling)
+                frame[name] = spelt.map(number).astype(np.float64)
             elif not pd.api.types.is_numeric_dtype(frame[name].dtype):
                 self._refuse_words(frame[name], start)
         typed = {name: self._typed(frame[name], start) for name in frame.columns}
@@ -210,7 +215,7 @@ def _described(word: str, decimal: str = ".") -> tuple[str, str]:
     )
 
 
-def words_of(column: pd.Series, where: str) -> tuple[str, ...]:
+def words_of(column: pd.Series, where: str, spelling: Spelling | None = None) -> tuple[str, ...]:
     """Return the different words of a column, in alphabetical order.
 
     Parameters
@@ -219,6 +224,8 @@ def words_of(column: pd.Series, where: str) -> tuple[str, ...]:
         Words, or numbers that stand for kinds; missing where a cell is empty.
     where : str
         File and column, for messages.
+    spelling : Spelling, optional
+        How they are written.
 
     Raises
     ------
@@ -229,16 +236,22 @@ def words_of(column: pd.Series, where: str) -> tuple[str, ...]:
     --------
     >>> import pandas as pd
     >>> from daskfc.stores.cells import words_of
-    >>> words_of(pd.Series(["f", None, "m", " f"]), "patients.csv: column 'sex'")
-    ('f', 'm')
+    >>> words_of(pd.Series(["1.0", None, "2", " 1"]), "patients.csv: column 'stage'")
+    ('1', '2')
     """
-    words = tuple(sorted(_as_words(column).dropna().unique()))
+    words = tuple(sorted(_spelt(column, spelling or Spelling()).dropna().unique()))
     if any(len(word.encode()) > LONGEST_WORD for word in words):
         raise StoreError(
             f"{where}: words of a categorical column must have at most {LONGEST_WORD} bytes; some "
             "have more. Shorten them, or leave the column out."
         )
     return words
+
+
+def _spelt(column: pd.Series, spelling: Spelling) -> pd.Series:
+    """Return words as they are written at all clients, missing where there is none."""
+    text = _as_words(column)
+    return text.map({word: spelling.of(word, str(column.name)) for word in text.dropna().unique()})
 
 
 def _as_words(column: pd.Series) -> pd.Series:

@@ -31,6 +31,7 @@ from daskfc.stores.locations import (
     zarr_store,
 )
 from daskfc.stores.samples import unprepared
+from daskfc.stores.spelling import as_spelt, categories_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -99,8 +100,7 @@ class ClientStore:
         self.dtype: np.dtype[Any] = np.dtype(self._features.dtype)
         self.chunk_rows = int(self._features.chunks[0])
         self.feature_names = tuple(str(name) for name in self.attributes["feature_names"])
-        words: dict[str, list[str]] = self.attributes.get("categories", {})
-        self.categories = {str(name): tuple(own) for name, own in words.items()}
+        self.categories = categories_of(self.attributes)
         self.missing = bool(self.attributes.get("missing", False))
         self._labels = _array(group, "evaluation/labels", url, ndim=1, required=False)
         graph = group.get("graph")
@@ -268,7 +268,7 @@ class ClientStore:
                 f"rows of client {self.name!r} must lie in [0, {self.n_samples}]; got {start} to "
                 f"{stop}."
             )
-        numbers = np.ascontiguousarray(self.stored(start, stop), dtype=np.float64)
+        numbers = as_spelt(self.stored(start, stop), self.attributes)
         gaps = bool(self.attributes.get("missing", False))  # as it is written, before preparation
         return finite(numbers, start, self.name, missing=gaps)
 
@@ -460,7 +460,7 @@ class ClientStore:
         spans = [(start, min(start + self.chunk_rows, self.n_samples)) for start in steps]
         found = check_rows(
             ((self.stored(*span), fixed_width(self._read(self._ids, *span))) for span in spans),
-            ContentDigest(self.dtype, self.feature_names, self.categories),
+            ContentDigest(self.dtype, self.feature_names, self.attributes.get("categories")),
             missing=self.missing,
             client=self.name,
             url=self.url,

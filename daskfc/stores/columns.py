@@ -20,6 +20,7 @@ from daskfc.stores.csv_files import CsvFile
 from daskfc.stores.layout import default_names
 from daskfc.stores.locations import expand
 from daskfc.stores.samples import Samples, encode_labels, reading
+from daskfc.stores.spelling import Spelling
 
 __all__ = ["column_names", "read_csv", "read_feather", "read_libsvm", "read_parquet"]
 
@@ -113,6 +114,7 @@ def read_csv(source: SourceConfig) -> Samples:
         words,
         source.dates or (),
         source.missing == "keep",
+        _spelling(source),
     )
     text = dict.fromkeys([*words, *(source.dates or ())], str)  # as they are written
 
@@ -139,8 +141,15 @@ def _read_at_once(source: SourceConfig) -> list[str]:
 def _words_by_column(
     side: pd.DataFrame, source: SourceConfig, path: str
 ) -> dict[str, tuple[str, ...]]:
-    columns = source.categorical or ()
-    return {name: words_of(side[name], f"{path}: column {name!r}") for name in columns}
+    spelling = _spelling(source)
+    return {
+        name: words_of(side[name], f"{path}: column {name!r}", spelling)
+        for name in source.categorical or ()
+    }
+
+
+def _spelling(source: SourceConfig) -> Spelling:
+    return Spelling(source.words or {}, source.decimal or ".", source.thousands)
 
 
 _Sides: TypeAlias = "tuple[np.ndarray | None, tuple[str, ...] | None, np.ndarray | None]"
@@ -163,6 +172,7 @@ def _samples(
         ids,
         categories=dict(cells.words),
         missing=cells.missing,
+        words=cells.spelling.words,
     )
 
 
@@ -267,6 +277,7 @@ def _read_arrow(
         words=_words_by_column(side, source, path),
         dates=source.dates or (),
         missing=source.missing == "keep",
+        spelling=_spelling(source),
     )
 
     def blocks(rows: int) -> Iterator[np.ndarray]:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from daskfc.stores.partitions import PARTITIONS
 from daskfc.stores.scaling import SCALINGS, Scaling
+from daskfc.stores.spelling import word_map
 
 __all__ = [
     "ClientConfig",
@@ -117,6 +118,12 @@ class _FileConfig(_Section):
     categorical: tuple[str, ...] | None = Field(default=None, min_length=1)
     dates: tuple[str, ...] | None = Field(default=None, min_length=1)
     missing: Literal["keep"] | None = None
+    words: dict[str, str | dict[str, str]] | None = None
+
+    @field_validator("words", mode="before")
+    @classmethod
+    def _words_as_text(cls, value: Any) -> Any:
+        return None if value is None else word_map(value)
 
     @field_validator("labels", "ids", mode="before")
     @classmethod
@@ -155,6 +162,15 @@ class _FileConfig(_Section):
             raise ValueError(
                 f"column {twice[0]!r} must be one of categorical, a date, the labels and the ids"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _words_of_columns(self) -> Self:
+        columns = [name for name, to in (self.words or {}).items() if isinstance(to, dict)]
+        if self.words and not self.categorical:
+            raise ValueError("'words' means something to columns that 'categorical' names")
+        if others := [name for name in columns if name not in (self.categorical or ())]:
+            raise ValueError(f"'words' has {others[0]!r}, which 'categorical' does not name")
         return self
 
     @model_validator(mode="after")
@@ -233,6 +249,10 @@ class SourceConfig(_FileConfig):
     categorical : sequence of str, optional
         Columns of a table that hold words; the store keeps numbers for them and the words
         beside. ``prepare: [one-hot]`` makes features of them.
+    words : mapping, optional
+        What is written in place of a word of these columns, as ``{M: male}``, or by column, as
+        ``{sex: {M: male}}``. Without, equal numbers are one word, 1 and 1.0, and blanks around a
+        word do not count.
     dates : sequence of str, optional
         Columns of a table that hold dates, as 2026-03-31 with or without a time; they
         become days since 1970-01-01.

@@ -8,15 +8,27 @@ A step is a mapping of plain values, so that a run's folder and every party's se
 ``{"step": "log"}``                                         log(1 + x)
 ``{"step": "clip", "low": a, "high": b}``                   x, but at least a and at most b
 ``{"step": "impute", "fill": [...]}``                       a column's value where one is missing
+``{"step": "words", "words": {...}}``                       a site's own words in place of others
 ``{"step": "categories", "words": {...}}``                  words get the numbers of these lists
-``{"step": "one-hot"}``                                     a column of 0 and 1 for each word
+``{"step": "one-hot", "height": h}``                        a column of 0 and h for each word
+``{"step": "normalise"}``                                   x / |x|, row by row; zeros stay zeros
 ``{"step": "pca", "mean": [...], "components": [[...]]}``   (x - mean) componentsᵀ
 ``{"step": "jitter", "share": a, "seed": s}``               x plus chance of a times the client's
                                                             own deviation of the column, not
                                                             beyond its largest magnitude
 
-Columns of words, before they are one-hot, are left alone by all steps but ``impute``. With
-``"own": true`` in place of its values a step takes those of the client's own samples.
+Columns of words are left alone by all steps but ``impute`` before they are one-hot, and by ``log``
+and ``clip`` after. With ``"own": true`` in place of its values a step takes those of the client's
+own samples.
+
+**What a column of words weighs.** With h = 1/√2 two samples with different words of a column are at
+the squared distance 1 in it, and those with the same word at 0, however many words there are. That
+is what Gower's coefficient of similarity gives a qualitative character, where it divides a number's
+distance by the range, as ``min-max`` does: J. C. Gower, "A general coefficient of similarity and
+some of its properties", Biometrics 27 (1971) 857-871. ``standardise`` divides all columns of one
+column of words by one number, the square root of the sum of their variances, so that two random
+samples are at the mean squared distance 2 in it, as they are in a standardised column of numbers.
+A column of two words so weighs what one of the numbers 0 and 1 does in their place.
 """
 
 from __future__ import annotations
@@ -29,12 +41,16 @@ import numpy as np
 
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
-from daskfc.stores.samples import renumbered, unprepared
+from daskfc.stores.samples import unprepared
+from daskfc.stores.spelling import Spelling, renumbered
 
-__all__ = ["SHIFTED", "Columns", "FittedStep", "applied"]
+__all__ = ["HEIGHT", "SHIFTED", "Columns", "FittedStep", "applied"]
 
 FittedStep: TypeAlias = Mapping[str, Any]
 Change: TypeAlias = Callable[[np.ndarray, int], np.ndarray]  # rows, and which is the first
+
+HEIGHT = 0.5**0.5
+"""What stands for a word that is there: two different ones are at the squared distance 1"""
 
 _BLOCK = 1024  # ours: rows whose chance is made together
 
@@ -61,17 +77,36 @@ class Columns:
         Whether values may be NaN.
     client : str
         Whose they are, for messages.
+    made_of : tuple of str
+        The column of words of which each was made by ``one-hot``, and "" for others.
     """
 
     names: tuple[str, ...]
     categories: Mapping[str, tuple[str, ...]]
     missing: bool
     client: str
+    made_of: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> np.ndarray:
         """Which of them hold numbers, (n_columns,) bool."""
-        return np.array([name not in self.categories for name in self.names])
+        made_of = self.made_of or ("",) * len(self.names)
+        return np.array(
+            [
+                name not in self.categories and not of
+                for name, of in zip(self.names, made_of, strict=True)
+            ]
+        )
+
+    def one_hot(self) -> Columns:
+        """Return the columns that ``one-hot`` makes of them."""
+        made = [
+            (f"{name}={word}", name) if word is not None else (name, of)
+            for name, of in zip(self.names, self.made_of or ("",) * len(self.names), strict=True)
+            for word in self.categories.get(name, (None,))
+        ]
+        names, made_of = zip(*made, strict=True) if made else ((), ())
+        return replace(self, names=names, made_of=made_of, categories={})
 
 
 def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
@@ -95,7 +130,7 @@ def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
     >>> from daskfc.stores.fitted_steps import Columns, applied
     >>> columns = Columns(("age", "sex"), {"sex": ("f", "m")}, True, "a")
     >>> fill, columns = applied({"step": "impute", "fill": [60.0, 0.0]}, columns)
-    >>> encode, columns = applied({"step": "one-hot"}, columns)
+    >>> encode, columns = applied({"step": "one-hot", "height": 1.0}, columns)
     >>> columns.names
     ('age', 'sex=f', 'sex=m')
     >>> encode(fill(np.array([[np.nan, 1.0], [58.0, np.nan]]), 0), 0).tolist()
@@ -122,6 +157,13 @@ def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
             fill = np.asarray(step["fill"], dtype=np.float64)
             filled = replace(columns, missing=False)
             return (lambda rows, _: np.where(np.isnan(rows), fill, rows)), filled
+        case "words":
+            own = columns.categories
+            spelling = Spelling(step["words"])
+            spelt = {n: tuple(spelling.of(word, n) for word in words) for n, words in own.items()}
+            once = {name: tuple(dict.fromkeys(words)) for name, words in spelt.items()}
+            there = replace(columns, categories=once)
+            return (lambda rows, _: renumbered(rows, columns.names, spelt, there.categories)), there
         case "categories":
             words = {name: tuple(listed) for name, listed in step["words"].items()}
             own = columns.categories
@@ -137,7 +179,9 @@ def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
 
             return moved, columns
         case "one-hot":
-            return _one_hot(columns)
+            return _one_hot(columns, float(step.get("height", 1.0)))  # 1 in earlier models
+        case "normalise":
+            return (lambda rows, _: _of_length_1(rows)), columns
         case "pca":
             return _projected(step, columns)
     raise StoreError(f"client {columns.client!r}: no step is called {kind!r}.")
@@ -164,7 +208,14 @@ def _chance(name: str, seed: int, start: int, n: int, d: int) -> np.ndarray:
     return np.concatenate(blocks)[start - first * _BLOCK :][:n]
 
 
-def _one_hot(columns: Columns) -> tuple[Change, Columns]:
+def _of_length_1(rows: np.ndarray) -> np.ndarray:
+    largest = np.abs(rows).max(axis=1, keepdims=True)  # squares of what is huge or tiny stay finite
+    scaled = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    length = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return np.asarray(scaled / np.where(length > 0, length, 1.0))
+
+
+def _one_hot(columns: Columns, height: float) -> tuple[Change, Columns]:
     def encoded(rows: np.ndarray, _: int) -> np.ndarray:
         parts = []
         for name, column in zip(columns.names, rows.T, strict=True):
@@ -172,19 +223,10 @@ def _one_hot(columns: Columns) -> tuple[Change, Columns]:
             if words is None:
                 parts.append(column[:, None])
             else:  # neither a missing word nor an unlisted one has a column
-                parts.append((column[:, None] == np.arange(len(words))).astype(np.float64))
+                parts.append((column[:, None] == np.arange(len(words))) * height)
         return np.hstack(parts)
 
-    names = tuple(
-        column
-        for name in columns.names
-        for column in (
-            [f"{name}={word}" for word in columns.categories[name]]
-            if name in columns.categories
-            else [name]
-        )
-    )
-    return encoded, replace(columns, names=names, categories={})
+    return encoded, columns.one_hot()
 
 
 def _projected(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
@@ -195,4 +237,5 @@ def _projected(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
         )
     mean, components = (np.asarray(step[value]) for value in ("mean", "components"))
     names = tuple(f"pc{i}" for i in range(1, len(components) + 1))
-    return (lambda rows, _: (rows - mean) @ components.T), replace(columns, names=names)
+    projected = replace(columns, names=names, made_of=())
+    return (lambda rows, _: (rows - mean) @ components.T), projected

@@ -16,7 +16,15 @@ from daskfc.errors import StoreError
 from daskfc.stores.client import ClientStore
 from daskfc.stores.fitted_steps import SHIFTED, Change, Columns, FittedStep, applied
 
-__all__ = ["FittedStep", "PreparedStore", "numbers_of", "scale_of", "spread_of", "width_of"]
+__all__ = [
+    "FittedStep",
+    "PreparedStore",
+    "but_for_words",
+    "numbers_of",
+    "scale_of",
+    "spread_of",
+    "width_of",
+]
 
 
 class PreparedStore(ClientStore):
@@ -36,6 +44,7 @@ class PreparedStore(ClientStore):
 
     _steps: tuple[FittedStep, ...]
     _changes: tuple[Change, ...]
+    _made_of: tuple[str, ...]
 
     @classmethod
     def of(cls, store: ClientStore, steps: Sequence[FittedStep]) -> Self:
@@ -56,13 +65,18 @@ class PreparedStore(ClientStore):
         made = cls.__new__(cls)
         made.__dict__.update(store.__dict__)
         made.dtype = np.dtype(np.float64)
-        made._steps = made._changes = ()
+        made._steps = made._changes = made._made_of = ()
         for step in steps:
             made._add(step)
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_again, (self.url, self._steps))
+
+    @property
+    def steps(self) -> tuple[FittedStep, ...]:
+        """The steps, with the values that this store gave them in place of ``own``."""
+        return self._steps
 
     @property
     def digest(self) -> str:
@@ -79,12 +93,15 @@ class PreparedStore(ClientStore):
 
     def _add(self, step: FittedStep) -> None:
         if step.get("own") or (step["step"] == "jitter" and "scale" not in step):
-            step = _own(self, step)
-        columns = Columns(self.feature_names, self.categories, self.missing, self.name)
+            step = _own(self, step, self._made_of)
+        columns = Columns(
+            self.feature_names, self.categories, self.missing, self.name, self._made_of
+        )
         change, columns = applied(step, columns)
         self._steps, self._changes = (*self._steps, step), (*self._changes, change)
         self.feature_names, self.n_features = columns.names, len(columns.names)
         self.categories, self.missing = dict(columns.categories), columns.missing
+        self._made_of = columns.made_of
 
 
 def _again(url: str, steps: tuple[FittedStep, ...]) -> PreparedStore:
@@ -107,14 +124,16 @@ def numbers_of(store: ClientStore, block: np.ndarray) -> np.ndarray:
     return np.where(words, 0.0, block)
 
 
-def _own(store: ClientStore, step: FittedStep) -> FittedStep:
+def _own(store: ClientStore, step: FittedStep, made_of: Sequence[str]) -> FittedStep:
     """Return a step with the values that a client's own samples give."""
     kind = step["step"]
     if kind == "jitter":
         scale = float(step["share"]) * _deviations(store)
         return {**step, "scale": scale.tolist(), "largest": _largest(store)}
     if kind == "standardise":
-        mean, scale = spread_of(store)
+        mean, scale = spread_of(store, made_of)
+        if step.get("within"):
+            mean, scale = but_for_words(made_of, mean, scale)
         return {"step": kind, "mean": mean.tolist(), "scale": scale.tolist()}
     rows = store.rows(0, store.n_samples)
     if kind == "impute":
@@ -133,8 +152,8 @@ def _own(store: ClientStore, step: FittedStep) -> FittedStep:
     levels = [0.0, 1.0] if kind == "min-max" else [0.25, 0.5, 0.75]
     found = np.nanquantile(rows, levels, axis=0)
     centre = found[0] if kind == "min-max" else found[1]
-    values = (centre.tolist(), width_of(found[-1] - found[0]).tolist())
-    return {"step": kind, **dict(zip(SHIFTED[kind], values, strict=True))}
+    values = but_for_words(made_of, centre, width_of(found[-1] - found[0]))
+    return {"step": kind, **dict(zip(SHIFTED[kind], map(np.ndarray.tolist, values), strict=True))}
 
 
 def _filling(column: np.ndarray, strategy: str) -> float | None:
@@ -168,13 +187,15 @@ def _deviations(store: ClientStore) -> np.ndarray:
     return np.where(differs, scale, 0.0)
 
 
-def spread_of(store: ClientStore) -> tuple[np.ndarray, np.ndarray]:
+def spread_of(store: ClientStore, made_of: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of a store's columns, the latter 1 where it is 0.
 
     Parameters
     ----------
     store : ClientStore
         Read in blocks, twice. Missing values are left out, and columns of words count as zeros.
+    made_of : sequence of str
+        See `scale_of`.
 
     Returns
     -------
@@ -190,12 +211,38 @@ def spread_of(store: ClientStore) -> tuple[np.ndarray, np.ndarray]:
     squares = np.zeros(store.n_features)
     for _, block in store.blocks():
         squares += np.nansum(np.square(numbers_of(store, block) - mean), axis=0)
-    return mean, scale_of(squares / count, mean)
+    return mean, scale_of(squares / count, mean, made_of)
 
 
-def scale_of(variance: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Return standard deviations; 1 for columns that are constant but for rounding."""
+def scale_of(variance: np.ndarray, mean: np.ndarray, made_of: Sequence[str] = ()) -> np.ndarray:
+    """Return what columns are divided by: 1 for those that are constant but for rounding.
+
+    Parameters
+    ----------
+    variance, mean : ndarray of shape (n_columns,)
+        Of each column.
+    made_of : sequence of str
+        The column of words of which each was made, "" for numbers: all of one are divided by the
+        square root of the sum of their variances, so that together they weigh as one of numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores.prepared import scale_of
+    >>> scale_of(np.array([4.0, 0.09, 0.16]), np.zeros(3), ["", "sex", "sex"])
+    array([2. , 0.5, 0.5])
+    """
     least = (10.0 * np.finfo(np.float64).eps * np.abs(mean)) ** 2
-    scale: np.ndarray = np.sqrt(variance)
-    scale[variance <= least] = 1.0
-    return scale
+    known = np.where(variance <= least, 0.0, variance)
+    if any(made_of):
+        _, of = np.unique([name or f"\0{i}" for i, name in enumerate(made_of)], return_inverse=True)
+        known = np.bincount(of, weights=known)[of]
+    return np.where(known > 0.0, np.sqrt(known), 1.0)
+
+
+def but_for_words(
+    made_of: Sequence[str], shift: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what columns are shifted and divided by, 0 and 1 for those made of words."""
+    words = np.array([bool(name) for name in made_of] or False)
+    return np.where(words, 0.0, shift), np.where(words, 1.0, scale)

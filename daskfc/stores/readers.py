@@ -99,7 +99,7 @@ def _idx_files(source: SourceConfig) -> list[str]:
     return [str(source.path), *([] if source.labels is None else [source.labels])]
 
 
-_KEYS_OF_TABLES = frozenset("columns labels ids categorical dates missing".split())
+_KEYS_OF_TABLES = frozenset("columns labels ids categorical dates missing words".split())
 
 READERS: dict[str, Reader] = {
     "bundled": Reader(read_bundled, (), frozenset(), views=bundled_views),

@@ -16,6 +16,7 @@ from scipy import sparse
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
 from daskfc.stores.locations import reaching
+from daskfc.stores.spelling import WordMap, renumbered
 
 __all__ = [
     "Samples",
@@ -23,7 +24,6 @@ __all__ = [
     "encode_labels",
     "ids_as_text",
     "reading",
-    "renumbered",
     "stacked",
     "unprepared",
 ]
@@ -79,6 +79,8 @@ class Samples:
         Words of the columns whose features are their numbers, 0, 1, ...
     missing : bool
         Whether features may be NaN, where a cell was empty.
+    words : mapping
+        What the site writes in place of words, which later files go by too; see `Spelling`.
 
     Examples
     --------
@@ -101,6 +103,7 @@ class Samples:
     scaling: Mapping[str, str] = field(default_factory=dict)
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing: bool = False
+    words: WordMap = field(default_factory=dict)
 
     @property
     def unprepared(self) -> str:
@@ -381,6 +384,7 @@ def stacked(parts: Sequence[Samples], names: Sequence[str]) -> Samples:
         ids,
         categories=words,
         missing=any(part.missing for part in parts),
+        words=parts[-1].words,
     )
 
 
@@ -390,43 +394,6 @@ def _joined_words(parts: Sequence[Samples]) -> dict[str, tuple[str, ...]]:
         name: tuple(sorted({word for part in parts for word in part.categories[name]}))
         for name in parts[0].categories
     }
-
-
-def renumbered(
-    block: np.ndarray,
-    columns: Sequence[str],
-    own: Mapping[str, Sequence[str]],
-    words: Mapping[str, Sequence[str]],
-) -> np.ndarray:
-    """Return rows with the numbers that words have in other lists.
-
-    Parameters
-    ----------
-    block : ndarray of shape (rows, n_columns)
-        NaN where a cell is empty.
-    columns : sequence of str
-        Their names.
-    own, words : mapping of str to sequence of str
-        The words that the rows' numbers stand for, and those that they shall stand for; a word that
-        is not among the latter gets the number after their last.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.samples import renumbered
-    >>> renumbered(np.array([[0.0], [1.0]]), ["a"], {"a": ["x", "z"]}, {"a": ["w", "z"]}).ravel()
-    array([2., 1.])
-    """
-    if all(tuple(own[name]) == tuple(words[name]) for name in words):
-        return block
-    found = np.array(block, dtype=np.float64)
-    for name, wanted in words.items():
-        column = found[:, list(columns).index(name)]
-        number = {word: i for i, word in enumerate(wanted)}
-        table = np.array([number.get(word, len(number)) for word in own[name]], dtype=np.float64)
-        there = ~np.isnan(column)
-        column[there] = table[column[there].astype(int)]
-    return found
 
 
 def _joined_labels(

@@ -15,6 +15,7 @@ from daskfc.stores.config import client_name
 from daskfc.stores.layout import default_names
 from daskfc.stores.readers import open_source
 from daskfc.stores.samples import Samples, encode_labels, ids_as_text, stacked
+from daskfc.stores.spelling import WordMap
 
 __all__ = ["add_store", "write_store"]
 
@@ -30,6 +31,7 @@ def write_store(
     categorical: Sequence[str] | None = None,
     dates: Sequence[str] | None = None,
     missing: str | None = None,
+    words: WordMap | None = None,
     chunk_rows: int = 1024,
     dtype: str = "float32",
     overwrite: bool = False,
@@ -59,6 +61,9 @@ def write_store(
         dates, which become days since 1970-01-01; pandas' own types of both are known without.
     missing : "keep", optional
         Values may be missing, as NaN or an empty cell; ``prepare: [impute]`` fills them.
+    words : mapping, optional
+        What is written in place of words, as ``{"M": "male"}``, or by column; equal numbers, 1 and
+        1.0, are one word without. The store keeps it for what is appended, and for new samples.
     chunk_rows : int
         Rows of one chunk.
     dtype : str
@@ -97,6 +102,7 @@ def write_store(
             categorical=categorical,
             dates=dates,
             missing=missing,
+            words=words,
             where=where,
         )
     write_samples(url, name, samples, graph=graph, **options)

@@ -43,6 +43,7 @@ def refused(rule):
         ("raw", {}, lambda rules: rules.check_raw("Rows")),
         ("ids", {}, lambda rules: rules.check_ids("Named")),
         ("stores", {}, lambda rules: rules.check_store("/other")),
+        ("words", {}, lambda rules: rules.check_words()),
         ("maskers.at_least", {}, lambda rules: rules.check_maskers(2)),
         ("maskers.threshold", {}, lambda rules: rules.check_maskers(6, 3)),
         ("upload", {"upload": 10}, lambda rules: rules.check_upload(11)),

@@ -8,7 +8,7 @@ from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, load_storage, write_store
 from daskfc.stores.fitted_steps import Columns, applied
 from daskfc.stores.prepared import PreparedStore
-from daskfc.stores.samples import renumbered
+from daskfc.stores.spelling import renumbered
 from daskfc.stores.write import add_store
 
 CSV = """id,sex,age,visit,stage

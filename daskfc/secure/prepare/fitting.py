@@ -15,17 +15,19 @@ from daskfc.secure.prepare.declared import (
     noisy_moments,
     noisy_scales,
 )
+from daskfc.secure.prepare.holders import words_of_one
 from daskfc.secure.prepare.quantiles import quantiles
 from daskfc.secure.prepare.words import shared_words
 from daskfc.secure.sums import Aggregation, MaskedSum
-from daskfc.stores.fitted_steps import SHIFTED, FittedStep
-from daskfc.stores.prepared import width_of
+from daskfc.stores.fitted_steps import HEIGHT, SHIFTED, Columns, FittedStep
+from daskfc.stores.prepared import but_for_words, scale_of, width_of
 from daskfc.stores.samples import unprepared
 
 __all__ = ["SMALLEST", "STRATEGIES", "Fitting"]
 
 STRATEGIES = ("mean", "median", "most-frequent")
 SMALLEST = 5  # ours: samples that a word must have before it is told
+_MOST = 2.0**40  # public bound on what is counted
 
 
 @dataclass
@@ -55,6 +57,8 @@ class Fitting:
     missing: bool
     smallest: int
     steps: list[FittedStep] = field(default_factory=list)
+    made_of: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, federation: Federation, clients: tuple[str, ...], smallest: int) -> "Fitting":
@@ -95,25 +99,36 @@ class Fitting:
         InvalidInput
             When the step does not go with what columns hold.
         """
-        if name == "pca" and (told := unprepared(self.categories, self.missing)):
+        joint = name in ("pca", "normalise")
+        if joint and (told := unprepared(self.categories, self.missing)):
             raise InvalidInput(
-                f"the step 'pca' needs numbers without gaps; {told}. Put 'impute' and 'one-hot' "
+                f"the step {name!r} needs numbers without gaps; {told}. Put 'impute' and 'one-hot' "
                 "before it."
             )
-        if name == "pca" and self.alone:
+        if joint and self.alone:
             raise InvalidInput(
                 f"the step {name!r} is for clients with the same columns; client "
                 f"{self.clients[0]!r} has columns of its own. Leave it out."
             )
         if name in ("impute", "one-hot") and not self.alone:
             self._agree_on_words()
-        if name in ("log", "clip", "one-hot"):
-            params = {key: value for key, value in params.items() if key != "smallest"}
+        if name == "one-hot":
+            self.steps.append({"step": name, "height": HEIGHT})
+        elif name in ("log", "clip"):
             self.steps.append({"step": name, **params})
+        elif name == "normalise":
+            self._tell_of_zeros()
+            self.steps.append({"step": name})
         elif name == "min-max" and params.get("low") is not None:
             self._check_numbers(name)
-            values = map(list, declared_width(params, self.columns))
+            found = self._by_column(*declared_width(params, self._numbers), (0.0, 1.0))
+            values = map(list, found)
             self.steps.append({"step": name, **dict(zip(SHIFTED[name], values, strict=True))})
+        elif name == "standardise" and params.get("within") is not None:
+            within = {} if self.alone else {"within": params["within"]}
+            self.steps.append({"step": name, "own": True, **within})
+            if any(self.made_of):  # what sites add is to measures; words have none
+                self._standardise_words(params)
         elif name == "standardise" and params.get("low") is not None:
             self._check_numbers(name)
             self.steps.append({"step": name, **self._noisy_sums(params)})
@@ -145,27 +160,61 @@ class Fitting:
                 f"client {self.clients[0]!r} has columns of its own. Leave the noise out."
             )
         federation, clients, summing = self.federation, self.clients, self._summing()
-        declared = Declared.of(params, self.columns)
+        known = Declared.of(params, self._numbers)
+        low, high = self._by_column(known.low, known.high, (0.0, HEIGHT))
+        declared = Declared(low, high, known.multiplier)
         counts = summing.sum(federation.on_clients(steps.own_count, clients=clients))
         n = federation.publish(steps.sample_total, counts).n_samples
         shares = summing.n_noise_shares
         parts = federation.on_clients(noisy_moments, self.steps, declared, shares, clients=clients)
         total = summing.sum(parts, max_abs=declared.bound(n, shares))
         told = federation.publish(noisy_scales, total, declared, n)
-        return {"mean": told.means.tolist(), "scale": told.scales.tolist()}
+        scales = scale_of(np.square(told.scales), np.zeros(len(low)), self.made_of)
+        return {"mean": told.means.tolist(), "scale": scales.tolist()}
+
+    @property
+    def _numbers(self) -> list[str]:
+        """The columns that were not made of words."""
+        made_of = self.made_of or ("",) * len(self.columns)
+        return [name for name, of in zip(self.columns, made_of, strict=True) if not of]
+
+    def _by_column(
+        self, first: Sequence[float], second: Sequence[float], of_words: tuple[float, float]
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return pairs of the columns of numbers as those of all columns."""
+        pairs = iter(zip(first, second, strict=True))
+        made_of = self.made_of or ("",) * len(self.columns)
+        found = [of_words if of else next(pairs) for of in made_of]
+        return tuple(pair[0] for pair in found), tuple(pair[1] for pair in found)
+
+    def _standardise_words(self, params: Mapping[str, Any]) -> None:
+        """Standardise the columns made of words over all clients, and no others."""
+        found = self._sums("standardise", params)
+        of_numbers = ["" if of else "number" for of in self.made_of]
+        mean, scale = but_for_words(of_numbers, found["mean"], found["scale"])
+        step = {"step": "standardise", "mean": mean.tolist(), "scale": scale.tolist()}
+        self.steps.append(step)
+
+    def _tell_of_zeros(self) -> None:
+        """Warn of samples that have no direction."""
+        counts = self.federation.on_clients(steps.zero_rows, self.steps, clients=self.clients)
+        total = self._summing().sum(counts, max_abs=_MOST)
+        n = self.federation.publish(steps.zero_total, total).n_samples
+        if n:
+            self.warnings.append(
+                f"{n:,} samples have zeros alone, which 'normalise' cannot bring to length 1: they "
+                "stay zeros, as far from every other sample."
+            )
 
     def _go_on_after(self, name: str, params: Mapping[str, Any]) -> None:
         if name == "impute":
             self.missing = False
         if name == "one-hot":
-            self.columns = tuple(
-                made
-                for column in self.columns
-                for made in [f"{column}={word}" for word in self.categories.get(column, ())]
-                or [column]
-            )
-            self.categories = {}
+            words = {name: tuple(own) for name, own in self.categories.items()}
+            made = Columns(self.columns, words, self.missing, "", self.made_of).one_hot()
+            self.columns, self.made_of, self.categories = made.names, made.made_of, {}
         if name == "pca":
+            self.made_of = ()
             self.columns = tuple(f"pc{i + 1}" for i in range(params["n_components"]))
 
     def _agree_on_words(self) -> None:
@@ -182,6 +231,8 @@ class Fitting:
         self._counts = {name: [one.count for one in words] for name, words in shared.items()}
         self.categories = {name: [one.word for one in words] for name, words in shared.items()}
         self.steps.append({"step": "categories", "words": dict(self.categories)})
+        args = (self.federation, self._summing(), self.steps, self.categories, self.clients)
+        self.warnings += words_of_one(*args)
 
     def _filling(self, strategy: str) -> list[float]:
         """Return what stands for a missing value, column by column."""
@@ -216,8 +267,9 @@ class Fitting:
         found = self._quantiles(levels)
         self._known(found[:, 0])
         centre = found[:, 0 if name == "min-max" else 1]
-        values = (centre.tolist(), width_of(found[:, -1] - found[:, 0]).tolist())
-        return dict(zip(SHIFTED[name], values, strict=True))
+        width = width_of(found[:, -1] - found[:, 0])
+        values = but_for_words(self.made_of, centre, width)
+        return dict(zip(SHIFTED[name], map(np.ndarray.tolist, values), strict=True))
 
     def _known(self, values: np.ndarray) -> np.ndarray:
         """Return values of columns, each of which must have one."""
@@ -254,7 +306,7 @@ class Fitting:
         args = (self.steps, means, told)
         if name == "standardise":
             total = summing.sum(federation.on_clients(steps.squares, *args, clients=clients))
-            scales = federation.publish(steps.scales_of, total, fitted, farthest)
+            scales = federation.publish(steps.scales_of, total, fitted, farthest, self.made_of)
             return {"mean": mean, "scale": scales.scales.tolist()}
         total = summing.sum(federation.on_clients(steps.covariances, *args, clients=clients))
         k = params["n_components"]

@@ -14,9 +14,13 @@ __all__ = [
     "FittedWords",
     "HashKey",
     "KeptBuckets",
+    "LoneWords",
     "NarrowedRanges",
     "NoisyScales",
+    "OwnWords",
     "SampleTotal",
+    "WordsLeave",
+    "ZeroRows",
 ]
 
 
@@ -77,6 +81,16 @@ class SampleTotal(
     reveals="to the caller the number of samples of all clients",
 ):
     """How many samples a noisy sum is of."""
+
+    n_samples: int
+
+
+class ZeroRows(
+    Message,
+    route="server → caller",
+    reveals="to the caller how many samples of all clients have zeros alone",
+):
+    """Samples that have no direction, from a masked sum."""
 
     n_samples: int
 
@@ -146,3 +160,34 @@ class FittedWords(
     word_bytes: np.ndarray = array("byte", dtype="uint8")
     word_ends: np.ndarray = array("word", dtype="int64")
     collided: np.ndarray = array("column", dtype="int64")
+
+
+class WordsLeave(
+    Message,
+    route="client → caller",
+    reveals="to the caller whether the site's policy lets it know which words its samples have",
+):
+    """``words`` of a site's policy: 1 for allow."""
+
+    told: int
+
+
+class OwnWords(
+    Message,
+    route="client → caller",
+    reveals="to the caller which of the agreed words the client's samples have; not sent unless "
+    "the policies of all sites allow it",
+):
+    """The agreed words of all columns, one after the other: whether any sample has it."""
+
+    held: np.ndarray = array("word", dtype="bool")
+
+
+class LoneWords(
+    Message,
+    route="server → caller",
+    reveals="to the caller, of each column, how many of the agreed words one client alone has",
+):
+    """Numbers of words, from a masked sum: neither which, nor whose."""
+
+    counts: np.ndarray = array("column", dtype="int64")

@@ -1,6 +1,7 @@
 """Federated preparation of features: which steps, and how their values are found."""
 
 import uuid
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -21,7 +22,7 @@ from daskfc.secure.prepare.fitting import SMALLEST, STRATEGIES, Fitting
 from daskfc.site import RunRequest
 from daskfc.stores.prepared import FittedStep
 
-__all__ = ["STEPS", "Prepare", "Prepared"]
+__all__ = ["STEPS", "PreparationWarning", "Prepare", "Prepared"]
 
 Asked: TypeAlias = "str | Mapping[str, Mapping[str, Any] | None]"
 
@@ -40,14 +41,20 @@ STEPS: dict[str, Mapping[str, Constraint]] = {
         "high": optional(_DECLARED),
         "epsilon": optional(real(above=0)),
         "delta": optional(between_0_and_1()),
+        "within": optional(one_of("site")),
     },
     "min-max": {"low": optional(_DECLARED), "high": optional(_DECLARED)},
     "robust": {},
     "log": {},
     "clip": {"low": optional(real()), "high": optional(real())},
+    "normalise": {},
     "pca": {"n_components": integer(1)},
 }
 """Names of the steps, with the constraints of their parameters."""
+
+
+class PreparationWarning(UserWarning):
+    """What a preparation found that makes clusters doubtful, such as words of one site alone."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +69,15 @@ class Prepared:
         Every message that finding them took.
     bare : tuple of str
         Steps whose values tell of the samples without noise.
+    warnings : tuple of str
+        Sentences on words that differ only in case or that one client alone has, and on samples
+        that cannot be normalised.
     """
 
     steps: Mapping[str, list[FittedStep]]
     ledger: Ledger = field(repr=False)
     bare: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def spent(self) -> Accountant:
@@ -87,12 +98,20 @@ class Prepare:
             In place of a missing value the mean, median or most-frequent value of its column over
             all clients; in columns of words always the most frequent one.
         ``"one-hot"``, ``{"one-hot": {"smallest": 5}}``
-            A column of 0 and 1 for each word that at least `smallest` samples of all clients have;
-            samples with other words, and with none, have 0 in all of them.
+            A column of 0 and 1/√2 for each word that at least `smallest` samples of all clients
+            have; samples with other words, and with none, have 0 in all of them. Two samples with
+            different words are at the squared distance 1: Gower's weight [1]_ of one column,
+            however many words there are. Steps after it but ``standardise``, ``normalise`` and
+            ``pca`` leave these columns alone.
         ``"standardise"``
-            Mean 0 and variance 1 of every column over all clients that have it. With ``low`` and
-            ``high``, numbers or mappings of columns to such, that are known without looking at the
-            samples, and ``epsilon`` and ``delta``: mean and variance are told with noise.
+            Mean 0 and variance 1 of every column over all clients that have it; the columns of one
+            column of words have variance 1 together. With ``low`` and ``high``, numbers or mappings
+            of columns to such, that are known without looking at the samples, and ``epsilon`` and
+            ``delta``: mean and variance are told with noise.
+        ``{"standardise": {"within": "site"}}``
+            Mean 0 and variance 1 of every column of numbers at each client by itself, which takes
+            off what sites add; columns of words over all clients. Wrong where sites have different
+            samples: what is truly different between sites vanishes as well.
         ``"min-max"``
             Smallest value 0 and largest value 1. With ``low`` and ``high``: low 0 and high 1, and
             nothing is asked of the samples.
@@ -102,6 +121,9 @@ class Prepare:
             log(1 + x), of features above -1.
         ``{"clip": {"low": a, "high": b}}``
             At least a and at most b; one of them may be left out.
+        ``"normalise"``
+            Rows of length 1, whose squared distance is twice the cosine distance; for clients with
+            the same columns. Rows of zeros stay zeros, with a warning.
         ``{"pca": {"n_components": k}}``
             The k directions in which all samples vary most; for clients with the same columns.
 
@@ -119,9 +141,14 @@ class Prepare:
     A quantile is between two samples' values, and the smallest and largest value are samples' own:
     the server and the caller learn them, but not whose they are. Of words the server learns how
     many samples share each, and the words that `smallest` samples share; what the others are called
-    is told to nobody. Columns that one client alone has are prepared there, and nothing of them is
+    is told to nobody. The caller learns which client has which of the words where the policies of
+    all sites say ``words: allow``, and else how many words of each column one client alone has.
+    Columns that one client alone has are prepared there, and nothing of them is
     told. Only ``standardise`` with ``epsilon`` bears noise, on the sums, in shares of the clients:
     (epsilon, delta) for each sample, whatever it is replaced by; the number of all samples is told.
+
+    Warns: of words that differ only in case, of words that one client alone has (which separate
+    sites and not samples, if others write them another way), and of rows of zeros.
 
     Error: values are those of scikit-learn's `StandardScaler`, `MinMaxScaler`, `RobustScaler` and
     `SimpleImputer` on the pooled samples to 1e-9 of a column's largest magnitude, quantiles to the
@@ -129,6 +156,11 @@ class Prepare:
 
     Cost: two rounds and 2 d numbers a client for a mean, as many for deviations, d² for directions;
     eight rounds of 512 d numbers for each quantile; for words 32,768 numbers a column.
+
+    References
+    ----------
+    .. [1] J. C. Gower, "A general coefficient of similarity and some of its properties",
+       Biometrics 27 (1971) 857-871.
 
     Examples
     --------
@@ -160,6 +192,11 @@ class Prepare:
             For a step that does not go with the clients' columns.
         PrivacyError
             Where too few clients share columns for a sum to hide theirs.
+
+        Warns
+        -----
+        PreparationWarning
+            Of each of the sentences in `Prepared.warnings`.
         """
         before, federation.preparation = federation.preparation, None
         try:
@@ -169,9 +206,12 @@ class Prepare:
                 run_id, random_state=0, workspace=federation.workspace, request=request
             )
             found: dict[str, list[FittedStep]] = {name: [] for name in federation.clients}
+            told: list[str] = []
             for clients in _groups(federation):
-                self._fit_group(federation, clients, found)
-            return Prepared(found, federation.ledger, self.bare)
+                told += self._fit_group(federation, clients, found)
+            for sentence in told:
+                warnings.warn(sentence, PreparationWarning, stacklevel=2)
+            return Prepared(found, federation.ledger, self.bare, tuple(told))
         finally:
             federation.preparation = before
 
@@ -181,13 +221,13 @@ class Prepare:
         return tuple(
             name
             for name, params in self.steps
-            if name not in ("log", "clip") and params.get("low") is None
+            if name not in ("log", "clip", "normalise") and params.get("low") is None
         )
 
     def _fit_group(
         self, federation: Federation, clients: tuple[str, ...], found: dict[str, list[FittedStep]]
-    ) -> None:
-        """Find the values for clients that have the same columns."""
+    ) -> list[str]:
+        """Find the values for clients that have the same columns, and return what they warn of."""
         smallest = next(
             (params.get("smallest") for name, params in self.steps if name == "one-hot"), None
         )
@@ -197,6 +237,7 @@ class Prepare:
             fitting.add(name, params)
         for client in clients:
             found[client] = fitting.steps
+        return fitting.warnings
 
 
 def _groups(federation: Federation) -> list[tuple[str, ...]]:
@@ -235,8 +276,13 @@ def _checked(step: Any) -> tuple[str, dict[str, Any]]:
     check_params(f"step {name!r}", params, rules)
     given = {key for key, value in params.items() if value is not None}
     whole = {"low", "high"} | ({"epsilon", "delta"} if name == "standardise" else set())
-    if name in ("min-max", "standardise") and given not in (set(), whole):
-        listed = [repr(key) for key in rules]
+    if "within" in given and len(given) > 1:
+        raise InvalidInput(
+            "the step 'standardise' has 'within' alone: each site standardises by itself, and "
+            "nothing is told that could bear noise. Leave the other parameters out."
+        )
+    if name in ("min-max", "standardise") and given not in (set(), whole, {"within"}):
+        listed = [repr(key) for key in rules if key != "within"]
         raise InvalidInput(
             f"the step {name!r} has all of {', '.join(listed[:-1])} and {listed[-1]}, or none; got "
             f"{', '.join(sorted(given))}. Give the others."

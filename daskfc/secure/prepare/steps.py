@@ -12,6 +12,7 @@ from daskfc.secure.prepare.messages import (
     FittedMeans,
     FittedScales,
     SampleTotal,
+    ZeroRows,
 )
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
@@ -29,6 +30,8 @@ __all__ = [
     "scales_of",
     "squares",
     "sums",
+    "zero_rows",
+    "zero_total",
 ]
 
 _NOTHING = -1074  # of a column that is 0 everywhere: the least power of two of float64
@@ -105,13 +108,26 @@ def squares(
     return found
 
 
-def scales_of(total: Total, means: FittedMeans, magnitudes: CommonMagnitudes) -> FittedScales:
-    """Tell the standard deviation of each column."""
+def scales_of(
+    total: Total, means: FittedMeans, magnitudes: CommonMagnitudes, made_of: Sequence[str]
+) -> FittedScales:
+    """Tell the standard deviation of each column, one for those made of one column of words."""
     found, counts = total.values[0], np.maximum(np.rint(total.values[1]), 1.0)
     variance = np.maximum(found, 0.0) / counts
     powers = magnitudes.powers.astype(int)
     plain = np.ldexp(variance, 2 * powers)
-    return FittedScales(scale_of(plain, means.means))
+    return FittedScales(scale_of(plain, means.means, made_of))
+
+
+def zero_rows(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
+    """Return how many samples have zeros alone, (1, 1)."""
+    blocks = PreparedStore.of(data, so_far).blocks()
+    return np.array([[float(sum((~block.any(axis=1)).sum() for _, block in blocks))]])
+
+
+def zero_total(total: Total) -> ZeroRows:
+    """Tell the caller how many samples have zeros alone."""
+    return ZeroRows(round(float(total.values[0, 0])))
 
 
 def covariances(

@@ -1,0 +1,112 @@
+"""Which of the words that clients agreed on one client alone has: who, or only how many.
+
+Who has a word is told where every client's site allows it (``words: allow`` in its policy). Were
+some told, the others would follow from the rest; so where one site does not allow it nobody is
+asked, and the caller gets a number for each column, from a masked sum.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from daskfc.federation import Federation
+from daskfc.federation.site_rules import FREE, SiteRules
+from daskfc.secure.prepare.messages import LoneWords, OwnWords, WordsLeave
+from daskfc.secure.sums import Aggregation, Total
+from daskfc.stores import ClientStore
+from daskfc.stores.prepared import FittedStep, PreparedStore
+from daskfc.stores.spelling import words_apart
+
+__all__ = ["words_of_one"]
+
+
+def words_of_one(
+    federation: Federation,
+    summing: Aggregation,
+    so_far: Sequence[FittedStep],
+    words: Mapping[str, Sequence[str]],
+    clients: tuple[str, ...],
+) -> list[str]:
+    """Say which words one client alone has, and which differ only in case.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run.
+    summing : Aggregation
+        How the server learns sums over all clients.
+    so_far : sequence of mapping
+        Fitted steps that features go through before; the last one has the words.
+    words : mapping of str to sequence of str
+        By column, as the clients agreed on them.
+    clients : tuple of str
+        With the same columns.
+
+    Returns
+    -------
+    list of str
+        Sentences, for the caller.
+    """
+    everyone = list(clients)
+    leave = federation.publish(may_be_told, party=everyone)
+    if all(one.told for one in leave.values()):
+        own = federation.publish(own_words, so_far, party=everyone)
+        listed = [(name, word) for name, of_column in words.items() for word in of_column]
+        return words_apart(
+            {
+                client: {
+                    name: [word for (column, word), has in pairs if column == name and has]
+                    for name in words
+                }
+                for client in clients
+                for pairs in [list(zip(listed, own[client].held.tolist(), strict=True))]
+            }
+        )
+    total = summing.sum(federation.on_clients(words_held, so_far, clients=clients), max_abs=1.0)
+    sizes = tuple(len(of_column) for of_column in words.values())
+    alone = federation.publish(lone_words, total, sizes).counts.tolist()
+    told = words_apart({"": words}, owners=False)
+    for (name, own_list), count in zip(words.items(), alone, strict=True):
+        if count:
+            told.append(
+                f"one client alone has {count} of the {len(own_list)} words of column {name!r}; "
+                "which, its site does not tell. If others write them another way, map them by "
+                "'words' in the storage file."
+            )
+    return told
+
+
+def may_be_told(site: SiteRules = FREE) -> WordsLeave:
+    """Tell whether the site lets the caller know which words its samples have."""
+    return WordsLeave(int(site.tells_words))
+
+
+def own_words(data: ClientStore, so_far: Sequence[FittedStep], site: SiteRules = FREE) -> OwnWords:
+    """Tell which of the words that all clients agreed on the client's samples have."""
+    site.check_words()
+    return OwnWords(_held(data, so_far))
+
+
+def words_held(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
+    """Return 1 for each word that the client's samples have, (1, words)."""
+    return _held(data, so_far).astype(np.float64)[None]
+
+
+def lone_words(total: Total, sizes: tuple[int, ...]) -> LoneWords:
+    """Tell of how many words of each column one client alone has samples."""
+    alone = np.rint(total.values[0]) == 1
+    ends = np.cumsum(sizes)
+    counts = [int(alone[end - size : end].sum()) for size, end in zip(sizes, ends, strict=True)]
+    return LoneWords(np.array(counts, dtype=np.int64))
+
+
+def _held(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
+    """Return whether samples have each word, column by column, (words,) bool."""
+    store = PreparedStore.of(data, so_far)
+    listed = [(store.feature_names.index(name), len(w)) for name, w in store.categories.items()]
+    found = np.zeros(sum(size for _, size in listed), dtype=bool)
+    for _, block in store.blocks():
+        found |= np.concatenate(
+            [(block[:, [at]] == np.arange(size)).any(axis=0) for at, size in listed]
+        )
+    return found
