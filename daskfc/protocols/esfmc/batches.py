@@ -39,7 +39,7 @@ def _refuse(what: str, rule: str, got: str, way_out: str) -> InvalidInput:
 
 
 def _checked_rows(rows: ArrayLike, units: Units) -> NDArray[np.float32]:
-    given, n_columns = np.asarray(rows), len(units.centre)
+    given, n_columns = np.asarray(rows), len(units.low)
     if given.ndim != 2 or given.shape[1] != n_columns or not len(given):
         rule, got = f"have shape (n, {n_columns}) with n of at least 1", f"shape {given.shape}"
         raise _refuse("rows", rule, got, "Give the view the networks were made for.")

@@ -118,7 +118,7 @@ class ViewModel:
         self.n_clusters = n_clusters
         self.network = network
         self.seed = seed
-        self.units = Units(np.asarray(state["centre"]), float(state["scale"]))
+        self.units = Units(np.asarray(state["low"]), float(state["width"]))
         self._device = device_of(device)
         put = partial(jax.device_put, device=self._device)
         self._w = put(state["weights"])
@@ -173,7 +173,7 @@ class ViewModel:
         state: dict[str, NDArray[Any]] = {"weights": w, "first_moment": np.zeros_like(w)}
         state |= {"second_moment": np.zeros_like(w), "steps": np.array(0)}
         state |= {"round": np.array(0), "epoch": np.array(0)}
-        state |= {"centre": units.centre, "scale": np.array(units.scale)}
+        state |= {"low": units.low, "width": np.array(units.width)}
         return cls(n_columns, n_clusters, network, state, seed=seed, device=device)
 
     @classmethod
@@ -230,12 +230,12 @@ class ViewModel:
         -------
         dict of str to ndarray
             ``weights``, ``first_moment`` and ``second_moment``, (p,) float32; ``steps``, ``round``
-            and ``epoch``, () int64; of the units ``centre``, (n_columns,) and ``scale``, ()
+            and ``epoch``, () int64; of the units ``low``, (n_columns,) and ``width``, ()
             float64.
         """
         state = {"weights": np.array(self._w), "first_moment": np.array(self._moments.first)}
         state |= {"second_moment": np.array(self._moments.second)}
-        state |= {"centre": self.units.centre, "scale": np.array(self.units.scale)}
+        state |= {"low": self.units.low, "width": np.array(self.units.width)}
         counts = {"steps": int(self._moments.steps), "round": self.round, "epoch": self.epoch}
         return state | {name: np.array(value, np.int64) for name, value in counts.items()}
 

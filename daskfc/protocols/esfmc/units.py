@@ -1,12 +1,12 @@
-"""The unit of a view: what its networks take for 0 and for 1.
+"""The unit of a view: where its networks take columns to begin, and what they take for 1.
 
-Networks see a view's columns with their means taken off, all of them divided by one number: labels
-do not depend on the unit in which a client keeps its view, nor on where its columns begin. How
-columns of one view compare is left as it is: it may mean something, as in histograms and images,
-and where it does not, a preparation says so.
+Networks see every column from its smallest value on, and all of a view divided by the range of its
+widest column: labels do not depend on the unit in which a client keeps its view, nor on where its
+columns begin, and columns that are in [0, 1] already stay as they are. How columns of one view
+compare is left as it is: it means something in histograms and images, and where it does not, a
+preparation says so.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Units"]
 
-Floats = NDArray[np.float64]
-
-_DEVIATION = 0.2  # ours: of columns in [0, 1] at hand, for which the steps of training were found
-_ROWS = 4096  # ours: at a time, so that no second copy in float64 is made
+_ROWS = 4096  # ours: at a time, so that there is no second copy in float64
 
 
 @dataclass(frozen=True)
@@ -26,14 +23,14 @@ class Units:
 
     Parameters
     ----------
-    centre : ndarray of shape (n_columns,), float64
-        The means of the columns.
-    scale : float
+    low : ndarray of shape (n_columns,), float64
+        Where each column begins.
+    width : float
         Above 0.
     """
 
-    centre: Floats
-    scale: float
+    low: NDArray[np.float64]
+    width: float
 
     @classmethod
     def of(cls, rows: NDArray[np.floating]) -> "Units":
@@ -47,26 +44,21 @@ class Units:
         Returns
         -------
         Units
-            In which the root mean square of all entries is 0.2; with scale 1 where rows are equal.
+            With width 1 where all rows are equal.
 
         Examples
         --------
         >>> import numpy as np
         >>> from daskfc.protocols.esfmc.units import Units
-        >>> pixels = np.array([[0.0, 255.0, 7.0], [255.0, 0.0, 7.0]])
+        >>> pixels = np.array([[0.0, 204.0, 7.0], [255.0, 0.0, 7.0]])
         >>> Units.of(pixels).applied(pixels).astype(float).round(3).tolist()
-        [[-0.245, 0.245, 0.0], [0.245, -0.245, 0.0]]
+        [[0.0, 0.8, 0.0], [1.0, 0.0, 0.0]]
         """
-        with np.errstate(invalid="ignore", over="ignore"):
-            centre: Floats = rows.mean(axis=0, dtype=np.float64)
-        if not np.isfinite(centre).all():  # whoever takes such rows refuses and counts them
-            return cls(np.zeros(len(centre)), 1.0)
-        farthest = max(float(np.abs(part - centre).max()) for part in _parts(rows))
-        if farthest == 0.0:
-            return cls(centre, 1.0)
-        # divided first, or squares of tiny and huge values would leave the range of floats
-        squares = sum(float(np.square((part - centre) / farthest).sum()) for part in _parts(rows))
-        return cls(centre, farthest * float(np.sqrt(squares / rows.size)) / _DEVIATION)
+        low = rows.min(axis=0).astype(np.float64)
+        width = float((rows.max(axis=0).astype(np.float64) - low).max())
+        if not np.isfinite(width):  # whoever takes such rows refuses and counts them
+            return cls(np.zeros(len(low)), 1.0)
+        return cls(low, width or 1.0)
 
     def applied(self, rows: NDArray[np.floating]) -> NDArray[np.float32]:
         """Return rows in these units, as networks take them.
@@ -76,10 +68,8 @@ class Units:
         rows : ndarray of shape (n, n_columns), float
             Of the view: those that the units are of, or new ones.
         """
-        parts = [((part - self.centre) / self.scale).astype(np.float32) for part in _parts(rows)]
-        return np.concatenate(parts)
-
-
-def _parts(rows: NDArray[np.floating]) -> Iterator[Floats]:
-    for start in range(0, len(rows), _ROWS):
-        yield rows[start : start + _ROWS].astype(np.float64)
+        found = np.empty(rows.shape, np.float32)
+        for start in range(0, len(rows), _ROWS):
+            part = rows[start : start + _ROWS].astype(np.float64)
+            found[start : start + _ROWS] = (part - self.low) / self.width
+        return found
