@@ -38,6 +38,8 @@ NEIGHBOURS = (10, 15, 20, 25)
 """How many neighbours, the sample itself among them, `spectral_labels` tries."""
 
 _BALANCE = 4  # ours: a merged pair of classes costs more than modularity gains by it
+_ROUNDED = 2.0**-22  # ours: multiples of a unit that float32 rounds
+_MOST = 2.0**16  # ours: units of a count, above which rounding may hide that it is none
 _SPARSE = 0.5  # ours: share of zeros from which on counts are compared by direction
 
 
@@ -83,12 +85,19 @@ def wants_cosine(rows: ArrayLike) -> bool:
     Examples
     --------
     >>> from daskfc.clustering.local_labels import wants_cosine
-    >>> wants_cosine([[0, 2, 0], [1, 0, 0]]), wants_cosine([[0.5, 0, 0]])
-    (True, False)
+    >>> wants_cosine([[0, 2, 0], [1, 0, 0]]), wants_cosine([[0, 0.2, 0], [0.1, 0, 0]])
+    (True, True)
+    >>> wants_cosine([[0, 0.27, 0], [0.1, 0, 0]])
+    False
     """
-    X = np.asarray(rows)
-    whole = bool((X >= 0).all()) and bool((X == np.rint(X)).all())
-    return whole and float(np.mean(X == 0)) > _SPARSE
+    X = np.asarray(rows, dtype=np.float64)
+    some = X[X != 0]
+    if some.size >= (1.0 - _SPARSE) * X.size or (some < 0).any():
+        return False
+    unit = some.min(initial=np.inf)
+    near = np.abs(some - unit * np.rint(some / unit)) <= _ROUNDED * some
+    multiples = near.all() and some.max(initial=0.0) <= _MOST * unit
+    return bool(multiples or (some == np.rint(some)).all())
 
 
 def modularity(weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64]) -> float:

@@ -78,7 +78,9 @@ def test_directions_of_counts_not_their_lengths():
     rates = np.where(np.arange(80) // 40 == topic[:, None], 0.4, 0.02)
     length = np.where(np.arange(120) % 2 == 0, 1, 12)[:, None]
     counts = RANDOM.poisson(rates * length)
-    assert wants_cosine(RANDOM.poisson(rates))
+    assert wants_cosine(counts)
+    assert wants_cosine((counts / 255).astype(np.float32))  # in another unit
+    assert not wants_cosine(counts * RANDOM.random(80))
     found = spectral_labels(counts, 2, seed=0, metric="cosine")
     assert accuracy(topic, found.labels) > 0.9
     assert accuracy(topic, spectral_labels(counts, 2, seed=0, metric="euclid").labels) < 0.9

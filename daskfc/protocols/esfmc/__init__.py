@@ -52,7 +52,9 @@ Departures  (1) The second term of Eq. (4) is printed with the sign of the logar
                 themselves. A sample that a view lacks gets the label that Q has: rows that are
                 filled in (Eq. 13) say no more than Q, and k-means on them less.
             (6) A sample that only some views have gets the label that most of their heads say.
-            (7) The noise of Eq. (7) comes from the algorithm's seed. It hides nothing from anybody,
+            (7) With "robust" networks see a view in `units` of its own, which the paper does not
+                name: labels do not depend on the unit in which a client keeps its view.
+            (8) The noise of Eq. (7) comes from the algorithm's seed. It hides nothing from anybody,
                 and no promise of privacy rests on it: noise on shared features is apart.
 
 Modules     The networks need JAX: `framework`, `networks`, `losses`, `optimisers`, `epochs` and

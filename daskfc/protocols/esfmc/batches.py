@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from daskfc.errors import InvalidInput
+from daskfc.protocols.esfmc.units import Units
 
 __all__ = ["Client", "batches", "checked"]
 
@@ -18,7 +19,7 @@ class Client(NamedTuple):
     Parameters
     ----------
     rows : ndarray of shape (n, n_columns), float32
-        Its view.
+        Its view, in its units.
     labels : ndarray of shape (n,), int32
         -1 for rows that are not labelled.
     assignments : ndarray of shape (n, n_clusters), float32
@@ -37,11 +38,12 @@ def _refuse(what: str, rule: str, got: str, way_out: str) -> InvalidInput:
     return InvalidInput(f"{what} given to the networks must {rule}; got {got}. {way_out}")
 
 
-def _checked_rows(rows: ArrayLike, n_columns: int) -> NDArray[np.float32]:
-    X = np.ascontiguousarray(rows, dtype=np.float32)
-    if X.ndim != 2 or X.shape[1] != n_columns or not len(X):
-        rule = f"have shape (n, {n_columns}) with n of at least 1"
-        raise _refuse("rows", rule, f"shape {X.shape}", "Give the view the networks were made for.")
+def _checked_rows(rows: ArrayLike, units: Units) -> NDArray[np.float32]:
+    given, n_columns = np.asarray(rows), len(units.low)
+    if given.ndim != 2 or given.shape[1] != n_columns or not len(given):
+        rule, got = f"have shape (n, {n_columns}) with n of at least 1", f"shape {given.shape}"
+        raise _refuse("rows", rule, got, "Give the view the networks were made for.")
+    X = units.applied(given)
     if not np.isfinite(X).all():
         count = int((~np.isfinite(X)).any(axis=1).sum())
         raise _refuse("rows", "be finite", f"{count} that are not", "Remove or impute them.")
@@ -87,7 +89,7 @@ def checked(
     labels: ArrayLike | None,
     assignments: ArrayLike | None,
     aligned: ArrayLike | None,
-    n_columns: int,
+    units: Units,
     n_clusters: int,
 ) -> Client:
     """Check a client's arrays, and fill up those that are not given.
@@ -95,15 +97,17 @@ def checked(
     Parameters
     ----------
     rows : array_like of shape (n, n_columns), float
-        Finite.
+        Finite, as the client keeps them.
     labels : array_like of shape (n,), int, or None
         In [-1, n_clusters); None for -1 everywhere.
     assignments : array_like of shape (n, n_clusters), float, or None
         None for no alignment.
     aligned : array_like of shape (n,), bool, or None
         Rows whose assignments count; None for all.
-    n_columns, n_clusters : int
-        Of the networks.
+    units : Units
+        In which the networks see them.
+    n_clusters : int
+        K.
 
     Returns
     -------
@@ -117,11 +121,15 @@ def checked(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from daskfc.protocols.esfmc.batches import checked
-    >>> checked([[0.5], [1.0]], None, None, None, 1, 2).labels.tolist()
-    [-1, -1]
+    >>> from daskfc.protocols.esfmc.units import Units
+    >>> half = Units(np.zeros(1), 2.0)
+    >>> found = checked([[0.5], [1.0]], None, None, None, half, 2)
+    >>> found.rows.tolist(), found.labels.tolist()
+    ([[0.25], [0.5]], [-1, -1])
     """
-    X = _checked_rows(rows, n_columns)
+    X = _checked_rows(rows, units)
     y = _checked_labels(labels, len(X), n_clusters)
     return Client(X, y, *_checked_assignments(assignments, aligned, len(X), n_clusters))
 

@@ -2,8 +2,9 @@
 
 Rows are divided by their norms, so that to replace a sample moves its row by at most 2. The claim
 is for a sample's own row under the client's network as it is: the network was trained on the
-samples, and what it tells of them is not in it. The paper's Lemma C.11 claims as much for Langevin
-dynamics without clipping, which does not hold.
+samples, and the smallest values and the range by which it sees its view are theirs; what these tell
+of them is not in it. The paper's Lemma C.11 claims as much for Langevin dynamics without clipping,
+which does not hold.
 """
 
 from collections.abc import Mapping

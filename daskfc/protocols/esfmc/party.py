@@ -31,6 +31,7 @@ from daskfc.protocols.esfmc.messages import (
 from daskfc.protocols.esfmc.noise import FeatureNoise
 from daskfc.protocols.esfmc.server import TO_VOTE
 from daskfc.protocols.esfmc.settings import Recipe, recipe
+from daskfc.protocols.esfmc.units import Units
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore
 
@@ -136,7 +137,7 @@ class Trained:
     Parameters
     ----------
     state : mapping of str to ndarray
-        Of the networks and the optimiser.
+        Of the networks and the optimiser, and the units in which they see the client's view.
     losses : ndarray of shape (epochs, 5)
         Of the round, in the order of `LOSSES`.
     n_samples : int
@@ -148,8 +149,8 @@ class Trained:
     n_samples: int
 
 
-def _rows(data: ClientStore) -> Floats:
-    return data.rows(0, data.n_samples).astype(np.float32)
+def _rows(data: ClientStore) -> NDArray[np.floating]:
+    return data.rows(0, data.n_samples)
 
 
 def first_labels(data: ClientStore, settings: ClientSettings) -> LocalLabels:
@@ -182,18 +183,22 @@ def train(
     another start of the fit, takes it from there.
     """
     Q = None if shared is None else shared.probabilities[links.places]
-    tag = _tag(data.digest, settings, number, party, labels.labels, Q, before)
+    chosen = settings.of(data.n_samples, data.n_features)
+    own = chosen.own_units
+    tag = _tag(data.digest, settings, number, party, labels.labels, Q, before, own)
     kept = Checkpoints(Path(workspace) / "esfmc", keep=None)
     with suppress(StoreError):
         state = kept.load(number)
         if str(state.pop("tag", "")) == tag:
             return Trained(state, state.pop("losses"), data.n_samples)
-    rows, training = _rows(data), settings.of(data.n_samples, data.n_features).training
+    rows = _rows(data)
     seed = integer_seed(settings.random_state, "ESFMC", "client", party)
-    model = _model(before, rows.shape[1], len(rows), settings, seed)
+    units = Units.of(rows) if own and before is None else None
+    model = _model(before, rows.shape[1], len(rows), settings, seed, units)
     if before is None:
-        model.pretrain(rows, settings=training)
-    losses = model.train(rows, labels.labels, assignments=Q, settings=training, round=number)
+        model.pretrain(rows, settings=chosen.training)
+    how: dict[str, Any] = {"settings": chosen.training, "round": number}
+    losses = model.train(rows, labels.labels, assignments=Q, **how)
     table = np.array([astuple(one) for one in losses]).reshape(-1, len(LOSSES))
     kept.save(number, {**model.state(), "losses": table, "tag": np.array(tag)})
     return Trained(model.state(), table, len(rows))
@@ -213,13 +218,18 @@ def _tag(*inputs: object) -> str:
 
 
 def _model(
-    trained: Trained | None, n_columns: int, n_samples: int, settings: ClientSettings, seed: int = 0
+    trained: Trained | None,
+    n_columns: int,
+    n_samples: int,
+    settings: ClientSettings,
+    seed: int = 0,
+    units: Units | None = None,
 ) -> Any:
     from daskfc.protocols.esfmc.training import ViewModel  # an extra: not where nothing is trained
 
     shape = (n_columns, settings.n_clusters, settings.of(n_samples, n_columns).network)
     if trained is None:
-        return ViewModel.begin(*shape, seed=seed, device=settings.device)
+        return ViewModel.begin(*shape, seed=seed, device=settings.device, units=units)
     return ViewModel.from_state(trained.state, *shape, seed=seed, device=settings.device)
 
 

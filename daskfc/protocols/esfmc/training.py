@@ -30,6 +30,7 @@ from daskfc.protocols.esfmc.framework import device_of, jax
 from daskfc.protocols.esfmc.networks import from_assignments, initial, shapes, unflatten
 from daskfc.protocols.esfmc.optimisers import Moments
 from daskfc.protocols.esfmc.settings import NetworkSettings, TrainingSettings
+from daskfc.protocols.esfmc.units import Units
 from daskfc.seeds import generator
 
 __all__ = ["EpochLosses", "Features", "ViewModel"]
@@ -83,6 +84,8 @@ class ViewModel:
 
     Attributes
     ----------
+    units : Units
+        In which the networks see rows; all methods take them as the client keeps them.
     round : int
         The last one that was begun; 0 before the first.
     epoch : int
@@ -115,6 +118,7 @@ class ViewModel:
         self.n_clusters = n_clusters
         self.network = network
         self.seed = seed
+        self.units = Units(np.asarray(state["low"]), float(state["width"]))
         self._device = device_of(device)
         put = partial(jax.device_put, device=self._device)
         self._w = put(state["weights"])
@@ -132,6 +136,7 @@ class ViewModel:
         *,
         seed: int,
         device: str = "auto",
+        units: Units | None = None,
     ) -> "ViewModel":
         """Return untrained networks.
 
@@ -147,6 +152,8 @@ class ViewModel:
             Of first weights, batches, dropout and Langevin noise; another one for each client.
         device : {"auto", "cpu", "gpu"}, default "auto"
             Where to train.
+        units : Units, optional
+            Of the client's view; rows are taken as they are if not given.
 
         Returns
         -------
@@ -161,10 +168,12 @@ class ViewModel:
         given = {"n_columns": n_columns, "n_clusters": n_clusters, "seed": seed}
         check_params("ViewModel", given, table)
         network = NetworkSettings() if network is None else network
+        units = Units(np.zeros(n_columns), 1.0) if units is None else units
         w = initial(shapes(n_columns, n_clusters, network), seed)
         state: dict[str, NDArray[Any]] = {"weights": w, "first_moment": np.zeros_like(w)}
         state |= {"second_moment": np.zeros_like(w), "steps": np.array(0)}
         state |= {"round": np.array(0), "epoch": np.array(0)}
+        state |= {"low": units.low, "width": np.array(units.width)}
         return cls(n_columns, n_clusters, network, state, seed=seed, device=device)
 
     @classmethod
@@ -221,10 +230,12 @@ class ViewModel:
         -------
         dict of str to ndarray
             ``weights``, ``first_moment`` and ``second_moment``, (p,) float32; ``steps``, ``round``
-            and ``epoch``, () int64.
+            and ``epoch``, () int64; of the units ``low``, (n_columns,) and ``width``, ()
+            float64.
         """
         state = {"weights": np.array(self._w), "first_moment": np.array(self._moments.first)}
         state |= {"second_moment": np.array(self._moments.second)}
+        state |= {"low": self.units.low, "width": np.array(self.units.width)}
         counts = {"steps": int(self._moments.steps), "round": self.round, "epoch": self.epoch}
         return state | {name: np.array(value, np.int64) for name, value in counts.items()}
 
@@ -261,7 +272,7 @@ class ViewModel:
             dependence_weight=0.0,
             alignment_weight=0.0,
         )
-        client = checked(rows, None, None, None, self.n_columns, self.n_clusters)
+        client = checked(rows, None, None, None, self.units, self.n_clusters)
         return tuple(self._run(client, alone, 0, settings.pretraining_epochs, on_epoch))
 
     def train(
@@ -307,7 +318,7 @@ class ViewModel:
             where the loss is no longer finite.
         """
         check_params("train of ViewModel", {"round": round}, {"round": integer(max(1, self.round))})
-        client = checked(rows, labels, assignments, aligned, self.n_columns, self.n_clusters)
+        client = checked(rows, labels, assignments, aligned, self.units, self.n_clusters)
         return tuple(self._run(client, settings, round, settings.epochs, on_epoch))
 
     def features(self, rows: ArrayLike) -> Features:
@@ -323,7 +334,7 @@ class ViewModel:
         Features
             Without dropout.
         """
-        X = checked(rows, None, None, None, self.n_columns, self.n_clusters).rows
+        X = checked(rows, None, None, None, self.units, self.n_clusters).rows
         plan = plan_of(self.n_columns, self.n_clusters, self.network, TrainingSettings())
         size = min(len(X), _CHUNK)
         parts = []

@@ -19,6 +19,7 @@ from daskfc.protocols import ESFMC
 from daskfc.protocols.esfmc.party import SHARED, ClientSettings
 from daskfc.protocols.esfmc.privacy import inversion_error
 from daskfc.protocols.esfmc.training import ViewModel
+from daskfc.protocols.esfmc.units import Units
 from daskfc.stores import ClientStore
 from pipelines.papers import federations
 from pipelines.papers.esfmc.values import METRICS, Dataset
@@ -192,10 +193,12 @@ def attacked(
     settings = picked(ClientSettings, model, aligned=False, complete=True)
     found = dict(zip(model.labels_["sample_id"].to_numpy(), model.labels_.to_numpy(), strict=True))
     for client, store in held.stores.items():
-        rows = store.rows(0, store.n_samples).astype(np.float32)
+        rows = store.rows(0, store.n_samples)
         labels = np.array([found[name] for name in store.sample_ids().tolist()])
         chosen = settings.of(*rows.shape)
-        network = ViewModel.begin(rows.shape[1], model.n_clusters, chosen.network, seed=seed)
+        shape = (rows.shape[1], model.n_clusters, chosen.network)
+        units = Units.of(rows) if chosen.own_units else None
+        network = ViewModel.begin(*shape, seed=seed, units=units)
         network.pretrain(rows, settings=chosen.training)
         for number in range(1, model.n_rounds_ + 1):
             network.train(rows, labels, settings=chosen.training, round=number)

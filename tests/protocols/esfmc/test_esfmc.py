@@ -104,6 +104,25 @@ def test_views_together_tell_what_none_tells_alone(complete):
     assert model.history_[0].losses["client-2"].losses.shape == (20, 5)
 
 
+def test_bytes_are_clustered_as_if_they_were_divided_by_255(tmp_path):
+    """And new ones as well, in the units of the fit."""
+    found, predicted = {}, {}
+    new = np.rint(255 * views(seed=9, spread=0.03)[0][:60].clip(0, 1))
+    for top in (1, 255):
+        rows = [np.rint(255 * one.clip(0, 1)) / top for one in views(spread=0.03)]
+        with Federation.local(stores(tmp_path / str(top), everything(), rows)) as federation:
+            model = fitted(federation)
+            found[top] = model.labels_
+            url = str(tmp_path / f"new-{top}.zarr")
+            names = [f"view0.{i}" for i in range(COLUMNS)]
+            ids = [f"new-{i}" for i in range(60)]
+            write_store(url, "client-1", new / top, ids, feature_names=names, dtype="float64")
+            predicted[top] = model.predict(federation, {"client-1": url})
+    assert agreement(found[1]) == agreement(found[255]) == 1.0
+    assert adjusted_rand_score(predicted[1], predicted[255]) == 1.0
+    assert adjusted_rand_score(TRUE[:60], predicted[1]) > 0.9
+
+
 def test_the_map_has_samples_of_all_views_and_tells_clusters_apart(complete, incomplete):
     told = fitted(complete).sample_map(complete)
     assert len(told.labels) == N

@@ -14,6 +14,7 @@ from daskfc.protocols.esfmc.batches import batches
 from daskfc.protocols.esfmc.framework import device_of, jax, jnp
 from daskfc.protocols.esfmc.settings import NetworkSettings, TrainingSettings
 from daskfc.protocols.esfmc.training import ViewModel
+from daskfc.protocols.esfmc.units import Units
 
 K = 3
 NETWORK = NetworkSettings(hidden=(16,), n_latent=4, n_shared=3)
@@ -205,6 +206,18 @@ def test_a_round_that_is_done_is_not_trained_again():
     assert len(train(model, 2)) == SETTINGS.epochs
     with pytest.raises(InvalidInput, match=r"'round' parameter .* of at least 2; got 1"):
         train(model, 1)
+
+
+def test_units_are_kept_with_the_networks_and_serve_new_rows():
+    trained = []
+    for factor in (1, 256):  # a power of two: not a bit may differ
+        units = Units.of(factor * ROWS)
+        model = ViewModel.begin(4, K, NETWORK, seed=0, device="cpu", units=units)
+        model.train(factor * ROWS, LABELS, settings=SETTINGS, round=1)
+        again = ViewModel.from_state(model.state(), 4, K, NETWORK, seed=0, device="cpu")
+        trained.append(again.features(factor * ROWS[:7]).z)
+    assert np.array_equal(*trained)
+    assert not np.allclose(again.features(ROWS[:7]).z, trained[0])
 
 
 def test_a_state_of_other_networks_is_refused():
