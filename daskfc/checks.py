@@ -194,11 +194,56 @@ def sentence_of(error: ValidationError, source: str) -> str:
         return f"{source}: key {key!r} is not known there. Correct its spelling or remove it.{more}"
     if first["type"] == "missing":
         return f"{source}: key {key!r} is required and missing. Add it.{more}"
-    rule = first["msg"].removeprefix("Value error, ")
-    rule = rule[:1].lower() + rule[1:].removesuffix(".")
+    rule = _rule_of(first)
     if not key:
         return f"{source}: {rule}. Correct the file.{more}"
     return f"{source}: key {key!r}: {rule}; got {shown(first['input'])}. Correct the value.{more}"
+
+
+_RULES = {
+    "string_type": "must be text",
+    "string_too_short": "must be text of at least {min_length} letters",
+    "string_too_long": "must be text of at most {max_length} letters",
+    "string_pattern_mismatch": "must be text of the form {pattern}",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing_size": "must be a whole number of fewer digits",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "none_required": "must be left empty",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be at most {le}",
+    "multiple_of": "must be a multiple of {multiple_of}",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "invalid_key": "must have keys that are text",
+}
+"""Rules of pydantic, by the type of the fault, in words of ours."""
+
+_KINDS = {"list": "a list", "tuple": "a list", "set": "a list", "frozen_set": "a list"}
+
+
+def _rule_of(fault: Mapping[str, Any]) -> str:
+    """Return what the value must be; a rule that we do not know is told without its library."""
+    kind, context = str(fault["type"]), fault.get("ctx") or {}
+    if kind in ("value_error", "assertion_error"):
+        rule = str(context.get("error", fault["msg"]))
+        return rule[:1].lower() + rule[1:].removesuffix(".")
+    if kind in _RULES:
+        return _RULES[kind].format_map(context)
+    if kind.removesuffix("_type") in _KINDS:
+        return f"must be {_KINDS[kind.removesuffix('_type')]}"
+    if kind in ("dict_type", "mapping_type") or kind.startswith(("model_", "dataclass_")):
+        return "must be a mapping of keys and values"
+    return "must be of another kind"
 
 
 def shown(value: Any) -> str:

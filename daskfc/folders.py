@@ -18,6 +18,7 @@ from daskfc.errors import InvalidInput
 __all__ = [
     "PrivateLog",
     "check_folder_name",
+    "check_place",
     "flush",
     "flush_tree",
     "make_private",
@@ -79,6 +80,29 @@ def make_private(path: str | os.PathLike[str]) -> Path:
     return folder
 
 
+def check_place(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Check that a file can be written, as far as that shows before.
+
+    Parameters
+    ----------
+    path, overwrite
+        As for `write_private`.
+
+    Raises
+    ------
+    InvalidInput
+        When a file is there, or its folder is not, or may not be written to.
+    """
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise InvalidInput(
+            f"{target}: a file is there and is not written over. Choose another, or give "
+            "--overwrite."
+        )
+    if target.is_dir() or not (target.parent.is_dir() and os.access(target.parent, os.W_OK)):
+        raise InvalidInput(f"{target}: cannot be written there. Choose another place.")
+
+
 def write_private(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
     """Write a file that only its owner may read, all of it or nothing.
 
@@ -105,12 +129,8 @@ def write_private(path: str | os.PathLike[str], data: bytes, *, overwrite: bool 
     >>> oct(os.stat(path).st_mode & 0o777)
     '0o600'
     """
+    check_place(path, overwrite=overwrite)
     target = Path(path)
-    if target.exists() and not overwrite:
-        raise InvalidInput(
-            f"{target}: a file is there and is not written over. Choose another, or give "
-            "--overwrite."
-        )
     try:
         with _partial(target, data) as partial:
             os.replace(partial, target)

@@ -4,10 +4,10 @@ import click
 
 from daskfc.cli.exits import exits, signals_as_interrupt
 from daskfc.errors import InvalidInput
-from daskfc.folders import write_private
+from daskfc.folders import check_place, write_private
 from daskfc.runs import predict_run, site_labels
 from daskfc.stores import ClientStore
-from daskfc.stores.clusters import write_clusters
+from daskfc.stores.clusters import check_new_clusters, write_clusters
 
 __all__ = ["labels", "predict"]
 
@@ -39,15 +39,20 @@ def labels(
     """  # noqa: D301 - click reads \b
     with exits():
         table = site_labels(source, store, samples=samples)
+        of = ClientStore.open(samples or store)
+        # everything is looked at before anything is written
+        if out is not None:
+            if not out.endswith((".csv", ".parquet")):
+                raise InvalidInput(f"--out must end in .csv or .parquet; got {out!r}. Rename it.")
+            check_place(out, overwrite=overwrite)
+        if into_store is not None:
+            check_new_clusters(of, into_store, overwrite=overwrite)
         if into_store is not None:
             fits = table.drop(columns="sample_id")
-            of = ClientStore.open(samples or store)
             names = [str(name) for name in fits.columns]
             write_clusters(of, into_store, fits.to_numpy(), names, overwrite=overwrite)
             click.echo(f"{of.url}: clusters/{into_store}", err=True)
         if out is not None:
-            if not out.endswith((".csv", ".parquet")):
-                raise InvalidInput(f"--out must end in .csv or .parquet; got {out!r}. Rename it.")
             data = (
                 table.to_parquet(index=False)
                 if out.endswith(".parquet")

@@ -7,6 +7,7 @@ role and a name, as ``daskfc:client/hospital-a``.
 
 import ipaddress
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -375,8 +376,7 @@ def _check_identity(role: str, name: str) -> None:
     if role not in ROLES:
         raise InvalidInput(f"a role must be one of {', '.join(ROLES)}; got {role!r}. Correct it.")
     if role == "server":
-        number = name.removeprefix("server-")
-        if name != "server" and not (number.isdigit() and int(number) >= 2):
+        if not re.fullmatch(r"server(-([2-9]|[1-9][0-9]+))?", name):
             raise InvalidInput(
                 f"the server's party is called 'server', and its further workers 'server-2' and so "
                 f"on; got {name!r}. Correct the name."

@@ -1,10 +1,18 @@
 """Bandwidths as people write them."""
 
-from dask.utils import parse_bytes
+import math
+import re
 
 from daskfc.errors import InvalidInput
 
 __all__ = ["parse_bandwidth"]
+
+
+_POWERS = {"": 0, "k": 3, "m": 6, "g": 9, "t": 12}
+_WRITTEN = re.compile(
+    r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*(?:([kKMGT]|[mgt](?=bit|bps))?(bits?|b|B|bytes?)(?:/s|ps)?)?",
+    re.ASCII,
+)
 
 
 def parse_bandwidth(text: str) -> float:
@@ -13,12 +21,12 @@ def parse_bandwidth(text: str) -> float:
     Parameters
     ----------
     text : str
-        Such as "100Mbit", "1Gbit/s" or "12.5MB/s".
+        Such as "100Mbit", "1Gbit/s", "20Mbps" or "12.5MB/s"; a number alone is of bytes.
 
     Raises
     ------
     InvalidInput
-        For anything else.
+        For anything else; "mb" may be either.
 
     Examples
     --------
@@ -26,15 +34,15 @@ def parse_bandwidth(text: str) -> float:
     >>> parse_bandwidth("100Mbit"), parse_bandwidth("1 MB/s")
     (12500000.0, 1000000.0)
     """
-    plain = str(text).strip().removesuffix("/s").removesuffix("ps").strip()
-    bits = plain.lower().endswith(("bit", "bits"))
-    number = plain.lower().removesuffix("s").removesuffix("bit") + "B" if bits else plain
-    try:
-        found = float(parse_bytes(number)) / (8 if bits else 1) if plain[:1].isdigit() else 0.0
-    except (TypeError, ValueError):
-        found = 0.0
-    if not 0 < found < float("inf"):
+    found = _WRITTEN.fullmatch(str(text).strip())
+    if found is None:
         raise InvalidInput(
-            f"a bandwidth must be bits or bytes a second, such as 100Mbit or 12MB; got {text!r}."
+            "a bandwidth must be bits or bytes a second, such as 100Mbit or 12MB, with a small b "
+            f"for bits and a large one for bytes; got {text!r}."
         )
-    return found
+    number, prefix, unit = found.groups()
+    bits = unit in ("b", "bit", "bits")
+    bytes_a_second = float(number) * 10.0 ** _POWERS[(prefix or "").lower()] / (8 if bits else 1)
+    if not 0 < bytes_a_second < math.inf:
+        raise InvalidInput(f"a bandwidth must be above 0 and finite; got {text!r}.")
+    return bytes_a_second

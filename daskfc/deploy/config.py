@@ -47,7 +47,7 @@ LEAST_MEMORY = 256_000_000
 def _bytes(value: Any) -> int:
     try:
         number = int(parse_bytes(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         raise ValueError("must be a number of bytes such as 2GB") from None
     if number < LEAST_MEMORY:
         least = f"{LEAST_MEMORY // 1_000_000}MB"
@@ -58,7 +58,7 @@ def _bytes(value: Any) -> int:
 def _seconds(value: Any) -> float:
     try:
         number = float(parse_timedelta(value))
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, LookupError, AttributeError):
         raise ValueError("must be a time such as 60s or 5 minutes") from None
     if not 0 < number < float("inf"):
         raise ValueError("must be a time above 0")
@@ -97,6 +97,8 @@ def _bandwidth(value: Any) -> float | None:
     except InvalidInput as error:
         raise ValueError(str(error)) from None
 
+
+_SERVER_WORKER = re.compile(r"server-[1-9][0-9]*")  # a client may be called server-room
 
 _Bytes = Annotated[int, BeforeValidator(_bytes)]
 _Seconds = Annotated[float, BeforeValidator(_seconds)]
@@ -182,7 +184,7 @@ class LocalCluster(_Strict):
     def limits(self, party: str) -> WorkerLimits:
         """Return the limits of one party."""
         own = self.parties.get(party)
-        if own is None and party.startswith("server-"):
+        if own is None and _SERVER_WORKER.fullmatch(party):
             own = self.parties.get("server")
         changes = own.model_dump(exclude_none=True) if own else {}
         return self.worker.model_copy(update=changes)

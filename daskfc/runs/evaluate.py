@@ -1,5 +1,6 @@
 """Scores against true labels, which the clients hold apart from their data."""
 
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.metrics import all_metrics
 from daskfc.site import RunRequest
 from daskfc.stores import ClientStore
+from daskfc.stores.spelling import plain_word
 
 __all__ = [
     "EvaluationLabels",
@@ -27,6 +29,8 @@ __all__ = [
     "score",
     "true_labels",
 ]
+
+_WHOLE = re.compile(r"-?[0-9]+")
 
 _CLASSES = 40  # ours: with more classes or clusters no table of them is made
 
@@ -54,7 +58,7 @@ class EvaluationLabels(
     def words(self) -> np.ndarray | None:
         """Return each sample's class as a word, ``(sample,)`` str; None for labels in numbers."""
         classes = texts_in(self.class_bytes, self.class_ends)
-        return np.array([_plain_word(word) for word in classes])[self.labels] if classes else None
+        return np.array([plain_word(word) for word in classes])[self.labels] if classes else None
 
 
 @stands_for(EvaluationLabels)
@@ -84,15 +88,6 @@ def evaluation_labels(data: ClientStore) -> EvaluationLabels:
         return EvaluationLabels(np.zeros(0, dtype=np.int64), *text_arrays(()), *text_arrays(()))
     ids, classes = text_arrays(data.sample_ids()), text_arrays(data.classes or ())
     return EvaluationLabels(np.asarray(labels, dtype=np.int64), *ids, *classes)
-
-
-def _plain_word(word: str) -> str:
-    """Return a class's name so that sites which wrote a number differently mean the same."""
-    try:
-        number = float(word)
-    except ValueError:
-        return word.strip()
-    return str(int(number)) if number.is_integer() else str(number)
 
 
 @dataclass(frozen=True)
@@ -151,7 +146,7 @@ def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
         own if own is not None else parts[name].labels.astype(str) for name, own in words.items()
     ]
     every = np.concatenate(told)
-    if numbers and not all(word.lstrip("-").isdigit() for word in np.unique(every)):
+    if numbers and not all(_WHOLE.fullmatch(word) for word in np.unique(every)):
         named = [name for name in words if name not in numbers]
         return Truth(
             None,

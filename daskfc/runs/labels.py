@@ -108,7 +108,7 @@ def _of_file(path: Path) -> tuple[pd.DataFrame, Pseudonyms | None]:
             table = pd.read_parquet(path)
         else:
             text = {name: str for name in (*_NAMES, "client")}
-            table = pd.read_csv(path, dtype=text, keep_default_na=False)
+            table = pd.read_csv(path, dtype=text, keep_default_na=False, encoding="utf-8-sig")
     except OSError as error:
         raise InvalidInput(
             f"{path}: cannot be read ({error.strerror or type(error).__name__}). Give a run's "

@@ -260,7 +260,7 @@ def remove_old_runs(runs_dir: str | PathLike[str], run_key: str, keep: int) -> l
     for left in root.glob(f"{_REMOVED}*"):  # by a process that was ended meanwhile
         shutil.rmtree(left, ignore_errors=True)
     ended: list[tuple[str, RunFolder]] = []
-    for file in root.glob("*/run.json"):
+    for file in root.glob("[!.]*/run.json"):
         folder = RunFolder(file.parent)
         with suppress(InvalidInput):  # a damaged record says nothing of what it is
             record = folder.record

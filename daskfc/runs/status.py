@@ -94,7 +94,7 @@ def list_runs(runs_dir: str | PathLike[str] = "runs") -> pd.DataFrame:
     if not root.is_dir():
         raise InvalidInput(f"{root}: there is no such folder of runs. Give --runs-dir.")
     rows = []
-    for file in root.glob("*/run.json"):
+    for file in root.glob("[!.]*/run.json"):  # a hidden folder is no run: it may be half removed
         with suppress(InvalidInput):  # removed meanwhile, or damaged
             folder = RunFolder(file.parent)
             record = folder.record

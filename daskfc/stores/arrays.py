@@ -383,7 +383,7 @@ def read_zarr(source: SourceConfig) -> Samples:
     Returns
     -------
     Samples
-        Read in blocks; a store of daskfc keeps its feature names.
+        Read in blocks; a store of daskfc keeps its feature names, its words and its gaps.
 
     Raises
     ------
@@ -394,6 +394,7 @@ def read_zarr(source: SourceConfig) -> Samples:
     with reading(url, "zarr"):
         node = zarr.open(zarr_store(url, read_only=True), mode="r")
         labels = classes = ids = names = None
+        kinds: dict[str, Any] = {}
         if isinstance(node, zarr.Array):
             features: Any = node
         else:
@@ -411,6 +412,13 @@ def read_zarr(source: SourceConfig) -> Samples:
                     raise StoreError(f"{url}: the store is half-written; build it again.")
                 attributes: Any = dict(node.attrs)
                 names = tuple(str(name) for name in attributes["feature_names"])
+                kinds = {
+                    "categories": {
+                        str(name): tuple(words)
+                        for name, words in (attributes.get("categories") or {}).items()
+                    },
+                    "missing": bool(attributes.get("missing", False)),
+                }
                 if "evaluation" in node:
                     known: Any = node["evaluation"].attrs.get("classes")
                     classes = None if known is None else tuple(known)
@@ -428,7 +436,7 @@ def read_zarr(source: SourceConfig) -> Samples:
                 yield block.reshape(len(block), width)
 
     return Samples(
-        int(features.shape[0]), names or default_names(width), blocks, labels, classes, ids
+        int(features.shape[0]), names or default_names(width), blocks, labels, classes, ids, **kinds
     )
 
 

@@ -15,7 +15,7 @@ from daskfc.stores.client import ClientStore
 from daskfc.stores.layout import array_options
 from daskfc.stores.locations import zarr_store
 
-__all__ = ["cluster_names", "read_clusters", "write_clusters"]
+__all__ = ["check_new_clusters", "cluster_names", "read_clusters", "write_clusters"]
 
 _GROUP = "clusters"
 
@@ -61,7 +61,7 @@ def write_clusters(
     >>> read_clusters(store, "night")[0].tolist()
     [[0], [1], [1]]
     """
-    check_folder_name("set of clusters", name)
+    check_new_clusters(store, name, overwrite=overwrite)
     values = np.ascontiguousarray(clusters, dtype=np.int64)
     shape = (store.n_samples, len(fits))
     if values.shape != shape:
@@ -72,11 +72,6 @@ def write_clusters(
     try:
         root = zarr.open_group(zarr_store(store.url, read_only=False), mode="r+", zarr_format=3)
         group = root.require_group(_GROUP)
-        if name in group and not overwrite:
-            raise InvalidInput(
-                f"client {store.name!r}: the store {store.url} has clusters called {name!r}. "
-                "Choose another name, or ask for them to be replaced."
-            )
         array = group.create_array(
             name,
             dtype="int64",
@@ -90,6 +85,32 @@ def write_clusters(
             f"client {store.name!r}: clusters cannot be written into the store {store.url} "
             f"({type(error).__name__}). Make it writable, or write them into a file."
         ) from error
+
+
+def check_new_clusters(store: ClientStore, name: str, *, overwrite: bool = False) -> None:
+    """Check that clusters may have a name in a store.
+
+    Parameters
+    ----------
+    store : ClientStore
+        Of the samples.
+    name : str
+        What the clusters are to be called.
+    overwrite : bool
+        Whether clusters of that name may be replaced.
+
+    Raises
+    ------
+    InvalidInput
+        When it is no name, or one that is taken.
+    """
+    check_folder_name("set of clusters", name)
+    root = zarr.open_group(zarr_store(store.url, read_only=True), mode="r", zarr_format=3)
+    if f"{_GROUP}/{name}" in root and not overwrite:
+        raise InvalidInput(
+            f"client {store.name!r}: the store {store.url} has clusters called {name!r}. "
+            "Choose another name, or ask for them to be replaced."
+        )
 
 
 _AXES = ("sample", "fit")

@@ -429,7 +429,7 @@ class ClientConfig(_Section):
     Parameters
     ----------
     store : str, optional
-        URL or path of the store.
+        URL or path of the store; it may stand alone in place of the mapping.
     source : SourceConfig, optional
         In its place, where the client's samples come from. With neither, the client's own site
         knows its store.
@@ -437,6 +437,11 @@ class ClientConfig(_Section):
 
     store: str | None = Field(default=None, min_length=1)
     source: SourceConfig | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _path_alone(cls, value: Any) -> Any:
+        return {"store": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:

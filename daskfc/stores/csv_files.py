@@ -6,6 +6,7 @@ has too many fields, fill one that has too few, and rename a column whose name c
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from collections import Counter
@@ -24,6 +25,17 @@ __all__ = ["CsvFile"]
 _OTHER_DELIMITERS = {";": "';'", "\t": "a tab", "|": "'|'"}
 _REAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+[eE][+-]?\d+|\d+\.\d*[eE][+-]?\d+)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def _with_mark(encoding: str) -> str:
+    """Return the encoding that takes off the mark with which some programs begin UTF-8.
+
+    A quoted first name would not begin with a quote otherwise.
+    """
+    try:
+        return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+    except LookupError:
+        return encoding
 
 
 class CsvFile:
@@ -53,7 +65,7 @@ class CsvFile:
         self.path = expand(str(source.path))
         tab = ".tsv" in self.path.rpartition("/")[2]
         self._delimiter = source.delimiter or ("\t" if tab else ",")
-        self._encoding = source.encoding or "utf-8"
+        self._encoding = _with_mark(source.encoding or "utf-8")
         self._headed = source.header is not False
         with self._told():
             first = next(self._records(), None)
@@ -64,7 +76,7 @@ class CsvFile:
             self._check_names(source)
         self.options: dict[str, Any] = {
             "sep": self._delimiter,
-            "encoding": "utf-8-sig" if self._encoding == "utf-8" else self._encoding,
+            "encoding": self._encoding,
             "decimal": source.decimal or ".",
             "thousands": source.thousands,
             "na_values": list(source.na_values or ()),
@@ -146,11 +158,8 @@ class CsvFile:
         options = {"encoding": self._encoding, "newline": "", "compression": "infer"}
         with fsspec.open(self.path, "rt", **options) as file:
             reader = csv.reader(file, delimiter=self._delimiter)
-            line, first = 1, True
+            line = 1
             for fields in reader:
-                if first and fields:
-                    fields[0] = fields[0].removeprefix("\ufeff")  # what some programs begin with
-                    first = False
                 if fields and (len(fields) > 1 or fields[0].strip()):
                     yield line, fields
                 line = reader.line_num + 1
@@ -161,8 +170,8 @@ class CsvFile:
             yield
         except UnicodeDecodeError as error:
             raise StoreError(
-                f"{self.path}: the file is no text in {self._encoding}. Set source.encoding, such "
-                "as latin-1, cp1252 or utf-16."
+                f"{self.path}: the file is no text in {self._encoding.removesuffix('-sig')}. Set "
+                "source.encoding, such as latin-1, cp1252 or utf-16."
             ) from error
         except csv.Error as error:
             raise StoreError(

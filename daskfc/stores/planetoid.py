@@ -171,8 +171,11 @@ def _classes(data: bytes, where: str) -> np.ndarray:
 
 
 def _positions(data: bytes, where: str) -> np.ndarray:
+    words = data.split()
     try:
-        return np.array([int(word) for word in data.split()], dtype=np.int64)
+        if not all(word.isdigit() for word in words):  # Python's int takes 1_0 for 10
+            raise ValueError
+        return np.array([int(word) for word in words], dtype=np.int64)
     except (ValueError, OverflowError) as error:
         raise StoreError(
             f"{where}: the file must have the number of a node in every line; it has something "

@@ -93,6 +93,8 @@ class Storage(BaseModel):
     def _names_alone(cls, clients: Any) -> Any:
         if not isinstance(clients, list | tuple):
             return clients
+        if not all(isinstance(name, str) for name in clients):
+            raise ValueError("must be names, or a mapping of names to stores or sources")
         if len({str(name) for name in clients}) < len(clients):
             raise ValueError("must not name a client twice")
         return {name: {"store": None} for name in clients}

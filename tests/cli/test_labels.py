@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from daskfc.stores import ClientStore, write_store
-from daskfc.stores.clusters import read_clusters
+from daskfc.stores.clusters import cluster_names, read_clusters
 
 
 @pytest.fixture
@@ -54,6 +54,24 @@ def test_a_site_keeps_them_in_its_store(daskfc, labelled, tmp_path):
         assert again.exit_code == 2
         assert "has clusters called 'night'. Choose another name" in again.stderr
         assert daskfc(*words, "--overwrite").exit_code == 0
+
+
+@pytest.mark.parametrize("out", ["own.txt", "there.csv", "no-folder/own.csv", "a.zarr"])
+def test_nothing_is_written_before_all_of_it_can_be(daskfc, labelled, tmp_path, out):
+    (tmp_path / "there.csv").write_text("mine")
+    words = ("labels", "labels.csv", "--store", "a.zarr")
+    assert daskfc(*words, "--into-store", "night", "--out", out).exit_code == 2
+    assert cluster_names(labelled) == []
+    assert daskfc(*words, "--into-store", "night").exit_code == 0
+    assert daskfc(*words, "--into-store", "night", "--out", "own.csv").exit_code == 2
+    assert not (tmp_path / "own.csv").exists()
+    assert (tmp_path / "there.csv").read_text() == "mine"
+
+
+def test_labels_that_a_spreadsheet_saved_are_read(daskfc, labelled, tmp_path):
+    file = tmp_path / "labels.csv"
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert daskfc("labels", "labels.csv", "--store", "a.zarr").stdout == OWN
 
 
 @pytest.mark.parametrize(

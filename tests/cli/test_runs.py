@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -305,3 +306,11 @@ def test_compare_of_what_is_no_run_is_2(fake, daskfc, files, folders, said):
     result = daskfc("compare", *folders)
     assert result.exit_code == 2
     assert said in one_line(result)
+
+
+def test_hidden_folders_are_no_runs(fake, daskfc, files):
+    """A sync program keeps copies in some, and a run that is being removed lies in one."""
+    assert daskfc("run", *files).exit_code == 0
+    shutil.copytree("runs/a", "runs/.a.removed")
+    found = json.loads(daskfc("runs", "--json").stdout)
+    assert [row["name"] for row in found] == ["a"]

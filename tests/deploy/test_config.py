@@ -77,11 +77,11 @@ LOCAL, EXISTING = {"cluster": "local"}, {"cluster": "existing", "scheduler": "tc
     [
         ({**LOCAL, "works": 1}, "the cluster: key 'works' is not known there"),
         ({**LOCAL, "worker": {"threads": 1}}, "key 'worker.threads' is not known there"),
-        ({**LOCAL, "worker": {"nthreads": 0}}, "key 'worker.nthreads': input should be greater"),
+        ({**LOCAL, "worker": {"nthreads": 0}}, "key 'worker.nthreads': must be at least 1"),
         ({**LOCAL, "worker": {"memory_limit": "a lot"}}, "must be a number of bytes such as 2GB"),
         ({**LOCAL, "worker": {"memory_limit": "255MB"}}, "must be at least 256MB"),
-        ({**LOCAL, "server": {"workers": 0}}, "key 'server.workers': input should be greater"),
-        ({**EXISTING, "server": {"workers": 65}}, "key 'server.workers': input should be less"),
+        ({**LOCAL, "server": {"workers": 0}}, "key 'server.workers': must be at least 1"),
+        ({**EXISTING, "server": {"workers": 65}}, "key 'server.workers': must be at most 64"),
         ({**LOCAL, "deadline": "0s"}, "must be a time above 0; got '0s'"),
         ({**LOCAL, "deadline": "soon"}, "must be a time such as 60s"),
         ({"cluster": "existing"}, "one of the keys 'scheduler', its address, and 'scheduler_file'"),
@@ -112,3 +112,11 @@ def test_no_content_raises_anything_else(content):
         load_cluster({**LOCAL, **content})
     except InvalidInput:
         assert content
+
+
+def test_a_client_whose_name_begins_like_the_servers_is_a_client():
+    limits = {"server": {"memory_limit": "4GB"}, "server-room": {"nthreads": 2}}
+    config = load_cluster({**LOCAL, "parties": {"server": limits["server"]}})
+    assert config.limits("server-2").memory_limit == config.limits("server").memory_limit == 4e9
+    assert config.limits("server-room").memory_limit == config.limits("a").memory_limit != 4e9
+    assert load_cluster({**LOCAL, "parties": limits}).limits("server-room").nthreads == 2

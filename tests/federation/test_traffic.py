@@ -10,15 +10,33 @@ from daskfc.federation.traffic import DELAYS, Links, Network, framing_bytes
 
 @pytest.mark.parametrize(
     ("text", "bytes_a_second"),
-    [("100Mbit", 12.5e6), ("1Gbit/s", 125e6), ("12.5MB/s", 12.5e6), ("8bit", 1), ("64 kbits", 8e3)],
+    [
+        ("100Mbit", 12.5e6),
+        ("1Gbit/s", 125e6),
+        ("12.5MB/s", 12.5e6),
+        ("8bit", 1),
+        ("64 kbits", 8e3),
+        ("100Mbps", 12.5e6),
+        ("100mbps", 12.5e6),
+        ("20 Mb/s", 2.5e6),
+        ("1Gb", 125e6),
+        ("3MBps", 3e6),
+        ("2 MB", 2e6),
+        ("1000", 1000),
+        (".5kB/s", 500),
+    ],
 )
 def test_bandwidths(text, bytes_a_second):
     assert parse_bandwidth(text) == pytest.approx(bytes_a_second)
 
 
-@pytest.mark.parametrize("text", ["", "fast", "-1Mbit", "0", "infMB"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "fast", "-1Mbit", "0", "infMB", "100mb", "100M", "1e3Mbit", "1_0MB", "1 Mbit/h", "１MB"],
+)
 def test_what_is_no_bandwidth(text):
-    with pytest.raises(InvalidInput, match="must be bits or bytes a second"):
+    """A small m and b may be megabits or megabytes."""
+    with pytest.raises(InvalidInput, match="a bandwidth must be"):
         parse_bandwidth(text)
 
 

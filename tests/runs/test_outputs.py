@@ -156,6 +156,15 @@ def told(labels, classes=()):
     return EvaluationLabels(np.array(labels, dtype=np.int64), *ids, *text_arrays(classes))
 
 
+def test_classes_that_python_reads_as_one_number_are_not_one():
+    """int("1_0") is 10, and so is int of digits of other scripts."""
+    parts = {"a": told([0, 1], ["10", "1_0"]), "b": told([0, 1], ["\uff11\uff10", "10.0"])}
+    truth = joined(parts)
+    assert sorted(truth.classes) == ["10", "1_0", "\uff11\uff10"]
+    assert [truth.classes[label] for label in truth.labels] == ["10", "1_0", "\uff11\uff10", "10"]
+    assert joined({"a": told([1, 2]), "b": told([0], ["1_0"])}).labels is None
+
+
 def test_true_labels_join_on_words():
     parts = {"a": told([0, 1, 2], ["acute", "ckd", "healthy"]), "b": told([0, 1], ["ckd", "x"])}
     assert joined(parts).labels.tolist() == [0, 1, 2, 1, 3]

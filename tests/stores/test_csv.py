@@ -42,6 +42,8 @@ def read(samples):
         ("0.5,1.5\n3,4\n", {"header": True}, [[3, 4]]),
         ("\n\na,b\n\n1,2\n\n3,4\n\n", {}, [[1, 2], [3, 4]]),
         ("\ufeffa,b\n1,2\n", {"columns": ["a"]}, [[1]]),
+        ('\ufeff"a","b, c"\n1,2\n', {"columns": ["a", "b, c"]}, [[1, 2]]),
+        ('\ufeff"a"\n1\n', {"columns": ["a"], "encoding": "UTF8"}, [[1]]),
         ("a,b\r\n1,2\r\n3,4", {}, [[1, 2], [3, 4]]),
         ('a,"b\nb"\n1,2\n', {"columns": ["b\nb"]}, [[2]]),
         ("a,b\nTrue,2\nFalse,3\n", {}, [[1, 2], [0, 3]]),

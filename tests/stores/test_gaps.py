@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, load_storage, write_store
@@ -196,3 +197,21 @@ def test_directions_of_words_are_refused():
     columns = Columns(("sex",), {"sex": ("d", "f")}, False, "a")
     with pytest.raises(StoreError, match="the step 'pca' needs numbers without gaps; column 'sex'"):
         applied({"step": "pca", "mean": [0.0], "components": [[1.0]]}, columns)
+
+
+def test_a_store_of_ours_as_a_source_keeps_its_words_and_gaps(csv, tmp_path):
+    url, again = str(tmp_path / "a.zarr"), str(tmp_path / "again.zarr")
+    add_store("a", [str(csv)], url, source=KINDS, dtype="float64")
+    storage = load_storage(
+        {"clients": {"b": {"source": {"path": url}}}, "layout": {"dtype": "float64"}}
+    )
+    (built,) = storage.build(again).values()
+    check_stored(ClientStore.open(built))
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "csr_array", "coo_array", "csc_array", "lil_array"])
+def test_sparse_matrices_are_stored_as_they_are_meant(tmp_path, kind):
+    X = np.array([[0.0, 2.5, 0.0], [1.0, 0.0, 0.0]])
+    url = str(tmp_path / "a.zarr")
+    write_store(url, "a", getattr(sparse, kind)(X), ["1", "2"])
+    np.testing.assert_array_equal(everything(ClientStore.open(url)), X)

@@ -228,10 +228,10 @@ def change(**sections):
         ({}, "exactly one of 'source' and 'clients'"),
         (
             change(partition={"clients": 0}),
-            "'partition.clients'.*greater than or equal to 1; got 0",
+            "'partition.clients'.*must be at least 1; got 0",
         ),
         (change(partition={"clients": "ten"}), "'partition.clients'.*got 'ten'"),
-        (change(partition={"skew": 1.5}), "'partition.skew'.*less than or equal to 1; got 1.5"),
+        (change(partition={"skew": 1.5}), "'partition.skew'.*must be at most 1.0; got 1.5"),
         (change(partition={"skew": None}), "scheme 'label-skew' needs key 'skew'"),
         (change(partition={"alpha": 1.0}), "scheme 'label-skew' has no key 'alpha'"),
         (change(partition={"scheme": "magic"}), "must be one of dirichlet, iid, label-skew"),

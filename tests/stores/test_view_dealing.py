@@ -174,8 +174,8 @@ def test_a_changed_file_is_noticed(archive, tmp_path):
     [
         ({"clients": 3}, "scheme 'views' has no key 'clients'"),
         ({"skew": 0.5}, "scheme 'views' has no key 'skew'"),
-        ({"overlap": 1.5}, "'partition.overlap': .* less than or equal to 1; got 1.5"),
-        ({"overlap": -0.1}, "'partition.overlap': .* greater than or equal to 0; got -0.1"),
+        ({"overlap": 1.5}, "'partition.overlap': must be at most 1.0; got 1.5"),
+        ({"overlap": -0.1}, "'partition.overlap': must be at least 0.0; got -0.1"),
         ({"overlap": float("nan")}, "'partition.overlap'"),
         ({"clients_per_view": 0}, "'partition.clients_per_view': .* got 0"),
         ({"scheme": "iid", "clients": 2, "overlap": 0.5}, "'iid' has no key 'overlap'"),

@@ -30,12 +30,12 @@ def _cluster(clusterer: Clusterer, n_clusters: int | None, rehearsal: Rehearsal)
     return _Found(found, clusterer)
 
 
-def _cluster_report(clustering: _Found, rehearsal: Rehearsal) -> ClusterReport:
+def _cluster_report(found: _Found, rehearsal: Rehearsal) -> ClusterReport:
     finest = 0.0
-    if not isinstance(clustering.clusterer, DBSCAN):  # whose radius the first grid tells
+    if not isinstance(found.clusterer, DBSCAN):  # whose radius the first grid tells
         # where it is smaller than the first grid tells, samples are shared out once more
         finest = rehearsal.assume(_FINEST, 0.0)
-    return sized(ClusterReport, cluster=clustering.n_clusters, finest=finest)
+    return sized(ClusterReport, cluster=found.n_clusters, finest=finest)
 
 
 def _labels_for(plan: RowPlan) -> dict[str, ClientLabels]:
