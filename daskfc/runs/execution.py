@@ -47,6 +47,7 @@ from daskfc.runs.parties import open_federation
 from daskfc.runs.profiles import profiles_of
 from daskfc.runs.progress_file import KeptProgress
 from daskfc.runs.promises import privacy_of
+from daskfc.runs.quality import told_by_one_column
 from daskfc.runs.report import report_html, write_report
 from daskfc.runs.settings import check_unedited, digest_of
 from daskfc.runs.summary import summary_of, unfinished_summary
@@ -313,6 +314,7 @@ def _write_results(
         made["profiles"],
         by_rows=methods_of(pipeline)[0].split == "samples",
     )
+    found["quality"]["warnings"] += told_by_one_column(made["profiles"])
     summary = {**found, **made, "changes": changes}
     folder.write_summary(summary)
     done = {"status": "done", "error": None, "resumable": False}

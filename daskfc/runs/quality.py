@@ -5,17 +5,26 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import adjusted_mutual_info_score
 
 from daskfc.metrics import ari
 from daskfc.runs.fits import Fit
 
-__all__ = ["quality_of"]
+__all__ = ["quality_of", "told_by_one_column"]
 
 _FEW = 0.005  # ours: a smaller share of the samples is a small cluster
+# Ours: of what clusters tell, as much lies in the site. Where three quarters of each site's samples
+# are of one class of its own, it is 0.55, and 1 where a site is one cluster.
+_OF_SITES = 0.75
+_ALONE, _OTHERS = 0.9, 0.5  # ours: of a column's variance between clusters, and of all others'
 
 
 def quality_of(
-    fits: Sequence[Fit], params: Mapping[str, Any], of_data: Sequence[str] = ()
+    fits: Sequence[Fit],
+    params: Mapping[str, Any],
+    of_data: Sequence[str] = (),
+    *,
+    by_rows: bool = True,
 ) -> dict[str, Any]:
     """Describe the clusters that a method found.
 
@@ -27,6 +36,8 @@ def quality_of(
         Its parameters, of which ``n_clusters`` counts.
     of_data : sequence of str
         Warnings that were given before the run.
+    by_rows : bool
+        Whether each client has samples of its own.
 
     Returns
     -------
@@ -34,7 +45,9 @@ def quality_of(
         Of the first seed: ``sizes``, a mapping of cluster to samples, ``by_client``, the same for
         every client, and ``noise``, the share of samples in no cluster. ``stability``, the mean
         adjusted Rand index of all pairs of seeds, None with one. ``silhouette``, in [-1, 1], where
-        the method tells it. ``warnings``, sentences.
+        the method tells it. ``sites``, the adjusted mutual information of clusters and clients
+        (noise is a cluster of its own), 0 where they have nothing to do with each other and 1 where
+        they are the same; None for one client or cluster. ``warnings``, sentences.
 
     Examples
     --------
@@ -58,6 +71,7 @@ def quality_of(
         str(name): {str(c): int((labels[clients == name] == c).sum()) for c in found}
         for name in dict.fromkeys(clients.tolist())
     }
+    owners = clients if by_rows else np.zeros(len(labels))
     pairs = [ari(a.labels.to_numpy(), b.labels.to_numpy()) for a, b in combinations(fits, 2)]
     return {
         "sizes": sizes,
@@ -65,13 +79,74 @@ def quality_of(
         "noise": float((labels < 0).mean()) if labels.size else 0.0,
         "stability": float(np.mean(pairs)) if pairs else None,
         "silhouette": fits[0].facts.get("silhouette"),
+        "sites": _sites(labels, owners, "arithmetic"),
         "warnings": [
             *of_data,
             *fits[0].facts.get("notices", ()),
             *_warnings(sizes, by_client, labels, params.get("n_clusters")),
+            *_made_by_sites(labels, owners),
             *_drowned(fits[0].facts.get("noise") or {}),
         ],
     }
+
+
+def _sites(labels: np.ndarray, clients: np.ndarray, over: str) -> float | None:
+    """Return the adjusted mutual information of clusters and clients, over a mean entropy."""
+    if np.unique(clients).size < 2 or np.unique(labels).size < 2:
+        return None
+    return float(adjusted_mutual_info_score(clients, labels, average_method=over))
+
+
+def _made_by_sites(labels: np.ndarray, clients: np.ndarray) -> list[str]:
+    """Say so where a sample's client tells its cluster, or nearly."""
+    told = _sites(labels, clients, "min")
+    if told is None or told < _OF_SITES or labels.size == np.unique(clients).size:
+        return []
+    return [
+        f"clusters are nearly sites: of what clusters tell, {told:.0%} is which client has a "
+        "sample. Sites may measure or write differently, or have other samples: look at the "
+        "profiles, and at words that one site alone has; 'standardise: {within: site}' in "
+        "'prepare' takes off what sites add, where their samples are alike."
+    ]
+
+
+def told_by_one_column(profiles: Mapping[str, Any]) -> list[str]:
+    """Name a column that alone makes the clusters, as its variance between them tells.
+
+    Parameters
+    ----------
+    profiles : mapping
+        As `daskfc.secure.profiles.ClusterProfiles.as_dict` gives them; may be empty.
+
+    Returns
+    -------
+    list of str
+        One sentence, or none.
+
+    Examples
+    --------
+    >>> from daskfc.runs.quality import told_by_one_column
+    >>> found = {"columns": ["sex", "age"], "clusters": [0, 1], "separation": [1.0, 0.01]}
+    >>> told_by_one_column(found)[0][:42]
+    "column 'sex' alone makes the clusters: 100"
+    """
+    told = [
+        (share, name)
+        for name, share in zip(
+            profiles.get("columns", ()), profiles.get("separation", ()), strict=True
+        )
+        if share is not None
+    ]
+    if len(told) < 2 or len(profiles["clusters"]) < 2:
+        return []
+    (first, name), (second, _) = sorted(told, reverse=True)[:2]
+    if first < _ALONE or second > _OTHERS:
+        return []
+    return [
+        f"column {name!r} alone makes the clusters: {first:.0%} of its variance lies between them, "
+        f"of every other column at most {second:.0%}. Leave it out, or ask for more clusters, if "
+        "others are to count."
+    ]
 
 
 def _drowned(noise: Mapping[str, Any]) -> list[str]:

@@ -176,7 +176,12 @@ def summary_of(
         or len(np.unique(own[0].labels["client"].to_numpy().astype(str))),
         "metrics": {} if truth.labels is None else score(truth.labels, labels, pipeline.metrics),
         "unscored": truth.missing,
-        "quality": quality_of(own, pipeline.params, record.get("warnings", ())),
+        "quality": quality_of(
+            own,
+            pipeline.params,
+            record.get("warnings", ()),
+            by_rows=methods_of(pipeline)[0].split == "samples",
+        ),
         "confusion": confusion_of(truth, own[0].labels.to_numpy()),
         "methods": methods,
         "communication": communication,

@@ -177,6 +177,11 @@ def _quality(quality: Mapping[str, Any]) -> list[RenderableType]:
         parts.append(Text(f"Noise, in no cluster: {quality['noise']:.1%} of the samples.\n"))
     if quality.get("silhouette") is not None:
         parts.append(Text(f"Silhouette: {quality['silhouette']:.3f}, of -1 to 1.\n"))
+    if quality.get("sites") is not None:
+        told = (
+            f"Clusters and sites: adjusted mutual information {quality['sites']:.3f}, of 0 to 1.\n"
+        )
+        parts.append(Text(told))
     if quality["stability"] is not None:
         parts.append(
             Text(f"Stability: adjusted Rand index {quality['stability']:.3f} between seeds.\n")

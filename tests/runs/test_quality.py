@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import xarray as xr
 from rich.console import Console
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 
 from daskfc.runs.fits import Fit
-from daskfc.runs.quality import quality_of
+from daskfc.runs.quality import quality_of, told_by_one_column
 from daskfc.runs.table import summary_tables
 
 
@@ -32,6 +32,50 @@ def test_sizes_noise_and_sites():
     assert found["by_client"] == {"a": {"0": 2, "2": 1}, "b": {"0": 0, "2": 2}}
     assert found["noise"] == pytest.approx(1 / 6)
     assert found["stability"] is None
+
+
+def test_clusters_that_are_sites_are_told():
+    """Four hospitals of which one writes differently: its samples are one cluster."""
+    clients = np.repeat(list("abcd"), [303, 294, 123, 200])
+    found = quality_of([fit((clients == "a").astype(int), clients)], {"n_clusters": 2})
+    expected = adjusted_mutual_info_score(clients, clients == "a")
+    assert found["sites"] == pytest.approx(expected)
+    (sentence,) = [line for line in found["warnings"] if "nearly sites" in line]
+    assert "100% is which client has a sample" in sentence
+    columns = quality_of([fit((clients == "a").astype(int), clients)], {}, by_rows=False)
+    assert columns["sites"] is None
+
+
+@pytest.mark.parametrize(("skew", "warned"), [(0.0, False), (0.75, False), (0.97, True)])
+def test_skewed_clients_are_no_sites_until_labels_are_theirs_alone(skew, warned):
+    random = np.random.default_rng(0)
+    clients = np.repeat(np.arange(10), 180)
+    labels = np.where(random.random(1800) < skew, clients, random.integers(0, 10, 1800))
+    found = quality_of([fit(labels, clients.astype(str))], {"n_clusters": 10})
+    assert any("nearly sites" in line for line in found["warnings"]) == warned
+    if skew == 0.0:
+        assert abs(found["sites"]) < 0.01
+
+
+def test_clusters_of_one_client_have_nothing_to_do_with_sites():
+    assert quality_of([fit([0, 0, 1, 1], list("aaaa"))], {})["sites"] is None
+    assert not any("sites" in line for line in warnings([0, 1, 2, 3], list("abcd")))
+
+
+@pytest.mark.parametrize(
+    ("separation", "named"),
+    [([1.0, 0.02, None], True), ([1.0, 0.7, 0.1], False), ([0.6, 0.1, 0.1], False),
+     ([1.0, None, None], False), ([0.02, 0.95, 0.3], True)],
+)  # fmt: skip
+def test_a_column_that_alone_makes_the_clusters_is_named(separation, named):
+    columns = ["sex", "age", "bmi"]
+    told = told_by_one_column({"columns": columns, "clusters": [0, 1], "separation": separation})
+    assert bool(told) == named
+    if named:
+        best = max(zip(separation, columns, strict=False), key=lambda pair: pair[0] or 0)[1]
+        assert told[0].startswith(f"column '{best}' alone makes the clusters: ")
+    assert told_by_one_column({}) == []
+    assert told_by_one_column({"columns": [], "clusters": [], "separation": []}) == []
 
 
 @pytest.mark.parametrize(("sigma", "warned"), [(59.0, False), (2e5, True)])
