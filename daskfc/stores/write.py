@@ -31,7 +31,7 @@ def write_store(
     dates: Sequence[str] | None = None,
     missing: str | None = None,
     chunk_rows: int = 1024,
-    dtype: str = "float32",
+    dtype: str | None = None,
     overwrite: bool = False,
     graph: Any = None,
 ) -> None:
@@ -61,8 +61,9 @@ def write_store(
         Values may be missing, as NaN or an empty cell; ``prepare: [impute]`` fills them.
     chunk_rows : int
         Rows of one chunk.
-    dtype : str
-        Stored type of the features.
+    dtype : str, optional
+        Stored type of the features: float32 by default where it moves no value by more than a
+        millionth of its column's standard deviation, and no whole number; else float64.
     overwrite : bool
         Whether a store that is there may be replaced.
     graph : sparse array of shape (n_samples, n_samples), optional
@@ -108,7 +109,7 @@ def add_store(
     url: str | None = None,
     *,
     source: Mapping[str, Any],
-    dtype: str = "float32",
+    dtype: str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
