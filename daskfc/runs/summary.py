@@ -11,6 +11,7 @@ from daskfc.runs.communication import communication_of, costliest_client
 from daskfc.runs.config import Pipeline
 from daskfc.runs.evaluate import Truth, confusion_of, score
 from daskfc.runs.fits import Fit
+from daskfc.runs.methods import methods_of
 from daskfc.runs.quality import quality_of
 
 __all__ = ["summary_of", "unfinished_summary"]

@@ -72,9 +72,10 @@ def append_store(
 
     Notes
     -----
-    Its labels for evaluation grow with it, the key of its pseudonyms and what it records of its
-    source stay. Clusters that ``daskfc labels --into-store`` put there are of fewer samples, and
-    are left out.
+    A store of float32 becomes one of float64 where float32 moves values of all its samples too far,
+    see `write_store`; other types stay. Its labels for evaluation grow with it, the key of its
+    pseudonyms and what it records of its source stay. Clusters that ``daskfc labels --into-store``
+    put there are of fewer samples, and are left out.
 
     Examples
     --------
@@ -247,7 +248,8 @@ def _grow(
         whole,
         # a store of fewer rows than a chunk has one chunk of so many
         chunk_rows=store.chunk_rows if store.chunk_rows < store.n_samples else _CHUNK_ROWS,
-        dtype=store.dtype.name,
+        # new samples may need more digits; a larger type that was chosen stays
+        dtype=None if store.dtype == np.float32 else store.dtype.name,
         overwrite=True,
         attributes={**kept, "appended": [*past, before]},
         progress=progress,

@@ -17,7 +17,7 @@ from daskfc.stores.locations import check_space
 from daskfc.stores.readers import open_source
 from daskfc.stores.samples import Samples
 from daskfc.stores.staging import store_exists
-from daskfc.stores.writer import StoreWriter
+from daskfc.stores.writer import StoreWriter, bytes_needed
 
 __all__ = [
     "Origin",
@@ -123,7 +123,7 @@ def write_samples(
     samples: Samples,
     *,
     chunk_rows: int = 1024,
-    dtype: str = "float32",
+    dtype: str | None = None,
     overwrite: bool = False,
     attributes: Mapping[str, Any] | None = None,
     graph: Any = None,
@@ -221,8 +221,8 @@ def write_shares(
             f"source.ids or leave it out."
         )
     mine = {name: shares[name] for name in urls}
-    itemsize = np.dtype(layout.dtype).itemsize
-    needed = sum(len(share.rows) * (len(share.columns) * itemsize + 24) for share in mine.values())
+    shapes = [(len(share.rows), len(share.columns)) for share in mine.values()]
+    needed = sum(bytes_needed(*shape, layout.dtype) for shape in shapes)
     check_space(next(iter(urls.values())), needed, f"storage {storage!r}")
     with ExitStack() as stack:
         writers = {}
@@ -262,6 +262,8 @@ def write_shares(
             start = stop
             if progress is not None:
                 progress(start, samples.n_samples)
+        for writer in writers.values():
+            writer.check()  # all of them, before any store is in its place
         for writer in writers.values():
             writer.close()
 

@@ -413,14 +413,17 @@ class LayoutConfig(_Section):
     ----------
     chunk_rows : int
         Rows of one chunk.
-    dtype : str
-        Stored type of the features.
+    dtype : str, optional
+        Stored type of the features, see `daskfc.stores.StoreWriter`.
     """
 
     chunk_rows: Count = 1024
-    dtype: Literal[
-        "float32", "float64", "uint8", "uint16", "uint32", "int8", "int16", "int32", "int64"
-    ] = "float32"
+    dtype: (
+        Literal[
+            "float32", "float64", "uint8", "uint16", "uint32", "int8", "int16", "int32", "int64"
+        ]
+        | None
+    ) = None
 
 
 class ClientConfig(_Section):

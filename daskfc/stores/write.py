@@ -33,7 +33,7 @@ def write_store(
     missing: str | None = None,
     words: WordMap | None = None,
     chunk_rows: int = 1024,
-    dtype: str = "float32",
+    dtype: str | None = None,
     overwrite: bool = False,
     graph: Any = None,
 ) -> None:
@@ -66,8 +66,9 @@ def write_store(
         1.0, are one word without. The store keeps it for what is appended, and for new samples.
     chunk_rows : int
         Rows of one chunk.
-    dtype : str
-        Stored type of the features.
+    dtype : str, optional
+        Stored type of the features: float32 by default where it moves no value by more than a
+        millionth of its column's standard deviation, and no whole number; else float64.
     overwrite : bool
         Whether a store that is there may be replaced.
     graph : sparse array of shape (n_samples, n_samples), optional
@@ -114,7 +115,7 @@ def add_store(
     url: str | None = None,
     *,
     source: Mapping[str, Any],
-    dtype: str = "float32",
+    dtype: str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:

@@ -26,10 +26,34 @@ from daskfc.stores.layout import (
     positions_of_repeats,
 )
 from daskfc.stores.locations import check_space, local_path, resolve_url, zarr_store
+from daskfc.stores.rounding import ColumnRounding
 from daskfc.stores.samples import ids_as_text
 from daskfc.stores.staging import partial_name, put_in_place, remove, store_exists, sweep
 
-__all__ = ["StoreWriter"]
+__all__ = ["StoreWriter", "bytes_needed"]
+
+_SMALLER = np.dtype("float32")  # what is tried by default
+_UNDECIDED = "undecided"  # the array of rows whose type is not known yet
+
+
+def bytes_needed(n_samples: int, n_features: int, dtype: str | np.dtype[Any] | None) -> int:
+    """Return how many bytes a store takes at most while it is written, but for a graph.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Shape.
+    dtype : str, numpy.dtype or None
+        As of `StoreWriter`.
+
+    Examples
+    --------
+    >>> from daskfc.stores.writer import bytes_needed
+    >>> bytes_needed(10, 2, "float32"), bytes_needed(10, 2, None)
+    (320, 560)
+    """
+    a_value = 16 if dtype is None else np.dtype(dtype).itemsize  # float64, and once more
+    return n_samples * (n_features * a_value + 24)  # a label, and an id of up to 16 bytes
 
 
 class StoreWriter:
@@ -56,8 +80,10 @@ class StoreWriter:
         Names of the labels 0, 1, ...
     chunk_rows : int
         Rows of one chunk.
-    dtype : str
-        Stored type of the features.
+    dtype : str, optional
+        Stored type of the features. By default float32 where it holds every column, which is: moves
+        no value by more than a millionth of the column's standard deviation, and no whole number;
+        else float64. Rows wait as float64 until all are there.
     overwrite : bool
         Whether a store that is there may be replaced.
     attributes : mapping, optional
@@ -91,7 +117,7 @@ class StoreWriter:
         labelled: bool = False,
         classes: Sequence[str] | None = None,
         chunk_rows: int = 1024,
-        dtype: str = "float32",
+        dtype: str | None = None,
         overwrite: bool = False,
         attributes: Mapping[str, Any] | None = None,
         graph: Any = None,
@@ -102,7 +128,8 @@ class StoreWriter:
         self.name = name
         self._shape = (n_samples, n_features)
         self._names = tuple(default_names(n_features) if feature_names is None else feature_names)
-        self._dtype = self._checked_dtype(dtype)
+        self._decided = dtype is not None
+        self._dtype = self._checked_dtype("float64" if dtype is None else dtype)
         self._chunk_rows = chunk_rows
         self._labelled = labelled
         self._missing = missing
@@ -122,12 +149,16 @@ class StoreWriter:
         if self._path is not None or self._replaces:
             self._staged = partial_name(self.url)
         self._ended = False  # closed or aborted
+        self._whole = False  # all rows are there, and written
         self._at = 0  # rows received
         self._ids: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
         self._waiting: list[np.ndarray] = []  # rows of the chunk that is not full yet
         self._categories = {name: tuple(words) for name, words in (categories or {}).items()}
-        self._digest = ContentDigest(self._dtype, self._names, self._categories)
+        small = self._dtype if self._decided else _SMALLER
+        self._rounding = None  # of a type that moves no value that it takes
+        if small.kind == "f" and small.itemsize < 8:
+            self._rounding = ColumnRounding(n_features, small)
         self._classes = classes
         self._attributes = dict(attributes or {})
         self._id_attributes = kept_key(self.url, name, replaces=self._replaces)
@@ -172,8 +203,7 @@ class StoreWriter:
     def _needed(self) -> int:
         n, d = self._shape
         edges = 0 if self._graph is None else 8 * n + 12 * self._graph.nnz
-        # 24: a label, and an id of up to 16 bytes
-        return n * (d * self._dtype.itemsize + 24) + edges
+        return bytes_needed(n, d, self._dtype if self._decided else None) + edges
 
     @contextmanager
     def _refusing_disk_errors(self) -> Iterator[None]:
@@ -191,7 +221,7 @@ class StoreWriter:
             ) from error
 
     def _create(self) -> None:
-        n, d = self._shape
+        n = self._shape[0]
         rows = min(self._chunk_rows, n)
         folder = local_path(self._staged)  # a name that nothing has yet
         if folder is not None:
@@ -205,11 +235,10 @@ class StoreWriter:
             words = {name: list(words) for name, words in self._categories.items()}
             head |= {"version": WITH_GAPS, "categories": words, "missing": self._missing}
         self._group.attrs.update({**head, **self._attributes, "complete": False})
-        self._features = self._group.create_array(
-            "features",
-            dtype=self._dtype.newbyteorder("<"),
-            **array_options((n, d), (rows, d), ("sample", "feature")),
-        )
+        if self._decided:
+            self._start_features()
+        else:
+            self._undecided = self._feature_array(_UNDECIDED)
         per_sample = array_options((n,), (rows,), ("sample",))
         self._id_array = self._group.create_array(
             "sample_id", dtype=str, attributes=self._id_attributes, **per_sample
@@ -217,6 +246,15 @@ class StoreWriter:
         if self._labelled:
             evaluation = self._group.create_group("evaluation")
             self._label_array = evaluation.create_array("labels", dtype="int64", **per_sample)
+
+    def _feature_array(self, name: str) -> zarr.Array[Any]:
+        n, d = self._shape
+        options = array_options((n, d), (min(self._chunk_rows, n), d), ("sample", "feature"))
+        return self._group.create_array(name, dtype=self._dtype.newbyteorder("<"), **options)
+
+    def _start_features(self) -> None:
+        self._features = self._feature_array("features")
+        self._digest = ContentDigest(self._dtype, self._names, self._categories)
 
     def __enter__(self) -> StoreWriter:
         return self
@@ -273,18 +311,17 @@ class StoreWriter:
                 f"client {self.name!r}: {self._shape[0]} rows were announced; got at least "
                 f"{self._at + rows}."
             )
-        stored = self._stored(features)
-        self._digest.add(stored, ids)
+        kept = self._checked(features)
         self._ids.append(ids)
         if labels is not None:
             self._labels.append(np.asarray(labels).astype(np.int64))
         self._at += rows
-        self._waiting.append(stored)
+        self._waiting.append(kept)
         if sum(len(part) for part in self._waiting) >= self._chunk_rows:
             self._flush(last=False)
 
-    def _stored(self, features: np.ndarray) -> np.ndarray:
-        """Return rows in the stored type, or refuse what it cannot hold."""
+    def _checked(self, features: np.ndarray) -> np.ndarray:
+        """Return rows as they wait: floats in float64; or refuse what cannot be stored."""
         if features.dtype.kind not in "fiub":
             raise StoreError(
                 f"client {self.name!r}: features must be real numbers; got type "
@@ -304,7 +341,6 @@ class StoreWriter:
         if self._dtype.kind == "f":
             gaps = np.isnan(features)
             lost = ~np.isfinite(stored) & ~gaps
-            stored[gaps] = np.nan  # one pattern of bits, so that digests agree
             self._refuse_merging(features, stored)
         else:
             lost = stored.astype(np.float64) != features
@@ -314,7 +350,11 @@ class StoreWriter:
                 f"of a block of {len(features)} rows; choose another layout.dtype, such as "
                 f"float32 or float64."
             )
-        return stored
+        if self._dtype.kind != "f":
+            return stored
+        kept = features.astype(np.float64)
+        kept[gaps] = np.nan  # one pattern of bits, so that digests agree
+        return kept
 
     def _refuse_merging(self, features: np.ndarray, stored: np.ndarray) -> None:
         """Refuse whole numbers that a float cannot tell from their neighbours."""
@@ -342,26 +382,56 @@ class StoreWriter:
         done = self._at - len(rows)
         keep = 0 if last else len(rows) % self._chunk_rows
         whole = rows[: len(rows) - keep]
-        if len(whole):
-            with self._refusing_disk_errors():
-                self._features[done : done + len(whole)] = whole
+        for start in range(0, len(whole), self._chunk_rows):  # whatever the blocks that came
+            self._write(done + start, whole[start : start + self._chunk_rows])
         self._waiting = [rows[len(whole) :].copy()]
 
-    def close(self) -> None:
-        """Write what waits and the mark, then put the store in its place.
+    def _write(self, start: int, rows: np.ndarray) -> None:
+        """Write a chunk, in its type if that is decided."""
+        if self._rounding is not None:
+            self._rounding.add(rows)
+        with self._refusing_disk_errors():
+            if self._decided:
+                self._store(start, rows)
+            else:
+                self._undecided[start : start + len(rows)] = rows
+
+    def _store(self, start: int, rows: np.ndarray) -> None:
+        with np.errstate(over="ignore"):
+            stored = rows.astype(self._dtype, copy=False)
+        self._digest.add(stored, ())
+        self._features[start : start + len(rows)] = stored
+
+    def _decide(self) -> None:
+        """Write what waited for its type, now that all rows are known."""
+        assert self._rounding is not None
+        if not self._rounding.moved().any():
+            self._dtype = _SMALLER
+        with self._refusing_disk_errors():
+            self._start_features()
+            for start in range(0, self._shape[0], self._chunk_rows):
+                self._store(start, np.asarray(self._undecided[start : start + self._chunk_rows]))
+            del self._group[_UNDECIDED]
+        self._decided = True
+
+    def check(self) -> None:
+        """Write what waits, and refuse a store that is not as it must be.
+
+        `close` does so too. Whoever closes several writers checks all of them before.
 
         Raises
         ------
         StoreError
-            When rows are missing or ids repeat; nothing is left then.
+            When rows are missing, ids repeat or the type moves a column; nothing is left then.
         """
+        if self._whole:
+            return
         if self._at != self._shape[0]:
             self.abort()
             raise StoreError(
                 f"client {self.name!r}: {self._shape[0]} rows were announced; got {self._at}."
             )
-        ids = np.concatenate(self._ids)
-        repeats = positions_of_repeats(ids)
+        repeats = positions_of_repeats(np.concatenate(self._ids))
         if repeats is not None:
             self.abort()
             raise StoreError(
@@ -369,6 +439,29 @@ class StoreWriter:
                 f"{repeats[0]} and {repeats[1]} are the first pair. Clean the source."
             )
         self._flush(last=True)
+        if not self._decided:
+            self._decide()
+        elif self._rounding is not None and (moved := self._rounding.moved()).any():
+            self.abort()
+            raise StoreError(
+                f"client {self.name!r}: {self._dtype.name} must not move a value by more than a "
+                "millionth of its column's standard deviation; it would in "
+                f"{int(moved.sum())} of {len(moved)} columns, the first is "
+                f"{self._names[int(np.argmax(moved))]!r}. Choose dtype float64, or leave dtype out."
+            )
+        self._whole = True
+
+    def close(self) -> None:
+        """Write what waits and the mark, then put the store in its place.
+
+        Raises
+        ------
+        StoreError
+            As of `check`; nothing is left then.
+        """
+        self.check()
+        ids = np.concatenate(self._ids)
+        self._digest.add(np.empty((0, self._shape[1])), ids)
         with self._refusing_disk_errors():
             self._id_array[:] = ids.astype(object)
             if self._labelled:

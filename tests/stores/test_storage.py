@@ -289,7 +289,7 @@ def test_no_space_for_all_clients(tmp_path, monkeypatch):
     from types import SimpleNamespace
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3000))
-    with pytest.raises(StoreError, match=r"no space on disk for storage '.*': up to 6000 bytes"):
+    with pytest.raises(StoreError, match=r"no space on disk for storage '.*': up to 13200 bytes"):
         load_storage(IRIS).build(str(tmp_path / "s"))
     assert list(tmp_path.iterdir()) == []
 

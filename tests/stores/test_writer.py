@@ -121,14 +121,15 @@ def test_layout(url):
     assert len(os.listdir(f"{url}/features/c")) == 3  # chunks of zeros are there too
 
 
-def test_writer_streams(url):
+@pytest.mark.parametrize(("dtype", "array"), [("float32", "features"), (None, "undecided")])
+def test_writer_streams(dtype, array, url):
     """No more than one chunk waits in memory, and what is full is on disk."""
-    with StoreWriter(url, "b", 10, 3, chunk_rows=2) as writer:
+    with StoreWriter(url, "b", 10, 3, chunk_rows=2, dtype=dtype) as writer:
         for start in range(10):
             writer.append(X[start : start + 1], IDS[start : start + 1])
             assert sum(len(part) for part in writer._waiting) < 2
             done = (start + 1) // 2
-            chunks = zarr_store(writer._staged, read_only=True).root / "features" / "c"
+            chunks = zarr_store(writer._staged, read_only=True).root / array / "c"
             assert (len(os.listdir(chunks)) if done else 0) == done
 
 
@@ -150,7 +151,7 @@ def test_rows_reads_only_its_chunks(url, monkeypatch):
 def test_no_space_known_before(url, monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
     with pytest.raises(
-        StoreError, match=r"no space on disk for client 'b': up to 360 bytes.*100 are"
+        StoreError, match=r"no space on disk for client 'b': up to 720 bytes.*100 are"
     ):
         write_store(url, "b", X, IDS)
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,69 @@
+"""How far a smaller type moves the values of columns, told as rows come in."""
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["TOLERATED", "ColumnRounding"]
+
+TOLERATED = 1e-6  # of a column's standard deviation
+
+
+class ColumnRounding:
+    """What rounding to a type does to the columns of rows that arrive in blocks.
+
+    A type holds a column where it moves no value by more than `TOLERATED` times the column's
+    standard deviation, and no whole number at all. Values that are missing count for nothing.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns.
+    dtype : numpy.dtype
+        The smaller float.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores.rounding import ColumnRounding
+    >>> rounding = ColumnRounding(3, np.dtype("float32"))
+    >>> rounding.add(np.array([[0.1, 0.1, 1.65e9 + 0.5], [0.2, 0.1, 1.65e9 + 60.5]]))
+    >>> rounding.moved().tolist()
+    [False, True, True]
+    """
+
+    def __init__(self, n_features: int, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._count, self._mean, self._squares, self._furthest = np.zeros((4, n_features))
+        self._whole = np.zeros(n_features, dtype=bool)  # a whole number became another one
+
+    def add(self, rows: np.ndarray) -> None:
+        """Add the next rows.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (rows, n_features), float64
+            Finite or NaN.
+        """
+        there = ~np.isnan(rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            off = np.where(there, np.abs(rows - rows.astype(self._dtype)), 0)
+            count = there.sum(axis=0)
+            mean = np.where(there, rows, 0).sum(axis=0) / np.maximum(count, 1)
+            squares = np.where(there, (rows - mean) ** 2, 0).sum(axis=0)
+            # two sets of values make one: Chan, Golub and LeVeque, 1983
+            whole = np.maximum(self._count + count, 1)
+            step = mean - self._mean
+            self._squares += squares + step**2 * self._count * (count / whole)
+            self._mean += step * (count / whole)
+        self._count += count
+        self._furthest = np.maximum(self._furthest, off.max(axis=0, initial=0))
+        self._whole |= ((off > 0) & (rows == np.rint(rows))).any(axis=0)
+
+    def moved(self) -> np.ndarray:
+        """Return for each column whether the type does not hold it."""
+        with np.errstate(invalid="ignore"):
+            deviation = np.sqrt(self._squares / np.maximum(self._count, 1))
+            far = ~(self._furthest <= TOLERATED * deviation)
+        found: np.ndarray = far | np.isinf(self._furthest) | self._whole
+        return found

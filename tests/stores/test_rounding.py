@@ -1,0 +1,178 @@
+"""The type of a store is the smallest that moves no column by a millionth of its deviation."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from daskfc.errors import StoreError
+from daskfc.stores import (
+    ClientStore,
+    StoreWriter,
+    add_store,
+    append_samples,
+    load_storage,
+    write_store,
+)
+
+STAMPS = 1.65e9 + np.random.default_rng(0).uniform(0, 86400, 50)
+SMALL = np.random.default_rng(1).normal(size=50)
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"{tmp_path}/a.zarr"
+
+
+def ids(n):
+    return [f"s{i}" for i in range(n)]
+
+
+def needs_float64(X):
+    """Return the rule for whole data, column by column, without daskfc."""
+    moved = np.abs(X - X.astype(np.float32).astype(np.float64))
+    whole = (moved > 0) & (X == np.rint(X))
+    return (moved.max(axis=0) > 1e-6 * X.std(axis=0)) | whole.any(axis=0)
+
+
+def written(url, X, **more):
+    write_store(url, "a", X, ids(len(X)), **more)
+    return ClientStore.open(url, verify=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [
+        (STAMPS, "float64"),
+        (SMALL, "float32"),
+        (SMALL + 1e3, "float64"),
+        (np.arange(50.0), "float32"),
+        (np.arange(2**24 - 50, 2**24), "float32"),
+        (np.arange(2**24, 2**24 + 50), "float64"),
+        (np.arange(50) * 2.0**24 + 2**30 + 1, "float64"),  # moved by little, and yet another number
+        (np.full(50, 0.5), "float32"),
+        (np.full(50, 0.1), "float64"),
+        (SMALL * 1e-60, "float64"),
+        (SMALL * 1e39, "float64"),
+        (SMALL * 1e200, "float64"),
+    ],
+)
+def test_the_smallest_type_that_holds_the_values(column, dtype, url):
+    X = np.column_stack([SMALL, column])
+    store = written(url, X)
+    assert store.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(store.rows(0, 50), X.astype(dtype))
+
+
+def test_case_of_time_stamps_from_csv(tmp_path, url):
+    """Differences of a second stay differences of a second."""
+    csv = tmp_path / "a.csv"
+    pd.DataFrame({"id": ids(50), "time": STAMPS}).to_csv(csv, index=False)
+    row = add_store("a", [str(csv)], url, source={"ids": "id"})
+    assert row["dtype"] == "float64"
+    np.testing.assert_array_equal(ClientStore.open(url).rows(0, 50)[:, 0], STAMPS)
+
+
+def one_between(width):
+    """Return a column in which float32 moves one value, by 2**-24, and others are wide or not."""
+    others = np.random.default_rng(3).normal(scale=width, size=3999).astype(np.float32)
+    return np.concatenate([[1 + 2.0**-24], others])[:, None]
+
+
+def test_the_edge_is_a_millionth(tmp_path):
+    low, high = 0.01, 0.1
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if needs_float64(one_between(middle))[0] else (low, middle)
+    assert 1e-6 * one_between(high).std() == pytest.approx(2.0**-24, rel=1e-8)
+    for width, dtype in [(low * (1 - 1e-7), "float64"), (high * (1 + 1e-7), "float32")]:
+        X = one_between(width)
+        assert 1e-6 * X.std() == pytest.approx(2.0**-24, rel=1e-6)
+        assert needs_float64(X)[0] == (dtype == "float64")
+        for rows in (64, 1024, 4000):
+            assert written(f"{tmp_path}/{dtype}{rows}", X, chunk_rows=rows).dtype == dtype
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_the_columns_the_rule_is_that_of_whole_data(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    offset, scale = 10.0 ** rng.uniform(-3, 3), 10.0 ** rng.uniform(-3, 3)
+    X = rng.normal(offset, scale, size=(60, 1))
+    if seed % 3 == 0:
+        X = np.rint(X * 1e5)
+    expected = "float64" if needs_float64(X)[0] else "float32"
+    assert written(f"{tmp_path}/{seed}", X, chunk_rows=16).dtype == np.dtype(expected)
+
+
+@pytest.mark.parametrize("X", [SMALL[:, None], STAMPS[:, None]], ids=["float32", "float64"])
+def test_blocks_decide_as_one(X, tmp_path):
+    whole = written(f"{tmp_path}/whole", X, chunk_rows=8)
+    for size in (1, 7, 49):
+        url = f"{tmp_path}/{size}"
+        with StoreWriter(url, "a", 50, 1, chunk_rows=8) as writer:
+            for start in range(0, 50, size):
+                writer.append(X[start : start + size], ids(50)[start : start + size])
+        store = ClientStore.open(url, verify=True)
+        assert (store.dtype, store.digest) == (whole.dtype, whole.digest)
+
+
+def test_a_store_is_the_same_by_hand_and_by_default(tmp_path):
+    for number, (X, dtype) in enumerate([(SMALL, "float32"), (STAMPS, "float64")]):
+        one = written(f"{tmp_path}/{number}-default", X[:, None])
+        other = written(f"{tmp_path}/{number}-by-hand", X[:, None], dtype=dtype)
+        assert one.digest == other.digest
+        assert one.bytes_on_disk() == pytest.approx(other.bytes_on_disk(), abs=8)
+
+
+def test_missing_values_count_for_nothing(url):
+    X = np.column_stack([SMALL, SMALL])
+    X[::3, 0] = np.nan
+    store = written(url, X, missing="keep")
+    assert store.dtype == np.float32
+    np.testing.assert_array_equal(store.stored(0, 50), X.astype(np.float32))
+
+
+@pytest.mark.parametrize("place", ["{}/a.zarr", "memory://rounding/{}"])
+def test_by_hand_what_moves_a_column_is_refused(place, tmp_path):
+    url = place.format(tmp_path)
+    frame = pd.DataFrame({"size": SMALL, "time": STAMPS})
+    with pytest.raises(
+        StoreError, match=r"float32 .* the first is 'time'\. Choose dtype f"
+    ) as told:
+        write_store(url, "a", frame, ids(50), dtype="float32", chunk_rows=4)
+    assert "\n" not in str(told.value)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StoreError):
+        ClientStore.open(url)
+
+
+def test_by_hand_a_store_that_is_there_stays(url):
+    before = written(url, SMALL[:, None]).build_id
+    with pytest.raises(StoreError, match="millionth"):
+        write_store(url, "a", STAMPS[:, None], ids(50), dtype="float32", overwrite=True)
+    assert ClientStore.open(url, verify=True).build_id == before
+
+
+def test_shares_of_which_one_is_refused_leave_nothing(tmp_path):
+    """The first client's columns fit the type, the second's do not."""
+    np.savez(tmp_path / "x.npz", X=np.column_stack([SMALL, STAMPS]))
+    storage = {
+        "source": {"path": str(tmp_path / "x.npz")},
+        "partition": {"scheme": "vertical", "clients": 2},
+    }
+    by_hand = load_storage({**storage, "layout": {"dtype": "float32"}})
+    with pytest.raises(StoreError, match=r"'client-2'.*millionth"):
+        by_hand.build(str(tmp_path / "stores"))
+    assert not list((tmp_path / "stores").glob("**/zarr.json"))
+    urls = load_storage(storage).build(str(tmp_path / "stores"))
+    assert [ClientStore.open(url).dtype.name for url in urls.values()] == ["float32", "float64"]
+
+
+def test_appended_samples_may_need_more_digits(url):
+    first = written(url, SMALL[:, None]).rows(0, 50)
+    append_samples(url, SMALL[:, None] + 1.0, [f"t{i}" for i in range(50)])
+    assert ClientStore.open(url).dtype == np.float32
+    append_samples(url, np.array([[2.0**24 + 1]]), ["last"])
+    store = ClientStore.open(url, verify=True)
+    assert store.dtype == np.float64
+    assert store.rows(100, 101).tolist() == [[2.0**24 + 1]]
+    np.testing.assert_array_equal(store.rows(0, 50), first)
