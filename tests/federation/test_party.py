@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from distributed.protocol.serialize import dask_dumps, dask_loads
 
@@ -31,7 +32,7 @@ from daskfc.federation.party import Kept, Party
 from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.steps import StepCall
 from daskfc.site import Policy, SiteState
-from daskfc.stores import ClientStore, append_samples
+from daskfc.stores import ClientStore, append_samples, write_store
 from daskfc.testing.federation import stores_of
 from tests.federation import steps
 
@@ -432,3 +433,23 @@ def test_a_store_that_grows_brings_no_new_budget(made, tmp_path):
     for _ in range(2):
         with pytest.raises(PolicyRefused, match="rule 'budget'"):
             again.perform(replace(call, round=1), ())
+
+
+HOT = [{"step": "categories", "words": {"sex": ["f", "m"]}}, {"step": "one-hot", "height": 1.0}]
+
+
+def test_new_samples_go_by_the_values_and_the_words_of_the_partys_own(made, tmp_path):
+    """Not by those of the new samples, of which there may be one alone."""
+    own, new = f"{tmp_path}/own.zarr", f"{tmp_path}/new.zarr"
+    words = {"words": {"male": "m", "m": "f"}}
+    table = pd.DataFrame({"age": [10.0, 30.0], "sex": ["male", "m"]})
+    write_store(own, "client-1", table, categorical=["sex"], **words)
+    within = {"step": "standardise", "own": True, "within": "site"}
+    run = replace(RUN, preparation={"client-1": [within, *HOT]})
+    party = made(run=run, store=own)
+    one = pd.DataFrame({"age": [40.0], "sex": ["male"]})
+    for mapping in ({}, words):  # the site may have mapped the new ones itself, and once is enough
+        write_store(new, "client-1", one, categorical=["sex"], overwrite=True, **mapping)
+        found = party.as_prepared(ClientStore.open(new)).rows(0, 1)
+        assert found.tolist() == [[2.0, 0.0, 1.0]]
+    assert made(store=own).as_prepared(ClientStore.open(new)).feature_names == ("age", "sex")

@@ -12,6 +12,7 @@ from daskfc import Prepare
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.runs import plan
+from daskfc.secure.prepare import PreparationWarning
 from daskfc.secure.prepare.steps import common_magnitudes
 from daskfc.secure.profiles import Profile, steps, withheld_cells
 from daskfc.secure.profiles.groups import BY_DIFFERENCE, TOO_FEW
@@ -77,7 +78,8 @@ def stores_of(folder, frame, **options):
 def federation(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stores")
     with Federation.local(stores_of(folder, TABLE, categorical=WORDS, missing="keep")) as running:
-        running.preparation = Prepare(["impute", "one-hot"]).fit(running)
+        with pytest.warns(PreparationWarning, match=r"'four' \(a\)"):
+            running.preparation = Prepare(["impute", "one-hot"]).fit(running)
         yield running
 
 
