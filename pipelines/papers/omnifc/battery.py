@@ -31,6 +31,7 @@ CLIENTS = 5
 SKEW = 0.75
 MIN_SAMPLES = 5  # of DBSCAN; the smallest cluster of HDBSCAN
 ORDERS = 4  # in which scikit-learn clusters once more, where labels differ
+LARGE = 200_000  # numbers of a set with which one order must do
 NEIGHBOURS = 10
 
 EXACT: dict[str, Any] = {
@@ -63,7 +64,7 @@ def pooled(name: str, X: np.ndarray, k: int, eps: float, seed: int = 0) -> np.nd
     made = {
         "ward": lambda: cluster.AgglomerativeClustering(k, linkage="ward"),
         "single": lambda: cluster.AgglomerativeClustering(k, linkage="single"),
-        "HDBSCAN": lambda: cluster.HDBSCAN(min_cluster_size=MIN_SAMPLES, copy=True),
+        "HDBSCAN": lambda: cluster.HDBSCAN(min_cluster_size=MIN_SAMPLES, copy=True, n_jobs=-1),
         "DBSCAN": lambda: cluster.DBSCAN(eps=eps, min_samples=MIN_SAMPLES),
         "k-means": lambda: cluster.KMeans(k, n_init=10, random_state=seed),
         "spectral": lambda: cluster.SpectralClustering(
@@ -105,7 +106,7 @@ def other_orders(
     """
     found: dict[str, list[float]] = {"rows": [], "columns": []}
     chance = generator(0, "battery", "orders")
-    for _ in range(ORDERS):
+    for _ in range(ORDERS if X.size <= LARGE else 1):
         rows, columns = chance.permutation(len(X)), chance.permutation(X.shape[1])
         again = np.empty_like(reference)
         again[rows] = pooled(name, X[rows], k, eps)

@@ -16,7 +16,7 @@ INTRO = """\
 Written by `python -m pipelines.papers.omnifc.battery --data FOLDER`. OmniFC with its defaults over
 five clients with label skew 0.75, six worker processes, beside scikit-learn on all samples in one
 place. The samples are as published: in their own units, with their offsets, ties and duplicates;
-of sets with more than 2,000 samples, 2,000 drawn with seed 0. Labels say how many clusters are
+of sets with more than 1,500 samples, 1,500 drawn with seed 0. Labels say how many clusters are
 looked for, k, and which clients get a sample.
 
 Ward's and single linkage are cut at k clusters. HDBSCAN's smallest cluster has 5 samples. DBSCAN
@@ -77,8 +77,9 @@ def _others(records: Sequence[Record]) -> Iterator[str]:
     yield (
         "Equal distances leave it open which samples are joined first, and the order of rows "
         "decides; sums that are rounded in another order decide where distances are nearly equal. "
-        "Beside the index stands the least of scikit-learn to itself, with rows in four other "
-        "orders, and with columns in four other orders.\n"
+        "Beside the index stands the least of scikit-learn to itself, with rows in other orders, "
+        "and with columns in others: four, or one for large sets. HDBSCAN has ties in all data: "
+        "pairs are as far apart as one of the two is from its fifth neighbour.\n"
     )
     head = ["data", "clusterer", "OmniFC", "scikit-learn, rows", "scikit-learn, columns"]
     yield markdown_table(head, rows, left=2) + "\n"

@@ -17,7 +17,7 @@ from daskfc.seeds import generator
 
 __all__ = ["DATASETS", "Dataset", "Samples"]
 
-MOST = 2000  # samples of a set
+MOST = 1500  # samples of a set
 
 
 @dataclass(frozen=True)
