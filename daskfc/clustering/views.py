@@ -97,8 +97,8 @@ class RowFactors:
         Coordinates with ``|y_i - y_j|² = D_ij``, in units of the data.
     n_features : int, optional
         Features of the data that they stand for, where they are known to be more than q.
-    error : float, default 0.0
-        How far squared distances of the coordinates may be off.
+    off_span, rounding : float, default 0.0
+        By how much squared distances may be too small, and how far rounding moves a sample.
 
     Notes
     -----
@@ -117,7 +117,13 @@ class RowFactors:
 
     points: Floats
     n_features: int | None = None
-    error: float = 0.0
+    off_span: float = 0.0
+    rounding: float = 0.0
+
+    def error_of(self, squared: float) -> float:
+        """Return how far a squared distance of that size may be off."""
+        both = 2.0 * self.rounding
+        return self.off_span + 2.0 * float(np.sqrt(squared)) * both + both * both
 
     def __post_init__(self) -> None:
         assert self.points.ndim == 2, self.points.shape

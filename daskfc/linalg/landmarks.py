@@ -97,6 +97,7 @@ class LandmarkEmbedding:
         self._rounds: list[tuple[Floats, Floats, Floats]] = []
         self._offsets: Floats = np.empty(0)  # m - mean(m over the first landmarks) / 2 = |x - c|²
         self._half_spread = 0.0
+        self._magnified = 0.0  # 1 / √λ of the smallest λ
         self._residual: Floats = np.full(n, np.inf)
 
     @property
@@ -149,17 +150,21 @@ class LandmarkEmbedding:
         return self._residual.copy()
 
     @property
-    def error(self) -> float:
-        """How far squared distances of the coordinates may be off; infinite before the first round.
+    def off_span(self) -> float:
+        """By how much squared distances of the coordinates are too small; infinite at first."""
+        return 4 * float(self._residual.max()) if self._rounds else np.inf
 
-        What the landmarks do not span is a bound. What rounding adds is an estimate for samples no
-        farther from c than most: products of theirs with the farthest one round most.
+    @property
+    def rounding(self) -> float:
+        """About how far rounding moves a sample's coordinates, as a distance.
+
+        Inner products with the farthest sample round most, and the direction in which landmarks
+        spread least magnifies that. Of samples no farther from c than most.
         """
         if not self._rounds:
             return np.inf
-        far = float(np.sqrt(self._offsets.max() * np.median(self._offsets)))
-        rounding = (self._rank + 16) * 2.0**-50 * far
-        return 4 * float(self._residual.max()) + rounding
+        largest = float(np.sqrt(self._offsets.max() * np.median(self._offsets)))
+        return (self._rank + 16) * 2.0**-52 * largest * self._magnified
 
     @property
     def spread(self) -> float:
@@ -296,6 +301,7 @@ class LandmarkEmbedding:
         floor = max(1e-12 * max(2 * self._offsets.max(), 0.0), self._limit / 8)
         kept = np.flatnonzero(lam > floor)[::-1][: self.max_rank - self._rank]
         transform = V[:, kept] / np.sqrt(lam[kept])  # (c, q_new)
+        self._magnified = max(self._magnified, *(1.0 / np.sqrt(lam[kept])), 0.0)
         self._rounds.append((at.copy(), far, transform))
         self._append(panels, at, far, transform)
         self._landmarks = np.concatenate([self._landmarks, new])

@@ -82,7 +82,7 @@ def view_of_landmarks(
     """Return what the clusterer reads, from the coordinates that the landmarks gave."""
     points = embedding.coordinates[order.places]  # row by row, as clusterers read them
     if needs in ("rows", "coordinates"):
-        return RowFactors(points, n_features, embedding.error)
+        return RowFactors(points, n_features, embedding.off_span, embedding.rounding)
     return _view(points, symmetric_squared_distances, needs, n_neighbors, radius2)
 
 
@@ -124,7 +124,7 @@ def in_order(found: ExactPoints) -> ExactPoints:
 def order_of(seen: ExactPoints | View | LandmarkEmbedding) -> Order | None:
     """Return the order in which the samples of a view stand, or are to stand."""
     if isinstance(seen, LandmarkEmbedding):
-        return order_of_points(seen.coordinates, seen.error)
+        return order_of_points(seen.coordinates, seen.off_span + (2 * seen.rounding) ** 2)
     return seen.order if isinstance(seen, ExactPoints | FullDistances) else None
 
 
@@ -180,15 +180,16 @@ def cluster_report(found: Clustered, some: Sampled | None, view: View) -> Cluste
     labels = clustering.labels
     assert clustering.decisive is not None
     decisive = clustering.decisive
+    finest = smallest_hundredth(decisive)
     sizes = np.bincount(labels[labels >= 0], minlength=clustering.n_clusters)
     return ClusterReport(
         sizes=sizes.astype(np.int64),
         n_noise=int((labels < 0).sum()),
         notes=" ".join(clustering.notes)[:2000],
         silhouette=np.inf if some is None else _silhouette(some, labels[some.rows]),
-        finest=smallest_hundredth(decisive),
+        finest=finest,
         equal=int(many_are_equal(decisive)),
-        error=view.error if isinstance(view, RowFactors) else 0.0,
+        error=float(view.error_of(finest)) if isinstance(view, RowFactors) else 0.0,
     )
 
 

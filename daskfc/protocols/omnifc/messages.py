@@ -21,4 +21,4 @@ class ClusterReport(
     silhouette: float  # in [-1, 1]; infinite where there is none
     finest: float  # of squared distances that the labels depend on, the smallest hundredth
     equal: int  # 1 where over a hundredth of these are of samples that are the same to the server
-    error: float  # of squared distances of coordinates, beside that of the grid
+    error: float  # of a squared distance of that size in coordinates, beside that of the grid
