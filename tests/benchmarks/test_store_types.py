@@ -21,29 +21,41 @@ def csv_of(path, offset, scale, n):
     return str(path)
 
 
-def built(file, url, dtype, turns):
-    """Return the row of a store, and the least seconds of several turns."""
-    seconds = []
-    for _ in range(turns):
-        start = time.perf_counter()
-        row = add_store("a", [file], url, source={}, dtype=dtype, overwrite=True)
-        seconds.append(time.perf_counter() - start)
-    return row, min(seconds)
+def built(case, folder):
+    """Return the row of a store, and its seconds."""
+    file, dtype = case
+    start = time.perf_counter()
+    url = f"{folder}/{dtype}.zarr"
+    row = add_store("a", [file], url, source={}, dtype=dtype, overwrite=True)
+    return row, time.perf_counter() - start
 
 
 def rows_of(folder, n, turns):
-    rows = []
-    for data, offset, scale in [("fractions", 0.0, 1.0), ("time stamps", 1.65e9, 1e4)]:
-        file = csv_of(folder / f"{offset}.csv", offset, scale, n)
-        for dtype in ("float32", "float64", None):
-            if (data, dtype) == ("time stamps", "float32"):
-                continue  # refused
-            row, seconds = built(file, f"{folder}/{offset}-{dtype}.zarr", dtype, turns)
-            found = {"data": data, "by hand": dtype or "–", "stored": row["dtype"]}
-            rows.append({**found, "MB": row["bytes_on_disk"] / 1e6, "s": seconds})
-    for row in rows:
-        row |= {"bytes, ratio": row["MB"] / rows[0]["MB"], "time, ratio": row["s"] / rows[0]["s"]}
-    return rows
+    files = {
+        "fractions": csv_of(folder / "fractions.csv", 0.0, 1.0, n),
+        "time stamps": csv_of(folder / "stamps.csv", 1.65e9, 1e4, n),
+    }
+    cases = [(data, dtype) for data in files for dtype in ("float32", "float64", None)]
+    cases.remove(("time stamps", "float32"))  # refused
+    seconds = dict.fromkeys(cases, np.inf)
+    made = {}
+    for _ in range(turns):  # by turns, for the machine may be busy meanwhile
+        for case in cases:
+            made[case], took = built((files[case[0]], case[1]), folder)
+            seconds[case] = min(seconds[case], took)
+    first = cases[0]
+    return [
+        {
+            "data": data,
+            "by hand": dtype or "–",
+            "stored": (row := made[data, dtype])["dtype"],
+            "MB": row["bytes_on_disk"] / 1e6,
+            "s": seconds[data, dtype],
+            "bytes, ratio": row["bytes_on_disk"] / made[first]["bytes_on_disk"],
+            "time, ratio": seconds[data, dtype] / seconds[first],
+        }
+        for data, dtype in cases
+    ]
 
 
 @pytest.mark.slow
