@@ -99,7 +99,6 @@ def _bandwidth(value: Any) -> float | None:
 
 
 _SERVER_WORKER = re.compile(r"server-[1-9][0-9]*")  # a client may be called server-room
-
 _Bytes = Annotated[int, BeforeValidator(_bytes)]
 _Seconds = Annotated[float, BeforeValidator(_seconds)]
 
