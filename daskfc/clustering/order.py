@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _TIE = 1e-9  # ours: of a key; sums of the same distances in another order differ by less
+_ROWS = 4096  # samples at a time
 _ANCHORS = 8  # ours, at most: samples to which distances are looked at
 
 
@@ -122,23 +123,32 @@ def order_of_points(
     -------
     Order
     """
+    n = len(Y)
     centre = Y.mean(axis=0)
+    parts = [slice(start, start + _ROWS) for start in range(0, n, _ROWS)]
 
     def among(some: Ints, i: int) -> Floats:
-        distances: Floats = np.square(Y[some] - Y[i]).sum(axis=1)
-        return distances if exactly is None else exactly(distances, some, i)
+        found = np.empty(some.size)
+        for part in (slice(start, start + _ROWS) for start in range(0, some.size, _ROWS)):
+            found[part] = np.square(Y[some[part]] - Y[i]).sum(axis=1)
+        return found if exactly is None else exactly(found, some, i)
 
     def weighted(w: Floats) -> Floats:
-        seen = Y - centre
-        g = np.einsum("ij,ij->i", seen, seen)
-        keys: Floats = g * w.sum() - 2.0 * (seen @ (w @ seen)) + w @ g
+        g, mean = np.empty(n), np.zeros(Y.shape[1])
+        for part in parts:
+            seen = Y[part] - centre
+            g[part] = np.einsum("ij,ij->i", seen, seen)
+            mean += w[part] @ seen
+        keys = g * w.sum() + w @ g
+        for part in parts:
+            keys[part] -= 2.0 * ((Y[part] - centre) @ mean)
         return keys
 
-    everyone = np.arange(len(Y))
-    sums = weighted(np.ones(len(Y)))
+    everyone = np.arange(n)
+    sums = weighted(np.ones(n))
     noise_of_one = noise if exactly is None else 0.0
     asked = (lambda i: among(everyone, i)), among, weighted
-    return _order(_Distances(sums, *asked, noise_of_one, len(Y) * noise))
+    return _order(_Distances(sums, *asked, noise_of_one, n * noise))
 
 
 def _order(D: _Distances) -> Order:
