@@ -139,7 +139,7 @@ def order_of_points(
             seen = Y[part] - centre
             g[part] = np.einsum("ij,ij->i", seen, seen)
             mean += w[part] @ seen
-        keys = g * w.sum() + w @ g
+        keys: Floats = g * w.sum() + w @ g
         for part in parts:
             keys[part] -= 2.0 * ((Y[part] - centre) @ mean)
         return keys
