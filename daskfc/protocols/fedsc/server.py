@@ -11,6 +11,7 @@ from daskfc.clustering.low_rank_similarity import (
     default_neighbors,
     dictionary_root,
 )
+from daskfc.clustering.order import order_of_points
 from daskfc.errors import InvalidInput
 from daskfc.federation import Checkpoints
 from daskfc.federation.cluster_scores import ClusterScores, without_errors
@@ -64,6 +65,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+_EQUAL = 1e-24  # ours: squared distance of rows of norm 1 or less that rounding alone moves apart
 _BLOCK_ENTRIES = 1 << 23  # ours: similarities of new samples at once, 64 MiB
 
 
@@ -189,13 +191,25 @@ def place_rows(
 def cluster(B: Floats, n_clusters: int, n_init: int, seed: int) -> NDArray[np.int64]:
     """Cluster all samples, in canonical order, on the similarities of all (Stage II)."""
     _check_clusters(n_clusters, len(B))
-    return cluster_rows(B, n_clusters, seed=seed, n_init=n_init).labels
+    return _alike(cluster_rows(B, n_clusters, seed=seed, n_init=n_init).labels, B)
 
 
-def cluster_similarity(graph: Graph, n_clusters: int, n_init: int, seed: int) -> NDArray[np.int64]:
-    """Cluster all samples, in canonical order, on the graph of their most similar ones."""
+def cluster_similarity(
+    graph: Graph, B: Floats | None, n_clusters: int, n_init: int, seed: int
+) -> NDArray[np.int64]:
+    """Cluster all samples, in canonical order, on the graph of their most similar ones.
+
+    B, where the server has it, tells which samples are equal.
+    """
     _check_clusters(n_clusters, graph.shape[0])
-    return cluster_graph(graph, n_clusters, seed=seed, n_init=n_init).labels
+    labels = cluster_graph(graph, n_clusters, seed=seed, n_init=n_init).labels
+    return labels if B is None else _alike(labels, B)
+
+
+def _alike(labels: NDArray[np.int64], B: Floats) -> NDArray[np.int64]:
+    """Give equal samples, which have the same row but for rounding, the label of most of them."""
+    order = order_of_points(B, _EQUAL)
+    return order.back(order.alike(labels[order.places]))
 
 
 def eigengaps(B: Floats, n_clusters: Sequence[int]) -> ClusterScores:
