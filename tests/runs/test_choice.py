@@ -17,6 +17,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Ledger
 from daskfc.federation.cluster_scores import Scores
 from daskfc.protocols import METHODS
+from daskfc.protocols.omnifc import estimator
 from daskfc.runs import RunFailed, check_pipeline, load_pipeline, resume, run
 from daskfc.runs.choice import candidates_of, choose_n_clusters
 from daskfc.runs.report import report_html
@@ -350,8 +351,12 @@ def test_a_choice_leaves_an_earlier_fit_alone(of_blobs, tmp_path):
 
 
 @pytest.mark.slow
-def test_blocks_of_neighbours_have_no_silhouette(of_blobs):
+def test_blocks_of_neighbours_have_no_silhouette(of_blobs, monkeypatch):
+    """Of few samples all distances are kept, and they have one."""
     _, federation = of_blobs
+    few = OmniFC(2, distances="blocks", n_colluding=1)
+    assert choose_n_clusters(federation, few, [2, 3], by="silhouette").scores[3] is not None
+    monkeypatch.setattr(estimator, "_FEW", 0)
     model = OmniFC(2, distances="blocks", n_colluding=1)
     with pytest.raises(InvalidInput, match="Choose the number of clusters by 'eigengap'"):
         choose_n_clusters(federation, model, [2, 3], by="silhouette")
