@@ -128,8 +128,8 @@ class ResidueSystem:
         Examples
         --------
         >>> from daskfc.coding import ResidueSystem
-        >>> ResidueSystem((251, 241), scale=10.0, bound=400).error_of(1.0, n_features=4)
-        0.44
+        >>> ResidueSystem((251, 241), scale=8.0, bound=400).error_of(1.0, n_features=4)
+        0.5625
         """
         step = 0.0 if self.exact else math.sqrt(n_features) / self.scale
         return 2.0 * math.sqrt(squared) * step + step * step
