@@ -21,7 +21,8 @@ import pandas as pd
 import daskfc as fc
 from daskfc.metrics import ari
 
-os.chdir(tempfile.mkdtemp())
+folder = tempfile.mkdtemp()
+os.chdir(folder)
 sizes = {"a": 120, "b": 90, "c": 70, "d": 40}
 codes = {"pain": 4, "slope": 3, "thal": 3}  # and so many kinds of each
 answers = ["angina", "sugar", "smoker", "diabetes", "hypertension"]
@@ -38,7 +39,7 @@ for number, (name, n) in enumerate(sizes.items()):
         word = np.where(random.random(n) < np.where(kind, 0.7, 0.3), "yes", "no")
         table[column] = np.char.capitalize(word) if name == "b" else word
     table.to_csv(f"{name}.csv", index=False)
-    source = {"path": f"{name}.csv", "categorical": [*codes, *answers]}
+    source = {"path": f"{folder}/{name}.csv", "categorical": [*codes, *answers]}
     clients[f"hospital-{name}"] = {"source": source}
     ill, hospital = [*ill, *kind], [*hospital, *[f"hospital-{name}"] * n]
 print(pd.read_csv("a.csv").head(2).to_string(), pd.read_csv("b.csv").head(2).to_string(), sep="\n")
@@ -51,6 +52,7 @@ pipeline = {
     "prepare": ["one-hot", "standardise"],
     "metrics": [],
 }
+os.chdir(folder)  # a page of the gallery leaves it after each of its parts
 before = fc.run(pipeline, storage={"clients": clients}, name="before")
 for warning in before.summary["quality"]["warnings"][:2]:
     print("Note:", warning)
@@ -58,6 +60,7 @@ for warning in before.summary["quality"]["warnings"][:2]:
 # %%
 # A mapping in the storage file mends it, at the hospital that writes otherwise.
 clients["hospital-b"]["source"]["words"] = {"Yes": "yes", "No": "no"}
+os.chdir(folder)
 after = fc.run(pipeline, storage={"clients": clients}, name="after")
 runs = {"as the files are": before, "Yes is yes, No is no": after}
 fig, axes = plt.subplots(1, 2, figsize=(9, 2.8), sharey=True)
