@@ -19,6 +19,7 @@ from daskfc.errors import InvalidInput, OverflowRefused, PartyError, ResourceRef
 from daskfc.federation import Federation
 from daskfc.federation.sample_map import map_of_points
 from daskfc.protocols import OmniFC
+from daskfc.protocols.omnifc import estimator
 from daskfc.secure.distances import messages, party
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore, write_store
@@ -403,7 +404,8 @@ def test_the_silhouette_is_that_of_the_samples(federation, iris, clusterer):
     assert model.silhouette_ == pytest.approx(expected, abs=1e-4)
 
 
-def test_one_cluster_has_no_silhouette(federation):
+def test_one_cluster_has_no_silhouette(federation, monkeypatch):
+    monkeypatch.setattr(estimator, "_FEW", 0)
     assert OmniFC(1, clusterer="k-means").fit(federation).silhouette_ is None
     model = OmniFC(3, distances="blocks").fit(federation)  # the server keeps a graph alone
     assert model.silhouette_ is None
@@ -425,6 +427,7 @@ def test_the_map_is_the_plane_of_the_pooled_samples(federation, iris, how):
     assert "SampleMap" not in {row.message for row in model.ledger_}
 
 
-def test_a_graph_alone_draws_no_map(federation):
+def test_a_graph_alone_draws_no_map(federation, monkeypatch):
+    monkeypatch.setattr(estimator, "_FEW", 0)  # or all distances would be kept
     model = OmniFC(3, distances="blocks").fit(federation)
     assert model.sample_map(federation) is None
