@@ -169,10 +169,10 @@ def cluster_pool(
     try:
         pool = np.load(path, mmap_mode="r")
         assert len(pool) == placed, (len(pool), placed)
-        found = clusterer.pooled(pool, n_clusters, seed)
+        labels = clusterer.pooled_labels(pool, n_clusters, seed)
     finally:
         path.unlink(missing_ok=True)  # a server that is killed later gets all rows again
-    return np.asarray(found.labels, dtype=np.int64)
+    return labels
 
 
 class Central(FederatedClusterer):

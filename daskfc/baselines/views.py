@@ -82,8 +82,7 @@ def cluster_joined(
     rows: Mapping[str, Floats], found: Linked, clusterer: Clusterer, n_clusters: int, seed: int
 ) -> Mapping[str, ClientLabels]:
     """Cluster the pooled columns; tell every client the labels of its samples."""
-    labels = clusterer.pooled(joined_columns(rows, found), n_clusters, seed).labels
-    every = np.asarray(labels, dtype=np.int64)
+    every = clusterer.pooled_labels(joined_columns(rows, found), n_clusters, seed)
     return {name: ClientLabels(every[places]) for name, places in found.places.items()}
 
 

@@ -163,6 +163,38 @@ class Clusterer(ABC):
         InvalidInput
             For data that is not a finite table, and for n_clusters as in `fit`.
         """
+        return self._pooled(*self._checked_pool(X, n_clusters, seed), seed)
+
+    def pooled_labels(self, X: ArrayLike, n_clusters: int | None, seed: int) -> NDArray[np.int64]:
+        """Return labels of pooled raw data, the same for each sample in whatever order they come.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d), float
+            As in `pooled`, which gets it in the order that follows from the distances.
+        n_clusters : int or None
+            As in `fit`.
+        seed : int
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,), int64
+            Equal samples have equal labels.
+
+        Raises
+        ------
+        InvalidInput
+            As in `pooled`.
+        """
+        points, k = self._checked_pool(X, n_clusters, seed)
+        order = order_of_points(points)
+        found = self._pooled(points[order.places], k, seed)
+        return order.back(order.alike(found.labels))
+
+    def _checked_pool(
+        self, X: ArrayLike, n_clusters: int | None, seed: int
+    ) -> tuple[NDArray[np.float64], int]:
         points = np.ascontiguousarray(X, dtype=np.float64)
         if points.ndim != 2 or 0 in points.shape:
             raise InvalidInput(
@@ -175,11 +207,7 @@ class Clusterer(ABC):
                 f"pooled data for {self.name} must be finite; {count} of {len(points)} rows hold "
                 f"NaN or infinity. Remove or impute them."
             )
-        k = self._checked_count(n_clusters, len(points), seed)
-        order = order_of_points(points)
-        found = self._pooled(points[order.places], k, seed)
-        labels = order.back(order.alike(found.labels))
-        return dataclasses.replace(found, labels=_by_appearance(labels))
+        return points, self._checked_count(n_clusters, len(points), seed)
 
     def predict(self, clustering: Clustering, distances: ArrayLike) -> NDArray[np.int64]:
         """Assign new samples to the clusters found.
@@ -270,16 +298,6 @@ def _alike(view: View) -> tuple[str, ...]:
     else:
         return ()
     return () if spread else ("all samples have the same features: their clusters mean nothing.",)
-
-
-def _by_appearance(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return labels in order of appearance; noise stays -1."""
-    clusters = labels >= 0
-    renumbered = labels.copy()
-    if clusters.any():
-        kept = labels[clusters]
-        renumbered[clusters] = in_order_of_appearance(kept, int(kept.max()) + 1)[kept]
-    return renumbered
 
 
 def in_order_of_appearance(labels: ArrayLike, k: int) -> NDArray[np.int64]:

@@ -55,7 +55,7 @@ def test_equals_the_central_algorithm_and_deletes_the_raw_rows(store, tmp_path, 
         run="r",
         workspace=str(tmp_path),
     )
-    np.testing.assert_array_equal(labels, make_clusterer("k-means").pooled(X, 4, 3).labels)
+    np.testing.assert_array_equal(labels, make_clusterer("k-means").pooled_labels(X, 4, 3))
     assert kappa(truth, np.concatenate([labels[positions[name]] for name in stores])) == 1
     assert list(tmp_path.iterdir()) == []
 

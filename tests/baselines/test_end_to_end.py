@@ -145,7 +145,7 @@ def test_central_moves_all_the_data(fitted, urls):
     for name, data in stores.items():
         X[positions[name]] = data.rows(0, data.n_samples)
     seed = integer_seed(model.random_state, "k-means")
-    expected = make_clusterer("k-means").pooled(X, K, seed).labels
+    expected = make_clusterer("k-means").pooled_labels(X, K, seed)
     for name in stores:
         found = model.labels_.values[model.labels_.client.values == name]
         np.testing.assert_array_equal(found, expected[positions[name]])

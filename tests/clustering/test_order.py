@@ -82,9 +82,9 @@ def test_pooled_samples_in_another_order_give_the_same_partition(name, spec):
     X, clusterer = DATA[name], make_clusterer(spec)
     k = None if clusterer.finds_n_clusters else 4
     dealt = np.random.default_rng(1).permutation(len(X))
-    found = clusterer.pooled(X, k, seed=0).labels
+    found = clusterer.pooled_labels(X, k, seed=0)
     again = np.empty_like(found)
-    again[dealt] = clusterer.pooled(X[dealt], k, seed=0).labels
+    again[dealt] = clusterer.pooled_labels(X[dealt], k, seed=0)
     np.testing.assert_array_equal(found[:, None] == found, again[:, None] == again)
     rows, own = np.unique(X, axis=0, return_inverse=True)
     for group in range(len(rows)):

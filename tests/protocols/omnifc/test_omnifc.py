@@ -59,7 +59,7 @@ DECLARED = (
 def pooled(X, labels, spec, n_clusters):
     """The central algorithm on the pooled rows, in the order that OmniFC gives the samples."""
     clusterer = make_clusterer(spec)
-    return clusterer.pooled(X, n_clusters, integer_seed(0, clusterer.name)).labels
+    return clusterer.pooled_labels(X, n_clusters, integer_seed(0, clusterer.name))
 
 
 def same_partition(a, b):
