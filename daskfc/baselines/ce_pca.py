@@ -46,6 +46,7 @@ from daskfc.baselines.maths.kernel_pca import (
     sketched,
 )
 from daskfc.checks import integer, optional
+from daskfc.clustering.order import order_of_rows
 from daskfc.errors import PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.parameters import param
@@ -174,6 +175,7 @@ def embed(
 
 def point_sketch(E: np.ndarray, *, sketch_size: int, random_state: int, party: str) -> PointSketch:
     """Send a sketch of a client's embedded samples."""
+    E = E[:, order_of_rows(E.T)]
     return PointSketch(sketched([E], E.shape[1], sketch_size, random_state, "points", party))
 
 
@@ -212,7 +214,8 @@ def send_representatives(
     party: str,
 ) -> OwnRepresentatives:
     """Send samples that are drawn in proportion to their scores."""
-    places = drawn(scores, share.n_samples, random_state, what, party)
+    order = order_of_rows(scores[:, None])
+    places = order[drawn(scores[order], share.n_samples, random_state, what, party)]
     rows = np.empty((len(places), data.n_features))
     for start, block in data.blocks():
         own = (places >= start) & (places < start + len(block))
@@ -265,9 +268,10 @@ def projected_sketch(
     party: str,
 ) -> ProjectedSketch:
     """Send a sketch of a client's samples, projected to the representatives' span."""
-    blocks = _Span.of(data, found, width, choice).blocks()
+    projected = np.concatenate(list(_Span.of(data, found, width, choice).blocks()), axis=1)
+    projected = projected[:, order_of_rows(projected.T)]
     key = (random_state, "projections", party)
-    return ProjectedSketch(sketched(blocks, data.n_samples, len(found.rows), *key))
+    return ProjectedSketch(sketched([projected], data.n_samples, len(found.rows), *key))
 
 
 def tell_directions(parts: Mapping[str, ProjectedSketch], *, n_components: int) -> Directions:

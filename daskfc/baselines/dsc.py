@@ -44,6 +44,7 @@ from daskfc.baselines.lloyd import weighted_k_means
 from daskfc.baselines.maths.walk_embedding import match_signs, neighbour_similarity, walk_embedding
 from daskfc.checks import integer, optional, real
 from daskfc.clustering.low_rank_similarity import default_neighbors
+from daskfc.clustering.order import order_of_rows
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.estimator import FederatedClusterer
@@ -125,16 +126,18 @@ def _embed(
     random_state: int,
     party: str,
 ) -> np.ndarray:
-    n = len(X)
+    n, order = len(X), order_of_rows(X)
     k = min(default_neighbors(n), n - 1) if n_neighbors is None else n_neighbors
-    graph = neighbour_similarity(X, k, kernel_scale)
+    graph = neighbour_similarity(X[order], k, kernel_scale)
     if n > 1 and graph.nnz == 0:
         raise InvalidInput(
             f"the 'kernel_scale' parameter of DSC must leave some samples of every client similar; "
             f"at {kernel_scale:g} all weights of client {party!r} are 0. Raise it or scale the "
             "features down."
         )
-    return walk_embedding(graph, n_clusters, integer_seed(random_state, "DSC", party))
+    V = np.empty((n, n_clusters))
+    V[order] = walk_embedding(graph, n_clusters, integer_seed(random_state, "DSC", party))
+    return V
 
 
 def first_rows(
@@ -194,7 +197,8 @@ def share_sample(
     others: Sequence[str],
 ) -> dict[str, SharedSample]:
     """Send a random sample of the coordinator, and its eigenvector row, to every other client."""
-    i = int(generator(random_state, "DSC", party, "sample").integers(data.n_samples))
+    drawn = int(generator(random_state, "DSC", party, "sample").integers(data.n_samples))
+    i = int(order_of_rows(data.rows(0, data.n_samples))[drawn])
     sample = data.rows(i, i + 1)[0]
     return {name: SharedSample(sample.copy(), rows[i].copy()) for name in others}
 
@@ -247,6 +251,7 @@ def _local_centers(
 ) -> np.ndarray:
     k = min(n_clusters, len(np.unique(rows, axis=0)))
     seed = integer_seed(random_state, "DSC", party, "centers")
+    rows = rows[order_of_rows(rows)]
     return weighted_k_means(rows, np.ones(len(rows)), k, seed, n_init=n_init)[0]
 
 

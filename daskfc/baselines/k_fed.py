@@ -36,6 +36,7 @@ from sklearn.exceptions import ConvergenceWarning
 from daskfc.baselines.centers import CenterClusterer, GlobalCenters
 from daskfc.baselines.lloyd import lloyd, means_of
 from daskfc.checks import integer, optional
+from daskfc.clustering.order import order_of_rows
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.parameters import param
@@ -156,12 +157,14 @@ def local_clustering(
     """
     k = min(n_local_clusters, data.n_samples)
     projected = project(data, k)  # line 1: Â
+    order = order_of_rows(projected)
     model = KMeans(k, n_init=10, random_state=_seed(random_state, party))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different rows than k
-        nearest = model.fit_predict(projected)
-    present = np.unique(nearest)
-    nearest = np.searchsorted(present, nearest).astype(np.int64)
+        in_order = model.fit_predict(projected[order])
+    present = np.unique(in_order)
+    nearest = np.empty(len(order), dtype=np.int64)
+    nearest[order] = np.searchsorted(present, in_order)
     nu = model.cluster_centers_[present]
     fallback = means_of(data, nearest, otherwise=np.zeros((len(nu), data.n_features)))
     start = means_of(data, core_of(projected, nu), otherwise=fallback)  # θ_r

@@ -4,6 +4,7 @@ What several baselines need at a client: k-means++ seeds, Lloyd's rounds and the
 each in passes over the client's store, so that no step holds more than one block of rows.
 """
 
+import hashlib
 import warnings
 
 import numpy as np
@@ -127,9 +128,11 @@ def kmeans_plus_plus(data: ClientStore, n_centers: int, random: np.random.Genera
     Notes
     -----
     Arthur and Vassilvitskii (2007), without greedy trials: one pass over the rows per centre. The
-    cost of a row is its squared distance to the nearest centre.
+    cost of a row is its squared distance to the nearest centre. Rows are drawn by an order that
+    follows from what is in them, so that nothing hangs on how they are stored.
     """
-    first = int(random.integers(data.n_samples))
+    order = _order(data)
+    first = int(order[random.integers(data.n_samples)])
     centers = [data.rows(first, first + 1)[0]]
     cost = np.full(data.n_samples, np.inf)
     while len(centers) < n_centers:
@@ -138,13 +141,25 @@ def kmeans_plus_plus(data: ClientStore, n_centers: int, random: np.random.Genera
             part = cost[start : start + len(rows)]
             # differences, not inner products: a row equal to a centre must cost exactly 0
             np.minimum(part, np.square(rows - newest).sum(axis=1), out=part)
-        total = cost.sum()
+        mass = cost[order]
+        total = mass.sum()
         if total == 0:
             break
-        chosen = int(np.searchsorted(np.cumsum(cost), random.random() * total, side="right"))
-        chosen = min(chosen, int(np.flatnonzero(cost)[-1]))  # rounding may step past the end
+        drawn = int(np.searchsorted(np.cumsum(mass), random.random() * total, side="right"))
+        drawn = min(drawn, int(np.flatnonzero(mass)[-1]))  # rounding may step past the end
+        chosen = int(order[drawn])
         centers.append(data.rows(chosen, chosen + 1)[0])
     return np.array(centers)
+
+
+def _order(data: ClientStore) -> np.ndarray:
+    """Order rows by a digest of each: of what is in them, and of no meaning."""
+    digests = [
+        hashlib.blake2b(row.tobytes(), digest_size=8).digest()
+        for _, rows in data.blocks()
+        for row in np.ascontiguousarray(rows, dtype=np.float64) + 0.0  # one zero, not two
+    ]
+    return np.argsort(np.frombuffer(b"".join(digests), dtype=np.uint64), kind="stable")
 
 
 def weighted_k_means(

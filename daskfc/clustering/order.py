@@ -14,13 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Order", "order_of_distances", "order_of_points"]
+__all__ = ["Order", "order_of_distances", "order_of_points", "order_of_rows"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _TIE = 1e-9  # ours: of a key; sums of the same distances in another order differ by less
 _ROWS = 4096  # samples at a time
+_DIGITS = 9  # ours: of the largest magnitude; rounding of what is computed changes later ones
+_COLUMNS = 8  # looked at together
 _ANCHORS = 8  # ours, at most: samples to which distances are looked at
 
 
@@ -149,6 +151,46 @@ def order_of_points(
     noise_of_one = noise if exactly is None else 0.0
     asked = (lambda i: among(everyone, i)), among, weighted
     return _order(_Distances(sums, *asked, noise_of_one, n * noise))
+
+
+def order_of_rows(rows: Floats) -> Ints:
+    """Return an order of rows that follows from what is in them: by column after column.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Finite.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        Numbers of the rows. Rows that are equal to nine digits of the largest magnitude may
+        stand in any order among themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.order import order_of_rows
+    >>> order_of_rows(np.array([[2.0, 1.0], [1.0, 7.0], [2.0, 0.0]])).tolist()
+    [1, 2, 0]
+    """
+    places = np.arange(len(rows))
+    unit = float(np.abs(rows).max(initial=0.0)) * 10.0**-_DIGITS
+    if unit == 0.0:
+        return places
+    runs = np.zeros(len(rows), dtype=np.int64)  # rows that are alike so far stand together
+    for start in range(0, rows.shape[1], _COLUMNS):
+        alike = np.flatnonzero(np.bincount(runs)[runs] > 1)
+        if not alike.size:
+            break
+        looked_at = np.rint(rows[places[alike], start : start + _COLUMNS] / unit)
+        order = np.lexsort((*looked_at.T[::-1], runs[alike]))
+        places[alike] = places[alike[order]]
+        other = np.ones(len(rows), dtype=np.bool_)
+        other[alike[1:]] = (np.diff(looked_at[order], axis=0) != 0).any(axis=1)
+        other |= np.diff(runs, prepend=-1) != 0
+        runs = np.cumsum(other) - 1
+    return places
 
 
 def _order(D: _Distances) -> Order:

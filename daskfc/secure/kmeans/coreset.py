@@ -27,6 +27,7 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from daskfc.clustering.clusterer import noting_convergence
+from daskfc.clustering.order import order_of_rows
 from daskfc.secure.kmeans.clusters import KMeansPlan
 from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels
 from daskfc.secure.kmeans.messages import CoresetPart, KMeansCenters, SampleSize
@@ -116,7 +117,7 @@ def local_solution(rows: Floats, plan: KMeansPlan, party: str) -> LocalSolution:
     if len(rows) <= plan.n_clusters:
         return LocalSolution(rows, np.arange(len(rows)), np.zeros(len(rows)))
     seed = integer_seed(plan.seed, "k-means of a client", party)
-    centers, _ = k_means(rows, None, plan, seed, _LOCAL_STARTS)
+    centers, _ = k_means(rows[order_of_rows(rows)], None, plan, seed, _LOCAL_STARTS)
     labels, costs = _nearest(rows, centers)
     return LocalSolution(centers, labels, costs)
 
@@ -202,7 +203,9 @@ def coreset_part(
     if size.n_samples == 0:
         return CoresetPart(solution.centers, counts)
     random = generator(plan.seed, "coreset", party)
-    chosen = random.choice(len(rows), size.n_samples, p=solution.costs / solution.cost)
+    order = order_of_rows(rows)
+    chance = solution.costs[order] / solution.cost
+    chosen = order[random.choice(len(rows), size.n_samples, p=chance)]
     # With m_q = cost(q, B_i), the weight of q; see departure (2).
     weights = solution.cost / (size.n_samples * solution.costs[chosen])
     taken = np.bincount(solution.labels[chosen], weights, minlength=len(solution.centers))
