@@ -16,6 +16,7 @@ from daskfc.clustering.local_labels import (
     k_means_labels,
     spectral_labels,
 )
+from daskfc.clustering.order import order_of_rows
 from daskfc.coding import SecretKey
 from daskfc.errors import StoreError
 from daskfc.federation import Checkpoints, ClientLabels, LabelledSamples, own_labels
@@ -149,8 +150,11 @@ class Trained:
     n_samples: int
 
 
-def _rows(data: ClientStore) -> NDArray[np.floating]:
-    return data.rows(0, data.n_samples)
+def _rows(data: ClientStore) -> tuple[NDArray[np.floating], Ints]:
+    """Return a client's rows in an order that follows from what they hold, and this order."""
+    rows = data.rows(0, data.n_samples)
+    order = order_of_rows(rows)
+    return rows[order], order
 
 
 def first_labels(data: ClientStore, settings: ClientSettings) -> LocalLabels:
@@ -158,7 +162,16 @@ def first_labels(data: ClientStore, settings: ClientSettings) -> LocalLabels:
     kind = settings.of(data.n_samples, data.n_features).local_labels
     cluster = {"spectral": spectral_labels, "k-means": k_means_labels}[kind]
     seed = integer_seed(settings.random_state, "ESFMC", "local")
-    return cluster(_rows(data), settings.n_clusters, seed=seed)
+    rows, order = _rows(data)
+    found = cluster(rows, settings.n_clusters, seed=seed)
+    return replace(found, labels=_back(found.labels, order))
+
+
+def _back(values: NDArray[Any], order: Ints) -> NDArray[Any]:
+    """Return what was found of rows in another order, in the order of the store."""
+    found = np.empty_like(values)
+    found[order] = values
+    return found
 
 
 def confidence(score: float) -> float:
@@ -191,14 +204,16 @@ def train(
         state = kept.load(number)
         if str(state.pop("tag", "")) == tag:
             return Trained(state, state.pop("losses"), data.n_samples)
-    rows = _rows(data)
+    rows, order = _rows(data)
+    if Q is not None:
+        Q = Q[order]
     seed = integer_seed(settings.random_state, "ESFMC", "client", party)
     units = Units.of(rows) if own and before is None else None
     model = _model(before, rows.shape[1], len(rows), settings, seed, units)
     if before is None:
         model.pretrain(rows, settings=chosen.training)
     how: dict[str, Any] = {"settings": chosen.training, "round": number}
-    losses = model.train(rows, labels.labels, assignments=Q, **how)
+    losses = model.train(rows, labels.labels[order], assignments=Q, **how)
     table = np.array([astuple(one) for one in losses]).reshape(-1, len(LOSSES))
     kept.save(number, {**model.state(), "losses": table, "tag": np.array(tag)})
     return Trained(model.state(), table, len(rows))
@@ -234,8 +249,9 @@ def _model(
 
 
 def _features(data: ClientStore, trained: Trained, settings: ClientSettings) -> Any:
-    rows = _rows(data)
-    return _model(trained, rows.shape[1], trained.n_samples, settings).features(rows)
+    rows, order = _rows(data)
+    found = _model(trained, rows.shape[1], trained.n_samples, settings).features(rows)
+    return replace(found, **{name: _back(value, order) for name, value in vars(found).items()})
 
 
 def tell_features(

@@ -1,11 +1,12 @@
 """ESFMC: the steps of the server."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.clustering.order import order_of_rows
 from daskfc.errors import InvalidInput
 from daskfc.federation.linking import Linked, link_views
 from daskfc.federation.sample_map import SampleMap, map_of_points, mapped_rows
@@ -151,7 +152,60 @@ def cluster(
     -------
     Grouping
         Clusters keep the numbers that most of their samples had.
+
+    Notes
+    -----
+    Samples stand in an order that follows from their features: pseudonyms would have k-means start
+    from others whenever they are drawn again.
     """
+    order, seen, features, assignments = _in_order(found, features, assignments, filled)
+    if previous is not None:
+        previous = replace(previous, labels=previous.labels[order])
+    grouping = _grouped(seen, features, assignments, previous, settings, filled)
+    back = np.argsort(order)
+    Q = None if grouping.assignments is None else grouping.assignments[back]
+    return replace(grouping, labels=grouping.labels[back], assignments=Q)
+
+
+def _in_order(
+    found: Linked,
+    features: Mapping[str, SharedFeatures],
+    assignments: Mapping[str, Assignments] | None,
+    filled: bool,
+) -> tuple[Ints, Linked, Mapping[str, SharedFeatures], Mapping[str, Assignments] | None]:
+    """Return an order of samples by their features, and what is known of them in this order."""
+    everywhere = np.arange(found.n_samples)
+    places = {client: everywhere if filled else found.places[client] for client in features}
+    width = sum(sent.features.shape[1] for sent in features.values())
+    beside, start = np.zeros((found.n_samples, width), dtype=np.float32), 0
+    for client, sent in features.items():
+        beside[places[client], start : (start := start + sent.features.shape[1])] = sent.features
+    order = order_of_rows(beside)
+    rank = np.argsort(order)
+    moved = {client: np.argsort(rank[own]) for client, own in places.items()}
+    own = {client: np.argsort(rank[one]) for client, one in found.places.items()}
+    seen = replace(
+        found,
+        places={client: rank[one][own[client]] for client, one in found.places.items()},
+        in_all_views=found.in_all_views[order],
+    )
+    shared = {c: replace(sent, features=sent.features[moved[c]]) for c, sent in features.items()}
+    if assignments is not None:
+        assignments = {
+            c: replace(sent, probabilities=sent.probabilities[own[c]])
+            for c, sent in assignments.items()
+        }
+    return order, seen, shared, assignments
+
+
+def _grouped(
+    found: Linked,
+    features: Mapping[str, SharedFeatures],
+    assignments: Mapping[str, Assignments] | None,
+    previous: Grouping | None,
+    settings: ServerSettings,
+    filled: bool,
+) -> Grouping:
     everywhere = np.arange(found.n_samples)
     blocks = [
         Block(everywhere if filled else found.places[client], sent.features)
