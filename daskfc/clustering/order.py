@@ -51,6 +51,21 @@ class Order:
     places: Ints
     equal: Ints
 
+    @classmethod
+    def by_sums(cls, sums: Floats, equal: Ints) -> "Order":
+        """Return the order by the sums of samples' distances.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (n,), float64
+            Ties stay as they stood.
+        equal : ndarray of shape (n,), int64
+            A number that equal samples share.
+        """
+        places = np.argsort(sums, kind="stable")
+        _, numbers = np.unique(equal[places], return_inverse=True)
+        return cls(places, numbers.astype(np.int64))
+
     def back(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return values of the samples, which come in the new order, in the old one."""
         old = np.empty_like(values)

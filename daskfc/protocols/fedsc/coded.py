@@ -67,7 +67,7 @@ class CodedSimilarity:
     Parameters
     ----------
     graph : Local
-        The server's csr_array of `graph_of_distances`.
+        The server's `OrderedGraph` of `graph_of_distances`.
     distances : SecureDistances
         Of the rows.
     norms : PerClient of Sent

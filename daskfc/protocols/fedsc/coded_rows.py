@@ -23,16 +23,17 @@ from numpy.typing import NDArray
 
 from daskfc.clustering import ExactPoints
 from daskfc.clustering.low_rank_similarity import (
-    Graph,
     MostSimilar,
     default_neighbors,
     join_similar,
     most_similar,
 )
+from daskfc.clustering.order import Order
 from daskfc.coding import ResidueSystem
 from daskfc.federation import Message, NoiseMultiplier, array
 from daskfc.federation.samples import ClientLabels
 from daskfc.pairwise import DistanceTiles
+from daskfc.protocols.fedsc.graph import OrderedGraph
 from daskfc.protocols.fedsc.server import vote
 from daskfc.secure.distances import Columns, RowPlan
 from daskfc.secure.distances.rows import QuantisedRows
@@ -100,24 +101,31 @@ def graph_of_distances(
     *,
     system: ResidueSystem,
     n_neighbors: int | None,
-) -> Graph:
+) -> OrderedGraph:
     """Return the sparse graph of Eq. (25) from all distances, panel by panel.
 
-    It is that of `similarity_graph` for the quantised rows, (n, n) in canonical order.
+    It is that of `similarity_graph` for the quantised rows, (n, n) in canonical order. Samples are
+    ordered by the sum of their distances.
     """
     n, ordered = found.n, _in_order(norms, plan)
     k = default_neighbors(n) if n_neighbors is None else n_neighbors
     step = max(1, _BLOCK_ENTRIES // n)
+    sums, equal = np.empty(n), np.empty(n, dtype=np.int64)
 
     def parts() -> Iterator[MostSimilar]:
         for first, D in found.panels():
             for start in range(0, len(D), step):
                 begin = first + start
                 rows = D[start : start + step]
+                sums[begin : begin + len(rows)] = rows.sum(axis=1)
+                same = rows == 0.0
+                np.fill_diagonal(same[:, begin:], True)
+                equal[begin : begin + len(rows)] = same.argmax(axis=1)  # the first one
                 K = _similarities(rows, ordered[begin : begin + len(rows)], ordered, system)
                 yield most_similar(K, begin, k)
 
-    return join_similar(parts())
+    graph = join_similar(parts())
+    return OrderedGraph(graph, Order.by_sums(sums, equal))
 
 
 def votes_of_panel(

@@ -7,6 +7,7 @@ last bit, whatever the number of workers.
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +15,22 @@ from numpy.typing import NDArray
 from daskfc.clustering.half_distances import Share
 from daskfc.clustering.largest_products import RoundedRows, Screened
 from daskfc.clustering.low_rank_similarity import Graph, default_neighbors, similarity_graph
+from daskfc.clustering.order import Order, order_of_points
 from daskfc.clustering.screening import is_worthwhile
 from daskfc.federation import SERVER, Federation, Local, Message, PerClient, array
 from daskfc.secure.distances.memory import PROCESS_BYTES, USABLE
 
-__all__ = ["RoundedSimilarities", "SimilarPairs", "graph_of_rows"]
+__all__ = [
+    "OrderedGraph",
+    "RoundedSimilarities",
+    "SimilarPairs",
+    "graph_of_rows",
+    "order_of_similar",
+]
 
 log = logging.getLogger("daskfc.protocols")
 
+_EQUAL = 1e-24  # ours: squared distance of rows of norm 1 or less that rounding alone moves apart
 _SCREENING = 450 << 20  # bytes of `RoundedRows.screened` beside the rows
 
 
@@ -54,7 +63,30 @@ class SimilarPairs(
     complete: int  # or else float32 tells too little
 
 
-def graph_of_rows(federation: Federation, rows: Local, neighbors: int | None) -> Local[Graph]:
+@dataclass(frozen=True)
+class OrderedGraph:
+    """The graph of the most similar samples, and an order that follows from all similarities.
+
+    Parameters
+    ----------
+    graph : csr_array of shape (n, n)
+        In canonical order.
+    order : Order
+        In which it is clustered, so that nothing hangs on pseudonyms; it tells equal samples.
+    """
+
+    graph: Graph
+    order: Order
+
+    def moved(self) -> Graph:
+        """Return the graph of samples in this order."""
+        places = self.order.places
+        return self.graph[places][:, places]
+
+
+def graph_of_rows(
+    federation: Federation, rows: Local, neighbors: int | None
+) -> Local[OrderedGraph]:
     """Have the server make the graph of its rows, with the help of its workers if it has any.
 
     Parameters
@@ -68,7 +100,7 @@ def graph_of_rows(federation: Federation, rows: Local, neighbors: int | None) ->
 
     Returns
     -------
-    Local of csr_array
+    Local of OrderedGraph
         At the server; exact.
 
     Notes
@@ -130,7 +162,7 @@ def similar_pairs(rounded: RoundedSimilarities, *, part: int, of: int) -> Simila
 
 def settled_graph(
     rows: NDArray[np.float64], found: Mapping[str, SimilarPairs], neighbors: int | None
-) -> Graph:
+) -> OrderedGraph:
     """Return the graph, from the pairs that all workers found, or without them."""
     if not all(part.complete for part in found.values()):
         found = {}
@@ -144,4 +176,9 @@ def settled_graph(
         )
         for part in found.values()
     ]
-    return similarity_graph(rows, neighbors, screened)
+    return OrderedGraph(similarity_graph(rows, neighbors, screened), order_of_similar(rows))
+
+
+def order_of_similar(rows: NDArray[np.float64]) -> Order:
+    """Return the order of samples by rows whose inner products are similarities."""
+    return order_of_points(rows, _EQUAL)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.clustering.low_rank_similarity import similarity_rows
+from daskfc.clustering.order import order_of_rows
 from daskfc.coding import SecretKey
 from daskfc.privacy import REACH_OF_NOISE, Noised, Part, input_digest
 from daskfc.protocols.fedsc.maths.dictionary_start import (
@@ -89,6 +90,7 @@ def summarise(
         assert kernel_width is not None
         assert n_atoms is not None
         return KernelSummary(n, m, kernel_width, n_atoms, 1.0)
+    samples = samples[order_of_rows(samples)]  # of many some are drawn
     if kernel_width is None and n_atoms is None:
         distance, atoms = width_and_atoms(samples)
     else:

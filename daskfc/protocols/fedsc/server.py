@@ -6,17 +6,13 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from daskfc.clustering.low_rank_similarity import (
-    Graph,
-    default_neighbors,
-    dictionary_root,
-)
-from daskfc.clustering.order import order_of_points
+from daskfc.clustering.low_rank_similarity import default_neighbors, dictionary_root
 from daskfc.errors import InvalidInput
 from daskfc.federation import Checkpoints
 from daskfc.federation.cluster_scores import ClusterScores, without_errors
 from daskfc.federation.sample_map import SampleMap, map_of_points, mapped_rows
 from daskfc.federation.samples import ClientLabels
+from daskfc.protocols.fedsc.graph import OrderedGraph, order_of_similar
 from daskfc.protocols.fedsc.journal import Journal
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     Moments,
@@ -65,7 +61,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_EQUAL = 1e-24  # ours: squared distance of rows of norm 1 or less that rounding alone moves apart
 _BLOCK_ENTRIES = 1 << 23  # ours: similarities of new samples at once, 64 MiB
 
 
@@ -191,25 +186,18 @@ def place_rows(
 def cluster(B: Floats, n_clusters: int, n_init: int, seed: int) -> NDArray[np.int64]:
     """Cluster all samples, in canonical order, on the similarities of all (Stage II)."""
     _check_clusters(n_clusters, len(B))
-    return _alike(cluster_rows(B, n_clusters, seed=seed, n_init=n_init).labels, B)
+    order = order_of_similar(B)
+    labels = cluster_rows(B[order.places], n_clusters, seed=seed, n_init=n_init).labels
+    return order.back(order.alike(labels))
 
 
 def cluster_similarity(
-    graph: Graph, B: Floats | None, n_clusters: int, n_init: int, seed: int
+    similar: OrderedGraph, n_clusters: int, n_init: int, seed: int
 ) -> NDArray[np.int64]:
-    """Cluster all samples, in canonical order, on the graph of their most similar ones.
-
-    B, where the server has it, tells which samples are equal.
-    """
-    _check_clusters(n_clusters, graph.shape[0])
-    labels = cluster_graph(graph, n_clusters, seed=seed, n_init=n_init).labels
-    return labels if B is None else _alike(labels, B)
-
-
-def _alike(labels: NDArray[np.int64], B: Floats) -> NDArray[np.int64]:
-    """Give equal samples, which have the same row but for rounding, the label of most of them."""
-    order = order_of_points(B, _EQUAL)
-    return order.back(order.alike(labels[order.places]))
+    """Cluster all samples, in canonical order, on the graph of their most similar ones."""
+    _check_clusters(n_clusters, similar.graph.shape[0])
+    labels = cluster_graph(similar.moved(), n_clusters, seed=seed, n_init=n_init).labels
+    return similar.order.back(similar.order.alike(labels))
 
 
 def eigengaps(B: Floats, n_clusters: Sequence[int]) -> ClusterScores:
@@ -217,9 +205,11 @@ def eigengaps(B: Floats, n_clusters: Sequence[int]) -> ClusterScores:
     return without_errors(row_eigengaps(B, max(n_clusters))[np.array(n_clusters) - 1])
 
 
-def eigengaps_of_graph(graph: Graph, n_clusters: Sequence[int], seed: int) -> ClusterScores:
+def eigengaps_of_graph(
+    similar: OrderedGraph, n_clusters: Sequence[int], seed: int
+) -> ClusterScores:
     """Tell the caller the gap in the spectrum of the graph of the most similar samples."""
-    gaps = graph_eigengaps(graph, max(n_clusters), seed)
+    gaps = graph_eigengaps(similar.moved(), max(n_clusters), seed)
     return without_errors(gaps[np.array(n_clusters) - 1])
 
 

@@ -67,8 +67,7 @@ class SimilarityClustering:
         """Have the server cluster all samples, in canonical order, by what `learned` returned."""
         how = self.n_clusters, self.n_init, self.seed
         if (graph := self._graph(federation, similar)) is not None:
-            rows = None if isinstance(similar, CodedSimilarity) else similar
-            return federation.on_server(server.cluster_similarity, graph, rows, *how)
+            return federation.on_server(server.cluster_similarity, graph, *how)
         return federation.on_server(server.cluster, similar, *how)
 
     def eigengaps(

@@ -91,12 +91,13 @@ def long_noisy_rows(data):
     return Noised(3.0 * own_rows(data), 0.5)
 
 
-def tell_graph(graph) -> ToldGraph:
+def tell_graph(similar) -> ToldGraph:
+    graph = similar.graph
     return ToldGraph(graph.data, graph.indices.astype(np.int64), graph.indptr.astype(np.int64))
 
 
-def labels_of(graph):
-    return cluster_graph(graph, K, seed=3, n_init=20).labels
+def labels_of(similar):
+    return cluster_graph(similar.graph, K, seed=3, n_init=20).labels
 
 
 def tell_labels(labels) -> ToldLabels:
@@ -147,11 +148,12 @@ def exact_similarities(Q, scale):
 def test_the_graph_of_distances_is_that_of_exact_inner_products(n, d, tile, k, seed):
     random = np.random.default_rng(seed)
     B = unit_rows(n, d, seed) * random.uniform(0.1, 1.0, size=(n, 1))
+    B = B[random.integers(0, n, n)]  # some are equal
     _, system = code_and_system(5, d)
     cut = random.integers(1, n)
-    order = random.permutation(n)
+    moved = random.permutation(n)
     parts = {"a": B[:cut], "b": B[cut:]}
-    positions = {"a": order[:cut], "b": order[cut:]}
+    positions = {"a": moved[:cut], "b": moved[cut:]}
     quantised = {
         name: secure_rows.quantised_rows(own, system=system, purpose="x")
         for name, own in parts.items()
@@ -170,7 +172,14 @@ def test_the_graph_of_distances_is_that_of_exact_inner_products(n, d, tile, k, s
     }
     plan = secure_rows.plan_rows(summary, positions)
     norms = {name: coded_rows.squared_norms(own) for name, own in quantised.items()}
-    graph = coded_rows.graph_of_distances(tiles, norms, plan, system=system, n_neighbors=min(k, n))
+    similar = coded_rows.graph_of_distances(
+        tiles, norms, plan, system=system, n_neighbors=min(k, n)
+    )
+    graph, order = similar.graph, similar.order
+    sums = D.sum(axis=1)[order.places]
+    assert (np.diff(sums) >= -1e-9 * sums.max()).all()
+    same = order.equal[:, None] == order.equal
+    np.testing.assert_array_equal(same, D[np.ix_(order.places, order.places)] == 0)
     exact = exact_similarities(Q, system.scale)
     low, high = exact.min(), exact.max()
     kept = np.zeros((n, n), dtype=bool)
@@ -362,7 +371,7 @@ def test_graph_and_labels_are_those_of_the_plain_rows(federation, urls, tmp_path
     np.testing.assert_allclose(graph.data, plain.data, atol=1e-6, rtol=0)
     assert np.abs(graph.data - plain.data).max() > 0  # it did go over the grid
     labels = federation.publish(tell_labels, federation.on_server(labels_of, similarity.graph))
-    np.testing.assert_array_equal(labels.labels, labels_of(plain))
+    np.testing.assert_array_equal(labels.labels, cluster_graph(plain, K, seed=3, n_init=20).labels)
     assert similarity.distances.dropped == {}
 
 

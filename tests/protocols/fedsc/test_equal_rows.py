@@ -10,7 +10,9 @@ from tests.protocols.conftest import by_id, deal
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("params", [{}, {"sparsify": False}, {"neighbors": 4}], ids=str)
+@pytest.mark.parametrize(
+    "params", [{}, {"sparsify": False}, {"neighbors": 4}, {"similarity": "coded"}], ids=str
+)
 def test_fewer_rows_than_clusters(tmp_path, params):
     random = np.random.default_rng(0)
     own = random.integers(0, 5, 80)

@@ -37,17 +37,17 @@ def test_the_graph_is_the_same_bits(rows, of):
     told, parts = divided(rows, of)
     assert told.rows.dtype == np.float32
     assert all(part.complete and part.samples.size for part in parts.values())
-    same(graph.settled_graph(rows, parts, K), similarity_graph(rows, K))
+    same(graph.settled_graph(rows, parts, K).graph, similarity_graph(rows, K))
 
 
 def test_what_float32_cannot_tell_is_left_to_the_server(rows):
     alike = np.ones((600, 3))
     _, parts = divided(alike, 2)
     assert not any(part.complete for part in parts.values())
-    same(graph.settled_graph(alike, parts, K), similarity_graph(alike, K))
+    same(graph.settled_graph(alike, parts, K).graph, similarity_graph(alike, K))
     _, parts = divided(rows, 2)
     parts["1"] = graph.similar_pairs(divided(alike, 2)[0], part=1, of=2)  # one alone gave up
-    same(graph.settled_graph(rows, parts, K), similarity_graph(rows, K))
+    same(graph.settled_graph(rows, parts, K).graph, similarity_graph(rows, K))
 
 
 def test_workers_without_room_get_nothing(rows):
