@@ -114,7 +114,7 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
 @click.option("--store", help="URL or path of the store.  [default: stores/NAME.zarr]")
 @_of_files
 @click.option("--keep-missing", is_flag=True, help="Cells may be empty: a run prepares: [impute].")
-@click.option("--dtype", help="Stored type; by default float32 if that is near enough, or float64.")
+@click.option("--dtype", help="Stored type; by default the smallest that holds all values.")
 @click.option("--overwrite", is_flag=True, help="Replace a store that is there.")
 def add(name: str, files: tuple[str, ...], store: str | None, **options: Any) -> None:
     """Make the store of the client NAME of its files, at its own site.

@@ -32,7 +32,7 @@ __all__ = ["append_samples", "append_store", "rows_of_before"]
 _CHUNK_ROWS = 1024  # as of a new store
 _WRITTEN_ANEW = (
     *("format", "version", "client", "categories", "missing", "feature_names"),
-    *("content_digest", "build_id", "complete", "appended", "words"),
+    *("content_digest", "build_id", "complete", "appended", "words", "chosen_dtype"),
 )
 
 
@@ -72,9 +72,9 @@ def append_store(
 
     Notes
     -----
-    A store of float32 becomes one of float64 where float32 moves values of all its samples too far,
-    see `write_store`; other types stay. Its labels for evaluation grow with it, the key of its
-    pseudonyms and what it records of its source stay. Clusters that ``daskfc labels --into-store``
+    A store whose type was chosen by its values gets the one that all its samples need, see
+    `write_store`; a type that was given by hand stays. Its labels for evaluation grow with it, the
+    key of its pseudonyms and what it records of its source stay. Clusters that ``daskfc labels --into-store``
     put there are of fewer samples, and are left out.
 
     Examples
@@ -248,14 +248,19 @@ def _grow(
         whole,
         # a store of fewer rows than a chunk has one chunk of so many
         chunk_rows=store.chunk_rows if store.chunk_rows < store.n_samples else _CHUNK_ROWS,
-        # new samples may need more digits; a larger type that was chosen stays
-        dtype=None if store.dtype == np.float32 else store.dtype.name,
+        # new samples may need another type; one that was given by hand stays
+        dtype=None if _is_chosen(store) else store.dtype.name,
         overwrite=True,
         attributes={**kept, "appended": [*past, before]},
         progress=progress,
     )
     row = described(store.name, ClientStore.open(store.url))
     return {**row, "appended": new.n_samples, "left_out": left_out}
+
+
+def _is_chosen(store: ClientStore) -> bool:
+    """Whether the store's type was chosen by its values; all of float32 were, before 0.1."""
+    return bool(store.attributes.get("chosen_dtype", store.dtype == np.float32))
 
 
 def _check_kind(store: ClientStore, new: Samples, where: str) -> None:

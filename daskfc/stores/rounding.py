@@ -1,4 +1,4 @@
-"""How far a smaller type moves the values of columns, told as rows come in."""
+"""Which types hold the values of columns, told as rows come in."""
 
 from typing import Any
 
@@ -7,6 +7,9 @@ import numpy as np
 __all__ = ["TOLERATED", "ColumnRounding"]
 
 TOLERATED = 1e-6  # of a column's standard deviation
+
+_SHORT = ("uint8", "int8", "uint16", "int16")
+_LONG = ("uint32", "int32")
 
 
 class ColumnRounding:
@@ -30,12 +33,16 @@ class ColumnRounding:
     >>> rounding.add(np.array([[0.1, 0.1, 1.65e9 + 0.5], [0.2, 0.1, 1.65e9 + 60.5]]))
     >>> rounding.moved().tolist()
     [False, True, True]
+    >>> rounding.smallest().name
+    'float64'
     """
 
     def __init__(self, n_features: int, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
         self._count, self._mean, self._squares, self._furthest = np.zeros((4, n_features))
         self._whole = np.zeros(n_features, dtype=bool)  # a whole number became another one
+        self._integers = True  # so far, and none is missing
+        self._lowest, self._highest = 0.0, 0.0
 
     def add(self, rows: np.ndarray) -> None:
         """Add the next rows.
@@ -45,6 +52,10 @@ class ColumnRounding:
         rows : ndarray of shape (rows, n_features), float64
             Finite or NaN.
         """
+        self._integers &= bool((rows == np.rint(rows)).all())
+        if self._integers:
+            self._lowest = min(self._lowest, float(rows.min(initial=0)))
+            self._highest = max(self._highest, float(rows.max(initial=0)))
         there = ~np.isnan(rows)
         with np.errstate(over="ignore", invalid="ignore"):
             off = np.where(there, np.abs(rows - rows.astype(self._dtype)), 0)
@@ -67,3 +78,23 @@ class ColumnRounding:
             far = ~(self._furthest <= TOLERATED * deviation)
         found: np.ndarray = far | np.isinf(self._furthest) | self._whole
         return found
+
+    def smallest(self, *, gaps: bool = False) -> np.dtype[Any]:
+        """Return the smallest type that holds every column.
+
+        Whole numbers take an integer type where it is smaller than the float that holds them, but
+        where there may be `gaps`, which floats alone hold.
+        """
+        if (short := self._integer_type(_SHORT)) is not None and not gaps:
+            return short
+        if not self.moved().any():
+            return self._dtype
+        long = None if gaps else self._integer_type(_LONG)
+        return np.dtype(np.float64) if long is None else long
+
+    def _integer_type(self, names: tuple[str, ...]) -> np.dtype[Any] | None:
+        for name in names if self._integers else ():
+            limits = np.iinfo(name)
+            if limits.min <= self._lowest and self._highest <= limits.max:
+                return np.dtype(name)
+        return None

@@ -67,8 +67,9 @@ def write_store(
     chunk_rows : int
         Rows of one chunk.
     dtype : str, optional
-        Stored type of the features: float32 by default where it moves no value by more than a
-        millionth of its column's standard deviation, and no whole number; else float64.
+        Stored type of the features: by default the smallest that holds them, an integer type of
+        whole numbers, or float32 where it moves no value by more than a millionth of its column's
+        standard deviation, and no whole number; else float64.
     overwrite : bool
         Whether a store that is there may be replaced.
     graph : sparse array of shape (n_samples, n_samples), optional

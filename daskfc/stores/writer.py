@@ -81,9 +81,10 @@ class StoreWriter:
     chunk_rows : int
         Rows of one chunk.
     dtype : str, optional
-        Stored type of the features. By default float32 where it holds every column, which is: moves
-        no value by more than a millionth of the column's standard deviation, and no whole number;
-        else float64. Rows wait as float64 until all are there.
+        Stored type of the features. By default the smallest that holds every column: an integer
+        type of whole numbers; float32 where it moves no value by more than a millionth of the
+        column's standard deviation, and no whole number; else float64. Rows wait as float64 until
+        all are there.
     overwrite : bool
         Whether a store that is there may be replaced.
     attributes : mapping, optional
@@ -128,7 +129,8 @@ class StoreWriter:
         self.name = name
         self._shape = (n_samples, n_features)
         self._names = tuple(default_names(n_features) if feature_names is None else feature_names)
-        self._decided = dtype is not None
+        self._chosen = dtype is None
+        self._decided = not self._chosen
         self._dtype = self._checked_dtype("float64" if dtype is None else dtype)
         self._chunk_rows = chunk_rows
         self._labelled = labelled
@@ -405,8 +407,7 @@ class StoreWriter:
     def _decide(self) -> None:
         """Write what waited for its type, now that all rows are known."""
         assert self._rounding is not None
-        if not self._rounding.moved().any():
-            self._dtype = _SMALLER
+        self._dtype = self._rounding.smallest(gaps=self._missing)
         with self._refusing_disk_errors():
             self._start_features()
             for start in range(0, self._shape[0], self._chunk_rows):
@@ -476,6 +477,7 @@ class StoreWriter:
                 {
                     "feature_names": list(self._names),
                     "content_digest": self._digest.hexdigest(),
+                    "chosen_dtype": self._chosen,
                     "build_id": uuid.uuid4().hex,  # tells two builds apart and nothing of the data
                     "complete": True,  # last: a reader refuses a group without it
                 }

@@ -1,4 +1,4 @@
-"""The type of a store is the smallest that moves no column by a millionth of its deviation."""
+"""The type of a store is the smallest that holds its values."""
 
 import numpy as np
 import pandas as pd
@@ -63,6 +63,40 @@ def test_the_smallest_type_that_holds_the_values(column, dtype, url):
     np.testing.assert_array_equal(store.rows(0, 50), X.astype(dtype))
 
 
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([0, 255], "uint8"),
+        ([-1, 127], "int8"),
+        ([-0.0, 3.0], "uint8"),
+        ([0, 256], "uint16"),
+        ([-1, 128], "int16"),
+        ([0, 2**16], "float32"),
+        ([-1, 2**24], "float32"),
+        ([0, 2**24 + 1], "uint32"),
+        ([-1, 2**24 + 1], "int32"),
+        ([0, 2**32 + 1], "float64"),
+        ([0, 0.5], "float32"),
+    ],
+)
+def test_whole_numbers_take_the_shortest_type(values, dtype, url):
+    X = np.array([[1.0, values[0]], [2.0, values[1]]])
+    store = written(url, X, chunk_rows=1)
+    assert store.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(store.rows(0, 2), X)
+    # and others when they come
+    append_samples(url, np.array([[0.5, 7.0]]), ["new"])
+    again = ClientStore.open(url, verify=True)
+    large = dtype in ("uint32", "int32", "float64")
+    assert again.dtype == np.dtype("float64" if large else "float32")
+    np.testing.assert_array_equal(again.rows(0, 3), [*X, [0.5, 7.0]])
+
+
+def test_where_values_may_be_missing_it_is_a_float(url):
+    write_store(url, "a", np.array([[1.0], [2.0]]), ["p", "q"], missing="keep")
+    assert ClientStore.open(url).dtype == np.float32
+
+
 def test_case_of_time_stamps_from_csv(tmp_path, url):
     """Differences of a second stay differences of a second."""
     csv = tmp_path / "a.csv"
@@ -99,6 +133,7 @@ def test_whatever_the_columns_the_rule_is_that_of_whole_data(seed, tmp_path):
     X = rng.normal(offset, scale, size=(60, 1))
     if seed % 3 == 0:
         X = np.rint(X * 1e5)
+        X[0] = 2.0**40 + 0.5  # no table of whole numbers
     expected = "float64" if needs_float64(X)[0] else "float32"
     assert written(f"{tmp_path}/{seed}", X, chunk_rows=16).dtype == np.dtype(expected)
 
