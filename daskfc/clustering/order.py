@@ -1,11 +1,12 @@
-"""An order of samples that follows from their distances, whoever holds them under which names.
+"""An order of samples that follows from their distances or values, whatever their names are.
 
 Starts of k-means, ties of neighbours and labels of border samples hang on the order in which
 samples stand. Where that follows from names or from who holds what, the same data give other
 clusters when they are dealt again. Here a sample's place follows from its distances: the sum of all
 of them, then its distance to samples whose place is theirs alone, one after the other. What is left
 are equal samples, which share one label, and samples that a symmetry of all distances exchanges;
-those stay as they stood.
+those stay as they stood. Who holds the same columns anyhow may order rows by their values instead,
+which leaves equal rows alone.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Order", "order_of_distances", "order_of_points"]
+__all__ = ["Order", "order_of_distances", "order_of_points", "order_of_rows", "rows_in_order"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,6 +23,7 @@ Ints = NDArray[np.int64]
 _TIE = 1e-9  # ours: of a key; sums of the same distances in another order differ by less
 _ROWS = 4096  # samples at a time
 _ANCHORS = 8  # ours, at most: samples to which distances are looked at
+_NOISE = 1e-13  # ours: of the largest value; a decomposition of permuted rows rounds by less
 
 
 @dataclass(frozen=True)
@@ -201,3 +203,93 @@ def _equal(rank: Ints, places: Ints, D: _Distances) -> Ints:
     _, numbers = np.unique(equal, return_inverse=True)
     result: Ints = numbers.astype(np.int64)
     return result
+
+
+def order_of_rows(rows: Floats) -> Ints:
+    """Return the order of rows by their values: by the first column, where they tie by the next.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Finite values, which may be rounded: those tie that lie no farther apart than 1e-9 of the
+        largest spread of a column, and 1e-13 of the largest value.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        The number of each row, in the new order. Rows that tie in all columns may be exchanged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.order import order_of_rows
+    >>> order_of_rows(np.array([[2.0, 0.0], [1.0, 5.0], [1.0 + 1e-12, 3.0]])).tolist()
+    [2, 1, 0]
+    """
+    return _by_values(rows, _ties_within(rows))[0]
+
+
+def rows_in_order(rows: Floats) -> tuple[Order, Floats]:
+    """Return the order of rows by their values, and the rows in it.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        As in `order_of_rows`.
+
+    Returns
+    -------
+    order : Order
+        That of `order_of_rows`; rows that tie in all columns are equal.
+    rows : ndarray of shape (n, d)
+        In the new order, equal ones to the last bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.order import rows_in_order
+    >>> order, rows = rows_in_order(np.array([[2.0], [1.0 + 1e-12], [1.0]]))
+    >>> order.equal.tolist(), bool(rows[0, 0] == rows[1, 0])
+    ([0, 0, 1], True)
+    """
+    within = _ties_within(rows)
+    places, rank = _by_values(rows, within)
+    ordered = rows[places]
+    first = np.searchsorted(rank, rank)  # of the rows that tie
+    # a chain of ties may be long: what is far from its first row is not equal to it
+    near = (np.abs(ordered - ordered[first]) <= within).all(axis=1)
+    first = np.where(near, first, np.arange(len(rows)))
+    equal: Ints = np.unique(first, return_inverse=True)[1].astype(np.int64)
+    return Order(places, equal), ordered[first]
+
+
+def _ties_within(rows: Floats) -> float:
+    spread = (rows.max(axis=0, initial=-np.inf) - rows.min(axis=0, initial=np.inf)).max(initial=0.0)
+    return _TIE * float(spread) + _NOISE * float(np.abs(rows).max(initial=0.0))
+
+
+def _by_values(rows: Floats, within: float) -> tuple[Ints, Ints]:
+    """Return the order of rows, and in it the place of the first row that each ties with."""
+    n, d = rows.shape
+    rank = np.zeros(n, dtype=np.int64)
+    tied = np.arange(n)
+    for column in range(d):
+        if not tied.size:
+            break
+        key = rows[tied, column]
+        if np.ptp(key) <= within:
+            continue
+        order = np.lexsort((key, rank[tied]))
+        tied, key = tied[order], key[order]
+        before = rank[tied]
+        new = np.diff(before, prepend=-1) > 0
+        steps = new | (np.diff(key, prepend=-np.inf) > within)
+        numbers = np.arange(tied.size)
+        # groups that are done have left gaps: places count from the first of the group before
+        starts = np.maximum.accumulate(np.where(new, numbers, 0))
+        place = before + numbers - starts
+        rank[tied] = place[np.maximum.accumulate(np.where(steps, numbers, 0))]
+        alone = steps & np.append(steps[1:], True)
+        tied = tied[~alone]
+    places = np.lexsort((rows[:, 0], rank)) if d else np.argsort(rank, kind="stable")
+    return places, rank[places]

@@ -3,7 +3,7 @@
 import itertools
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -236,9 +236,10 @@ class KCAGC(FederatedClusterer):
         if self.variant == "basic":
             with self._stage(federation, "clustering"):
                 settings = self._settings(self.n_clusters, self.n_init, self.max_iter)
+                settings = replace(settings, ordered=False)  # samples stand as their pseudonyms do
                 rank = self._rank(settings, len(federation.clients))
                 state = federation.on_server(server.begin_on_samples, n_samples, settings, rank)
-                n_seeds = self.n_clusters if rank is None else 0
+                n_seeds = 1 + self.n_clusters if rank is None else 0  # and the mean of all
                 state = self._cluster(federation, sums, rows, None, state, "clustering", n_seeds)
                 found = federation.on_server(server.labels_of, state, None)
         else:
@@ -322,7 +323,8 @@ class KCAGC(FederatedClusterer):
             if self.variant == "tree":
                 labels = self._tree(federation, rows, clusters)
             else:
-                nodes = federation.on_server(server.intersect, list(clusters.values()))
+                parts = [clusters[name] for name in sorted(clusters)]
+                nodes = federation.on_server(server.intersect, parts)
                 labels = self._on_nodes(federation, sums, rows, nodes, self.n_clusters, own)
         if self.n_refine:
             with self._stage(federation, "refining"):
