@@ -15,7 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Order", "order_of_distances", "order_of_points", "order_of_rows", "rows_in_order"]
+__all__ = [
+    "Order",
+    "order_of_distances",
+    "order_of_points",
+    "order_of_rows",
+    "rounded",
+    "rows_in_order",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,6 +30,8 @@ Ints = NDArray[np.int64]
 _TIE = 1e-9  # ours: of a key; sums of the same distances in another order differ by less
 _ROWS = 4096  # samples at a time
 _ANCHORS = 8  # ours, at most: samples to which distances are looked at
+_BITS = 34  # ours: of a rounded value; what it was rounded from seldom lies at half a step
+_OFF = 1.234567  # ours: so that a largest value of about a power of two does not change the step
 _NOISE = 1e-13  # ours: of the largest value; a decomposition of permuted rows rounds by less
 
 
@@ -242,7 +251,8 @@ def rows_in_order(rows: Floats) -> tuple[Order, Floats]:
     order : Order
         That of `order_of_rows`; rows that tie in all columns are equal.
     rows : ndarray of shape (n, d)
-        In the new order, equal ones to the last bit.
+        In the new order and rounded, so that rows that were computed in another order are the same
+        to the last bit, and what compares them finds the same ties.
 
     Examples
     --------
@@ -260,12 +270,34 @@ def rows_in_order(rows: Floats) -> tuple[Order, Floats]:
     near = (np.abs(ordered - ordered[first]) <= within).all(axis=1)
     first = np.where(near, first, np.arange(len(rows)))
     equal: Ints = np.unique(first, return_inverse=True)[1].astype(np.int64)
-    return Order(places, equal), ordered[first]
+    return Order(places, equal), rounded(ordered[first], _spread(rows))
+
+
+def rounded(values: Floats, largest: float) -> Floats:
+    """Return values in steps of about 1e-10 of the largest one, or of how far they lie apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.order import rounded
+    >>> x = rounded(np.array([1 / 3, 1 / 3 + 1e-15, 1.0]), 1.0)
+    >>> bool(x[0] == x[1]), x.round(9).tolist()
+    (True, [0.333333333, 0.333333333, 1.0])
+    """
+    if not largest > 0.0:
+        return values
+    step = 2.0 ** (np.ceil(np.log2(_OFF * largest)) - _BITS)
+    steps: Floats = np.rint(values / step)
+    steps *= step
+    return steps
+
+
+def _spread(rows: Floats) -> float:
+    return float(np.ptp(rows, axis=0).max()) if rows.size else 0.0
 
 
 def _ties_within(rows: Floats) -> float:
-    spread = (rows.max(axis=0, initial=-np.inf) - rows.min(axis=0, initial=np.inf)).max(initial=0.0)
-    return _TIE * float(spread) + _NOISE * float(np.abs(rows).max(initial=0.0))
+    return _TIE * _spread(rows) + _NOISE * float(np.abs(rows).max(initial=0.0))
 
 
 def _by_values(rows: Floats, within: float) -> tuple[Ints, Ints]:

@@ -75,7 +75,7 @@ def test_the_partition_is_the_same_to_the_last_sample(federations, model):
     for seed in range(2):
         model.set_params(random_state=seed)
         one, other = (by_id(model.fit(federation).labels_) for federation in federations)
-        assert np.unique(one).size >= K - 1  # a cluster of GCC may run empty
+        assert np.unique(one).size > K // 2  # clusters of GCC may run empty
         assert same_partition(one, other)
         if not model.filter_order:  # a graph may tell equal rows apart
             np.testing.assert_array_equal(one[240:], one[:20])

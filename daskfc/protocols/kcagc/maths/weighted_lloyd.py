@@ -18,7 +18,8 @@ Departures  (1) Seeds are k-means++ with a few trials each, drawn by the server 
             (5) A centre is measured once for all restarts that have its cluster, and not again
             while one of them keeps it: late rounds, where few nodes move, sum few numbers. (6)
             Where the order of nodes means nothing, seeds are drawn in the order of their distances
-            to the mean of all, which are summed first.
+            to the mean of all, which are summed first. (7) Sums are rounded to 34 bits: what they
+            tie by is then no rounding of the participants'.
 
 Empty clusters: the server gives each the node farthest from its centre, as long as some node with
 a positive distance shares its cluster. A cluster that stays empty repeats the centre of the first
@@ -35,7 +36,7 @@ from numpy.typing import NDArray
 
 from daskfc.checks import Constraint, boolean, check_params, integer, optional
 from daskfc.clustering.clusterer import in_order_of_appearance
-from daskfc.clustering.order import order_of_rows
+from daskfc.clustering.order import order_of_rows, rounded
 from daskfc.errors import InvalidInput
 from daskfc.protocols.kcagc.maths.draws import drawn, filled
 from daskfc.protocols.kcagc.maths.summed_distances import (
@@ -58,6 +59,8 @@ __all__ = [
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
+
+_SAME = 1e-12  # ours: of a cost; that of the same nodes in another order differs by less
 
 
 @dataclass(frozen=True)
@@ -290,6 +293,7 @@ def advance(state: LloydState, sums: Floats) -> LloydState:
     expected = (state.weights.size, *asked)
     assert sums.shape == expected, (sums.shape, expected)
     sums = np.maximum(sums, 0.0)
+    sums = rounded(sums, float(sums.max(initial=0.0)))
     counted = replace(state, n_sums=state.n_sums + 1, n_scalars=state.n_scalars + sums.size)
     if isinstance(state.request, CentresAtNodes):
         return _seed(counted, sums)
@@ -370,7 +374,7 @@ def _seed(state: LloydState, sums: Floats) -> LloydState:
     settings, weights = state.settings, state.weights
     by_run = sums.transpose(1, 2, 0)  # (R, c, n)
     cost = np.minimum(by_run, state.nearest[:, None, :]) @ weights  # (R, c)
-    chosen = by_run[np.arange(len(cost)), cost.argmin(axis=1)]  # (R, n)
+    chosen = by_run[np.arange(len(cost)), _smallest(cost)]  # (R, n)
     closer = chosen < state.nearest  # ties stay with the lower index
     second = np.where(closer, state.nearest, np.minimum(state.second, chosen))
     labels = np.where(closer, state.n_seeds, state.labels)
@@ -449,7 +453,13 @@ class LloydResult:
 
 def best_run(state: LloydState) -> int:
     """Return the restart with the smallest inertia so far, the first of equal ones."""
-    return int(state.inertia.argmin())
+    return int(_smallest(state.inertia[None])[0])
+
+
+def _smallest(costs: Floats) -> Integers:
+    """Return the first of the smallest costs in each row; they are sums, which round."""
+    found: Integers = (costs <= costs.min(axis=1, keepdims=True) * (1 + _SAME)).argmax(axis=1)
+    return found
 
 
 def outcome(state: LloydState) -> LloydResult:
