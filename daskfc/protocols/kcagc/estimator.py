@@ -105,7 +105,8 @@ class KCAGC(FederatedClusterer):
         Rounds of Lloyd.
     n_secure_sums_, n_secure_scalars_ : int
         Vectorised secure sums, and the numbers in them: the paper's count of secure aggregations.
-        Landmarks are measured once, and centres not again that some start has had in its last
+        Landmarks are measured once, distances to the mean of all samples (variant "basic" without
+        landmarks) first, and centres not again that some start has had in its last
         round. One more sum, of no numbers, is under way when all starts are at rest.
     secure_scalars_a_round_ : dict of str to int
         The most numbers that a round of each variant sums; the log says when the basic one sums
@@ -115,6 +116,8 @@ class KCAGC(FederatedClusterer):
 
     Notes
     -----
+    The partition does not hang on the order of samples in stores, nor on their ids and keys.
+
     Privacy: participants and server are semi-honest. The server sees each participant's local
     clusters, sums over the participants of distances to landmarks, from which all distances between
     virtual nodes (or samples, variant "basic") follow, or to centres, and (basis "global-norm") of
