@@ -1,11 +1,12 @@
-"""An order of samples that follows from their distances, whoever holds them under which names.
+"""An order of samples that follows from their distances or values, whatever their names are.
 
 Starts of k-means, ties of neighbours and labels of border samples hang on the order in which
 samples stand. Where that follows from names or from who holds what, the same data give other
 clusters when they are dealt again. Here a sample's place follows from its distances: the sum of all
 of them, then its distance to samples whose place is theirs alone, one after the other. What is left
 are equal samples, which share one label, and samples that a symmetry of all distances exchanges;
-those stay as they stood.
+those stay as they stood. Who holds the same columns anyhow may order rows by their values instead,
+which leaves equal rows alone.
 """
 
 from collections.abc import Callable
@@ -14,16 +15,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Order", "order_of_distances", "order_of_points", "order_of_rows"]
+__all__ = [
+    "Order",
+    "order_of_distances",
+    "order_of_points",
+    "order_of_rows",
+    "rounded",
+    "rows_in_order",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _TIE = 1e-9  # ours: of a key; sums of the same distances in another order differ by less
 _ROWS = 4096  # samples at a time
-_DIGITS = 9  # ours: of the largest magnitude; rounding of what is computed changes later ones
-_COLUMNS = 8  # looked at together
 _ANCHORS = 8  # ours, at most: samples to which distances are looked at
+_BITS = 34  # ours: of a rounded value; what it was rounded from seldom lies at half a step
+_OFF = 1.234567  # ours: so that a largest value of about a power of two does not change the step
+_NOISE = 1e-13  # ours: of the largest value; a decomposition of permuted rows rounds by less
 
 
 @dataclass(frozen=True)
@@ -168,46 +177,6 @@ def order_of_points(
     return _order(_Distances(sums, *asked, noise_of_one, n * noise))
 
 
-def order_of_rows(rows: Floats) -> Ints:
-    """Return an order of rows that follows from what is in them: by column after column.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Finite.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Numbers of the rows. Rows that are equal to nine digits of the largest magnitude may
-        stand in any order among themselves.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.order import order_of_rows
-    >>> order_of_rows(np.array([[2.0, 1.0], [1.0, 7.0], [2.0, 0.0]])).tolist()
-    [1, 2, 0]
-    """
-    places = np.arange(len(rows))
-    unit = float(np.abs(rows).max(initial=0.0)) * 10.0**-_DIGITS
-    if unit == 0.0:
-        return places
-    runs = np.zeros(len(rows), dtype=np.int64)  # rows that are alike so far stand together
-    for start in range(0, rows.shape[1], _COLUMNS):
-        alike = np.flatnonzero(np.bincount(runs)[runs] > 1)
-        if not alike.size:
-            break
-        looked_at = np.rint(rows[places[alike], start : start + _COLUMNS] / unit)
-        order = np.lexsort((*looked_at.T[::-1], runs[alike]))
-        places[alike] = places[alike[order]]
-        other = np.ones(len(rows), dtype=np.bool_)
-        other[alike[1:]] = (np.diff(looked_at[order], axis=0) != 0).any(axis=1)
-        other |= np.diff(runs, prepend=-1) != 0
-        runs = np.cumsum(other) - 1
-    return places
-
-
 def _order(D: _Distances) -> Order:
     n = len(D.sums)
     rank = _refined(np.zeros(n, dtype=np.int64), D.sums, D.noise_of_sums)
@@ -258,3 +227,116 @@ def _equal(rank: Ints, places: Ints, D: _Distances) -> Ints:
     _, numbers = np.unique(equal, return_inverse=True)
     result: Ints = numbers.astype(np.int64)
     return result
+
+
+def order_of_rows(rows: Floats) -> Ints:
+    """Return the order of rows by their values: by the first column, where they tie by the next.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Finite values, which may be rounded: those tie that lie no farther apart than 1e-9 of the
+        largest spread of a column, and 1e-13 of the largest value.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        The number of each row, in the new order. Rows that tie in all columns may be exchanged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.order import order_of_rows
+    >>> order_of_rows(np.array([[2.0, 0.0], [1.0, 5.0], [1.0 + 1e-12, 3.0]])).tolist()
+    [2, 1, 0]
+    """
+    return _by_values(rows, _ties_within(rows))[0]
+
+
+def rows_in_order(rows: Floats) -> tuple[Order, Floats]:
+    """Return the order of rows by their values, and the rows in it.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        As in `order_of_rows`.
+
+    Returns
+    -------
+    order : Order
+        That of `order_of_rows`; rows that tie in all columns are equal.
+    rows : ndarray of shape (n, d)
+        In the new order and rounded, so that rows that were computed in another order are the same
+        to the last bit, and what compares them finds the same ties.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.order import rows_in_order
+    >>> order, rows = rows_in_order(np.array([[2.0], [1.0 + 1e-12], [1.0]]))
+    >>> order.equal.tolist(), bool(rows[0, 0] == rows[1, 0])
+    ([0, 0, 1], True)
+    """
+    within = _ties_within(rows)
+    places, rank = _by_values(rows, within)
+    ordered = rows[places]
+    first = np.searchsorted(rank, rank)  # of the rows that tie
+    # a chain of ties may be long: what is far from its first row is not equal to it
+    near = (np.abs(ordered - ordered[first]) <= within).all(axis=1)
+    first = np.where(near, first, np.arange(len(rows)))
+    equal: Ints = np.unique(first, return_inverse=True)[1].astype(np.int64)
+    return Order(places, equal), rounded(ordered[first], _spread(rows))
+
+
+def rounded(values: Floats, largest: float) -> Floats:
+    """Return values in steps of about 1e-10 of the largest one, or of how far they lie apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.order import rounded
+    >>> x = rounded(np.array([1 / 3, 1 / 3 + 1e-15, 1.0]), 1.0)
+    >>> bool(x[0] == x[1]), x.round(9).tolist()
+    (True, [0.333333333, 0.333333333, 1.0])
+    """
+    if not largest > 0.0:
+        return values
+    step = 2.0 ** (np.ceil(np.log2(_OFF * largest)) - _BITS)
+    steps: Floats = np.rint(values / step)
+    steps *= step
+    return steps
+
+
+def _spread(rows: Floats) -> float:
+    return float(np.ptp(rows, axis=0).max()) if rows.size else 0.0
+
+
+def _ties_within(rows: Floats) -> float:
+    return _TIE * _spread(rows) + _NOISE * float(np.abs(rows).max(initial=0.0))
+
+
+def _by_values(rows: Floats, within: float) -> tuple[Ints, Ints]:
+    """Return the order of rows, and in it the place of the first row that each ties with."""
+    n, d = rows.shape
+    rank = np.zeros(n, dtype=np.int64)
+    tied = np.arange(n)
+    for column in range(d):
+        if not tied.size:
+            break
+        key = rows[tied, column]
+        if np.ptp(key) <= within:
+            continue
+        order = np.lexsort((key, rank[tied]))
+        tied, key = tied[order], key[order]
+        before = rank[tied]
+        new = np.diff(before, prepend=-1) > 0
+        steps = new | (np.diff(key, prepend=-np.inf) > within)
+        numbers = np.arange(tied.size)
+        # groups that are done have left gaps: places count from the first of the group before
+        starts = np.maximum.accumulate(np.where(new, numbers, 0))
+        place = before + numbers - starts
+        rank[tied] = place[np.maximum.accumulate(np.where(steps, numbers, 0))]
+        alone = steps & np.append(steps[1:], True)
+        tied = tied[~alone]
+    places = np.lexsort((rows[:, 0], rank)) if d else np.argsort(rank, kind="stable")
+    return places, rank[places]

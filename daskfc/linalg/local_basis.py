@@ -52,7 +52,8 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: i
     -------
     ndarray of shape (n, min(k, n, d)), float64
         Columns in descending order of their singular values; the entry of largest size in each
-        column of U is positive. Columns of a singular value that is 0 up to rounding are 0.
+        column of U is positive. Columns of a singular value that is 0 up to rounding are 0; and so
+        are rows of no more than rounding, which have no direction.
 
     Raises
     ------
@@ -133,9 +134,11 @@ def _in_basis(left: Floats, values: Floats, floor: float, basis: Basis) -> Float
     peaks = U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])]
     U *= np.where(peaks < 0, -1.0, 1.0)
     U[:, values <= floor * values[0]] = 0.0
+    scaled: Floats = U * values
+    nothing = squared_row_norms(scaled) <= (floor * values[0]) ** 2
+    U[nothing] = scaled[nothing] = 0.0
     if basis == "U":
         return U
-    scaled: Floats = U * values
     return scaled if basis == "scaled" else divide_rows(scaled, squared_row_norms(scaled))
 
 

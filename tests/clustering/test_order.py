@@ -8,7 +8,13 @@ from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
 from daskfc.clustering import FullDistances, exact_points, make_clusterer
-from daskfc.clustering.order import Order, order_of_distances, order_of_points
+from daskfc.clustering.order import (
+    Order,
+    order_of_distances,
+    order_of_points,
+    order_of_rows,
+    rows_in_order,
+)
 
 RNG = np.random.default_rng(0)
 DATA = {
@@ -89,3 +95,50 @@ def test_pooled_samples_in_another_order_give_the_same_partition(name, spec):
     rows, own = np.unique(X, axis=0, return_inverse=True)
     for group in range(len(rows)):
         assert np.unique(found[own.ravel() == group]).size == 1
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 4), st.sampled_from([1, 1e-6, 1e8])
+)
+def test_rows_stand_as_their_values_do(seed, n, d, scale):
+    random = np.random.default_rng(seed)
+    X = random.integers(0, 4, (n, d)) * scale
+    expected = X[np.lexsort(X.T[::-1])]
+    np.testing.assert_array_equal(X[order_of_rows(X)], expected)
+    moved = X + 1e-14 * scale * random.normal(size=X.shape)
+    np.testing.assert_array_equal(X[order_of_rows(moved)], expected)
+    order, rows = rows_in_order(moved)
+    np.testing.assert_array_equal(X[order.places], expected)
+    np.testing.assert_allclose(rows, expected, atol=1e-9 * scale)
+    if np.ptp(X, axis=0).any():
+        np.testing.assert_array_equal(rows, rows_in_order(X)[1])  # to the last bit
+    equal = (expected[:, None] == expected).all(axis=2)
+    np.testing.assert_array_equal((rows[:, None] == rows).all(axis=2), equal)
+    np.testing.assert_array_equal(order.equal[:, None] == order.equal, equal)
+
+
+@pytest.mark.parametrize("d", [0, 3])
+def test_no_rows_and_rows_of_nothing(d):
+    assert order_of_rows(np.empty((0, d))).tolist() == []
+    order, rows = rows_in_order(np.zeros((4, d)))
+    assert sorted(order.places.tolist()) == [0, 1, 2, 3]
+    assert order.equal.tolist() == [0] * 4
+    assert rows.shape == (4, d)
+
+
+def test_a_long_chain_of_ties_is_not_one_row():
+    x = np.append(np.arange(5000) * 5e-10, 1.0)[:, None]
+    dealt = np.random.default_rng(0).permutation(len(x))
+    order, rows = rows_in_order(x[dealt])
+    assert np.abs(rows - x).max() <= 1.2e-9
+    np.testing.assert_array_equal(x[dealt][order.places], x)
+
+
+def test_wide_rows_are_compared_as_far_as_they_tie():
+    X = np.random.default_rng(0).normal(size=(20_000, 500))
+    X[10_000:] = X[:10_000]
+    X[10_000:, -1] += 1.0
+    places = order_of_rows(X)
+    assert (np.diff(X[places, 0]) >= 0).all()
+    np.testing.assert_array_equal(places[1::2] - places[::2], 10_000)

@@ -63,6 +63,17 @@ def test_global_norms_make_the_rows_of_all_participants_together_have_norm_1():
     assert divide_rows(np.ones((1, 2)), np.array([-1e-9])).tolist() == [[0.0, 0.0]]
 
 
+@pytest.mark.parametrize("shape", [(60, 40), (300, 40)])
+def test_rows_of_nothing_but_rounding_have_no_direction(shape):
+    X = (np.random.default_rng(0).random(shape) < 0.03).astype(float)
+    empty = ~X.any(axis=1)
+    assert empty.sum() > 9
+    for basis in ("U", "scaled", "row-normalised"):
+        got = singular_coordinates(X, 6, basis)
+        assert not got[empty].any()
+        assert got[~empty].any()
+
+
 @pytest.mark.parametrize("shape", [(40, 6), (6, 40), (20, 15)])
 def test_directions_without_weight_are_0(shape):
     random = np.random.default_rng(1)

@@ -23,13 +23,13 @@ def filtered(A, X, order, kind, self_loops=True):
 
 
 def intersections(labels):
-    """Protocol 3, lines 6 to 11, with sets; in the order of each one's first node."""
+    """Protocol 3, lines 6 to 11, with sets; in the order of the clusters that they are of."""
     n = len(labels[0])
     found = [set(range(n))]
     for own in labels:
         clusters = [{i for i in range(n) if own[i] == c} for c in sorted(set(own))]
         found = [one & other for one in found for other in clusters]
-    return sorted((sorted(one) for one in found if one), key=lambda nodes: nodes[0])
+    return [sorted(one) for one in found if one]
 
 
 def lloyd(X, weights, labels, k, max_iter):

@@ -98,7 +98,8 @@ def _lloyd(model):
     rounds = model.n_rounds_ - model.n_refine * (model.variant != "basic")
     masked = [row for row in model.ledger_ if row.message == "MaskedPart"]
     columns = [row.shapes["values"][1] for row in masked if row.sender == masked[0].sender]
-    lloyd = columns[1 + model.n_clusters :][:rounds]
+    before = 1 + model.n_clusters + (model.variant == "basic")  # norms, seeds; mean of all samples
+    lloyd = columns[before:][:rounds]
     return {
         "rounds of Lloyd": rounds,
         "centres that a round of Lloyd measures": sum(lloyd) / rounds,

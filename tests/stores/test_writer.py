@@ -236,7 +236,7 @@ def test_attributes_are_checked(url):
 
 
 def test_check_finds_what_other_writers_put_there(url):
-    write_store(url, "b", X, IDS)
+    write_store(url, "b", X, IDS, dtype="float64")
     group = zarr.open_group(url, mode="r+")
     group["features"][2, 0] = np.nan
     with pytest.raises(StoreError, match=r"client 'b': .*NaN or infinity in 1 of 10 rows.*row 2"):

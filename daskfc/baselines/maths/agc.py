@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.checks import check_params, integer
+from daskfc.clustering.clusterer import in_order_of_appearance
 from daskfc.clustering.graph_filter import FilterKind, filter_features
 from daskfc.clustering.kmeans import best_partition
+from daskfc.clustering.order import rows_in_order
 from daskfc.linalg.local_basis import singular_coordinates
 
 __all__ = ["cluster_agc"]
@@ -52,7 +54,7 @@ def cluster_agc(
     Returns
     -------
     ndarray of shape (n,), int64
-        Clusters in order of appearance.
+        Clusters in order of appearance; the order of nodes changes their numbers only.
 
     Raises
     ------
@@ -73,4 +75,9 @@ def cluster_agc(
     check_params("cluster_agc", params, rules)
     smooth = filter_features(adjacency, X, order=filter_order, kind=filter_kind)
     U = singular_coordinates(smooth, n_clusters, "U")
-    return best_partition(U, n_clusters, seed, n_init=n_init, max_iter=max_iter, owner="AGC").labels
+    order, rows = rows_in_order(U)
+    found = best_partition(
+        rows, n_clusters, seed, n_init=n_init, max_iter=max_iter, owner="AGC"
+    ).labels
+    labels = order.back(order.alike(found))
+    return in_order_of_appearance(labels, n_clusters)[labels]

@@ -26,6 +26,7 @@ from daskfc.checks import boolean, check_params, integer, real
 from daskfc.clustering.clusterer import in_order_of_appearance
 from daskfc.clustering.graph_filter import GraphOperator, dense, row_blocks
 from daskfc.clustering.kmeans import best_partition, nearest_centre
+from daskfc.clustering.order import rows_in_order
 
 __all__ = ["cluster_gcc", "gcc_features"]
 
@@ -109,7 +110,7 @@ def cluster_gcc(
     Returns
     -------
     ndarray of shape (n,), int64
-        Clusters in order of appearance.
+        Clusters in order of appearance; the order of nodes changes their numbers only.
 
     Raises
     ------
@@ -133,8 +134,11 @@ def cluster_gcc(
     k = n_clusters
     smooth = gcc_features(X, adjacency, filter_order=filter_order, tf_idf=tf_idf)
     W = PCA(k, svd_solver="covariance_eigh" if 2 * d <= n else "full").fit(smooth).components_.T
-    labels = best_partition(smooth @ W, k, seed, n_init=n_init, max_iter=300, owner="GCC").labels
-    labels = _alternation(smooth, labels, smooth @ W, k, max_iter, tolerance)
+    embedded = smooth @ W
+    order, rows = rows_in_order(embedded)
+    start = best_partition(rows, k, seed, n_init=n_init, max_iter=300, owner="GCC").labels
+    labels = order.back(order.alike(start))
+    labels = _alternation(smooth, labels, embedded, k, max_iter, tolerance)
     return in_order_of_appearance(labels, k)[labels]
 
 

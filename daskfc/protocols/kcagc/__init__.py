@@ -38,7 +38,8 @@ Departures  (1) The server is a party of its own, which holds no data: as writte
                 then of directions, and one round on all samples refines the result.
             (7) Distances to landmarks, once, in place of those to every round's centres, where
                 the server would learn as much; "centres" is as written.
-            (8) More than five participants mask with their neighbours on a circle, not all pairs.
+            (8) Samples are clustered in an order of their values; sums are rounded to 34 bits.
+            (9) More than five participants mask with their neighbours on a circle, not all pairs.
 """
 
 from daskfc.protocols.kcagc.estimator import KCAGC

@@ -3,7 +3,7 @@
 import itertools
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -105,7 +105,8 @@ class KCAGC(FederatedClusterer):
         Rounds of Lloyd.
     n_secure_sums_, n_secure_scalars_ : int
         Vectorised secure sums, and the numbers in them: the paper's count of secure aggregations.
-        Landmarks are measured once, and centres not again that some start has had in its last
+        Landmarks are measured once, distances to the mean of all samples (variant "basic" without
+        landmarks) first, and centres not again that some start has had in its last
         round. One more sum, of no numbers, is under way when all starts are at rest.
     secure_scalars_a_round_ : dict of str to int
         The most numbers that a round of each variant sums; the log says when the basic one sums
@@ -115,6 +116,8 @@ class KCAGC(FederatedClusterer):
 
     Notes
     -----
+    The partition does not hang on the order of samples in stores, nor on their ids and keys.
+
     Privacy: participants and server are semi-honest. The server sees each participant's local
     clusters, sums over the participants of distances to landmarks, from which all distances between
     virtual nodes (or samples, variant "basic") follow, or to centres, and (basis "global-norm") of
@@ -236,9 +239,10 @@ class KCAGC(FederatedClusterer):
         if self.variant == "basic":
             with self._stage(federation, "clustering"):
                 settings = self._settings(self.n_clusters, self.n_init, self.max_iter)
+                settings = replace(settings, ordered=False)  # samples stand as their pseudonyms do
                 rank = self._rank(settings, len(federation.clients))
                 state = federation.on_server(server.begin_on_samples, n_samples, settings, rank)
-                n_seeds = self.n_clusters if rank is None else 0
+                n_seeds = 1 + self.n_clusters if rank is None else 0  # and the mean of all
                 state = self._cluster(federation, sums, rows, None, state, "clustering", n_seeds)
                 found = federation.on_server(server.labels_of, state, None)
         else:
@@ -322,7 +326,8 @@ class KCAGC(FederatedClusterer):
             if self.variant == "tree":
                 labels = self._tree(federation, rows, clusters)
             else:
-                nodes = federation.on_server(server.intersect, list(clusters.values()))
+                parts = [clusters[name] for name in sorted(clusters)]
+                nodes = federation.on_server(server.intersect, parts)
                 labels = self._on_nodes(federation, sums, rows, nodes, self.n_clusters, own)
         if self.n_refine:
             with self._stage(federation, "refining"):

@@ -25,9 +25,12 @@ class GlobalNorms(
 
 
 class LocalClusters(
-    Message, route="client → server", reveals="which samples are alike in the participant's columns"
+    Message,
+    route="client → server",
+    reveals="which samples are alike in the participant's columns, and which of these clusters "
+    "begins first along its first singular direction",
 ):
-    """A participant's own clusters (Protocol 3, line 5)."""
+    """A participant's own clusters (Protocol 3, line 5), numbered by their first rows by value."""
 
     labels: np.ndarray = array("sample", dtype="int32")
 

@@ -132,6 +132,16 @@ def _next_measure(state: _Lloyd, rehearsal: Rehearsal) -> Measure:
             node=0,
             cluster=0,
         )
+    if _sorts(state):
+        return sized(
+            Measure,
+            n_clusters=1,
+            run=0,
+            centre=0,
+            start=1,
+            node=state.n_nodes,
+            cluster=how.n_clusters,
+        )
     if state.n_seeds < how.n_clusters:
         centres = how.trials if state.n_seeds else 1
         return sized(
@@ -159,6 +169,11 @@ def _next_measure(state: _Lloyd, rehearsal: Rehearsal) -> Measure:
     )
 
 
+def _sorts(state: _Lloyd) -> bool:
+    """Whether this is the sum that samples get their order from."""
+    return not (state.settings.ordered or state.n_sums)
+
+
 def _refines(state: _Lloyd) -> bool:
     """Whether this is a refinement, of few rounds, which goes on from labels."""
     return state.settings.n_init == 1 and state.n_sums == state.n_rounds
@@ -174,6 +189,8 @@ def _take_sum(state: _Lloyd, total: Total, rehearsal: Rehearsal) -> _Lloyd:
     how, n_sums = state.settings, state.n_sums + 1
     if state.n_landmarks:  # those of one sum span the nodes but for the rarest directions
         return replace(state, n_sums=n_sums, done=True)
+    if _sorts(state):
+        return replace(state, n_sums=n_sums)
     if state.n_seeds < how.n_clusters:
         return replace(state, n_seeds=state.n_seeds + 1, n_sums=n_sums)
     most: float = how.max_iter

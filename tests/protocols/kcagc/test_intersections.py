@@ -28,12 +28,14 @@ def test_intersections_are_those_of_sets(labels):
 
 
 @given(PARTITIONS, st.randoms())
-def test_neither_the_order_of_participants_nor_their_numbering_nor_a_tree_matters(labels, random):
+def test_neither_the_order_of_nodes_nor_gaps_in_their_numbering_nor_a_tree_matters(labels, random):
     arrays = [np.array(own) for own in labels]
-    ids, _ = intersect(*arrays)
-    names = np.array(random.sample(range(1000), 6))
-    shuffled = [names[own] for own in random.sample(arrays, len(arrays))]
-    assert np.array_equal(intersect(*shuffled)[0], ids)
+    ids, sizes = intersect(*arrays)
+    names = np.array(sorted(random.sample(range(1000), 6)))
+    dealt = np.array(random.sample(range(ids.size), ids.size))
+    again, weights = intersect(*(names[own][dealt] for own in arrays))
+    assert np.array_equal(again, ids[dealt])
+    assert np.array_equal(weights, sizes)
     pairwise = arrays[0]
     for own in arrays[1:]:
         pairwise, _ = intersect(pairwise, own)
@@ -88,17 +90,36 @@ def test_the_other_virtual_node_is_the_centre_of_the_local_cluster():
             virtual_nodes(rows, ids, kind=kind, labels=labels)
 
 
-def test_local_clusters_are_those_of_k_means_in_order_of_appearance():
+@given(PARTITIONS, st.randoms())
+def test_participants_in_another_order_make_the_same_intersections(labels, random):
+    ids, _ = intersect(*map(np.array, labels))
+    others, _ = intersect(*map(np.array, random.sample(labels, len(labels))))
+    assert np.array_equal(ids[:, None] == ids, others[:, None] == others)
+
+
+def test_local_clusters_are_those_of_k_means_in_order_of_their_rows():
     random = np.random.default_rng(3)
     rows = np.concatenate([random.normal(c, 0.05, (20, 2)) for c in (0.0, 3.0, 7.0)])
     rows = rows[random.permutation(60)]
     got = local_clusters(rows, 3, seed=5)
     assert accuracy(KMeans(3, n_init=10, random_state=0).fit_predict(rows), got) == 1.0
-    assert got[0] == 0
-    assert np.array_equal(
-        np.unique(got, return_index=True)[1], np.sort(np.unique(got, return_index=True)[1])
-    )
+    first = [rows[got == c, 0].min() for c in range(3)]
+    assert first == sorted(first)
+    dealt = random.permutation(60)
+    assert np.array_equal(local_clusters(rows[dealt], 3, seed=5), got[dealt])
     assert np.array_equal(local_clusters(rows, 3, seed=5), got)
-    assert local_clusters(rows[:2], 3, seed=5).tolist() == [0, 1]  # no more clusters than nodes
+    two = local_clusters(rows[:2], 3, seed=5)  # no more clusters than nodes
+    assert two.tolist() == np.argsort(rows[:2, 0]).tolist()
     with pytest.raises(InvalidInput, match="'n_clusters' parameter of local_clusters"):
         local_clusters(rows, 0, seed=5)
+
+
+@pytest.mark.filterwarnings("ignore:local clusters was asked for")
+def test_rows_that_are_equal_but_for_rounding_share_a_local_cluster():
+    random = np.random.default_rng(4)
+    rows = random.integers(0, 2, (80, 2)).astype(float)
+    noise = 1e-15 * random.normal(size=rows.shape)
+    own = (rows @ [1, 2]).astype(int)
+    for seed in range(5):
+        got = local_clusters(rows + noise, 6, seed=seed)
+        assert len(set(zip(own.tolist(), got.tolist(), strict=True))) == 4

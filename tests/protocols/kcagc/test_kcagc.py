@@ -70,7 +70,7 @@ def unmasked(
         nodes = [virtual_nodes(part, ids) for part in rows[:2]]
         own = [lloyd_on_sums(nodes, sizes.astype(float), inner).labels[ids], own[2]]
     if variant == "basic":
-        return lloyd_on_sums(rows, np.ones(N), settings).labels
+        return lloyd_on_sums(rows, np.ones(N), replace(settings, ordered=False)).labels
     ids, sizes = intersect(*own)
     local = own if virtual_node == "local-centre" else [None] * L
     nodes = [

@@ -198,6 +198,24 @@ def test_seeds_are_drawn_by_weight_and_by_distance():
     assert np.mean(second[first == 2] == 1) == pytest.approx(2 / 3, abs=0.03)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_without_an_order_of_their_own_nodes_are_drawn_in_that_of_distances(seed):
+    X, weights = points(150, seed, spread=2.0)
+    X, weights = np.concatenate([X, X[:9]]), np.concatenate([weights, weights[:9]])
+    settings = LloydSettings(5, seed=seed, n_init=2, n_trials=1, ordered=False)
+    dealt = np.random.default_rng(seed).permutation(len(X))
+    first = begin(settings, weights)
+    assert first.request.wanted.sum() == 1
+    assert not first.request.labels.any()
+    one = lloyd_on_sums([X[:, :1], X[:, 1:]], weights, settings)
+    moved = X[dealt] + 1e-13 * np.random.default_rng(0).normal(size=X.shape)
+    two = lloyd_on_sums([moved], weights[dealt], settings)
+    assert accuracy(one.labels[dealt], two.labels) == 1.0
+    assert (one.n_sums, one.n_scalars) == (two.n_sums, two.n_scalars)
+    plain = lloyd_on_sums([X], weights, LloydSettings(5, seed=seed, n_init=2, n_trials=1))
+    assert one.n_sums - one.n_rounds == 1 + plain.n_sums - plain.n_rounds == 1 + 5
+
+
 def test_the_one_ninth_step_keeps_what_the_rule_keeps():
     X, weights = points(80, seed=6)
     settings = LloydSettings(3, seed=1, n_init=4, n_trials=1, one_ninth=True)

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from daskfc.checks import check_params, integer, one_of
 from daskfc.clustering.kmeans import best_partition
+from daskfc.clustering.order import rows_in_order
 from daskfc.errors import InvalidInput
 
 __all__ = ["VirtualNode", "intersect", "local_clusters", "virtual_nodes"]
@@ -46,7 +47,8 @@ def local_clusters(
     Returns
     -------
     ndarray of shape (n,), int64
-        Clusters in order of appearance, at most min(k̂, n) of them.
+        Clusters in the order of their first rows by value, at most min(k̂, n) of them: neither the
+        partition nor the numbers hang on how rows are ordered. Equal rows share a cluster.
 
     Raises
     ------
@@ -58,14 +60,16 @@ def local_clusters(
     >>> import numpy as np
     >>> from daskfc.protocols.kcagc.maths.intersections import local_clusters
     >>> local_clusters(np.array([[9.0], [0.0], [9.1]]), 2, seed=0).tolist()
-    [0, 1, 0]
+    [1, 0, 1]
     """
     params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}
     check_params("local_clusters", params, dict.fromkeys(params, integer(1)))
     k = min(n_clusters, len(rows))
-    return best_partition(
-        rows, k, seed, n_init=n_init, max_iter=max_iter, owner="local clusters", threads=1
+    order, ordered = rows_in_order(rows)
+    labels = best_partition(
+        ordered, k, seed, n_init=n_init, max_iter=max_iter, owner="local clusters", threads=1
     ).labels
+    return order.back(order.alike(labels))
 
 
 def intersect(*labels: NDArray[np.integer]) -> tuple[Integers, Integers]:
@@ -79,8 +83,8 @@ def intersect(*labels: NDArray[np.integer]) -> tuple[Integers, Integers]:
     Returns
     -------
     ids : ndarray of shape (n,), int64
-        Intersection of each node, in order of appearance: the order of participants changes
-        nothing.
+        Intersection of each node, numbered by the clusters that it is of, those of the first
+        participant first: the order of nodes changes nothing.
     sizes : ndarray of shape (v,), int64
         Number of nodes in each, all positive; v is at most min(n, product of the k̂).
 
@@ -96,7 +100,7 @@ def intersect(*labels: NDArray[np.integer]) -> tuple[Integers, Integers]:
     >>> from daskfc.protocols.kcagc.maths.intersections import intersect
     >>> ids, sizes = intersect(np.array([1, 1, 0]), np.array([0, 0, 1]), np.array([0, 0, 0]))
     >>> ids.tolist(), sizes.tolist()
-    ([0, 0, 1], [2, 1])
+    ([1, 1, 0], [1, 2])
     """
     if not labels:
         raise InvalidInput(
@@ -111,28 +115,24 @@ def intersect(*labels: NDArray[np.integer]) -> tuple[Integers, Integers]:
                 f"one for each node; got {own.dtype} {own.shape}. "
                 "Link the records first, and number the clusters from 0."
             )
-        compact, _ = _in_order_of_appearance(own.astype(np.int64))
+        compact = _without_gaps(own.astype(np.int64))
         # Both factors are below n <= 2**31, so each code is below 2**62 and fits int64.
         width = int(compact.max()) + 1 if n else 1
-        ids, _ = _in_order_of_appearance(ids * width + compact)
+        ids = _without_gaps(ids * width + compact)
     return ids, np.bincount(ids)
 
 
-def _in_order_of_appearance(codes: Integers) -> tuple[Integers, int]:
-    """Renumber codes from 0 by first occurrence; return the numbers and how many there are."""
+def _without_gaps(codes: Integers) -> Integers:
+    """Renumber codes from 0, in their own order."""
     n = codes.size
     top = int(codes.max()) + 1 if n else 0
     if top > max(4 * n, 1 << 16):  # sparse codes: sort them
-        _, codes = np.unique(codes, return_inverse=True)
-        top = int(codes.max()) + 1
-    first = np.full(top, n, dtype=np.int64)
-    first[codes[::-1]] = np.arange(n - 1, -1, -1)  # of equal indices the last written counts
-    order = np.argsort(first, kind="stable")
-    found = int((first < n).sum())
-    number = np.empty(top, dtype=np.int64)
-    number[order] = np.arange(top)
-    result: Integers = number[codes]
-    return result, found
+        result: Integers = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        return result
+    found = np.zeros(top, dtype=np.int64)
+    found[codes] = 1
+    result = (np.cumsum(found) - 1)[codes]
+    return result
 
 
 def virtual_nodes(
@@ -182,7 +182,7 @@ def virtual_nodes(
         )
     if labels is None:
         return _means(rows, ids)
-    own, _ = _in_order_of_appearance(labels.astype(np.int64))
+    own = _without_gaps(labels.astype(np.int64))
     return _means(rows, own)[own[np.unique(ids, return_index=True)[1]]]
 
 

@@ -16,7 +16,10 @@ Departures  (1) Seeds are k-means++ with a few trials each, drawn by the server 
             default. (3) Lloyd runs until no label changes, 100 rounds at most; the paper's 10 are
             too few. (4) R restarts share each sum; the sums tell which has the smallest inertia.
             (5) A centre is measured once for all restarts that have its cluster, and not again
-            while one of them keeps it: late rounds, where few nodes move, sum few numbers.
+            while one of them keeps it: late rounds, where few nodes move, sum few numbers. (6)
+            Where the order of nodes means nothing, seeds are drawn in the order of their distances
+            to the mean of all, which are summed first. (7) Sums are rounded to 34 bits: what they
+            tie by is then no rounding of the participants'.
 
 Empty clusters: the server gives each the node farthest from its centre, as long as some node with
 a positive distance shares its cluster. A cluster that stays empty repeats the centre of the first
@@ -33,13 +36,14 @@ from numpy.typing import NDArray
 
 from daskfc.checks import Constraint, boolean, check_params, integer, optional
 from daskfc.clustering.clusterer import in_order_of_appearance
+from daskfc.clustering.order import order_of_rows, rounded
 from daskfc.errors import InvalidInput
+from daskfc.protocols.kcagc.maths.draws import drawn, filled
 from daskfc.protocols.kcagc.maths.summed_distances import (
     CentresAtMeans,
     CentresAtNodes,
     Request,
 )
-from daskfc.seeds import generator
 
 __all__ = [
     "LloydResult",
@@ -55,6 +59,8 @@ __all__ = [
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
+
+_SAME = 1e-12  # ours: of a cost; that of the same nodes in another order differs by less
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,9 @@ class LloydSettings:
         Candidates of one k-means++ draw, of which the best counts; ``2 + int(log(k))`` by default.
     one_ninth : bool, default False
         Whether the first means leave out nodes with ``D_ir > D_is / 9`` for some other s.
+    ordered : bool, default True
+        Whether the order of nodes follows from what they are. Else seeds are drawn in one that
+        follows from a first sum.
 
     Raises
     ------
@@ -94,6 +103,7 @@ class LloydSettings:
     max_iter: int = 100
     n_trials: int | None = None
     one_ninth: bool = False
+    ordered: bool = True
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_clusters": integer(1),
@@ -102,6 +112,7 @@ class LloydSettings:
         "max_iter": integer(1),
         "n_trials": optional(integer(1)),
         "one_ninth": boolean(),
+        "ordered": boolean(),
     }
 
     def __post_init__(self) -> None:
@@ -142,6 +153,8 @@ class LloydState:
         Whether labels came to rest.
     running : ndarray of shape (A,), int64
         Restarts that still run, in the order of the rows of `means`.
+    order : ndarray of shape (n,), int64
+        In which nodes are drawn.
     n_seeds : int
         Seeds found so far.
     n_rounds : int
@@ -162,6 +175,7 @@ class LloydState:
     means: Integers
     clusters: tuple[tuple[bytes, ...], ...]
     known: Mapping[bytes, Floats]
+    order: Integers
     n_seeds: int = 0
     n_rounds: int = 0
     n_sums: int = 0
@@ -169,7 +183,9 @@ class LloydState:
 
 
 def begin(settings: LloydSettings, weights: Floats) -> LloydState:
-    """Return the state before the first sum, which measures the first seed of every restart.
+    """Return the state before the first sum, to the first seed of every restart.
+
+    Where nodes come in no order, the first sum is to the mean of all.
 
     Parameters
     ----------
@@ -202,11 +218,10 @@ def begin(settings: LloydSettings, weights: Floats) -> LloydState:
             "the weights of weighted k-means must be positive and finite; some are not. "
             "Leave out nodes without weight."
         )
-    first = _drawn(weights[None].repeat(runs, axis=0), 1, settings, 0)
-    return LloydState(
+    state = LloydState(
         settings,
         weights,
-        CentresAtNodes(first),
+        None,
         labels=np.zeros((runs, n), dtype=np.int64),
         nearest=np.full((runs, n), np.inf),
         second=np.full((runs, n), np.inf),
@@ -216,7 +231,12 @@ def begin(settings: LloydSettings, weights: Floats) -> LloydState:
         means=np.zeros((0, n), dtype=np.int64),
         clusters=((),) * runs,
         known={},
+        order=np.arange(n),
     )
+    if settings.ordered:
+        return _first_seeds(state)
+    one = np.arange(settings.n_clusters)[None] == 0
+    return replace(state, request=CentresAtMeans(np.zeros((1, n), dtype=np.int64), one))
 
 
 def begin_from(settings: LloydSettings, weights: Floats, labels: Integers) -> LloydState:
@@ -273,9 +293,12 @@ def advance(state: LloydState, sums: Floats) -> LloydState:
     expected = (state.weights.size, *asked)
     assert sums.shape == expected, (sums.shape, expected)
     sums = np.maximum(sums, 0.0)
+    sums = rounded(sums, float(sums.max(initial=0.0)))
     counted = replace(state, n_sums=state.n_sums + 1, n_scalars=state.n_scalars + sums.size)
     if isinstance(state.request, CentresAtNodes):
         return _seed(counted, sums)
+    if not state.n_seeds:
+        return _first_seeds(replace(counted, order=order_of_rows(sums[:, 0])))
     # copies, so that a column that is dropped later is not kept by the others
     measured = {key: sums[:, 0, at].copy() for at, key in enumerate(_wanted(state.request))}
     state = replace(counted, known={**state.known, **measured})
@@ -336,17 +359,14 @@ def distances_of(state: LloydState, run: int) -> Floats:
     return np.stack([state.known.get(key, empty) for key in state.clusters[run]])
 
 
-def _drawn(mass: Floats, count: int, settings: LloydSettings, number: int) -> Integers:
-    """Draw nodes (R, count) with probability in proportion to their mass (R, n)."""
-    total = np.cumsum(mass, axis=1)
-    random = generator(settings.seed, "k-means++", number)
-    points = random.random((len(mass), count)) * total[:, -1:]
-    nodes = np.empty(points.shape, dtype=np.int64)
-    for run, row in enumerate(total):
-        nodes[run] = np.searchsorted(row, points[run], side="right")
-        last = np.flatnonzero(mass[run])  # rounding may step past the end
-        np.minimum(nodes[run], last[-1] if last.size else mass.shape[1] - 1, out=nodes[run])
-    return nodes
+def _first_seeds(state: LloydState) -> LloydState:
+    return _draw(state, state.weights[None].repeat(state.settings.n_init, axis=0), 1)
+
+
+def _draw(state: LloydState, mass: Floats, count: int) -> LloydState:
+    """Ask for the distances to seeds that are drawn by their mass (R, n)."""
+    nodes = drawn(mass, count, state.order, state.settings.seed, state.n_seeds)
+    return replace(state, request=CentresAtNodes(nodes))
 
 
 def _seed(state: LloydState, sums: Floats) -> LloydState:
@@ -354,16 +374,15 @@ def _seed(state: LloydState, sums: Floats) -> LloydState:
     settings, weights = state.settings, state.weights
     by_run = sums.transpose(1, 2, 0)  # (R, c, n)
     cost = np.minimum(by_run, state.nearest[:, None, :]) @ weights  # (R, c)
-    chosen = by_run[np.arange(len(cost)), cost.argmin(axis=1)]  # (R, n)
+    chosen = by_run[np.arange(len(cost)), _smallest(cost)]  # (R, n)
     closer = chosen < state.nearest  # ties stay with the lower index
     second = np.where(closer, state.nearest, np.minimum(state.second, chosen))
     labels = np.where(closer, state.n_seeds, state.labels)
     nearest = np.where(closer, chosen, state.nearest)
     state = replace(state, labels=labels, nearest=nearest, second=second, n_seeds=state.n_seeds + 1)
     if state.n_seeds < settings.n_clusters:
-        nodes = _drawn(nearest * weights, settings.trials, settings, state.n_seeds)
-        return replace(state, request=CentresAtNodes(nodes))
-    labels = _filled(labels, nearest, settings.n_clusters)
+        return _draw(state, nearest * weights, settings.trials)
+    labels = filled(labels, nearest, settings.n_clusters, state.order)
     first = labels
     if settings.one_ninth and settings.n_clusters > 1:
         first = np.where(nearest <= second / 9.0, labels, -1)  # Protocol 1, line 10
@@ -384,7 +403,7 @@ def _round(state: LloydState) -> LloydState:
         nearest[row] = distances.min(axis=0)
     inertia = state.inertia.copy()
     inertia[running] = nearest @ state.weights
-    after = _filled(after, nearest, k)
+    after = filled(after, nearest, k, state.order)
     rest = (after == before).all(axis=1)
     labels = state.labels.copy()
     labels[running] = after
@@ -402,25 +421,6 @@ def _round(state: LloydState) -> LloydState:
         n_rounds=rounds,
     )
     return _ask(state, after[going]) if going.any() else state
-
-
-def _filled(labels: Integers, nearest: Floats, k: int) -> Integers:
-    """Give every empty cluster the farthest node whose cluster has another node."""
-    labels = labels.copy()
-    for row, far in zip(labels, nearest, strict=True):
-        sizes = np.bincount(row, minlength=k)
-        empty = np.flatnonzero(sizes == 0)
-        if not empty.size:
-            continue
-        candidates = iter(np.argsort(-far, kind="stable"))
-        for cluster in empty:
-            node = next((i for i in candidates if far[i] > 0 and sizes[row[i]] > 1), None)
-            if node is None:
-                break
-            sizes[row[node]] -= 1
-            row[node] = cluster
-            sizes[cluster] = 1
-    return labels
 
 
 @dataclass(frozen=True)
@@ -453,7 +453,13 @@ class LloydResult:
 
 def best_run(state: LloydState) -> int:
     """Return the restart with the smallest inertia so far, the first of equal ones."""
-    return int(state.inertia.argmin())
+    return int(_smallest(state.inertia[None])[0])
+
+
+def _smallest(costs: Floats) -> Integers:
+    """Return the first of the smallest costs in each row; they are sums, which round."""
+    found: Integers = (costs <= costs.min(axis=1, keepdims=True) * (1 + _SAME)).argmax(axis=1)
+    return found
 
 
 def outcome(state: LloydState) -> LloydResult:
