@@ -74,8 +74,8 @@ def append_store(
     -----
     A store whose type was chosen by its values gets the one that all its samples need, see
     `write_store`; a type that was given by hand stays. Its labels for evaluation grow with it, the
-    key of its pseudonyms and what it records of its source stay. Clusters that ``daskfc labels --into-store``
-    put there are of fewer samples, and are left out.
+    key of its pseudonyms and what it records of its source stay. Clusters that ``daskfc labels
+    --into-store`` put there are of fewer samples, and are left out.
 
     Examples
     --------
