@@ -44,5 +44,7 @@ def parse_bandwidth(text: str) -> float:
     bits = unit in ("b", "bit", "bits")
     bytes_a_second = float(number) * 10.0 ** _POWERS[(prefix or "").lower()] / (8 if bits else 1)
     if not 0 < bytes_a_second < math.inf:
-        raise InvalidInput(f"a bandwidth must be above 0 and finite; got {text!r}.")
+        raise InvalidInput(
+            f"a bandwidth must be above 0 and finite, such as 100Mbit; got {text!r}."
+        )
     return bytes_a_second

@@ -94,8 +94,8 @@ def _bandwidth(value: Any) -> float | None:
         return value  # bytes a second, as run.json has it
     try:
         return parse_bandwidth(str(value))
-    except InvalidInput as error:
-        raise ValueError(str(error)) from None
+    except InvalidInput as error:  # what was got is said of every key
+        raise ValueError(str(error).partition("; got ")[0]) from None
 
 
 _SERVER_WORKER = re.compile(r"server-[1-9][0-9]*")  # a client may be called server-room
