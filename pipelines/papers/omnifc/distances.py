@@ -16,6 +16,7 @@ import numpy as np
 from daskfc import Federation
 from daskfc.coding import select_engine
 from daskfc.errors import InvalidInput, StoreError
+from daskfc.federation.sample_keys import own_digest_key
 from daskfc.federation.samples import canonical_positions, sample_digests
 from daskfc.pairwise import DistanceTiles
 from daskfc.secure.distances import SecureDistances, choose_code
@@ -76,7 +77,8 @@ def canonical_labels(stores: Mapping[str, ClientStore]) -> np.ndarray:
 def _in_order(
     stores: Mapping[str, ClientStore], read: Callable[[ClientStore], np.ndarray]
 ) -> np.ndarray:
-    positions = canonical_positions({name: sample_digests(s) for name, s in stores.items()})
+    key = own_digest_key(next(iter(stores.values())))  # the first client makes it for all
+    positions = canonical_positions({name: sample_digests(s, key) for name, s in stores.items()})
     places = np.concatenate([positions[name] for name in stores])
     values = np.concatenate([read(store) for store in stores.values()])
     return values[np.argsort(places)]
