@@ -19,6 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import NearestNeighbors
 
 from daskfc import Federation, OmniFC
+from daskfc.clustering.order import order_of_points
 from daskfc.seeds import generator
 from daskfc.stores.partitions import label_skew
 from pipelines.papers.federations import holding
@@ -75,6 +76,15 @@ def pooled(name: str, X: np.ndarray, k: int, eps: float, seed: int = 0) -> np.nd
     return labels
 
 
+def in_order(name: str, X: np.ndarray, k: int, eps: float, seed: int = 0) -> np.ndarray:
+    """Return scikit-learn's labels where it reads the rows in OmniFC's order.
+
+    Where distances are equal the order decides; that of a pooled table has no meaning.
+    """
+    order = order_of_points(X)
+    return order.back(pooled(name, X[order.places], k, eps, seed))
+
+
 def federated(federation: Federation, name: str, k: int, eps: float) -> np.ndarray:
     """Return the labels that OmniFC gives samples at their clients, by row."""
     clusterer = {"dbscan": {"eps": eps, "min_samples": MIN_SAMPLES}} if name == "DBSCAN" else None
@@ -122,14 +132,14 @@ def compared(name: str, data: Samples, eps: float, federation: Federation) -> Re
     started = time.monotonic()
     here = federated(federation, name, k, eps)
     seconds = time.monotonic() - started
-    reference = pooled(name, X, k, eps)
+    reference = in_order(name, X, k, eps)
     index = float(adjusted_rand_score(reference, here))
     record: Record = {"clusterer": name, "index": index, "seconds": seconds}
     record["clusters"] = len(np.unique(here[here >= 0]))
     if name == "k-means":
         record["inertia"] = inertia(X, here) / inertia(X, reference)
     if name in SEEDED:
-        record["seed"] = float(adjusted_rand_score(reference, pooled(name, X, k, eps, seed=1)))
+        record["seed"] = float(adjusted_rand_score(reference, in_order(name, X, k, eps, seed=1)))
     if name != "k-means" and index < 1.0:
         record |= other_orders(name, X, k, eps, reference)
     return record

@@ -22,6 +22,10 @@ looked for, k, and which clients get a sample.
 Ward's and single linkage are cut at k clusters. HDBSCAN's smallest cluster has 5 samples. DBSCAN
 has 5 samples in a radius that makes nine of ten samples core, in a gap between distances. Spectral
 clustering has 10 neighbours, the sample itself among them; it and k-means start 10 times.
+
+Where distances are equal, the order of rows decides, and that of a table has no meaning. So
+scikit-learn reads the rows in the order in which OmniFC clusters them, which follows from their
+distances: `daskfc.clustering.order.order_of_points` of the samples.
 """
 
 
@@ -75,11 +79,12 @@ def _others(records: Sequence[Record]) -> Iterator[str]:
         yield "Nowhere.\n"
         return
     yield (
-        "Equal distances leave it open which samples are joined first, and the order of rows "
-        "decides; sums that are rounded in another order decide where distances are nearly equal. "
-        "Beside the index stands the least of scikit-learn to itself, with rows in other orders, "
-        "and with columns in others: four, or one for large sets. HDBSCAN has ties in all data: "
-        "pairs are as far apart as one of the two is from its fifth neighbour.\n"
+        "Of equally near samples scikit-learn joins others first than OmniFC, in one order of rows "
+        "too, and OmniFC gives equal samples one label; sums that are rounded in another order "
+        "decide where distances are nearly equal. Beside the index stands the least of "
+        "scikit-learn to itself, with rows in other orders, and with columns in others: four, or "
+        "one for large sets. HDBSCAN has ties in all data: pairs are as far apart as one of the "
+        "two is from its fifth neighbour.\n"
     )
     head = ["data", "clusterer", "OmniFC", "scikit-learn, rows", "scikit-learn, columns"]
     yield markdown_table(head, rows, left=2) + "\n"

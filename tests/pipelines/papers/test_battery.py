@@ -8,6 +8,7 @@ from pipelines.papers.omnifc import battery, battery_tables
 from pipelines.papers.omnifc.public_data import DATASETS, MOST
 from tests.pipelines.papers.pages import row_of
 
+TIED = np.random.default_rng(1).integers(0, 6, (60, 2)).astype(float)
 GRID = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), axis=-1).reshape(-1, 2)
 
 
@@ -50,6 +51,15 @@ def test_ties_show_in_scikit_learn_itself():
     apart = np.array([[0.0], [0.1], [5.0], [5.1], [9.0]])
     labels = battery.pooled("single", apart, 3, 1.0)
     assert battery.other_orders("single", apart, 3, 1.0, labels) == {"rows": 1.0, "columns": 1.0}
+
+
+def test_scikit_learn_reads_the_order_of_distances():
+    """So that its labels of tied samples do not hang on how they are listed."""
+    moved = np.random.default_rng(0).permutation(len(TIED))
+    labels, again = (battery.in_order("single", X, 5, 1.0) for X in (TIED, TIED[moved]))
+    assert np.array_equal(labels[moved], again)
+    other = battery.pooled("single", TIED, 5, 1.0)[moved]
+    assert not np.array_equal(other, battery.pooled("single", TIED[moved], 5, 1.0))
 
 
 def test_inertia_is_that_of_the_library():
