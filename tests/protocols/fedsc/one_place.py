@@ -6,6 +6,7 @@ from sklearn.datasets import load_iris
 from daskfc import seeds
 from daskfc.clustering.low_rank_similarity import dictionary_root, similarity_graph, similarity_rows
 from daskfc.protocols.fedsc import party
+from daskfc.protocols.fedsc.graph import order_of_similar
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     Moments,
     default_atoms,
@@ -62,8 +63,11 @@ def in_one_place(urls, *, stale=False, sparsify=True, **how):
         C = coefficients(X, before if stale else Z, width, 1e-3)
         B[positions[name]] = similarity_rows(C, root)
     seed = seeds.integer_seed(0, "FedSC")
+    order = order_of_similar(B)
+    B = B[order.places]
     if sparsify:
         labels = cluster_graph(similarity_graph(B), K, seed=seed, n_init=50).labels
     else:
         labels = cluster_rows(B, K, seed=seed, n_init=50).labels
+    labels = order.back(order.alike(labels))
     return np.concatenate([labels[positions[name]] for name in ROWS])
