@@ -89,10 +89,10 @@ ABOUT = {
     "A new user, from csv files to a report": "`daskfc init --example hospitals`, and what each "
     "command says comes next, as a person would type it; starting Python and all parties counts. "
     "Goals: three commands, less than a minute.",
-    "Stores whose type is chosen": "100,000 samples of 20 columns from a csv file, to float32 by "
-    "hand and by default. *Fractions*: normal ones, which float32 holds; *time stamps*: seconds of "
-    "1.65e9 with fractions, which it does not, so that there is no float32 by hand. Ratios are to "
-    "the fractions in float32.",
+    "Stores whose type is chosen": "100,000 samples of 20 columns from a csv file, by hand and by "
+    "default. *Fractions*: normal ones, which float32 holds; *time stamps*: seconds of 1.65e9 with "
+    "fractions, which it does not, so that there is no float32 by hand; *bytes*: whole numbers "
+    "below 256. Ratios are to the fractions in float32.",
     SCALE: "A mixture of ten groups, 64 features, parties of 2 GB, beside scikit-learn's KMeans "
     "with the same n_init and one thread.",
 }
