@@ -178,10 +178,8 @@ def _quality(quality: Mapping[str, Any]) -> list[RenderableType]:
     if quality.get("silhouette") is not None:
         parts.append(Text(f"Silhouette: {quality['silhouette']:.3f}, of -1 to 1.\n"))
     if quality.get("sites") is not None:
-        told = (
-            f"Clusters and sites: adjusted mutual information {quality['sites']:.3f}, of 0 to 1.\n"
-        )
-        parts.append(Text(told))
+        told = f"adjusted mutual information {quality['sites']:.3f}, 0 by chance and at most 1"
+        parts.append(Text(f"Clusters and sites: {told}.\n"))
     if quality["stability"] is not None:
         parts.append(
             Text(f"Stability: adjusted Rand index {quality['stability']:.3f} between seeds.\n")

@@ -369,7 +369,7 @@ def _with_labels(store: ClientStore, new: Samples, where: str, named: bool) -> S
 
 
 def _samples_of(store: ClientStore, new: Samples) -> Samples:
-    """Return the samples that are there, in their stored type, with the words of all samples."""
+    """Return the samples that are there, as they are stored, with the words of all samples."""
     words = {
         name: tuple(sorted({*own, *new.categories[name]})) for name, own in store.categories.items()
     }
@@ -379,8 +379,7 @@ def _samples_of(store: ClientStore, new: Samples) -> Samples:
     def blocks(rows: int) -> Iterator[np.ndarray]:
         for start in range(0, store.n_samples, rows):
             block = store.stored(start, min(start + rows, store.n_samples))
-            found = renumbered(block, store.feature_names, own, words)
-            yield found.astype(block.dtype, copy=False)
+            yield renumbered(block, store.feature_names, own, words)
 
     return Samples(
         store.n_samples,

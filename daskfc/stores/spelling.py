@@ -151,6 +151,11 @@ def renumbered(
         The words that the rows' numbers stand for, and those that they shall stand for; a word that
         is not among the latter gets the number after their last.
 
+    Returns
+    -------
+    ndarray of shape (rows, n_columns)
+        Of the block's type, or of a larger one that holds all numbers.
+
     Examples
     --------
     >>> import numpy as np
@@ -160,11 +165,12 @@ def renumbered(
     """
     if all(tuple(own[name]) == tuple(words[name]) for name in words):
         return block
-    found = np.array(block, dtype=np.float64)
+    most = max(map(len, words.values()))  # a byte may not hold the numbers of more words
+    found = block.astype(np.promote_types(block.dtype, np.min_scalar_type(most)))
     for name, wanted in words.items():
         column = found[:, list(columns).index(name)]
         number = {word: i for i, word in enumerate(wanted)}
-        table = np.array([number.get(word, len(number)) for word in own[name]], dtype=np.float64)
+        table = np.array([number.get(word, len(number)) for word in own[name]], dtype=found.dtype)
         there = ~np.isnan(column)
         column[there] = table[column[there].astype(int)]
     return found

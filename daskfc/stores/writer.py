@@ -375,8 +375,8 @@ class StoreWriter:
             raise StoreError(
                 f"client {self.name!r}: {self._dtype.name} rounds whole numbers above 2**{digits}; "
                 f"got {int(rounded.sum())} that it would change, the first in column "
-                f"{self._names[column]!r} of row {self._at + int(row)} of the client. Choose a "
-                f"layout.dtype that holds them, such as float64 or int64, or leave the column out."
+                f"{self._names[column]!r} of row {self._at + int(row)} of the client. Leave the "
+                f"column out{'' if digits > 50 else ', or choose layout.dtype float64'}."
             )
 
     def _flush(self, *, last: bool) -> None:

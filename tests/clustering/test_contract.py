@@ -326,3 +326,12 @@ def test_samples_that_are_all_alike_are_told(spec, words, row):
     X[5] += 1.0  # one other row is enough to say nothing of coordinates
     if clusterer.needs(12, 2) == "coordinates":
         assert words not in " ".join(clusterer.fit(RowFactors(X, 2), 2, seed=0).notes)
+
+
+@pytest.mark.parametrize("spec", ["k-means", "fuzzy-c-means", "gaussian-mixture"])
+@pytest.mark.filterwarnings("ignore")
+def test_samples_that_are_all_alike_have_no_coordinates(spec):
+    """Exact distances of one row give points of no column; all samples are one cluster."""
+    found = make_clusterer(spec).fit(RowFactors(np.zeros((9, 0)), 3), 2, seed=0)
+    assert np.unique(found.labels).size == 1
+    assert make_clusterer(spec).predict(found, np.zeros((1, 9))).tolist() == [found.labels[0]]

@@ -136,6 +136,27 @@ def test_words_gaps_and_tables(url):
     assert ClientStore.open(url).categories == {"sex": ("d", "f", "m")}
 
 
+def words_of(url):
+    found = ClientStore.open(url, verify=True)
+    numbers = found.stored(0, found.n_samples)[:, 0]
+    return found, [found.categories["code"][int(i)] for i in numbers]
+
+
+def test_more_words_than_a_byte_can_number(url):
+    """All columns are words, so that the store is of bytes; the new words come before the old."""
+    old, new = [f"w{i:03d}" for i in range(200)], [f"a{i:03d}" for i in range(100)]
+    write_store(url, "a", pd.DataFrame({"code": old}), categorical=["code"])
+    assert ClientStore.open(url).dtype == np.uint8
+    append_samples(url, pd.DataFrame({"code": new}))
+    store, found = words_of(url)
+    assert (store.dtype, found) == (np.dtype("uint16"), [*old, *new])
+    hand = url.replace("a.zarr", "b.zarr")
+    write_store(hand, "a", pd.DataFrame({"code": old}), categorical=["code"], dtype="uint8")
+    with pytest.raises(StoreError, match="uint8 cannot hold 44 values"):
+        append_samples(hand, pd.DataFrame({"code": new}))
+    assert words_of(hand)[1] == old
+
+
 def test_a_storage_file_still_knows_the_store(tmp_path, csv):
     """A run of a storage file whose client has a source goes on with the grown store."""
     source = {"path": csv(OLD, "old.csv"), **NAMED}

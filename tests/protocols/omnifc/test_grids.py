@@ -152,6 +152,16 @@ def test_where_no_primes_are_enough_the_columns_are_named(federate):
             OmniFC(clusterer=clusterer).fit(federation)
 
 
+@pytest.mark.parametrize("far", [1e154, np.finfo(float).max])
+def test_columns_are_named_where_no_float_holds_the_squares(federate, far):
+    """The largest float is a usual code for a missing value."""
+    X = two_groups(0.0)
+    X[[3, 4], [1, 1]] = far, -far
+    federation = federate(X, np.arange(301) % 5)
+    with pytest.raises(PartyError, match=r"lie too far .* column 'x1': no number is as large as"):
+        OmniFC(2, clusterer="k-means").fit(federation)
+
+
 def test_rows_that_are_truly_equal_do_not_make_the_grid_finer_for_ever(federate):
     random = np.random.default_rng(0)
     X = np.repeat(random.normal(size=(60, 3)), 5, axis=0)
