@@ -76,6 +76,7 @@ class Clusterer(ABC):
     constraints: ClassVar[Mapping[str, Constraint]]
     accepts: ClassVar[tuple[type, ...]]
     finds_n_clusters: ClassVar[bool] = False
+    told_apart: ClassVar[bool] = False  # of coordinates, see `Order.told_apart`
 
     def __post_init__(self) -> None:
         check_params(self.name, self.params, self.constraints)
@@ -189,7 +190,11 @@ class Clusterer(ABC):
         """
         points, k = self._checked_pool(X, n_clusters, seed)
         order = order_of_points(points)
-        found = self._pooled(points[order.places], k, seed)
+        if self.told_apart and self.needs(*points.shape) == "coordinates":
+            view = RowFactors(order.told_apart(points), points.shape[1], told_apart=True)
+            found = self._fit(view, k, seed)
+        else:
+            found = self._pooled(points[order.places], k, seed)
         return order.back(order.alike(found.labels))
 
     def _checked_pool(

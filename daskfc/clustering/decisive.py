@@ -90,7 +90,7 @@ def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
     members[np.flatnonzero(labels >= 0), own] = 1.0
     members /= members.sum(axis=0)
     if isinstance(view, RowFactors):
-        means = members.T @ view.points
+        means = members.T @ (view.points[:, :-1] if view.told_apart else view.points)
         apart = cdist(means, means, "sqeuclidean")
     else:
         mixed = members.T @ view.dot(members)  # mean squared distances of two clusters' samples

@@ -155,6 +155,7 @@ class FuzzyCMeans(Clusterer):
     rows: str = "coordinates"
 
     name: ClassVar[str] = "fuzzy-c-means"
+    told_apart: ClassVar[bool] = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "fuzziness": real(above=1),
         "n_init": integer(1),

@@ -220,6 +220,7 @@ class KMeans(Clusterer):
     rows: str = "coordinates"
 
     name: ClassVar[str] = "k-means"
+    told_apart: ClassVar[bool] = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_init": integer(1),
         "max_iter": integer(1),

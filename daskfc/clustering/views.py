@@ -99,6 +99,8 @@ class RowFactors:
         Features of the data that they stand for, where they are known to be more than q.
     off_span, rounding : float, default 0.0
         By how much squared distances may be too small, and how far rounding moves a sample.
+    told_apart : bool, default False
+        Whether the last column is that of `Order.told_apart`, and tells of no distance.
 
     Notes
     -----
@@ -119,6 +121,7 @@ class RowFactors:
     n_features: int | None = None
     off_span: float = 0.0
     rounding: float = 0.0
+    told_apart: bool = False
 
     def error_of(self, squared: float) -> float:
         """Return how far a squared distance of that size may be off."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
-from daskfc.clustering import FullDistances, exact_points, make_clusterer
+from daskfc.clustering import FullDistances, RowFactors, exact_points, make_clusterer
 from daskfc.clustering.order import (
     Order,
     order_of_distances,
@@ -15,6 +15,7 @@ from daskfc.clustering.order import (
     order_of_rows,
     rows_in_order,
 )
+from daskfc.linalg import LandmarkEmbedding
 
 RNG = np.random.default_rng(0)
 DATA = {
@@ -142,3 +143,34 @@ def test_wide_rows_are_compared_as_far_as_they_tie():
     places = order_of_rows(X)
     assert (np.diff(X[places, 0]) >= 0).all()
     np.testing.assert_array_equal(places[1::2] - places[::2], 10_000)
+
+
+@pytest.mark.parametrize("spec", ["k-means", "fuzzy-c-means"])
+@pytest.mark.parametrize("seed", range(4))
+def test_coordinates_of_tied_samples_give_one_partition(spec, seed):
+    """Of zeros and ones: many are as near to one mean as to another."""
+    random = np.random.default_rng(seed)
+    X, clusterer = random.integers(0, 2, (120, 20)).astype(float), make_clusterer(spec)
+    expected = clusterer.pooled_labels(X, 4, seed)
+    for _ in range(3):
+        dealt = random.permutation(len(X))
+        D = cdist(X[dealt], X[dealt], "sqeuclidean")
+        embedding = LandmarkEmbedding(len(X), 20, tolerance=1e-12)
+        while (chosen := embedding.next_landmarks()).size:
+            embedding.add_columns(chosen, D[:, chosen])
+        order = order_of_points(embedding.coordinates, 1e-12)
+        view = RowFactors(order.told_apart(embedding.coordinates), 20, told_apart=True)
+        labels = order.back(order.alike(clusterer.fit(view, 4, seed).labels))
+        np.testing.assert_array_equal(labels, expected[dealt])
+
+
+def test_what_tells_samples_apart_is_no_distance():
+    """A far sample does not make it larger, and equal samples stay equal."""
+    X = np.array([[0.0], [1.0], [1.0], [3.0], [1e6]])
+    order = order_of_points(X)
+    Y = order.told_apart(X)
+    np.testing.assert_array_equal(Y[:, 0], X[order.places, 0])
+    assert 0 < Y[:, 1].max() <= np.sqrt(1e-9 * 4)
+    one, other = np.flatnonzero(Y[:, 0] == 1.0)
+    assert Y[one, 1] == Y[other, 1]
+    assert np.unique(Y[:, 1]).size == 4

@@ -78,11 +78,15 @@ def view_of_landmarks(
     needs: str,
     n_neighbors: int | None,
     radius2: float | None,
+    told_apart: bool = False,
 ) -> View:
     """Return what the clusterer reads, from the coordinates that the landmarks gave."""
+    exact = (embedding.off_span, embedding.rounding)
+    if told_apart:
+        return RowFactors(order.told_apart(embedding.coordinates), n_features, *exact, True)
     points = embedding.coordinates[order.places]  # row by row, as clusterers read them
     if needs in ("rows", "coordinates"):
-        return RowFactors(points, n_features, embedding.off_span, embedding.rounding)
+        return RowFactors(points, n_features, *exact)
     return _view(points, symmetric_squared_distances, needs, n_neighbors, radius2)
 
 

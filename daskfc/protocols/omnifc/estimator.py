@@ -332,6 +332,8 @@ class OmniFC(FederatedClusterer):
         self._order: Local[Order | None] | None = None
         on_points = need in ("rows", "coordinates")
         if self.distances == "landmark" or (on_points and self.distances != "blocks"):
+            if need == "coordinates" and clusterer.told_apart:
+                graph["told_apart"] = True
             return self._view_of_landmarks(distances, need, nearest, graph, sample)
         # all distances of few samples, so that ties follow from them and from nothing else
         keep, kept = ("full", {}) if on_points or n <= _FEW else (need, graph)
