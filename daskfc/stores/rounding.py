@@ -7,6 +7,9 @@ import numpy as np
 __all__ = ["TOLERATED", "ColumnRounding"]
 
 TOLERATED = 1e-6  # of a column's standard deviation
+_FAR = 16.0  # ours: times the deviation of the middle half, above which a few values make it
+_ROWS = 128  # ours: of a block, whose middle half is looked at
+_NORMAL = 1.349  # of a normal distribution, the middle half over the standard deviation
 
 _SHORT = ("uint8", "int8", "uint16", "int16")
 _LONG = ("uint32", "int32")
@@ -16,7 +19,9 @@ class ColumnRounding:
     """What rounding to a type does to the columns of rows that arrive in blocks.
 
     A type holds a column where it moves no value by more than `TOLERATED` times the column's
-    standard deviation, and no whole number at all. Values that are missing count for nothing.
+    standard deviation, and no whole number at all. Values that are missing count for nothing. Where
+    a few far values make the deviation, such as a code for what is missing, that of the middle half
+    of the values is taken, or the others would become one.
 
     Parameters
     ----------
@@ -41,6 +46,7 @@ class ColumnRounding:
         self._dtype = dtype
         self._count, self._mean, self._squares, self._furthest = np.zeros((4, n_features))
         self._whole = np.zeros(n_features, dtype=bool)  # a whole number became another one
+        self._middles: list[np.ndarray] = []  # width of the middle half, of each block
         self._integers = True  # so far, and none is missing
         self._lowest, self._highest = 0.0, 0.0
 
@@ -67,6 +73,11 @@ class ColumnRounding:
             step = mean - self._mean
             self._squares += squares + step**2 * self._count * (count / whole)
             self._mean += step * (count / whole)
+            some = rows[:: max(1, len(rows) // _ROWS)]
+            if count.min(initial=0) == len(rows):
+                self._middles.append(np.subtract(*np.quantile(some, [0.75, 0.25], axis=0)))
+            else:
+                self._middles.append(_middle_of_gaps(some))
         self._count += count
         self._furthest = np.maximum(self._furthest, off.max(axis=0, initial=0))
         self._whole |= ((off > 0) & (rows == np.rint(rows))).any(axis=0)
@@ -75,6 +86,8 @@ class ColumnRounding:
         """Return for each column whether the type does not hold it."""
         with np.errstate(invalid="ignore"):
             deviation = np.sqrt(self._squares / np.maximum(self._count, 1))
+            middle = np.median(self._middles, axis=0) / _NORMAL if self._middles else deviation
+            deviation = np.where((middle > 0) & (_FAR * middle < deviation), middle, deviation)
             far = ~(self._furthest <= TOLERATED * deviation)
         found: np.ndarray = far | np.isinf(self._furthest) | self._whole
         return found
@@ -98,3 +111,10 @@ class ColumnRounding:
             if limits.min <= self._lowest and self._highest <= limits.max:
                 return np.dtype(name)
         return None
+
+
+def _middle_of_gaps(rows: np.ndarray) -> np.ndarray:
+    """Return the width of the middle half of each column's values; 0 of a column without any."""
+    widths = [np.subtract(*np.quantile(own, [0.75, 0.25])) if own.size else 0.0
+              for own in (column[~np.isnan(column)] for column in rows.T)]  # fmt: skip
+    return np.array(widths)

@@ -97,6 +97,18 @@ def test_where_values_may_be_missing_it_is_a_float(url):
     assert ClientStore.open(url).dtype == np.float32
 
 
+@pytest.mark.parametrize("code", [-99999.0, 1e9, -(2.0**53)])
+@pytest.mark.parametrize("missing", [None, "keep"])
+def test_a_code_among_the_values_does_not_merge_the_others(code, missing, url):
+    fine = 1000 + 1e-5 * np.random.default_rng(5).permutation(2000)
+    X = np.concatenate([fine, [code, code]])[:, None]
+    if missing:
+        X[7] = np.nan
+    store = written(url, X, missing=missing)
+    assert store.dtype == np.float64
+    np.testing.assert_array_equal(store.rows(0, len(X)), X)
+
+
 def test_case_of_time_stamps_from_csv(tmp_path, url):
     """Differences of a second stay differences of a second."""
     csv = tmp_path / "a.csv"
@@ -133,7 +145,7 @@ def test_whatever_the_columns_the_rule_is_that_of_whole_data(seed, tmp_path):
     X = rng.normal(offset, scale, size=(60, 1))
     if seed % 3 == 0:
         X = np.rint(X * 1e5)
-        X[0] = 2.0**40 + 0.5  # no table of whole numbers
+        X[0] += 0.5  # no table of whole numbers
     expected = "float64" if needs_float64(X)[0] else "float32"
     assert written(f"{tmp_path}/{seed}", X, chunk_rows=16).dtype == np.dtype(expected)
 

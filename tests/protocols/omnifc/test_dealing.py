@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
 
+from daskfc.clustering import make_clusterer
 from daskfc.federation import Federation
 from daskfc.protocols import OmniFC
+from daskfc.seeds import integer_seed
 from tests.protocols.conftest import by_id, deal
 from tests.protocols.omnifc.test_omnifc import CLUSTERERS, FIND_CLUSTERS, same_partition
 
@@ -16,7 +18,12 @@ ROWS = {
     "nmf": {"nmf": {}},
 }
 # on a grid, with equal distances and equal rows; 60 of 64 columns take blocks of all pairs
-DATA = {"columns": load_iris().data, "blocks": load_digits().data[:60]}
+DATA = {
+    "columns": load_iris().data,
+    "blocks": load_digits().data[:60],
+    # as near to one mean as to another
+    "ties": np.random.default_rng(0).integers(0, 2, (60, 20)).astype(float),
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +44,7 @@ def dealt(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [*CLUSTERERS, *ROWS])
-@pytest.mark.parametrize("route", DATA)
+@pytest.mark.parametrize("route", ["columns", "blocks"])
 def test_partitions_are_the_same_to_the_last_sample(dealt, route, name):
     spec = {**CLUSTERERS, **ROWS}[name]
     if name == "dbscan" and route == "blocks":
@@ -51,3 +58,12 @@ def test_partitions_are_the_same_to_the_last_sample(dealt, route, name):
     np.testing.assert_array_equal(*labels)
     rows, own = np.unique(DATA[route], axis=0, return_inverse=True)
     assert all(np.unique(labels[0][own.ravel() == group]).size == 1 for group in range(len(rows)))
+
+
+@pytest.mark.parametrize("name", ["k-means", "fuzzy-c-means"])
+def test_rounding_decides_no_tie(dealt, name):
+    clusterer = make_clusterer(name)
+    expected = clusterer.pooled_labels(DATA["ties"], 3, integer_seed(3, clusterer.name))
+    for federation in dealt["ties"]:
+        found = by_id(OmniFC(3, clusterer=name, random_state=3).fit(federation).labels_)
+        assert same_partition(found, expected)
