@@ -213,7 +213,7 @@ class Policy(BaseModel):
         >>> Policy.of({"raw": "sometimes"})
         Traceback (most recent call last):
         ...
-        daskfc.errors.InvalidInput: the policy: key 'raw': input should be 'never' or 'allow'; \
+        daskfc.errors.InvalidInput: the policy: key 'raw': must be 'never' or 'allow'; \
 got 'sometimes'. Correct the value.
         """
         try:
