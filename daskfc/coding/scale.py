@@ -417,6 +417,7 @@ def quantise(
         raise OverflowRefused(
             f"some of {len(X)} rows lie outside the radius agreed for this run "
             f"(4 |x|^2 would exceed the bound of {system.bound.bit_length()} bits), and their "
-            "distances would wrap around silently; nothing was shared. Declare a larger radius."
+            "distances would wrap around silently; nothing was shared. Leave them out, or fit anew "
+            "with a 'max_abs' that holds them."
         )
     return scaled.astype(np.int64)

@@ -414,7 +414,8 @@ class SecureDistances:
             columns = self._columns_to(told, turn, known, self.system.first(n_primes))
             embedding = federation.on_server(server.add_columns, embedding, chosen, columns)
             status = federation.publish(server.landmark_status, embedding, system=self.system)
-            federation.report_progress("landmarks", status.n_landmarks, self.n_features + 2)
+            most = max(self.n_features + 2, status.n_landmarks)  # rounding may take some more
+            federation.report_progress("landmarks", status.n_landmarks, most)
             yield embedding, chosen, columns
             rank, converged, n_primes = status.rank, bool(status.converged), status.n_primes
             self._asked = status.n_landmarks
