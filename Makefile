@@ -13,8 +13,9 @@ FAULTS ?= 100
 JOBS ?= 3
 ROWS ?= .chaos-rows.jsonl
 
-# What touches other packages' interfaces, and a real fit of every method. Faults, recovery and
-# attacks are our own processes' matter, and what goes wrong under a run's folder the file system's.
+# What touches other packages' interfaces, and a real fit of every method; recovery hangs on the
+# version of distributed. Longer faults and attacks run with the pinned versions alone, for time;
+# what goes wrong under a run's folder is the file system's matter.
 VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/secure/sums \
   tests/federation tests/deploy tests/runs tests/cli tests/secure/distances/test_steps.py \
   tests/protocols/omnifc/test_omnifc.py::test_labels_equal_the_pooled_clusterer \
@@ -23,8 +24,8 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   tests/protocols/esfmc \
   tests/baselines/test_end_to_end.py::test_equals_pooled_on_easy_data \
   $(addprefix --ignore=tests/,runs/test_faults.py federation/test_faults.py \
-    federation/test_recovery.py federation/test_long_runs.py deploy/test_attacks.py \
-    cli/test_told_to_stop.py protocols/esfmc/privacy clustering/test_gap.py)
+    federation/test_long_runs.py deploy/test_attacks.py protocols/esfmc/privacy \
+    clustering/test_gap.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types layers spelling tests attack chaos docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean

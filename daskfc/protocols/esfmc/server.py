@@ -182,18 +182,21 @@ def _in_order(
         beside[places[client], start : (start := start + sent.features.shape[1])] = sent.features
     order = order_of_rows(beside)
     rank = np.argsort(order)
-    moved = {client: np.argsort(rank[own]) for client, own in places.items()}
-    own = {client: np.argsort(rank[one]) for client, one in found.places.items()}
+    sorted_own = {client: np.argsort(rank[one]) for client, one in found.places.items()}
+    sorted_sent = {client: np.argsort(rank[one]) for client, one in places.items()}
     seen = replace(
         found,
-        places={client: rank[one][own[client]] for client, one in found.places.items()},
+        places={client: rank[one][sorted_own[client]] for client, one in found.places.items()},
         in_all_views=found.in_all_views[order],
     )
-    shared = {c: replace(sent, features=sent.features[moved[c]]) for c, sent in features.items()}
+    shared = {
+        client: replace(sent, features=sent.features[sorted_sent[client]])
+        for client, sent in features.items()
+    }
     if assignments is not None:
         assignments = {
-            c: replace(sent, probabilities=sent.probabilities[own[c]])
-            for c, sent in assignments.items()
+            client: replace(sent, probabilities=sent.probabilities[sorted_own[client]])
+            for client, sent in assignments.items()
         }
     return order, seen, shared, assignments
 

@@ -193,7 +193,7 @@ def test_several_clients_of_a_view(tmp_path):
 
 
 def test_new_samples_of_one_view_or_several(complete, tmp_path):
-    model = fitted(complete, local_epochs=80)
+    model = fitted(complete, local_epochs=100)
     true = np.random.default_rng(8).integers(0, K, 60)
     new = views(seed=9, n=60, true=true)
     held = {f"client-{v + 1}": (v, np.arange(60)) for v in range(V)}
@@ -208,7 +208,7 @@ def test_new_samples_of_one_view_or_several(complete, tmp_path):
     together = model.predict(complete, urls)
     assert len(together) == 60
     alone = model.predict(complete, {"client-1": urls["client-1"]})
-    assert share(together) >= 0.95
+    assert share(together) > 0.95
     assert share(alone) > 0.6
     assert "Assignments" not in kinds(model)  # of the fit
     assert "Assignments" in {row.message for row in complete.ledger}  # of several views
