@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
+from sklearn.cluster import KMeans as LibraryKMeans
+from sklearn.datasets import load_iris
 
 from daskfc.clustering import FullDistances, RowFactors, exact_points, make_clusterer
 from daskfc.clustering.order import (
@@ -16,6 +18,8 @@ from daskfc.clustering.order import (
     rows_in_order,
 )
 from daskfc.linalg import LandmarkEmbedding
+from daskfc.metrics import ari
+from daskfc.seeds import integer_seed
 
 RNG = np.random.default_rng(0)
 DATA = {
@@ -174,3 +178,12 @@ def test_what_tells_samples_apart_is_no_distance():
     one, other = np.flatnonzero(Y[:, 0] == 1.0)
     assert Y[one, 1] == Y[other, 1]
     assert np.unique(Y[:, 1]).size == 4
+
+
+def test_labels_of_pooled_samples_are_those_of_scikit_learn_in_this_order():
+    X = load_iris().data
+    order = order_of_points(X)
+    seed = integer_seed(4, "k-means")
+    library = LibraryKMeans(3, n_init=10, random_state=seed).fit(X[order.places])
+    found = make_clusterer("k-means").pooled_labels(X, 3, 4)
+    assert ari(order.back(library.labels_.astype(np.int64)), found) == 1.0
