@@ -58,29 +58,31 @@ class ColumnRounding:
         rows : ndarray of shape (rows, n_features), float64
             Finite or NaN.
         """
-        self._integers &= bool((rows == np.rint(rows)).all())
+        for first in range(0, len(rows), _ROWS):  # what is computed with stays in the cache
+            self._add(rows[first : first + _ROWS])
+        if len(rows):
+            self._middles.append(_middle_half(rows[:: max(1, len(rows) // _ROWS)]))
+
+    def _add(self, rows: np.ndarray) -> None:
+        whole = rows == np.rint(rows)
+        self._integers &= bool(whole.all())
         if self._integers:
             self._lowest = min(self._lowest, float(rows.min(initial=0)))
             self._highest = max(self._highest, float(rows.max(initial=0)))
         there = ~np.isnan(rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            off = np.where(there, np.abs(rows - rows.astype(self._dtype)), 0)
+            off = np.abs(rows - rows.astype(self._dtype))
             count = there.sum(axis=0)
-            mean = np.where(there, rows, 0).sum(axis=0) / np.maximum(count, 1)
-            squares = np.where(there, (rows - mean) ** 2, 0).sum(axis=0)
+            mean = rows.sum(axis=0, where=there) / np.maximum(count, 1)
+            squares = np.square(rows - mean).sum(axis=0, where=there)
             # two sets of values make one: Chan, Golub and LeVeque, 1983
-            whole = np.maximum(self._count + count, 1)
+            both = np.maximum(self._count + count, 1)
             step = mean - self._mean
-            self._squares += squares + step**2 * self._count * (count / whole)
-            self._mean += step * (count / whole)
-            some = rows[:: max(1, len(rows) // _ROWS)]
-            if count.min(initial=0) == len(rows):
-                self._middles.append(np.subtract(*np.quantile(some, [0.75, 0.25], axis=0)))
-            else:
-                self._middles.append(_middle_of_gaps(some))
+            self._squares += squares + step**2 * self._count * (count / both)
+            self._mean += step * (count / both)
         self._count += count
-        self._furthest = np.maximum(self._furthest, off.max(axis=0, initial=0))
-        self._whole |= ((off > 0) & (rows == np.rint(rows))).any(axis=0)
+        np.maximum(self._furthest, off.max(axis=0, initial=0, where=there), out=self._furthest)
+        self._whole |= (whole & (off > 0)).any(axis=0)
 
     def moved(self) -> np.ndarray:
         """Return for each column whether the type does not hold it."""
@@ -113,8 +115,10 @@ class ColumnRounding:
         return None
 
 
-def _middle_of_gaps(rows: np.ndarray) -> np.ndarray:
+def _middle_half(rows: np.ndarray) -> np.ndarray:
     """Return the width of the middle half of each column's values; 0 of a column without any."""
-    widths = [np.subtract(*np.quantile(own, [0.75, 0.25])) if own.size else 0.0
-              for own in (column[~np.isnan(column)] for column in rows.T)]  # fmt: skip
-    return np.array(widths)
+    last = np.maximum((~np.isnan(rows)).sum(axis=0) - 1, 0)
+    ends = np.stack([last // 4, last - last // 4])
+    low, high = np.take_along_axis(np.sort(rows, axis=0), ends, axis=0)  # NaN is sorted last
+    with np.errstate(over="ignore"):
+        return np.where(np.isnan(high), 0, high - low)

@@ -329,6 +329,8 @@ class StoreWriter:
                 f"client {self.name!r}: features must be real numbers; got type "
                 f"{features.dtype.name!r}. Name the numeric columns."
             )
+        with np.errstate(over="ignore"):  # narrower floats, which hold no 2**24
+            features = features.astype(np.float64) if features.dtype.kind == "f" else features
         odd = np.isinf(features) if self._missing else ~np.isfinite(features)
         bad = np.flatnonzero(odd.any(axis=1))
         if len(bad):
@@ -343,7 +345,6 @@ class StoreWriter:
         if self._dtype.kind == "f":
             gaps = np.isnan(features)
             lost = ~np.isfinite(stored) & ~gaps
-            self._refuse_merging(features, stored)
         else:
             lost = stored.astype(np.float64) != features
         if lost.any():
@@ -352,6 +353,7 @@ class StoreWriter:
                 f"of a block of {len(features)} rows; choose another layout.dtype, such as "
                 f"float32 or float64."
             )
+        self._refuse_merging(features, stored)
         if self._dtype.kind != "f":
             return stored
         kept = features.astype(np.float64)
@@ -360,20 +362,19 @@ class StoreWriter:
 
     def _refuse_merging(self, features: np.ndarray, stored: np.ndarray) -> None:
         """Refuse whole numbers that a float cannot tell from their neighbours."""
-        digits = np.finfo(stored.dtype).nmant + 1
+        read = stored if stored.dtype.kind == "f" else stored.astype(np.float64)  # as fits do
+        digits = np.finfo(read.dtype).nmant + 1
         large = (features > 2**digits) | (features < -(2**digits))
         if not large.any():
             return
-        kind = features.dtype.kind
         with np.errstate(invalid="ignore"):
-            back = stored.astype(features.dtype) if kind in "iu" else stored
-        rounded = large & (back != features) & np.isfinite(stored)
-        if kind == "f":
-            rounded &= features == np.rint(features)
+            back = read.astype(features.dtype) if features.dtype.kind in "iu" else read
+        whole = np.rint(features) == features
+        rounded = large & whole & (back != features) & np.isfinite(read)
         if rounded.any():
             row, column = np.argwhere(rounded)[0]
             raise StoreError(
-                f"client {self.name!r}: {self._dtype.name} rounds whole numbers above 2**{digits}; "
+                f"client {self.name!r}: {read.dtype.name} rounds whole numbers above 2**{digits}; "
                 f"got {int(rounded.sum())} that it would change, the first in column "
                 f"{self._names[column]!r} of row {self._at + int(row)} of the client. Leave the "
                 f"column out{'' if digits > 50 else ', or choose layout.dtype float64'}."
