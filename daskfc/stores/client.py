@@ -10,7 +10,7 @@ import zarr
 from scipy import sparse
 
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.stores.content import check_rows, finite
+from daskfc.stores.content import check_rows, finite, of_size
 from daskfc.stores.graph import StoredGraph, checked_graph, graph_digest
 from daskfc.stores.id_key import content_key, stored_key
 from daskfc.stores.layout import (
@@ -209,9 +209,7 @@ class ClientStore:
                 )
 
     def _arrays(self) -> list[Any]:
-        arrays = [self._features, self._ids]
-        if self._labels is not None:
-            arrays.append(self._labels)
+        arrays = [self._features, self._ids, *([] if self._labels is None else [self._labels])]
         return arrays if self._graph is None else [*arrays, *self._graph.arrays()]
 
     def _read(self, array: Any, start: int, stop: int) -> np.ndarray:
@@ -261,8 +259,12 @@ class ClientStore:
         InvalidInput
             When the range leaves the store.
         StoreError
-            When a chunk does not match its checksum.
+            When a chunk does not match its checksum, or squares of values exceed float64.
         """
+        return of_size(self.rows_of_any_size(start, stop), self.feature_names, self.name)
+
+    def rows_of_any_size(self, start: int, stop: int) -> np.ndarray:
+        """Read rows for a step of preparation; see `rows`."""
         if not 0 <= start <= stop <= self.n_samples:
             raise InvalidInput(
                 f"rows of client {self.name!r} must lie in [0, {self.n_samples}]; got {start} to "
@@ -331,9 +333,8 @@ class ClientStore:
         ndarray of shape (n_samples,), int64, or None
             None where the store has none.
         """
-        if self._labels is None:
-            return None
-        return self._read(self._labels, 0, self.n_samples).astype(np.int64)
+        known = self._labels
+        return None if known is None else self._read(known, 0, self.n_samples).astype(np.int64)
 
     @property
     def digest(self) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from daskfc.errors import StoreError
 from daskfc.stores.layout import ContentDigest, positions_of_repeats
 
-__all__ = ["check_rows", "finite"]
+__all__ = ["check_rows", "finite", "of_size"]
+
+_LARGEST = 2.0**480  # ours: squares leave room for sums of 2**63
 
 
 def check_rows(
@@ -79,6 +81,45 @@ def check_rows(
             f"{second} are the first pair. Clean the source of {url}."
         )
     return digest.hexdigest()
+
+
+def of_size(rows: np.ndarray, names: Sequence[str], client: str) -> np.ndarray:
+    """Return rows, unless sums of their squares exceed float64, as with a code of its largest.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d), float64
+        Features; NaN where a value is missing.
+    names : sequence of str
+        Of the columns.
+    client : str
+        Whose they are.
+
+    Raises
+    ------
+    StoreError
+        For values above 2**480; names the first such column, and no values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.stores.content import of_size
+    >>> of_size(np.array([[1.0, 1e300]]), ["age", "dose"], "a")
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.StoreError: client 'a': column 'dose' has values above 2**480, whose squares no \
+method can sum. Prepare it with clip or log, clean it, or leave it out.
+    """
+    if rows.max(initial=0) <= _LARGEST and rows.min(initial=0) >= -_LARGEST:
+        return rows
+    far = (np.abs(rows) > _LARGEST).any(axis=0)
+    if far.any():
+        raise StoreError(
+            f"client {client!r}: column {names[int(far.argmax())]!r} has values above 2**480, "
+            "whose squares no method can sum. Prepare it with clip or log, clean it, or leave it "
+            "out."
+        )
+    return rows
 
 
 def finite(rows: np.ndarray, start: int, client: str, *, missing: bool) -> np.ndarray:

@@ -227,10 +227,15 @@ def metadata_of(url: str) -> bytes:
 
 
 def zarr_store(url: str, *, read_only: bool) -> Store:
-    """Return Zarr's store object of a URL."""
+    """Return Zarr's store object of a URL; refuse to write where a URL is a pattern to fsspec."""
     path = local_path(url)
     if path is not None:
         return LocalStore(path, read_only=read_only)
+    if not read_only and _PATTERN.search(url):
+        raise StoreError(
+            f"{url}: a store that is not on this machine must have no *, ? or [ in its name, which "
+            "would stand for other names. Choose another one."
+        )
     filesystem(url)  # refuses unknown protocols in our words
     return FsspecStore.from_url(url, read_only=read_only)
 

@@ -84,9 +84,9 @@ class PreparedStore(ClientStore):
         told = json.dumps([super().digest, *self._steps], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()
 
-    def rows(self, start: int, stop: int) -> np.ndarray:
+    def rows_of_any_size(self, start: int, stop: int) -> np.ndarray:
         """Read rows, and prepare them; see `ClientStore.rows`."""
-        rows = super().rows(start, stop)
+        rows = super().rows_of_any_size(start, stop)
         for change in self._changes:
             rows = change(rows, start)
         return np.ascontiguousarray(rows, dtype=np.float64)
@@ -135,7 +135,7 @@ def _own(store: ClientStore, step: FittedStep, made_of: Sequence[str]) -> Fitted
         if step.get("within"):
             mean, scale = but_for_words(made_of, mean, scale)
         return {"step": kind, "mean": mean.tolist(), "scale": scale.tolist()}
-    rows = store.rows(0, store.n_samples)
+    rows = store.rows_of_any_size(0, store.n_samples)
     if kind == "impute":
         fill = [
             _filling(column, "most-frequent" if name in store.categories else step["strategy"])

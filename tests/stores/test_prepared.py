@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler, normalize
 
+from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.fitted_steps import HEIGHT
 from daskfc.stores.prepared import PreparedStore
@@ -141,3 +142,16 @@ def test_new_samples_are_written_as_the_clustered_ones():
     ]
     store = prepared(table, steps)
     assert (store.rows(0, 3)[:, 1:] > 0).tolist() == [[False, True], [False, True], [True, False]]
+
+
+@pytest.mark.parametrize("step", [{"step": "clip", "low": 0.0, "high": 120.0}, {"step": "log"}])
+def test_a_code_of_the_largest_number_is_refused_where_no_step_takes_it(step):
+    table = table_of(2)
+    table.loc[3, "age"] = np.finfo(np.float64).max
+    largest = table["age"].max()
+    with pytest.raises(StoreError, match=r"column 'age' has values above 2\*\*480") as refused:
+        prepared(table, [ONE_HOT]).rows(0, 40)
+    assert str(largest) not in str(refused.value)
+    found = prepared(table, [ONE_HOT, step]).rows(0, 40)
+    assert np.isfinite(found).all()
+    assert found.max() <= max(120.0, np.log(largest))

@@ -258,3 +258,11 @@ def test_a_store_is_its_owners(url, umask):
             assert stat.S_IMODE(os.stat(url).st_mode) == 0o700
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize("name", ["a**b", "a*", "a?", "a[1]"])
+def test_names_that_stand_for_other_names(tmp_path, name):
+    write_store(url := str(tmp_path / name / "a.zarr"), "a", [[1.0, 2.0]], ["one"])
+    assert ClientStore.open(url).n_samples == 1
+    with pytest.raises(StoreError, match=r"must have no \*, \? or \[ in its name"):
+        write_store(f"memory://{name}/a.zarr", "a", [[1.0, 2.0]], ["one"])
