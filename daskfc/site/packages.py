@@ -1,15 +1,13 @@
 """Which installed package a method is of."""
 
 from collections.abc import Iterable
-from importlib.metadata import (
-    PackageNotFoundError,
-    entry_points,
-    packages_distributions,
-    version,
-)
+from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from daskfc.plugins import entry_points_of
 
 __all__ = ["modules_of", "package_of"]
 
@@ -38,16 +36,21 @@ def package_of(module: str) -> tuple[str, str]:
     """
     top = module.partition(".")[0]
     if top == _OWN:
-        try:
-            return _OWN, version(_OWN)
-        except PackageNotFoundError:  # a source tree on the path
-            return _OWN, ""
+        return _OWN, _own_version()
     found = {
         (point.dist.name, point.dist.version)
-        for point in entry_points(group="daskfc.methods")
+        for point in entry_points_of("daskfc.methods")
         if point.dist is not None and point.module.partition(".")[0] == top
     }
     return found.pop() if len(found) == 1 else ("unknown", "")
+
+
+@cache
+def _own_version() -> str:
+    try:
+        return version(_OWN)
+    except PackageNotFoundError:  # a source tree on the path
+        return ""
 
 
 def modules_of(packages: Iterable[str]) -> frozenset[str]:
@@ -72,7 +75,7 @@ def modules_of(packages: Iterable[str]) -> frozenset[str]:
     """
     if packages == "any":
         return frozenset(
-            point.module.partition(".")[0] for point in entry_points(group="daskfc.methods")
+            point.module.partition(".")[0] for point in entry_points_of("daskfc.methods")
         )
     asked = [Requirement(one) for one in packages]
     if not asked:

@@ -22,7 +22,7 @@ def register(monkeypatch):
         vars(point)["dist"] = None if name is None else Installed(name, version)
         points.append(point)
 
-    monkeypatch.setattr(packages, "entry_points", lambda group: points)
+    monkeypatch.setattr(packages, "entry_points_of", lambda group: tuple(points))
     return add
 
 
