@@ -18,6 +18,7 @@ FEW = {  # parameters that keep fits short
     "FederatedKernelKMeans": {"n_features": 30, "iterations": 3},
     "RFK-k-means": {"n_features": 30},
     "CE-PCA": {"n_features": 30},
+    "FedMAvg": {"max_rounds": 5},
 }
 SEEDS = (0, 1)
 
@@ -118,16 +119,16 @@ def place(request, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # six fits of every method
+@pytest.mark.timeout(1800)  # four fits of every method
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_method_chooses_by_stability(place):
     split, federation = place
     for method in methods_of(split):
         choice = choose_n_clusters(
-            federation, model_of(method), range(2, 5), by="stability", seeds=SEEDS
+            federation, model_of(method), (3, 4), by="stability", seeds=SEEDS
         )
-        assert choice.n_clusters in (2, 3, 4), method
-        assert set(choice.scores) == {2, 3, 4}, method
+        assert choice.n_clusters in (3, 4), method
+        assert set(choice.scores) == {3, 4}, method
         assert all(-1 <= score <= 1 for score in choice.scores.values()), method
         if split == "samples":
             assert choice.scores[3] == max(choice.scores.values()), method
