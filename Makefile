@@ -14,8 +14,7 @@ JOBS ?= 3
 ROWS ?= .chaos-rows.jsonl
 
 # What touches other packages' interfaces, and a real fit of every method; recovery hangs on the
-# version of distributed. Longer faults and attacks run with the pinned versions alone, for time;
-# what goes wrong under a run's folder is the file system's matter.
+# version of distributed. What goes wrong under a run's folder is the file system's matter.
 VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/secure/sums \
   tests/federation tests/deploy tests/runs tests/cli tests/secure/distances/test_steps.py \
   tests/protocols/omnifc/test_omnifc.py::test_labels_equal_the_pooled_clusterer \
@@ -23,12 +22,13 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   tests/protocols/kcagc/test_kcagc.py::test_equals_the_protocol_without_masks \
   tests/protocols/esfmc \
   tests/baselines/test_end_to_end.py::test_equals_pooled_on_easy_data \
-  $(addprefix --ignore=tests/,runs/test_faults.py federation/test_faults.py \
-    federation/test_long_runs.py deploy/test_attacks.py protocols/esfmc/privacy \
-    clustering/test_gap.py)
+  --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests attack chaos docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean
+.PHONY: help demo test check lint types layers spelling tests test-long attack chaos docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean
+
+# Notes on docs/long-checks.md when the check ended, and how.
+NOTED = -m tests.long_checks "make $@"
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -70,7 +70,10 @@ spelling:        ## codespell
 	$(BIN)/codespell daskfc tests pipelines storage cluster-configs docs README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
 tests:           ## pytest: tests and the examples in the documentation
-	$(BIN)/python -m pytest -m "not deploy" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not deploy and not long" $(PYTEST_ARGS)
+
+test-long: $(VENV)/.installed-test  ## the tests that `make test` leaves out for time
+	$(BIN)/python $(NOTED) $(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 chaos: $(VENV)/.installed-test  ## FAULTS=100 seeded faults of local runs and of sites, into docs/chaos.md: goes on after ROWS, a quarter of a minute each
 	$(BIN)/python -m tests.chaos.run --faults $(FAULTS) --jobs $(JOBS) --rows $(ROWS); ended=$$?; \
@@ -101,7 +104,8 @@ test-newest:     ## the newest versions there are: the same tests
 
 .PHONY: version-tests
 version-tests: $(VENV)/.installed-$(INSTALLED)
-	NUMBA_CACHE_DIR=$(abspath $(VENV))/numba $(BIN)/python -m pytest $(PYTEST_ARGS) $(VERSION_TESTS)
+	NUMBA_CACHE_DIR=$(abspath $(VENV))/numba $(BIN)/python -m tests.long_checks "make test-$(INSTALLED)" \
+	  $(BIN)/python -m pytest -m "not deploy" $(PYTEST_ARGS) $(VERSION_TESTS)
 
 $(VENV)/.installed-lowest: pyproject.toml constraints-lowest.txt $(VENV)/.made
 	$(PIP) install -c constraints-lowest.txt -e '.[test,fast,multiview]'
@@ -129,7 +133,7 @@ $(PREFECT)/.installed: tests/deployments/requirements-prefect.txt
 
 # Installs Python packages and no programs; what else is missing is skipped with its reason.
 test-deploy: $(VENV)/.installed-deploy $(PREFECT)/.installed  ## deployments with the real programs, where they are there: minutes
-	DASKFC_PREFECT=$(abspath $(PREFECT)) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/deployments
+	DASKFC_PREFECT=$(abspath $(PREFECT)) $(BIN)/python $(NOTED) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/deployments
 
 $(VENV)/.installed-mutants: $(VENV)/.installed-test
 	$(PIP) install -c constraints.txt -e '.[test,fast,multiview,mutants]'
