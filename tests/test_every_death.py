@@ -30,6 +30,7 @@ def federations(tmp_path_factory):
         federation.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in POOLED])
 def test_who_dies_in_the_middle_of_a_fit(federations, monkeypatch, method):
     federation, heard = federations[split_of(method)], []

@@ -309,7 +309,7 @@ def test_a_party_with_the_store_of_another(tmp_path):
 OF_GRAPHS = ("AGC", "GCC")  # their stores need a graph
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)  # two fits of every method
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("split", SPLITS)

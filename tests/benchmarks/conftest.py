@@ -1,4 +1,8 @@
+from pathlib import Path
+
 import pytest
+
+HERE = Path(__file__).parent
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of what saves them
@@ -8,3 +12,10 @@ def pytest_sessionfinish(session):
     if found is not None:
         found.benchmarks = [one for one in found.benchmarks if one.stats.data]
     return (yield)
+
+
+def pytest_collection_modifyitems(items):
+    """Leave benchmarks out of `make test`; `make bench` runs all of them."""
+    for item in items:
+        if "benchmark" in getattr(item, "fixturenames", ()) and item.path.parent == HERE:
+            item.add_marker(pytest.mark.long)

@@ -29,7 +29,7 @@ def written(path, *rows, **changes):
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_first_faults_leave_results_right(tmp_path):
     file = tmp_path / "rows.jsonl"

@@ -70,7 +70,7 @@ class Process:
         self._outer.wait()
 
 
-@pytest.fixture(params=["any", "first"])
+@pytest.fixture(params=["any", pytest.param("first", marks=pytest.mark.long)])
 def start(request, tmp_path):
     first = request.param == "first"
     if first and not may_be_first():

@@ -50,7 +50,7 @@ def test_no_scheduler_keeps_measurements_of_each_round(federation):
     assert not {"spans", "stealing"} & set(extensions)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rounds_leave_nothing_in_memory(tmp_path):
     rows = {f"client-{i}": np.zeros((4, 2)) for i in range(3)}
     with federation_of(tmp_path / "stores", rows, cluster=SHORT_LOGS) as federation:

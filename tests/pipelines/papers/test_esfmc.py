@@ -128,7 +128,7 @@ def test_a_first_look_says_so():
 
 
 @needs_data
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_first_look_through_real_federations(tmp_path, monkeypatch):
     pytest.importorskip("jax", reason="JAX is not installed (daskfc[multiview])")

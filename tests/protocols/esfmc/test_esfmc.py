@@ -104,6 +104,7 @@ def test_views_together_tell_what_none_tells_alone(complete):
     assert model.history_[0].losses["client-2"].losses.shape == (20, 5)
 
 
+@pytest.mark.long
 def test_bytes_are_clustered_as_if_they_were_divided_by_255(tmp_path):
     """And new ones as well, in the units of the fit."""
     found, predicted = {}, {}
@@ -180,6 +181,7 @@ def test_what_is_shared_has_the_columns_that_were_asked_for(complete, params, co
     assert {tuple(row.shapes["features"]) for row in shared} == {(N, columns)}
 
 
+@pytest.mark.long
 def test_several_clients_of_a_view(tmp_path):
     held = {}
     random = np.random.default_rng(3)

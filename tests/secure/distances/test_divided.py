@@ -301,7 +301,7 @@ def _planned_as_told(federation, urls, keep, workers, spares, ledger):
     assert all(rehearsal.memory[name][0] > PROCESS_BYTES for name in names)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("victim", ["server", "server-2", "client-1"])
 @pytest.mark.parametrize("keep", KEEPS)
 def test_a_party_that_is_killed_changes_nothing(processes, monkeypatch, tmp_path, keep, victim):
