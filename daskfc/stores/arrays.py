@@ -15,6 +15,7 @@ import zarr
 from scipy import sparse
 
 from daskfc.errors import StoreError
+from daskfc.stores.chunk_sizes import bounded
 from daskfc.stores.config import SourceConfig
 from daskfc.stores.digit_views import DIGIT_VIEWS, digit_views
 from daskfc.stores.graph import checked_graph
@@ -396,7 +397,7 @@ def read_zarr(source: SourceConfig) -> Samples:
         labels = classes = ids = names = None
         kinds: dict[str, Any] = {}
         if isinstance(node, zarr.Array):
-            features: Any = node
+            features: Any = bounded(node, url)
         else:
             features = _member(node, source.array, ("features", "X"), url, "features")
             found = _member(
@@ -446,7 +447,7 @@ def _member(
     for name in defaults if asked is None else (asked,):
         found = group.get(name)
         if isinstance(found, zarr.Array):
-            return found
+            return bounded(found, url)
     if asked is not None:
         raise StoreError(f"{url}: source.{key} must name an array of the group; got {asked!r}.")
     return None

@@ -10,6 +10,7 @@ import zarr
 from scipy import sparse
 
 from daskfc.errors import InvalidInput, StoreError
+from daskfc.stores.chunk_sizes import ChunkError, bounded
 from daskfc.stores.content import check_rows, finite, of_size
 from daskfc.stores.graph import StoredGraph, checked_graph, graph_digest
 from daskfc.stores.id_key import content_key, stored_key
@@ -106,7 +107,7 @@ class ClientStore:
         graph = group.get("graph")
         self._graph: StoredGraph | None = None
         if isinstance(graph, zarr.Group):
-            self._graph = StoredGraph(graph, self.n_samples, self._read)
+            self._graph = StoredGraph(graph, self.n_samples, self._read, url)
 
     @classmethod
     def open(cls, url: str, *, verify: bool = False) -> ClientStore:
@@ -219,6 +220,8 @@ class ClientStore:
             try:
                 with reaching(self.url):
                     part = np.asarray(array[start:stop])
+            except ChunkError as error:
+                damage = error
             except StoreError:
                 raise
             except (ValueError, RuntimeError, TypeError) as error:  # what Zarr's codecs raise
@@ -234,6 +237,8 @@ class ClientStore:
                 f"client {self.name!r}: the store {self.url} was replaced while it was in use; "
                 f"start the run again."
             )
+        if isinstance(damage, ChunkError):
+            raise StoreError(f"client {self.name!r}: {damage}") from damage
         if damage is not None:
             raise StoreError(
                 f"client {self.name!r}: a chunk in rows {start} to {stop} of {array.path} does not "
@@ -433,20 +438,9 @@ class ClientStore:
         It is not backed by dask: a dask array computed at a party would go through the scheduler,
         which could place its tasks at another party.
         """
-        import xarray as xr  # with pandas 80 MB, which steps that read rows do not need
+        from daskfc.stores.lazy_rows import lazy_dataset  # xarray's 80 MB, which steps do not need
 
-        lazy: xr.Dataset = xr.open_zarr(
-            zarr_store(self.url, read_only=True),
-            consolidated=False,
-            chunks=None,
-            mask_and_scale=False,
-            drop_variables=["sample_id"],
-        )
-        coordinates = {
-            "sample_id": ("sample", self.sample_ids()),
-            "feature": list(self.feature_names),
-        }
-        return lazy.assign_coords(coordinates).assign_attrs({"client": self.name})
+        return lazy_dataset(self)
 
     def check(self) -> None:
         """Read everything and check it against checksums, digests and rules.
@@ -497,4 +491,4 @@ def _array(group: zarr.Group, path: str, url: str, *, ndim: int, required: bool 
             f"{url}: the store must have a {ndim}-dimensional array {path!r}; it has not. Build it "
             f"again."
         )
-    return found
+    return bounded(found, url)

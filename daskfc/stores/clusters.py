@@ -11,6 +11,7 @@ import zarr
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.folders import check_folder_name
+from daskfc.stores.chunk_sizes import bounded
 from daskfc.stores.client import ClientStore
 from daskfc.stores.layout import array_options
 from daskfc.stores.locations import zarr_store
@@ -147,7 +148,7 @@ def read_clusters(store: ClientStore, name: str) -> tuple[np.ndarray, tuple[str,
         )
     fits: object = array.attrs["fits"]
     assert isinstance(fits, list), fits
-    return np.asarray(array[:]), tuple(str(fit) for fit in fits)
+    return np.asarray(bounded(array, store.url)[:]), tuple(str(fit) for fit in fits)
 
 
 def cluster_names(store: ClientStore) -> list[str]:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
+from daskfc.stores.chunk_sizes import bounded
 from daskfc.stores.layout import array_options
 
 __all__ = [
@@ -157,10 +158,12 @@ class StoredGraph:
         n.
     read : callable
         From an array and a range of its first axis to the values.
+    url : str
+        Of the store, for messages.
     """
 
-    def __init__(self, group: zarr.Group, n_samples: int, read: Read) -> None:
-        self._group = group
+    def __init__(self, group: zarr.Group, n_samples: int, read: Read, url: str) -> None:
+        self._parts = {name: bounded(array, url) for name, array in group.arrays()}
         self._n = n_samples
         self._read = read
         self.n_edges = int(group.attrs["edges"])  # type: ignore[arg-type]
@@ -169,17 +172,17 @@ class StoredGraph:
 
     def arrays(self) -> list[Any]:
         """Return the arrays that the store must have."""
-        return [array for _, array in self._group.arrays()]
+        return list(self._parts.values())
 
     def rows(self, start: int, stop: int) -> sparse.csr_array:
         """Return rows start to stop of the adjacency matrix, ``(stop - start, n)``."""
-        bounds = self._read(self._group["indptr"], start, stop + 1)
+        bounds = self._read(self._parts["indptr"], start, stop + 1)
         first, last = int(bounds[0]), int(bounds[-1])
         if first == last:
             return sparse.csr_array((stop - start, self._n), dtype=np.float64)
-        indices = self._read(self._group["indices"], first, last)
-        if "weights" in self._group:
-            weights = self._read(self._group["weights"], first, last)
+        indices = self._read(self._parts["indices"], first, last)
+        if "weights" in self._parts:
+            weights = self._read(self._parts["weights"], first, last)
         else:
             weights = np.ones(last - first)
         return sparse.csr_array(

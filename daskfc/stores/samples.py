@@ -15,6 +15,7 @@ from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
+from daskfc.stores.chunk_sizes import MOST_OF_A_WORD
 from daskfc.stores.locations import reaching
 from daskfc.stores.spelling import WordMap, renumbered
 
@@ -312,7 +313,13 @@ def ids_as_text(values: Any, where: str) -> np.ndarray:
             f"{where}: sample ids must be words or integers; got type "
             f"{array.dtype.name!r}. Convert them."
         )
-    return array.astype(str)
+    text = array.astype(str)
+    if text.dtype.itemsize > 4 * MOST_OF_A_WORD:  # four bytes a character
+        raise StoreError(
+            f"{where}: a sample id must have at most {MOST_OF_A_WORD} characters; the longest has "
+            f"{text.dtype.itemsize // 4}. Shorten it, or name another column."
+        )
+    return text
 
 
 def stacked(parts: Sequence[Samples], names: Sequence[str]) -> Samples:
