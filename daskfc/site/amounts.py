@@ -1,5 +1,6 @@
 """Amounts that a policy names: samples, maskers, a budget, a rate of runs, bytes."""
 
+from contextlib import suppress
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -16,16 +17,16 @@ class _Strict(BaseModel):
 
 
 def _share(value: Any) -> Fraction:
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        try:
+    share = Fraction(0)
+    if isinstance(value, str | int | float | Fraction) and not isinstance(value, bool):
+        with suppress(ValueError, ZeroDivisionError):
             share = Fraction(str(value))
-        except (ValueError, ZeroDivisionError):
-            share = Fraction(-1)
-        if 0 <= share <= 1:
-            return share
-    if isinstance(value, Fraction) and 0 <= value <= 1:
-        return value
-    raise ValueError("must be a share in [0, 1] such as 2/3")
+    if 1 < 2 * share <= 2:
+        return share
+    raise ValueError(
+        "must be a share above 1/2 and at most 1, such as 2/3: with less, clients that are told of "
+        "different survivors would open one of them"
+    )
 
 
 def _bytes(value: Any) -> int:
@@ -59,7 +60,9 @@ class Maskers(_Strict):
     at_least : int
         The fewest.
     threshold : fractions.Fraction
-        The share of them that must stay, where a sum survives clients that leave.
+        The share of them that must stay, where a sum survives clients that leave. Above one half:
+        of two groups that are told different survivors one is too small to answer, so that never
+        both masks of a client are opened.
     """
 
     at_least: Annotated[int, Field(ge=1, strict=True)] = 3

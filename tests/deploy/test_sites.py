@@ -30,7 +30,7 @@ raw: allow
 ids: allow
 labels: allow
 stores: any
-maskers: {at_least: 1, threshold: 0}
+maskers: {at_least: 1}
 packages: [tests]
 """
 

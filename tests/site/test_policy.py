@@ -89,9 +89,10 @@ WRONG = [
     ("methods: {FedSC: {n_clusters: {max: .nan}}}", "finite number"),
     ("samples: {at_least: 0}", "must be at least 1"),
     ("samples: {at_least: true}", "must be a whole number"),
-    ("maskers: {threshold: 4/3}", "must be a share in [0, 1] such as 2/3"),
-    ("maskers: {threshold: 1/0}", "must be a share in [0, 1] such as 2/3"),
-    ("maskers: {threshold: true}", "must be a share in [0, 1] such as 2/3"),
+    *(
+        (f"maskers: {{threshold: {share}}}", "must be a share above 1/2 and at most 1, such as 2/3")
+        for share in ("1/2", "0.5", "2/5", "0", "-1", "4/3", "1/0", "true", "half", "[2/3]")
+    ),
     ("budget: {epsilon: 1}", "key 'budget.delta' is required and missing"),
     ("budget: {epsilon: .inf, delta: 1e-5}", "finite number"),
     ("budget: {epsilon: 0, delta: 1e-5}", "must be above 0.0"),
@@ -292,6 +293,17 @@ def test_the_threshold_is_a_share_of_the_maskers(n_maskers):
     policy.check_maskers(n_maskers)
     with pytest.raises(PolicyRefused):
         policy.check_maskers(n_maskers, least - 1)
+
+
+@pytest.mark.parametrize("share", ["501/1000", "2/3", "1"])
+@pytest.mark.parametrize("n_maskers", range(2, 30))
+def test_two_groups_of_maskers_can_never_both_open_a_sum(n_maskers, share):
+    policy = of(maskers={"at_least": 2, "threshold": share})
+    for threshold in range(n_maskers + 1):
+        if 2 * threshold <= n_maskers:
+            with pytest.raises(PolicyRefused):
+                policy.check_maskers(n_maskers, threshold)
+    policy.check_maskers(n_maskers, n_maskers)
 
 
 # -- what is told -----------------------------------------------------------------------------

@@ -71,7 +71,8 @@ class RecoveringSum(Aggregation):
     Privacy: as `MaskedSum`, and a client that leaves after it sent is in the sum, one that leaves
     before is not; in both cases its array alone stays hidden from the server and fewer than
     `threshold` colluding clients. Clients refuse to reveal both shares of one client. Semi-honest:
-    a server that tells clients different sets of survivors is not defended against.
+    a server that tells clients different sets of survivors opens an array with 2 `threshold`
+    answers, of which a client gives one, and one that colludes with it two.
 
     References
     ----------
