@@ -86,8 +86,6 @@ def choose_grid(
         Where no primes are enough.
     """
     public = place.public
-    if math.isinf(4.0 * public.radius * public.radius):
-        refuse_far_samples(federation, place, "no number is as large as their squared distances")
     if resolve is None and public.radius > 0:
         resolve = LEAST * public.radius**2
     try:
