@@ -265,7 +265,7 @@ def test_columns_at_a_running_cluster(cluster, tmp_path, fault):
         assert not run.folder.exists()  # nothing was started
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_resume_at_a_running_cluster_with_a_store_written_again(cluster):
     pipeline = load_pipeline(pipeline_of("k-FED"))
     record = {

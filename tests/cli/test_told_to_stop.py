@@ -132,6 +132,7 @@ def test_a_scheduler_and_a_party_end_while_its_worker_starts_and_later(start, tm
     assert not file.exists()
 
 
+@pytest.mark.long
 def test_a_party_ends_whose_worker_is_started_again_and_finds_no_scheduler(start, tmp_path):
     file = tmp_path / "scheduler.json"
     scheduler = start("scheduler", "--port", "0", "--scheduler-file", str(file))

@@ -378,6 +378,7 @@ def consortium_of_its_own(tmp_path):
     made.site.end()
 
 
+@pytest.mark.long
 def test_a_revoked_certificate_is_answered_nothing_without_a_restart(consortium_of_its_own):
     """Another than the other tests have: b and bob are out after it."""
     consortium = consortium_of_its_own

@@ -130,6 +130,7 @@ def run_of(pipeline, name, *settings):
     return [*start, "--storage", storage, "--name", name, *sets]
 
 
+@pytest.mark.long
 def test_a_run_whose_terminal_closed_and_whose_files_are_torn_has_the_same_labels(done, place):
     command = run_of("omnifc", "torn", *COMPARED)
     said = interrupted(
@@ -150,6 +151,7 @@ def test_a_run_whose_terminal_closed_and_whose_files_are_torn_has_the_same_label
     assert "its fit is damaged" in (folder / "log.txt").read_text()
 
 
+@pytest.mark.long
 def test_a_budget_that_is_spent_is_no_reason_to_resume(place):
     noise = "params.noise={kind: data, epsilon: 5.0, delta: 1e-5, clip: 10.0}"
     command = run_of("fedsc", "spent", "params.rounds=40", noise)
@@ -176,6 +178,7 @@ def test_an_interrupted_run_resumes_with_the_same_labels(done, place):
     assert "done before, kept" in (place / "runs" / "b" / "log.txt").read_text()
 
 
+@pytest.mark.long
 def test_preparation_and_fits_share_the_budget_of_a_run(place):
     noise = "{kind: data, epsilon: 5.0, delta: 1e-5, clip: 10.0}"
     ranges = "{low: 0, high: 2000, epsilon: 1.0, delta: 1e-5}"
@@ -202,6 +205,7 @@ def test_preparation_and_fits_share_the_budget_of_a_run(place):
     assert not (place / "runs" / "bare").exists()
 
 
+@pytest.mark.long
 def test_prepared_features_find_the_growers_of_wines(place):
     result = daskfc(
         place, "run", ROOT / "pipelines" / "prepared.yaml",

@@ -294,7 +294,7 @@ def test_a_prefix_is_a_fit_of_fewer_iterations(tiny):
     assert [cut[i].floats for i in (0, 1, 2, number)] == [own[i].floats for i in range(4)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_versions_agree_and_the_ledger_holds_what_a_fit_says(tiny):
     exact, _ = exact_coordinates(IRIS.X, interpoint_width(IRIS.X), 2)
     found = {}

@@ -313,8 +313,15 @@ def test_a_straggler_is_cut_off(federation, monkeypatch, tmp_path):
     np.testing.assert_array_equal(model.labels_, prompt.labels_)
 
 
-@pytest.mark.parametrize("victim", ["client-1", "server"])
-@pytest.mark.parametrize(("distances", "during"), [("blocks", "distances"), ("exact", "landmarks")])
+@pytest.mark.parametrize(
+    ("distances", "during", "victim"),
+    [
+        ("blocks", "distances", "server"),
+        ("exact", "landmarks", "client-1"),
+        pytest.param("blocks", "distances", "client-1", marks=pytest.mark.long),
+        pytest.param("exact", "landmarks", "server", marks=pytest.mark.long),
+    ],
+)
 def test_a_killed_worker_changes_nothing(federation, victim, distances, during):
     params = {"n_clusters": 3, "tile": 64, "distances": distances}
     reference = OmniFC(**params).fit(federation)
