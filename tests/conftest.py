@@ -49,6 +49,13 @@ def recorder():
     _recorder.stop()
 
 
+def pytest_collection_modifyitems(items):
+    """Whoever leaves out slow tests leaves out long ones."""
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_terminal_summary(terminalreporter):
     """Name steps that a party of a site would refuse; tests of every method fail of them."""
     for sentence in _recorder.refusals:
