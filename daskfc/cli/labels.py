@@ -6,6 +6,7 @@ from daskfc.cli.exits import exits, signals_as_interrupt
 from daskfc.errors import InvalidInput
 from daskfc.folders import check_place, write_private
 from daskfc.runs import predict_run, site_labels
+from daskfc.runs.csv_cells import csv_text
 from daskfc.stores import ClientStore
 from daskfc.stores.clusters import check_new_clusters, write_clusters
 
@@ -56,12 +57,12 @@ def labels(
             data = (
                 table.to_parquet(index=False)
                 if out.endswith(".parquet")
-                else table.to_csv(index=False).encode()
+                else csv_text(table).encode()
             )
             write_private(out, data, overwrite=overwrite)
             click.echo(f"{out}: {len(table):,} samples", err=True)
         if out is None and into_store is None:
-            click.echo(table.to_csv(index=False), nl=False)
+            click.echo(csv_text(table), nl=False)
 
 
 @click.command()

@@ -13,6 +13,7 @@ import xarray as xr
 
 from daskfc.errors import InvalidInput
 from daskfc.federation.pseudonyms import Pseudonyms, pseudonyms_of
+from daskfc.runs.csv_cells import csv_text, words_of
 from daskfc.runs.folder import RunFolder
 from daskfc.stores import ClientStore
 
@@ -88,7 +89,7 @@ def write_tables(folder: RunFolder, labels: xr.DataArray) -> None:
     record = folder.record
     names = pseudonyms_of(record.get("pseudonyms"))
     table = labels_table(labels, record["pipeline"], name_of_samples(names))
-    folder.write_text("labels.csv", table.to_csv(index=False))
+    folder.write_text("labels.csv", csv_text(table))
     folder.write_bytes("labels.parquet", table.to_parquet(index=False))
     if names is not None and names.keys:
         folder.write_text(_KEYS, json.dumps(names.as_dict(), indent=2) + "\n")
@@ -109,6 +110,8 @@ def _of_file(path: Path) -> tuple[pd.DataFrame, Pseudonyms | None]:
         else:
             text = {name: str for name in (*_NAMES, "client")}
             table = pd.read_csv(path, dtype=text, keep_default_na=False, encoding="utf-8-sig")
+            for name in text.keys() & set(table.columns):
+                table[name] = words_of(table[name])
     except OSError as error:
         raise InvalidInput(
             f"{path}: cannot be read ({error.strerror or type(error).__name__}). Give a run's "

@@ -17,6 +17,7 @@ from daskfc.federation.saving import read_model
 from daskfc.folders import check_folder_name, make_private, write_private
 from daskfc.runs.communication import ledger_frame
 from daskfc.runs.config import load_pipeline
+from daskfc.runs.csv_cells import csv_text
 from daskfc.runs.fits import folder_name
 from daskfc.runs.folder import RunFolder
 from daskfc.runs.labels import name_of_samples
@@ -159,7 +160,7 @@ def predict_run(
     make_private(target)
     write_private(target / "ledger.parquet", ledger.to_parquet(index=False))
     write_private(target / "labels.parquet", table.to_parquet(index=False))
-    write_private(target / "labels.csv", table.to_csv(index=False).encode())
+    write_private(target / "labels.csv", csv_text(table).encode())
     return target
 
 

@@ -1,0 +1,71 @@
+"""Words in the cells of csv files that a spreadsheet must not take for formulas.
+
+A spreadsheet runs ``=HYPERLINK(...)`` as it opens a file, and whoever gave a sample its id wrote
+it. Such words get an apostrophe before them, as a person would type it; words that have one already
+get another, so that reading gives back exactly what was written.
+"""
+
+import csv
+import re
+from typing import Any
+
+import pandas as pd
+
+__all__ = ["csv_text", "words_of"]
+
+# '=', '+', '-' and '@' with their wide forms begin formulas, tab and line ends lead to another cell
+_FORMULA = re.compile("'*[=+\\-@\uff1d\uff0b\uff0d\uff20\t\r\n]")
+_NUMBER = re.compile(r"-[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", re.IGNORECASE)
+_SPLITS = re.compile("[;\t\r]")  # what other programs, or settings, take for the end of a cell
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """Return a table as csv, without formulas.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Words get an apostrophe where they begin with =, +, -, @, a tab or a line end, and are no
+        negative number. Numbers stay as they are.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from daskfc.runs.csv_cells import csv_text
+    >>> print(csv_text(pd.DataFrame({"sample_id": ["=1+1", "-1.5", "p7"], "cluster": [0, 1, -1]})))
+    sample_id,cluster
+    '=1+1,0
+    -1.5,1
+    p7,-1
+    <BLANKLINE>
+    """
+    table, splits = table.copy(deep=False), False
+    for name in table.columns:
+        if table[name].dtype.kind == "O":  # also pandas' own words
+            table[name] = table[name].map(_guarded)
+            splits |= any(isinstance(cell, str) and _SPLITS.search(cell) for cell in table[name])
+    return table.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if splits else csv.QUOTE_MINIMAL)
+
+
+def words_of(cells: "pd.Series[str]") -> "pd.Series[str]":
+    """Return words as they were before `csv_text`.
+
+    Parameters
+    ----------
+    cells : pandas.Series of str
+        A column of such a file, read as words.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from daskfc.runs.csv_cells import words_of
+    >>> words_of(pd.Series(["'=1+1", "-1.5", "'p7"])).tolist()
+    ['=1+1', '-1.5', "'p7"]
+    """
+    return cells.map(lambda cell: cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell)
+
+
+def _guarded(cell: Any) -> Any:
+    if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell
