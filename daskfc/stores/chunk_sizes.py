@@ -92,7 +92,7 @@ def bounded(array: Any, url: str) -> Any:
 
 def _limit(shape: Iterable[int], dtype: np.dtype[Any]) -> int:
     """Return the most bytes of a chunk, before it is compressed."""
-    return math.prod(shape) * (_WORD if dtype.kind in "OT" else dtype.itemsize) + _SPARE
+    return math.prod(shape) * (_WORD if dtype.kind in ("O", "T") else dtype.itemsize) + _SPARE
 
 
 def _of_v3(codecs: Iterable[Any], where: str) -> list[Any]:

@@ -23,6 +23,21 @@ def labelled(tmp_path):
     return store
 
 
+def test_what_a_site_writes_holds_no_formulas(daskfc, tmp_path):
+    ids = ["=1+1", "-2", "p;=1"]
+    write_store(str(tmp_path / "a.zarr"), "a", np.eye(3), ids)
+    table = pd.DataFrame(
+        {"sample_id": ["'=1+1", "-2", "p;=1"], "client": "a", "cluster": [2, 0, 1]}
+    )
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    wanted = '"sample_id","cluster"\n"\'=1+1",2\n"-2",0\n"p;=1",1\n'
+    assert daskfc("labels", "labels.csv", "--store", "a.zarr").stdout == wanted
+    daskfc("labels", "labels.csv", "--store", "a.zarr", "--out", "own.csv")
+    assert (tmp_path / "own.csv").read_text() == wanted
+    daskfc("labels", "labels.csv", "--store", "a.zarr", "--out", "own.parquet")
+    assert pd.read_parquet(tmp_path / "own.parquet")["sample_id"].tolist() == ids
+
+
 OWN = "sample_id,cluster,B seed 1\np1,2,7\np2,0,7\np3,1,7\n"
 
 
