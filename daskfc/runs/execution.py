@@ -455,7 +455,10 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
                 federation.workspace = str((work / "evaluation").absolute())
                 truth = true_labels(federation, found[0].labels)
                 others["evaluation"] = ledger_frame(federation.ledger)
-            profiles = profiles_of(federation, pipeline, found[0].labels)
+            profiles, missing = profiles_of(federation, pipeline, found[0].labels)
+            if missing:
+                tell(Notice(f"Note: {missing}"), 0, 0)
+                folder.update(warnings=[*folder.record.get("warnings", ()), missing])
             if profiles is not None:
                 others["profiles"] = ledger_frame(profiles.ledger)
             _end(federation)

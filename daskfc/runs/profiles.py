@@ -5,7 +5,7 @@ from typing import Any
 import xarray as xr
 from sklearn.base import BaseEstimator
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PolicyRefused
 from daskfc.federation import Federation
 from daskfc.runs.config import Pipeline
 from daskfc.secure.profiles import ClusterProfiles, Profile
@@ -75,7 +75,7 @@ client of kCAGC has columns or views of its own. Leave them out.
 
 def profiles_of(
     federation: Federation, pipeline: Pipeline, labels: xr.DataArray
-) -> ClusterProfiles | None:
+) -> tuple[ClusterProfiles | None, str]:
     """Describe the clusters of a fit, where the pipeline asks for it.
 
     Parameters
@@ -89,10 +89,15 @@ def profiles_of(
 
     Returns
     -------
-    ClusterProfiles or None
-        None where nobody asked.
+    profiles : ClusterProfiles or None
+        None where nobody asked, or a site's policy says no.
+    missing : str
+        What it says then, in a sentence; the labels are there all the same.
     """
     if pipeline.profiles is None:
-        return None
+        return None, ""
     federation.report_progress("describing the clusters", 0, 0)
-    return _asked(pipeline).fit(federation, labels)
+    try:
+        return _asked(pipeline).fit(federation, labels), ""
+    except PolicyRefused as error:
+        return None, f"clusters are not described: {error}"

@@ -1,6 +1,7 @@
 """What a pipeline asks of the sites: one request for each start of each method."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from daskfc.federation.requests import request_for
@@ -64,8 +65,8 @@ def requests_of(
     Returns
     -------
     tuple of RunRequest
-        The own method first, then the compared ones. Seeds ask for the same; where ``n_clusters``
-        is to be chosen there is a request for every number.
+        The own method first, then the compared ones, then a preparation and profiles. Seeds ask
+        for the same; where ``n_clusters`` is to be chosen there is a request for every number.
 
     Examples
     --------
@@ -79,11 +80,11 @@ def requests_of(
     """
     candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
     tried = [pipeline] if candidates is None else [with_n_clusters(pipeline, k) for k in candidates]
-    steps = Prepare(pipeline.prepare).steps
+    prepare = Prepare(pipeline.prepare)
     # Preparations and profiles are masked sums, whatever the method is.
-    asks = any(name not in _ASK_NOTHING for name, _ in steps)
+    asks = any(name not in _ASK_NOTHING for name, _ in prepare.steps)
     summed = asks or pipeline.profiles is not None
-    preparation = tuple({name: dict(given)} for name, given in steps)
+    preparation = tuple({name: dict(given)} for name, given in prepare.steps)
     found = []
     for method in (pipeline.method, *pipeline.compare):
         for one in tried:
@@ -101,4 +102,10 @@ def requests_of(
                     columns=None if columns is None else tuple(columns),
                 )
             )
+    task = RunRequest("profiles", submitter=submitter, n_clients=n_clients, masked=True)
+    if asks:
+        noised = {"noised": not prepare.bare}
+        found.append(replace(task, method="preparation", parameters=noised))
+    if pipeline.profiles is not None:
+        found.append(task)
     return tuple(found)

@@ -101,7 +101,7 @@ class Policy(BaseModel):
     hours : Hours, optional
         When runs may begin.
     runs : Rate, optional
-        How many starts there may be in an hour, a day or a week.
+        How many starts there may be in an hour, a day or a week; preparations and profiles count.
     upload : int, optional
         The most bytes of content that a run may send from here; written ``2 GB``.
     ids : {"never", "allow"}
@@ -111,6 +111,12 @@ class Policy(BaseModel):
     words : {"never", "allow"}
         Whether the caller may be told which words of columns the party's samples have, of those
         that enough samples of all clients share.
+    preparation : {"never", "noised", "allow"}, optional
+        Whether the caller may be told sums that prepare features, or those alone that bear noise.
+        Where it is left out: noised if the policy asks for noise, else allow.
+    profiles : {"never", "allow"}, optional
+        Whether the caller may be told means and counts of clusters, whose samples he names. Where
+        it is left out: never if the policy asks for noise, else allow.
     errors : {"sentences", "codes"}
         What the submitter is told of an error: daskfc's sentence, or only its kind.
     packages : "any" or list of str
@@ -147,6 +153,8 @@ class Policy(BaseModel):
     ids: Literal["never", "allow"] = "never"
     labels: Literal["never", "allow"] = "never"
     words: Literal["never", "allow"] = "never"
+    preparation: Literal["never", "noised", "allow"] | None = None
+    profiles: Literal["never", "allow"] | None = None
     errors: Literal["sentences", "codes"] = "sentences"
     packages: _Packages = ()
 
@@ -279,7 +287,7 @@ got 'sometimes'. Correct the value.
             )
         if now is not None and self.hours is not None and not self.hours.hold(now):
             refuse("hours", f"it is {now:%a %H:%M %Z}; runs may begin {self.hours}.")
-        counted = None if request.is_task else self.runs
+        counted = self.runs if request.is_counted else None
         if runs_before is not None and counted is not None and runs_before >= counted.at_most:
             refuse(
                 "runs.at_most",
@@ -291,10 +299,7 @@ got 'sometimes'. Correct the value.
     def _about_method(self, request: RunRequest) -> list[Refusal]:
         name, found = request.method, []
         if request.is_task:
-            if name == "labels" and self.labels == "never":
-                told = "the caller asks for true labels; the policy says labels: never."
-                found.append(Refusal("labels", told))
-            return found
+            return self._about_task(request)
         if request.allow_raw and self.raw == "never":
             found.append(Refusal("raw", f"{name} sends raw data; the policy says raw: never."))
         limits = {} if self.methods is None else self.methods.get(name)
@@ -317,6 +322,44 @@ got 'sometimes'. Correct the value.
                 )
             )
         return found
+
+    @property
+    def asks_for_noise(self) -> bool:
+        """Whether it has a budget, or a limit on the noise of a method."""
+        limits = (path for method in (self.methods or {}).values() for path in method)
+        return self.budget is not None or any(path.split(".")[0] == "noise" for path in limits)
+
+    def may(self, task: str) -> str:
+        """Return what holds of a task: "never", "noised" or "allow".
+
+        Parameters
+        ----------
+        task : {"labels", "preparation", "profiles"}
+            Such as `TASKS` has.
+
+        Examples
+        --------
+        >>> from daskfc.site import Policy
+        >>> noisy = {"budget": {"epsilon": 1, "delta": 1e-5}}
+        >>> Policy().may("profiles"), Policy.of(noisy).may("profiles")
+        ('allow', 'never')
+        """
+        strict = {"preparation": "noised", "profiles": "never"}[task] if task != "labels" else ""
+        said: str | None = getattr(self, task)
+        return said or (strict if self.asks_for_noise else "allow")
+
+    def _about_task(self, request: RunRequest) -> list[Refusal]:
+        """Return why a task is refused; those that tell nothing of samples are not."""
+        asked = {
+            "labels": "true labels",
+            "preparation": "sums that prepare features",
+            "profiles": "means and counts of clusters",
+        }.get(request.method)
+        said = "allow" if asked is None else self.may(request.method)
+        if said == "allow" or (said == "noised" and request.parameters.get("noised") is True):
+            return []
+        rule, way = request.method, " without noise" if said == "noised" else ""
+        return [Refusal(rule, f"the caller asks for {asked}{way}; the policy says {rule}: {said}.")]
 
     def modules(self) -> frozenset[str]:
         """Return the top modules, daskfc's among them, whose steps and messages may be named."""

@@ -10,10 +10,13 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput, PolicyRefused
 
-__all__ = ["TASKS", "Refusal", "RunRequest"]
+__all__ = ["COUNTED", "TASKS", "Refusal", "RunRequest"]
 
 TASKS = ("opening", "pseudonyms", "preparation", "profiles", "labels")
 """What runs are for besides methods: who takes part, names of samples, and so on."""
+
+COUNTED = ("preparation", "profiles")
+"""Tasks that compute with samples, and are asked and counted as methods are."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,11 @@ class RunRequest:
     def is_task(self) -> bool:
         """Whether no method runs."""
         return self.method in TASKS
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is one of the starts that a policy's ``runs`` limits."""
+        return not self.is_task or self.method in COUNTED
 
     def as_json(self) -> str:
         """Return the request as text, with its keys in order.

@@ -181,7 +181,7 @@ what is asked.
             if used is None:
                 db.execute(
                     "INSERT INTO starts VALUES (?, ?, ?, ?, ?, ?)",
-                    (run_id, start, now, who, request.as_json(), request.is_task),
+                    (run_id, start, now, who, request.as_json(), not request.is_counted),
                 )
                 _audit(db, now, "began", run_id, start, who, "", request.method)
             else:
@@ -193,7 +193,7 @@ what is asked.
         return os.urandom(32)
 
     def runs_since(self, moment: float) -> int:
-        """Return how many starts of methods began at a moment or later.
+        """Return how many starts that ``runs`` limits began at a moment or later.
 
         Parameters
         ----------

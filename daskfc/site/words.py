@@ -72,6 +72,13 @@ def _packages(policy: Policy) -> str:
     return f"methods of {' and '.join(('daskfc', *policy.packages))}"
 
 
+_PREPARATION = {
+    "never": "no sums that prepare features leave",
+    "noised": "sums that prepare features leave with noise alone",
+    "allow": "sums that prepare features may leave",
+}
+
+
 def in_words(policy: Policy) -> dict[str, str]:
     """Return what a policy says, key by key.
 
@@ -100,6 +107,10 @@ def in_words(policy: Policy) -> dict[str, str]:
         "words": "nobody is told which words samples have"
         if policy.words == "never"
         else "the caller may be told which shared words samples have",
+        "preparation": _PREPARATION[policy.may("preparation")],
+        "profiles": "nobody is told means of clusters"
+        if policy.may("profiles") == "never"
+        else "the caller may be told means and counts of clusters",
         "errors": f"the submitter is told {policy.errors}",
         "methods": _methods(policy),
         "packages": _packages(policy),

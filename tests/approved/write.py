@@ -22,7 +22,18 @@ FOLDER = Path(approved.__file__).with_name("protocols")
 MATTERS = {
     "FedSC": {"averaging": "daskfc.secure.sums.plain."},
     "FederatedKernelKMeans": {"averaging": "daskfc.secure.sums.plain."},
-}
+    "preparation": {
+        "noised": tuple(
+            f"daskfc.secure.prepare.{step}"
+            for step in (
+                "holders.may_be_told", "holders.own_words", "holders.words_held", "quantiles.hist",
+                "quantiles.sorted", "steps.column_magnitudes", "steps.covariances", "steps.squares",
+                "steps.sums", "steps.zero_rows", "words.bucket_counts", "words.hash_key",
+                "words.spelt_buckets",
+            )
+        ),
+    },
+}  # fmt: skip
 """Parameters that say how samples are hidden, by method, and the steps whose approval depends on
 their settings. Of other steps it must not: tests do not try all settings with all others."""
 

@@ -26,8 +26,8 @@ def words(result):
 
 
 KEYS = (
-    "raw ids labels words errors methods packages submitters hours runs columns stores samples "
-    "maskers upload budget"
+    "raw ids labels words preparation profiles errors methods packages submitters hours runs "
+    "columns stores samples maskers upload budget"
 ).split()
 OMNIFC = {"method": "OmniFC", "params": {"n_clusters": 3}}
 

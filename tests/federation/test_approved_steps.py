@@ -20,6 +20,7 @@ from daskfc.federation.step_uses import identity, uses_of
 from daskfc.federation.steps import Forward
 from daskfc.protocols import FedSC, OmniFC
 from daskfc.protocols.fedsc.party import samples_of
+from daskfc.secure.prepare.steps import zero_rows
 from daskfc.secure.sums.plain import plain_part
 from daskfc.site import RunRequest
 from daskfc.site.approved import Protocol, StepUse
@@ -101,6 +102,15 @@ class TestAtSites:
         begin(connected, OmniFC)
         with refused():
             connected.wait(list(connected.on_clients(samples_of, noise=None).values()))
+
+    def test_a_preparation_that_was_announced_with_noise_sums_nothing_without(self, connected):
+        for noised in (False, True):
+            request = RunRequest("preparation", masked=True, parameters={"noised": noised})
+            connected.start_run(f"p-{noised}", random_state=0, deadline_s=60, request=request)
+            if not noised:
+                connected.wait(list(connected.on_clients(zero_rows, ()).values()))
+        with refused():
+            connected.wait(list(connected.on_clients(zero_rows, ()).values()))
 
     @pytest.mark.parametrize("request_", [None, RunRequest("profiles"), RunRequest("made-up")])
     def test_a_run_that_says_something_else_gets_no_samples(self, connected, request_):

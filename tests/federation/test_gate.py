@@ -94,9 +94,17 @@ def test_runs_are_counted_and_tasks_are_not(gate):
     one = gate(policy=Policy(runs={"at_most": 1, "per": "day"}))
     one.admit(settings("1", request=RunRequest("opening")), None)
     one.admit(settings("2", request=RunRequest("OmniFC")), None)
-    one.admit(settings("3", request=RunRequest("preparation")), None)
+    for number, name in enumerate(("OmniFC", "preparation", "profiles")):
+        with refused("runs.at_most"):
+            one.admit(settings(f"3{number}", request=RunRequest(name)), None)
+
+
+@pytest.mark.parametrize("name", ["preparation", "profiles"])
+def test_preparations_and_profiles_are_counted(gate, name):
+    one = gate(policy=Policy(runs={"at_most": 1, "per": "day"}))
+    one.admit(settings("1", request=RunRequest(name)), None)
     with refused("runs.at_most"):
-        one.admit(settings("4", request=RunRequest("OmniFC")), None)
+        one.admit(settings("2", request=RunRequest("OmniFC")), None)
 
 
 def test_rubbish_in_a_request_is_refused(gate):

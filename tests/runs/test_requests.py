@@ -60,6 +60,17 @@ def test_masked_sums_are_told(keys, masked):
     assert all(one.masked == masked for one in asked(**keys))
 
 
+def test_tasks_that_compute_with_samples_are_asked_for():
+    noisy = {"standardise": {"low": 0, "high": 9, "epsilon": 1, "delta": 1e-5}}
+    found = asked(prepare=["log", noisy], profiles=True)
+    assert [(one.method, one.parameters) for one in found[1:]] == [
+        ("preparation", {"noised": True}),
+        ("profiles", {}),
+    ]
+    for bare in (["standardise"], ["one-hot", noisy], [{"standardise": {"within": "site"}}]):
+        assert asked(prepare=bare)[-1].parameters == {"noised": False}
+
+
 def test_what_the_caller_knows_is_in_it():
     (one,) = requests_of(
         load_pipeline({"method": "OmniFC", "params": PARAMS, "prepare": ["log"]}),

@@ -12,6 +12,8 @@ from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
 from daskfc.errors import ClusterError, EgressRefused, InvalidInput
 from daskfc.runs import Run, RunFailed, prepare, resume, run
 from daskfc.runs.folder import RunFolder
+from daskfc.secure.profiles import Profile
+from daskfc.site import Refusal
 from daskfc.stores import load_storage, write_store
 from tests.runs.fakes import PIPELINE, FakeFederation, FakeMethod, party_error
 
@@ -45,6 +47,20 @@ def test_a_run_leaves_its_folder_complete(start):
     assert record["seeds"] == [0, 1]
     assert record["versions"]["daskfc"]
     assert "begins" in (done.folder / "log.txt").read_text()
+
+
+def test_a_site_that_allows_no_profiles_leaves_the_labels(start, monkeypatch):
+    def refuse(self, federation, labels):
+        raise Refusal("profiles", "what the site says to itself").error("a")
+
+    monkeypatch.setattr(Profile, "fit", refuse)
+    monkeypatch.setattr(FakeFederation, "report_progress", lambda *_: None, raising=False)
+    done = start({**PIPELINE, "profiles": True})
+    assert done.status == "done"
+    assert done.summary["profiles"] == {}
+    (said,) = [one for one in done.summary["quality"]["warnings"] if "described" in one]
+    assert said.startswith("clusters are not described: party 'a' refuses this by its rule 'profi")
+    assert "to itself" not in said
 
 
 def test_the_summary_has_the_promised_keys(start):

@@ -186,6 +186,11 @@ def test_without_a_file_a_network_allows_what_protects():
         policy.check_store("/etc/new.zarr")
 
 
+PROFILES = {"method": "profiles", "parameters": {}}
+BARE = {"method": "preparation", "parameters": {"noised": False}}
+NOISED = {"method": "preparation", "parameters": {"noised": True}}
+
+
 @pytest.mark.parametrize(
     ("keys", "asked", "known", "rule"),
     [
@@ -203,6 +208,16 @@ def test_without_a_file_a_network_allows_what_protects():
         ({"runs": {"at_most": 0, "per": "day"}}, {}, {}, "runs.at_most"),
         ({"hours": {"times": "13:00-11:00", "zone": "UTC"}}, {}, {}, "hours"),
         ({"packages": ["daskfc<0.1"]}, {}, {}, "packages"),
+        ({"profiles": "never"}, PROFILES, {}, "profiles"),
+        ({"budget": {"epsilon": 1, "delta": 1e-5}}, PROFILES, {}, "profiles"),
+        ({"methods": {"FedSC": {"noise": "required"}}}, PROFILES, {}, "profiles"),
+        ({"methods": {"FedSC": {"noise.epsilon": {"max": 1}}}}, PROFILES, {}, "profiles"),
+        ({"runs": {"at_most": 3, "per": "day"}}, PROFILES, {"runs_before": 3}, "runs.at_most"),
+        ({"preparation": "never"}, NOISED, {}, "preparation"),
+        ({"preparation": "noised"}, BARE, {}, "preparation"),
+        ({"budget": {"epsilon": 1, "delta": 1e-5}}, BARE, {}, "preparation"),
+        ({"budget": {"epsilon": 1, "delta": 1e-5}}, {"method": "preparation"}, {}, "preparation"),
+        ({"runs": {"at_most": 3, "per": "day"}}, BARE, {"runs_before": 3}, "runs.at_most"),
         ({}, {"allow_raw": True}, {}, "raw"),
         ({}, {"clear_ids": True}, {}, "ids"),
         ({}, {"stores": ("/srv/b.zarr",)}, {"own_store": "/srv/a.zarr"}, "stores"),
@@ -229,6 +244,13 @@ def test_one_rule_says_no(keys, asked, known, rule):
         ({"stores": ["/srv/new"]}, {"stores": ("/srv/new/b.zarr",)}, {}),
         ({"stores": "any"}, {"stores": ("s3://b/c",)}, {}),
         ({"packages": ["daskfc>=0.1"]}, {}, {}),
+        ({}, PROFILES, {}),
+        ({}, BARE, {}),
+        ({"methods": {"FedSC": {"n_clusters": 3}}}, PROFILES, {}),
+        ({"budget": {"epsilon": 1, "delta": 1e-5}, "profiles": "allow"}, PROFILES, {}),
+        ({"budget": {"epsilon": 1, "delta": 1e-5}}, NOISED, {}),
+        ({"budget": {"epsilon": 1, "delta": 1e-5}, "preparation": "allow"}, BARE, {}),
+        ({"runs": {"at_most": 0, "per": "day"}}, {"method": "opening"}, {}),
     ],
 )
 def test_no_rule_says_no(keys, asked, known):

@@ -201,7 +201,9 @@ class Prepare:
         before, federation.preparation = federation.preparation, None
         try:
             run_id = f"preparing-{uuid.uuid4().hex}"
-            request = RunRequest("preparation", masked=True)
+            # what sites asked for noise allow, and hold each step to
+            asked = {"noised": not self.bare}
+            request = RunRequest("preparation", masked=True, parameters=asked)
             federation.start_run(
                 run_id, random_state=0, workspace=federation.workspace, request=request
             )
