@@ -104,8 +104,8 @@ def requests_of(
             )
     task = RunRequest("profiles", submitter=submitter, n_clients=n_clients, masked=True)
     if asks:
-        noised = {"noised": not prepare.bare}
-        found.append(replace(task, method="preparation", parameters=noised))
+        asked = {"noised": prepare.noised}
+        found.append(replace(task, method="preparation", parameters=asked))
     if pipeline.profiles is not None:
         found.append(task)
     return tuple(found)

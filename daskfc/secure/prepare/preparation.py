@@ -202,7 +202,7 @@ class Prepare:
         try:
             run_id = f"preparing-{uuid.uuid4().hex}"
             # what sites asked for noise allow, and hold each step to
-            asked = {"noised": not self.bare}
+            asked = {"noised": self.noised}
             request = RunRequest("preparation", masked=True, parameters=asked)
             federation.start_run(
                 run_id, random_state=0, workspace=federation.workspace, request=request
@@ -225,6 +225,12 @@ class Prepare:
             for name, params in self.steps
             if name not in ("log", "clip", "normalise") and params.get("low") is None
         )
+
+    @property
+    def noised(self) -> bool:
+        """Whether all that is told of the samples bears noise."""
+        zeros_are_counted = any(name == "normalise" for name, _ in self.steps)
+        return not self.bare and not zeros_are_counted
 
     def _fit_group(
         self, federation: Federation, clients: tuple[str, ...], found: dict[str, list[FittedStep]]

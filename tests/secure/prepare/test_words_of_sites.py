@@ -205,7 +205,8 @@ def test_who_has_a_word_is_told_only_if_all_sites_let_it(tmp_path):
             sent = {row.message for row in prepared.ledger}
             assert "LoneWords" in sent
             assert "OwnWords" not in sent
-            request = RunRequest("preparation", masked=True)
+            asked = {"noised": False}
+            request = RunRequest("preparation", masked=True, parameters=asked)
             federation.start_run("asked-anyway", random_state=0, deadline_s=60, request=request)
             steps = [step for step in prepared.steps["hungary"] if step["step"] == "categories"]
             with pytest.raises(PolicyRefused, match="'hungary' refuses this by its rule 'words'"):
