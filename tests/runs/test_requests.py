@@ -67,7 +67,12 @@ def test_tasks_that_compute_with_samples_are_asked_for():
         ("preparation", {"noised": True}),
         ("profiles", {}),
     ]
-    for bare in (["standardise"], ["one-hot", noisy], [noisy, "normalise"], [{"standardise": {"within": "site"}}]):
+    for bare in (
+        ["standardise"],
+        ["one-hot", noisy],
+        [noisy, "normalise"],
+        [{"standardise": {"within": "site"}}],
+    ):
         assert asked(prepare=bare)[-1].parameters == {"noised": False}
 
 
