@@ -64,9 +64,10 @@ def rows_found() -> tuple[bool, bool]:
     with tempfile.TemporaryDirectory() as folder:
         store = _store(folder, "a", np.array([[3.0, 7.0], [1.0, 4.0]]), ids)
         told = store.digest, content_tag(store, SecretKey.from_os())
+        dtype = store.dtype
 
     def bare(guess: Sequence[float]) -> str:
-        digest = ContentDigest(np.dtype("f4"), ["x0", "x1"])
+        digest = ContentDigest(dtype, ["x0", "x1"])
         digest.add(np.reshape(guess, (2, 2)), np.array(ids))
         return digest.hexdigest()
 
