@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_iris
+from scipy.spatial.distance import cdist
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
 
 from daskfc.coding import SecretKey
 from daskfc.federation.sample_keys import own_digest_key
@@ -19,6 +21,7 @@ from daskfc.privacy import (
     averaged_releases,
     guesses_behind,
     holders_by_order,
+    rows_by_distances,
     terms_of_subset_sums,
 )
 from daskfc.protocols.fedsc.maths.kernel_dictionary import local_update
@@ -135,6 +138,38 @@ def averaged_rows(repeats: int = 16) -> tuple[float, float]:
     return float(fresh.std() / 2.0), float(same.std() / 2.0)
 
 
+SETS = {"wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
+KNOWN = (0, 1, 2, 4, 8, 16)
+
+
+def rows_beside_known(name: str, known: int, draws: int = 100) -> tuple[float, float]:
+    """Return how far off rows are that OmniFC's server places beside some that it knows.
+
+    Features are standardised over all samples, so that their mean is known to be zero as well.
+    Errors are over a row's distance from the mean: 1 is to know nothing but that.
+
+    Returns
+    -------
+    float
+        The median over all other rows and over draws of the known ones.
+    float
+        The same over those that lie nearest to what is known, a hundredth of the rows; the distance
+        that is left tells the server which they are.
+    """
+    X = StandardScaler().fit_transform(SETS[name]().data)
+    random, all_rows, nearest = np.random.default_rng(0), [], []
+    for _ in range(draws):
+        own = random.permutation(len(X))[:known]
+        points = np.vstack([np.zeros(X.shape[1]), X[own]])
+        others = np.delete(X, own, axis=0)
+        rows, left = rows_by_distances(points, cdist(others, points, "sqeuclidean"))
+        norms = np.linalg.norm(others, axis=1)
+        off = np.linalg.norm(rows - others, axis=1) / norms
+        all_rows.append(np.median(off))
+        nearest.append(np.median(off[np.argsort(left / norms)[: len(off) // 100 or 1]]))
+    return float(np.median(all_rows)), float(np.median(nearest))
+
+
 def main() -> None:
     """Print what each attack finds."""
     print("ids of 300 in a register of 10,000: {:.3f}, now {:.3f}".format(*ids_found()))
@@ -144,6 +179,11 @@ def main() -> None:
         some, everybody = (subset_dictionaries(part, rounds) for part in (0.6, 1.0))
         print("clients of 5 singled out in {} rounds, error: {}, {:.3f}, now {}, {:.3f}".format(
             rounds, *some, *everybody))  # fmt: skip
+    for name in SETS:
+        found = (rows_beside_known(name, known) for known in KNOWN)
+        told = ", ".join("{}: {:.2f} ({:.2f})".format(*one) for one in
+                         ((k, *off) for k, off in zip(KNOWN, found, strict=True)))  # fmt: skip
+        print(f"error of rows of {name} by number of known ones (of the nearest): {told}")
     print("noise left of 16 releases, over sigma: {:.3f}, now {:.3f}".format(*averaged_rows()))
 
 

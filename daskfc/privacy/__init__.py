@@ -7,6 +7,7 @@ from daskfc.privacy.attacks import (
     averaged_releases,
     guesses_behind,
     holders_by_order,
+    rows_by_distances,
     terms_of_subset_sums,
 )
 from daskfc.privacy.gaussian import (
@@ -58,6 +59,7 @@ __all__ = [
     "normal_deviates",
     "privacy_leakage",
     "privacy_level",
+    "rows_by_distances",
     "terms_of_subset_sums",
     "with_noise_share",
 ]

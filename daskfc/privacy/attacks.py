@@ -23,6 +23,7 @@ __all__ = [
     "averaged_releases",
     "guesses_behind",
     "holders_by_order",
+    "rows_by_distances",
     "terms_of_subset_sums",
 ]
 
@@ -229,3 +230,56 @@ def averaged_releases(releases: Iterable[ArrayLike]) -> Floats:
         )
     mean: Floats = np.mean(arrays, axis=0)
     return mean
+
+
+def rows_by_distances(known: ArrayLike, squared: ArrayLike) -> tuple[Floats, Floats]:
+    """Place rows by their squared distances to rows that are known, as an insider's own are.
+
+    Parameters
+    ----------
+    known : array_like of shape (m, d)
+        Rows that the attacker knows, or a mean that was told.
+    squared : array_like of shape (n, m)
+        Squared distances of the unknown rows to them.
+
+    Returns
+    -------
+    rows : ndarray of shape (n, d)
+        The nearest point to each row in the affine space that the known rows span. With d + 1 rows
+        that span all of it, the row itself.
+    left : ndarray of shape (n,)
+        How far the rows are from there: the attacker knows which ones it has found.
+
+    Raises
+    ------
+    InvalidInput
+        Where shapes do not go together, or numbers are not finite.
+
+    Notes
+    -----
+    Known rows and distances to a rigid motion: Giannella, Liu and Kargupta, "Breaching Euclidean
+    distance-preserving data perturbation using few known inputs" (arXiv 0911.2942), who choose the
+    remaining rotation at random where this takes the point in the middle.
+
+    Examples
+    --------
+    >>> from daskfc.privacy import rows_by_distances
+    >>> rows, left = rows_by_distances([[0, 0], [2, 0]], [[2, 2], [1, 1]])
+    >>> rows.tolist(), left.tolist()
+    ([[1.0, 0.0], [1.0, 0.0]], [1.0, 0.0])
+    """
+    points, distances = np.asarray(known, dtype=np.float64), np.asarray(squared, dtype=np.float64)
+    fits = points.ndim == distances.ndim == 2 and points.shape[:1] == distances.shape[1:]
+    if not (fits and len(points) and np.isfinite(points).all() and np.isfinite(distances).all()):
+        raise InvalidInput(
+            "an attack on distances must be given known rows, and for each unknown row a finite "
+            f"squared distance to each; got shapes {points.shape} and {distances.shape}. Align "
+            "them."
+        )
+    first, steps = points[0], points[1:] - points[0]
+    # |x - p_i|^2 = |x - p_0|^2 - 2 (x - p_0)(p_i - p_0) + |p_i - p_0|^2
+    right = (distances[:, :1] - distances[:, 1:] + np.einsum("ij,ij->i", steps, steps)) / 2
+    along = right @ np.linalg.pinv(steps).T
+    left = np.sqrt(np.maximum(distances[:, 0] - np.einsum("ij,ij->i", along, along), 0.0))
+    rows: Floats = first + along
+    return rows, left

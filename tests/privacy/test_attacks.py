@@ -1,5 +1,7 @@
 """Generic attacks against what is known, and what they find before and after protection."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,11 @@ from daskfc.privacy import (
     averaged_releases,
     guesses_behind,
     holders_by_order,
+    rows_by_distances,
     terms_of_subset_sums,
 )
 from daskfc.stores import ClientStore, id_key, write_store
-from pipelines.attacks import holders_found, ids_found, rows_found
+from pipelines.attacks import KNOWN, SETS, holders_found, ids_found, rows_beside_known, rows_found
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +97,41 @@ def test_independent_noise_averages_away_and_equal_noise_stays():
     for wrong in ([], [np.zeros(2), np.zeros(3)]):
         with pytest.raises(InvalidInput, match="arrays of one shape"):
             averaged_releases(wrong)
+
+
+@pytest.mark.parametrize("known", [1, 2, 4, 6, 9])
+def test_rows_are_placed_as_near_as_known_rows_span(known):
+    """The slow way: the point of the affine span that least squares find."""
+    random = np.random.default_rng(known)
+    points, X = random.normal(size=(known, 5)), random.normal(size=(40, 5))
+    rows, left = rows_by_distances(points, ((X[:, None] - points) ** 2).sum(axis=2))
+    for x, row, far in zip(X, rows, left, strict=True):
+        steps = (points[1:] - points[0]).T
+        best = np.linalg.lstsq(steps, x - points[0], rcond=None)[0] if known > 1 else np.zeros(0)
+        np.testing.assert_allclose(row, points[0] + steps @ best, atol=1e-9)
+        assert far == pytest.approx(np.linalg.norm(x - row), abs=1e-6)
+    if known > 5:
+        np.testing.assert_allclose(rows, X, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("known", "squared"),
+    [
+        ([[0.0]], [[1.0, 2.0]]), ([0.0], [[1.0]]), (np.empty((0, 2)), np.empty((3, 0))),
+        ([[np.nan]], [[1.0]]), ([[0.0]], [[np.inf]]),
+    ],
+)  # fmt: skip
+def test_distances_that_do_not_fit(known, squared):
+    with pytest.raises(InvalidInput, match="for each unknown row a finite squared distance"):
+        rows_by_distances(known, squared)
+
+
+def test_the_page_has_the_curve_of_known_rows():
+    page = (Path(__file__).parents[2] / "docs" / "attacks.md").read_text(encoding="utf-8")
+    for known in KNOWN:
+        cells = (rows_beside_known(name, known) for name in SETS)
+        row = " | ".join("{:.2f} ({:.2f})".format(*found) for found in cells)
+        assert f"| {known} | {row} |" in page
 
 
 # -- before and after ------------------------------------------------------------------------------
