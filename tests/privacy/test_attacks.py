@@ -17,7 +17,8 @@ from daskfc.privacy import (
     terms_of_subset_sums,
 )
 from daskfc.stores import ClientStore, id_key, write_store
-from pipelines.attacks import KNOWN, SETS, holders_found, ids_found, rows_beside_known, rows_found
+from pipelines.attacks.distances import KNOWN, SETS, rows_beside_known
+from pipelines.attacks.samples import holders_found, ids_found, rows_found
 
 
 @pytest.fixture(autouse=True)

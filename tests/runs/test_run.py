@@ -489,10 +489,8 @@ def test_sites_that_coded_their_labels_alone_are_scored_on_the_words(fake, tmp_p
     clients, words = {}, []
     for name, own in kinds.items():
         label = generator.choice(own, 40)
-        rows = (
-            generator.normal(scale=0.4, size=(40, 3))
-            + np.array([place[word] for word in label])[:, None]
-        )
+        middle = np.array([place[word] for word in label])[:, None]
+        rows = middle + generator.normal(scale=0.4, size=(40, 3))
         url = str(tmp_path / f"{name}.zarr")
         write_store(url, name, rows, [f"{name}{i}" for i in range(40)], label)
         clients[name], words = {"store": url}, [*words, *label]

@@ -10,7 +10,7 @@ from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.noise import DataNoise
 from daskfc.protocols.fedsc.party import new_samples, samples_of
 from daskfc.stores import ClientStore, write_store
-from pipelines.attacks import averaged_rows, subset_dictionaries
+from pipelines.attacks.rounds import averaged_rows, subset_dictionaries
 
 RUN, DURABLE = (SecretKey.from_bytes(bytes([i]) * 32) for i in (1, 2))
 CLAIM = {"kind": "data", "epsilon": 2.0, "delta": 1e-5, "clip": 10.0}

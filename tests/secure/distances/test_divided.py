@@ -18,7 +18,7 @@ from daskfc.federation.rehearsal import Rehearsal
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
 from daskfc.protocols import OmniFC
 from daskfc.runs.rehearse import STAND_INS
-from daskfc.secure.distances import SecureDistances, choose_code, divided, server
+from daskfc.secure.distances import SecureDistances, choose_code, divided, server, streaming
 from daskfc.secure.distances.memory import PROCESS_BYTES, Workload, needs
 from daskfc.secure.distances.messages import CodedDistances
 from daskfc.stores import ClientStore
@@ -251,6 +251,7 @@ def computed(federation, monkeypatch, folder, keep, workers, *, spares=1, after=
 def test_the_number_of_workers_changes_nothing_but_who_is_told(
     processes, urls, monkeypatch, tmp_path, keep, spares
 ):
+    monkeypatch.setattr(streaming, "SHORTEST_GRACE", 60.0)  # so that every answer is counted
     found, ledgers = {}, {}
     for workers in (1, 2, 3):
         found[workers], ledgers[workers] = computed(

@@ -1,0 +1,1 @@
+"""Attacks on what parties see, without what protects against them and with it."""
