@@ -33,16 +33,18 @@ from daskfc.deploy.metrics_page import Family, serve_metrics
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, PrivacyError
+from daskfc.federation.answers import only_own
 from daskfc.federation.connections import REFUSED, Connection, refuse_request
 from daskfc.federation.crossing import without_values
 from daskfc.federation.door import Door, Refused, passive
 from daskfc.federation.envelopes import Here, Outgoing, Unread
 from daskfc.federation.gate import Admitted, seal_of_start
 from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process
+from daskfc.federation.kept import Kept
 from daskfc.federation.ledger import LedgerRow, Page, Place
 from daskfc.federation.memory import give_back, peak_memory_bytes, take_buffers
 from daskfc.federation.messages import CALLER, Message, multiplier_of, payload_bytes
-from daskfc.federation.party import Kept, Party, logger
+from daskfc.federation.party import Party, logger
 from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.thread_starts import limit_thread_starts
 from daskfc.federation.versions import HERE
@@ -142,6 +144,12 @@ class PartyWorker(Worker):  # type: ignore[misc]
         self.handlers[REFUSED] = refuse_request
         # A copy at a third party would be asked for a message that it did not write.
         self.stream_handlers["acquire-replicas"] = lambda **_: None
+        connect = self.rpc.connect
+
+        async def to_peer(*args: Any, **kwargs: Any) -> Any:
+            return only_own(await connect(*args, **kwargs), party.name)
+
+        self.rpc.connect = to_peer
         self.crossing: dict[Any, Exception] = {}  # what a step raised, by task
         self._names: dict[str, str] = {}  # party by address
         self._limits = threadpool_limits(party.blas_threads)

@@ -18,6 +18,7 @@ __all__ = [
     "Sent",
     "Slot",
     "fill_slots",
+    "for_each",
     "handles_in",
     "pack",
     "results",
@@ -202,6 +203,7 @@ class InnerCall:
     code: bytes
     arguments: dict[str, Any]
     round: int
+    each: tuple[str, ...] = ()
 
 
 def _future_for(handle: Handle, party: str, step: str) -> Any:
@@ -258,7 +260,8 @@ def pack(value: Any, party: str, step: str, futures: list[Any], *, split: bool =
         if value.party != party:
             raise _stays(step, party, value.bound.name, value.party)
         inner = pack(value.bound.arguments, party, value.bound.name, futures)
-        return InnerCall(value.bound.name, value.bound.code, inner, value.round)
+        each = for_each(value.bound.arguments)
+        return InnerCall(value.bound.name, value.bound.code, inner, value.round, each)
     if isinstance(value, PerClient):
         if not split:
             return {
@@ -275,6 +278,26 @@ def pack(value: Any, party: str, step: str, futures: list[Any], *, split: bool =
     if type(value) in (list, tuple):
         return type(value)(pack(one, party, step, futures, split=split) for one in value)
     return value
+
+
+def for_each(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the arguments of a client's step of which each client gets its own.
+
+    Examples
+    --------
+    >>> from daskfc.federation.handles import PerClient, for_each
+    >>> for_each({"k": 3, "part": PerClient({"a": 1, "b": 2})})
+    ('part',)
+    """
+    return tuple(name for name, value in arguments.items() if _is_split(value))
+
+
+def _is_split(value: Any) -> bool:
+    if type(value) is dict:
+        return any(_is_split(one) for one in value.values())
+    return isinstance(value, PerClient) or (
+        type(value) in (list, tuple) and any(_is_split(one) for one in value)
+    )
 
 
 def fill_slots(

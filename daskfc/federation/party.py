@@ -1,6 +1,7 @@
 """A party inside its own worker process: its store, secret, folder, and the steps it performs."""
 
 import functools
+import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -23,7 +24,9 @@ from daskfc.federation.crossing import as_code, reason, without_values
 from daskfc.federation.digests import content_digest, new_salt, salted
 from daskfc.federation.durable_secret import durable_secret
 from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.gate import signed_content
 from daskfc.federation.handles import InnerCall, fill_slots
+from daskfc.federation.kept import Kept, came_as, check_arrived, content_of_value, maker_of
 from daskfc.federation.ledger import LedgerFile
 from daskfc.federation.ledger_key import LedgerKey
 from daskfc.federation.messages import (
@@ -53,6 +56,7 @@ from daskfc.federation.steps import (
     read_step,
     step_name,
 )
+from daskfc.federation.told import told_by
 from daskfc.federation.wire_format import Reader, opened
 from daskfc.federation.workspaces import LEDGER, empty, folders_of_client
 from daskfc.folders import PrivateLog, make_private
@@ -60,22 +64,9 @@ from daskfc.folders import PrivateLog, make_private
 if TYPE_CHECKING:
     from daskfc.stores import ClientStore
 
-__all__ = ["Kept", "Party"]
+__all__ = ["Party"]
 
 logger = logging.getLogger("daskfc.party")
-
-
-class Kept:
-    """A result that stays at its party; Dask tells the scheduler the type and size of each."""
-
-    __slots__ = ("made_by", "value")
-
-    def __init__(self, value: Any, made_by: str = "") -> None:
-        self.value = value
-        self.made_by = made_by
-
-    def __sizeof__(self) -> int:
-        return 1
 
 
 def _prepared(store: "ClientStore", steps: Sequence[Mapping[str, Any]]) -> "ClientStore":
@@ -84,18 +75,6 @@ def _prepared(store: "ClientStore", steps: Sequence[Mapping[str, Any]]) -> "Clie
     from daskfc.stores.prepared import PreparedStore
 
     return PreparedStore.of(store, steps)
-
-
-def _content(value: Any) -> Any:
-    if isinstance(value, Outgoing):
-        return value.message
-    return value.value if isinstance(value, Kept) else value
-
-
-def _maker(value: Any) -> str:
-    if isinstance(value, Outgoing):
-        return identity(type(value.message))
-    return value.made_by if isinstance(value, Kept) else "?"
 
 
 class Party:
@@ -141,6 +120,7 @@ class Party:
 
     def _enter_folder(self) -> None:
         self.folder = self.options.run_folder()
+        self._settings = b"" if self.run is None else signed_content(self.run)
         self.ledger = LedgerFile(self.folder / LEDGER)
         try:
             make_private(self.folder)
@@ -250,6 +230,7 @@ class Party:
         name = step_name(call.step)
         try:
             self._check_call(call, name)
+            check_arrived(call.arguments, values, self.name, call.run_id)
             self._check_protocol(call, values)
             self.narration.asked(name)
             self.counts.asked(call.round)
@@ -257,10 +238,12 @@ class Party:
                 self._receipts.note(value for value in values if isinstance(value, Outgoing))
             except OSError as error:
                 raise self.unrecorded(error) from error
-            arrived = tuple(_content(value) for value in values)
+            arrived = tuple(content_of_value(value) for value in values)
+            told = self._told(call, values)
             inner = functools.partial(self._inner, reader=call.reader)
             arguments = fill_slots(call.arguments, arrived, inner)
-            return self._address(call, name, self._call(call.step, arguments, call.round))
+            result = self._call(call.step, arguments, call.round, told)
+            return self._address(call, name, result, told)
         except Exception as error:
             logger.exception("step %s of round %d failed", name, call.round)
             crossing = self._crossing(error, name)
@@ -286,16 +269,29 @@ class Party:
         if self.rules.composes or isinstance(call.step, Unreadable):  # which says why itself
             return
         routes = [route_of(self.name, receiver) for receiver in call.receivers]
-        made_by = [_maker(value) for value in values]
         for use in uses_of(
             call.step,
             call.arguments,
-            made_by,
+            [maker_of(value) for value in values],
             at=self.options.role,
             sends=routes,
-            read=lambda inner: read_step(inner.name, inner.code, call.reader),
+            each=call.each,
+            made_for_each=[maker_of(value, to_each=True) for value in values],
+            read=self._reading(call.reader),
         ):
             self.rules.check_step(use)
+
+    @staticmethod
+    def _reading(reader: Reader) -> Callable[[InnerCall], Callable[..., Any]]:
+        return lambda inner: read_step(inner.name, inner.code, reader)
+
+    def _told(self, call: StepCall, values: tuple[Any, ...]) -> bytes:
+        """Return the digest of what all clients were told alike for a step of this one."""
+        if self.options.role != "client":
+            return b""
+        came = [came_as(value) for value in values]
+        told = told_by(call.step, call.arguments, call.each, came, self._reading(call.reader))
+        return hashlib.sha256(self._settings + told).digest()
 
     def _check_run(self, what: str, run_id: str) -> None:
         if self.run is None:
@@ -312,18 +308,23 @@ class Party:
     def _inner(self, inner: InnerCall, arguments: dict[str, Any], *, reader: Reader) -> Any:
         """Perform a step within another; its errors are its own."""
         try:
-            return self._call(read_step(inner.name, inner.code, reader), arguments, inner.round)
+            step = read_step(inner.name, inner.code, reader)
+            return self._call(step, arguments, inner.round, b"")  # it sends nothing
         except Exception as error:
             logger.exception("step %s of round %d failed", inner.name, inner.round)
             crossing = self._crossing(error, inner.name)
         raise crossing
 
-    def _call(self, step: Callable[..., Any], arguments: dict[str, Any], round: int) -> Any:
+    def _call(
+        self, step: Callable[..., Any], arguments: dict[str, Any], round: int, told: bytes
+    ) -> Any:
         name = step_name(step)
-        return call_step(step, arguments, lambda what: self._fill(what, round, name))
+        return call_step(step, arguments, lambda what: self._fill(what, round, name, told))
 
-    def _fill(self, what: str, round: int, name: str) -> Any:
+    def _fill(self, what: str, round: int, name: str, told: bytes) -> Any:
         assert self.run is not None
+        if what == "told":
+            return told
         if what == "data":
             return self.store()
         if what == "secret":
@@ -343,10 +344,10 @@ class Party:
             return self.options.last_result()
         return str(self.folder) if what == "workspace" else self.name
 
-    def _address(self, call: StepCall, name: str, result: Any) -> Any:
+    def _address(self, call: StepCall, name: str, result: Any, told: bytes) -> Any:
         """Put the messages of a step into envelopes, checked."""
         if call.verb == "keep":
-            return Kept(result, identity(call.step))
+            return Kept(result, identity(call.step), told)
         declared, by_receiver = declared_message(call.step)
         messages = result if by_receiver else dict.fromkeys(call.receivers, result)
         if set(messages) != set(call.receivers):

@@ -3,12 +3,15 @@
 import hashlib
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party_options import PartyOptions
+from daskfc.federation.step_rules import Announced, broken_rule
+from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.site import Policy, Refusal, SiteState
 from daskfc.site.approved import Protocol, StepUse
 
@@ -18,6 +21,7 @@ UNNAMED = "steps"
 """The method of a run whose driver does not say what it is for."""
 
 _OWN = "daskfc"
+_ROUNDED = 1.0 + 1e-6  # ours: by how much composing the same releases again may differ
 logger = logging.getLogger("daskfc.party")
 
 
@@ -131,6 +135,8 @@ class PartyRules(SiteRules):
         name = hashlib.sha256(f"{self._run_id} {self._start} {options.nonce.hex()}".encode())
         scratch = Path(options.scratch)
         self._method, self._parameters, own = _announced(options)
+        self._announced = Announced(self._parameters, () if run is None else tuple(run.builds))
+        self._released: dict[str, float] = {}
         self.composes = self.policy == Policy.default(loopback=True) or not own
         self._once = OnceOnly(
             scratch / f"once-{name.hexdigest()[:16]}" if scratch.is_dir() else None
@@ -215,6 +221,11 @@ class PartyRules(SiteRules):
         if use.step.partition(".")[0] != _OWN:
             return
         refusal = Protocol.of(self._method).refusal(use, self._parameters)
+        if refusal is None and use.function is not None and use.at == "client":
+            broken = broken_rule(use.function, use.given, self._announced)
+            if broken is not None:
+                told = f"{self._method} is asked for step {use.step}, whose {broken}."
+                refusal = Refusal("steps", told)
         if refusal is not None:
             self.refuse(refusal)
 
@@ -268,6 +279,7 @@ class PartyRules(SiteRules):
         PolicyRefused
             When the budget has less left.
         """
+        self._hold_to_announced(multiplier, label)
         if self._state is not None:
             try:
                 self._state.charge(
@@ -282,3 +294,23 @@ class PartyRules(SiteRules):
                 return
             logger.warning("refused by %s: %s", refusal.rule, refusal.sentence)
             raise refusal.error(self._options.name)
+
+    def _hold_to_announced(self, multiplier: float, label: str) -> None:
+        """Refuse a release with which the run tells more than the (ε, δ) that it announced."""
+        noise = self._parameters.get("noise")
+        if not isinstance(noise, Mapping) or noise.get("formula") == "published":
+            return  # which is not exact, as its name says
+        if noise.get("epsilon") is None or noise.get("delta") is None:
+            return
+        released = {**self._released, label: multiplier}
+        events = (GaussianEvent(one, count) for one, count in Counter(released.values()).items())
+        spent = Accountant(tuple(events)).epsilon(noise["delta"])
+        if spent > noise["epsilon"] * _ROUNDED:
+            self.refuse(
+                Refusal(
+                    "noise",
+                    f"{self._method} was announced with an epsilon of {noise['epsilon']:g}, and "
+                    f"would come to {spent:.4g} with this release.",
+                )
+            )
+        self._released = released

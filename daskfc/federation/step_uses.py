@@ -10,9 +10,11 @@ from daskfc.federation.handles import InnerCall, Slot
 from daskfc.federation.steps import Forward
 from daskfc.site.approved import StepUse
 
-__all__ = ["CALLER_MADE", "identity", "uses_of"]
+__all__ = ["CALLER_MADE", "TO_EACH", "identity", "uses_of"]
 
 CALLER_MADE = "caller"
+TO_EACH = " (to each)"
+"""Behind what each client gets its own of, so that masks do not hold clients to the same of it."""
 
 
 def identity(step: Any) -> str:
@@ -40,6 +42,8 @@ def uses_of(
     *,
     at: str,
     sends: Iterable[str] = (),
+    each: Sequence[str] = (),
+    made_for_each: Sequence[str] | None = None,
     read: Callable[[InnerCall], Callable[..., Any]],
 ) -> Iterator[StepUse]:
     """Return the use of a step, and those of the steps within it.
@@ -56,6 +60,10 @@ def uses_of(
         Role of the party.
     sends : iterable of str
         Routes of its messages.
+    each : sequence of str
+        Arguments of which each client gets its own.
+    made_for_each : sequence of str, optional
+        What stands in `made_by`'s place for these; by default the same.
     read : callable
         From an inner call to its step.
     """
@@ -64,16 +72,35 @@ def uses_of(
     plain: Any = step
     while isinstance(plain, functools.partial):
         plain, given = plain.func, {**plain.keywords, **given}
+    of_each = made_by if made_for_each is None else made_for_each
     takes = {
-        name: frozenset(_sources(value, made_by, read, within)) for name, value in given.items()
+        name: frozenset(
+            _sources(value, of_each, read, within, CALLER_MADE + TO_EACH)
+            if name in each
+            else _sources(value, made_by, read, within)
+        )
+        for name, value in given.items()
     }
     named = frozenset(_functions(plain)) if not inspect.isroutine(plain) else frozenset()
     if named:
         takes["itself"] = named
     left_out = frozenset(name for name, value in given.items() if value is None)
-    yield StepUse(identity(step), at, frozenset(sends), takes, left_out)
+    made = {
+        name: value
+        for name, value in given.items()
+        if all(source.startswith(CALLER_MADE) for source in takes[name])
+    }
+    yield StepUse(identity(step), at, frozenset(sends), takes, left_out, plain, made)
     for call, inner in within:
-        yield from uses_of(inner, call.arguments, made_by, at=at, read=read)
+        yield from uses_of(
+            inner,
+            call.arguments,
+            made_by,
+            at=at,
+            each=call.each,
+            made_for_each=made_for_each,
+            read=read,
+        )
 
 
 def _sources(
@@ -81,6 +108,7 @@ def _sources(
     made_by: Sequence[str],
     read: Callable[[InnerCall], Callable[..., Any]],
     within: list[tuple[InnerCall, Callable[..., Any]]],
+    caller: str = CALLER_MADE,
 ) -> Iterator[str]:
     """Return what an argument is made of; gathers the steps within it."""
     if isinstance(value, Slot):
@@ -91,12 +119,12 @@ def _sources(
         yield identity(step)
     elif isinstance(value, Mapping) and value:
         for one in value.values():
-            yield from _sources(one, made_by, read, within)
+            yield from _sources(one, made_by, read, within, caller)
     elif isinstance(value, list | tuple) and value:
         for one in value:
-            yield from _sources(one, made_by, read, within)
+            yield from _sources(one, made_by, read, within, caller)
     else:
-        yield CALLER_MADE
+        yield caller
         yield from _functions(value)
 
 

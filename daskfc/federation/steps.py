@@ -28,7 +28,7 @@ __all__ = [
 
 INJECTED = (
     "data", "secret", "durable_secret", "random", "workspace", "party", "as_prepared", "site",
-    "last_result",
+    "last_result", "told",
 )  # fmt: skip
 
 
@@ -52,6 +52,8 @@ class StepCall:
         Who may get the messages.
     axes : dict of str to int
         Sizes that the caller fixed, entries along each axis.
+    each : tuple of str
+        Arguments of which each client gets its own.
     reader : Reader
         That read it; of the steps within it, too.
     """
@@ -64,10 +66,11 @@ class StepCall:
     verb: str = "keep"
     receivers: tuple[str, ...] = ()
     axes: dict[str, int] = field(default_factory=dict)
+    each: tuple[str, ...] = ()
     reader: Reader = field(default_factory=Reader, compare=False, repr=False)
 
 
-_TRAVELLING = ("party", "run_id", "round", "verb", "receivers", "axes")
+_TRAVELLING = ("party", "run_id", "round", "verb", "receivers", "axes", "each")
 
 
 def call_bytes(call: StepCall, code: bytes | None = None) -> bytes:

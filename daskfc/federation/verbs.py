@@ -14,7 +14,7 @@ from daskfc.errors import EgressRefused, InvalidInput
 from daskfc.federation.envelopes import Here
 from daskfc.federation.graph import PinnedTask, start
 from daskfc.federation.guard import hand_over, run_step
-from daskfc.federation.handles import Inline, Local, PerClient, Sent, pack, results
+from daskfc.federation.handles import Inline, Local, PerClient, Sent, for_each, pack, results
 from daskfc.federation.messages import CALLER, SERVER, Message, role_of, routes_of
 from daskfc.federation.party_options import RunSettings
 from daskfc.federation.session_key import SessionKey
@@ -449,9 +449,9 @@ class Verbs(ABC):
             raise InvalidInput(f"step {name!r} reads data, and the server holds none.")
         futures: list[Future] = []
         packed = pack(bound.arguments, party, name, futures, split=party != SERVER)
-        call = StepCall(
-            step, packed, party, run.run_id, self.round, verb, receivers, dict(axes or {})
-        )
+        each = for_each(bound.arguments) if party != SERVER else ()
+        where = (party, run.run_id, self.round, verb, receivers, dict(axes or {}), each)
+        call = StepCall(step, packed, *where)
         content, session = call_bytes(call, bound.code), self.session
         sent = sealed(self.driver_key, content) if session is None else session.signed(content)
         return self._pinned(party, name, run_step, sent, *futures)

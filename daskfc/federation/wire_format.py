@@ -34,13 +34,15 @@ _MAIN = "__main__"
 _DEEPEST = 32  # extensions within extensions; msgpack takes 32 KiB of the stack for each
 
 
-def encode(value: Any) -> bytes:
+def encode(value: Any, *, other: Callable[[Any], bytes] = cloudpickle.dumps) -> bytes:
     """Return a value as bytes; the inverse of `Reader.decode`.
 
     Parameters
     ----------
     value : object
-        Where the schema does not know a part of it, that part is a pickle.
+        Anything.
+    other : callable
+        Writes parts that the schema does not know; by default as pickles.
 
     Examples
     --------
@@ -48,7 +50,13 @@ def encode(value: Any) -> bytes:
     >>> Reader().decode(encode({"centers": (1, 2.5, None)}))
     {'centers': (1, 2.5, None)}
     """
-    packed: bytes = msgpack.packb(value, default=_extended, strict_types=True, use_bin_type=True)
+    extended = functools.partial(_extended, write=functools.partial(encode, other=other))
+    packed: bytes = msgpack.packb(
+        value,
+        default=lambda part: extended(part) or msgpack.ExtType(_PICKLED, other(part)),
+        strict_types=True,
+        use_bin_type=True,
+    )
     return packed
 
 
@@ -66,30 +74,28 @@ def _by_value(module: str) -> bool:
     return module in cloudpickle.list_registry_pickle_by_value()
 
 
-def _extended(value: Any) -> msgpack.ExtType:
+def _extended(value: Any, write: Callable[[Any], bytes]) -> msgpack.ExtType | None:
     kind = type(value)
     if kind is tuple:
-        return msgpack.ExtType(_TUPLE, encode(list(value)))
+        return msgpack.ExtType(_TUPLE, write(list(value)))
     if kind is int:
         return msgpack.ExtType(_INTEGER, str(value).encode())
     if kind is complex:
-        return msgpack.ExtType(_COMPLEX, encode([value.real, value.imag]))
+        return msgpack.ExtType(_COMPLEX, write([value.real, value.imag]))
     if kind is np.ndarray and value.dtype.kind in _KINDS:
         plain = np.ascontiguousarray(value)
-        return msgpack.ExtType(
-            _ARRAY, encode([plain.dtype.str, list(value.shape), plain.tobytes()])
-        )
+        return msgpack.ExtType(_ARRAY, write([plain.dtype.str, list(value.shape), plain.tobytes()]))
     if isinstance(value, np.generic) and value.dtype.kind in _KINDS:
-        return msgpack.ExtType(_NUMBER, encode([value.dtype.str, value.tobytes()]))
+        return msgpack.ExtType(_NUMBER, write([value.dtype.str, value.tobytes()]))
     if inspect.isroutine(value) or isinstance(value, type):
         if (named := name_of(value)) is not None:
-            return msgpack.ExtType(_NAMED, encode(list(named)))
+            return msgpack.ExtType(_NAMED, write(list(named)))
     elif dataclasses.is_dataclass(value) and (named := name_of(kind)) is not None:
         fields = dataclasses.fields(value)
         if all(field.init for field in fields):
             parts = {field.name: getattr(value, field.name) for field in fields}
-            return msgpack.ExtType(_RECORD, encode([*named, parts]))
-    return msgpack.ExtType(_PICKLED, cloudpickle.dumps(value))
+            return msgpack.ExtType(_RECORD, write([*named, parts]))
+    return None
 
 
 class Reader:

@@ -6,8 +6,8 @@ therefore takes a step only as the method uses it that the run is said to be of,
 that it is said to have. The list of each method is a file beside this one, which people can read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -43,6 +43,10 @@ class StepUse:
         arrived, "caller" for values of the submitter, and functions that he names.
     left_out : frozenset of str
         Arguments that the submitter gives as None.
+    function : callable, optional
+        The step itself.
+    given : mapping of str to object
+        Its arguments that the submitter made.
     """
 
     step: str
@@ -50,6 +54,8 @@ class StepUse:
     sends: frozenset[str]
     takes: Mapping[str, frozenset[str]]
     left_out: frozenset[str] = frozenset()
+    function: Callable[..., Any] | None = field(default=None, compare=False)
+    given: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def parts(self) -> Iterable[tuple[str, str]]:
         """Return what must be approved: pairs of a key of the step's entry, and a value there."""

@@ -7,10 +7,11 @@ from unittest import mock
 from weakref import WeakKeyDictionary
 
 from daskfc.federation import handles
-from daskfc.federation.handles import Local, pack
+from daskfc.federation.handles import Local, for_each, pack
 from daskfc.federation.messages import SERVER, role_of, route_of
 from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.step_uses import identity, uses_of
+from daskfc.federation.step_rules import Announced, broken_rule
+from daskfc.federation.step_uses import TO_EACH, identity, uses_of
 from daskfc.federation.steps import declared_message, read_step
 from daskfc.federation.verbs import Verbs
 from daskfc.federation.wire_format import Reader
@@ -69,20 +70,31 @@ class Recorder:
             packed,
             [self._maker(handle) for handle in found],
             at=role_of(party),
+            each=for_each(bound.arguments) if party != SERVER else (),
+            made_for_each=[self._maker(handle, to_each=True) for handle in found],
             sends=[route_of(party, receiver) for receiver in receivers],
             read=lambda inner: read_step(inner.name, inner.code, Reader(trusted=True)),
         )
         for use in uses:
-            self._judge(method, request.get("parameters", {}), use)
+            announced = Announced(request.get("parameters", {}), verbs.clients)
+            self._judge(method, announced, use)
 
-    def _maker(self, handle):
-        return identity(handle.made_by) if isinstance(handle, Local) else self._classes[handle]
+    def _maker(self, handle, to_each=False):
+        if isinstance(handle, Local):
+            return identity(handle.made_by)
+        of_server = role_of(handle.party) != "client"
+        return self._classes[handle] + (TO_EACH if to_each and of_server else "")
 
-    def _judge(self, method, parameters, use):
+    def _judge(self, method, announced, use):
+        parameters = announced.parameters
         if any(source.rpartition(": ")[2].startswith("tests.") for _, source in use.parts()):
             return  # a test's own step, or one that takes what such a step made
         if use.step.startswith("tests."):
             return
+        if use.at == "client" and use.step.startswith("daskfc."):
+            broken = broken_rule(use.function, use.given, announced)
+            if broken is not None:
+                self.refusals[f"{method} asks for {use.step}, whose {broken}"] = None
         told = json.dumps([method, parameters, use.step, sorted(use.parts())], sort_keys=True)
         if told in self.seen:
             return

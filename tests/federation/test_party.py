@@ -28,7 +28,8 @@ from daskfc.federation import party as module
 from daskfc.federation.crossing import reason, without_values
 from daskfc.federation.envelopes import Here, Outgoing
 from daskfc.federation.handles import Slot
-from daskfc.federation.party import Kept, Party
+from daskfc.federation.kept import Kept
+from daskfc.federation.party import Party
 from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.steps import StepCall
 from daskfc.site import Policy, SiteState
@@ -320,7 +321,7 @@ def test_a_partys_secret_is_its_own_in_every_run_and_start(made):
     def secret_of(**run):
         secret = SecretKey.from_bytes(bytes(32))
         party = made(run=replace(RUN, **run), secret=secret)
-        return party._fill("secret", None, "step")
+        return party._fill("secret", None, "step", b"")
 
     secrets = [secret_of(), secret_of(run_id="q"), secret_of(start="2")]
     assert len({one.fingerprint() for one in secrets}) == 3
@@ -334,10 +335,10 @@ def test_a_message_has_the_sizes_that_the_caller_fixed(made):
         return steps.Vector(np.zeros(3))
 
     call = StepCall(three, {}, "client-1", "r", 0, "send", ("server",), {"n": 3})
-    sent = party._address(call, "three", three(None))
+    sent = party._address(call, "three", three(None), b"")
     assert (sent.axes, sent.message.values.shape) == ({"n": 3}, (3,))
     with pytest.raises(EgressRefused, match=r"declared float64 \(n=2,\)"):
-        party._address(replace(call, axes={"n": 2}), "three", three(None))
+        party._address(replace(call, axes={"n": 2}), "three", three(None), b"")
 
 
 def test_logs_of_a_party_go_to_its_folder_alone(tmp_path, monkeypatch):

@@ -19,8 +19,8 @@ from daskfc.federation.door import Refused
 from daskfc.federation.envelopes import Outgoing, Unread
 from daskfc.federation.gate import Admitted, seal_of_start
 from daskfc.federation.guard import PartyWorker, _step_of, run_step
+from daskfc.federation.kept import Kept
 from daskfc.federation.memory import peak_memory_bytes
-from daskfc.federation.party import Kept
 from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.versions import HERE
 from tests.federation import steps

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.coding import SecretKey
+from daskfc.federation.step_rules import Announced, Rule
 from daskfc.privacy import (
     Accountant,
     GaussianEvent,
@@ -26,7 +27,7 @@ from daskfc.privacy import (
     noise_label,
 )
 
-__all__ = ["SENSITIVITY", "FeatureNoise", "noise_of"]
+__all__ = ["ANNOUNCED", "SENSITIVITY", "FeatureNoise", "noise_of"]
 
 SENSITIVITY = 2.0
 
@@ -96,3 +97,16 @@ def noise_of(asked: Mapping[str, Any] | None, *, rounds: int) -> FeatureNoise | 
     if given is None:
         return None
     return FeatureNoise(multiplier_of_each(given, rounds), float(given["delta"]))
+
+
+def _is_enough(noise: Any, asked: Announced) -> bool:
+    # the data say how many rounds there are by default; the party counts them
+    params = asked.parameters
+    least = noise_of(params.get("noise"), rounds=params["rounds"] or 1)
+    if least is None or not isinstance(noise, FeatureNoise):
+        return noise is least
+    return noise.multiplier >= least.multiplier
+
+
+ANNOUNCED = Rule("the noise that was announced, or stronger", _is_enough)
+"""Of what a client is asked to add: less would be less than its site agreed to."""

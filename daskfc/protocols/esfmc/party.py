@@ -20,6 +20,7 @@ from daskfc.clustering.order import order_of_rows
 from daskfc.coding import SecretKey
 from daskfc.errors import StoreError
 from daskfc.federation import Checkpoints, ClientLabels, LabelledSamples, own_labels
+from daskfc.federation.step_rules import takes
 from daskfc.protocols.esfmc.maths.grouping import numbering, scaled
 from daskfc.protocols.esfmc.messages import (
     Assignments,
@@ -29,7 +30,7 @@ from daskfc.protocols.esfmc.messages import (
     TrainingLosses,
     Votes,
 )
-from daskfc.protocols.esfmc.noise import FeatureNoise
+from daskfc.protocols.esfmc.noise import ANNOUNCED, FeatureNoise
 from daskfc.protocols.esfmc.server import TO_VOTE
 from daskfc.protocols.esfmc.settings import Recipe, recipe
 from daskfc.protocols.esfmc.units import Units
@@ -254,6 +255,7 @@ def _features(data: ClientStore, trained: Trained, settings: ClientSettings) -> 
     return replace(found, **{name: _back(value, order) for name, value in vars(found).items()})
 
 
+@takes(noise=ANNOUNCED)
 def tell_features(
     data: ClientStore,
     trained: Trained,

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
 from daskfc.federation import Federation, Inline, Local, PerClient, Sent
+from daskfc.federation.step_rules import as_announced, takes
 from daskfc.privacy import Noised, Part
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients
 from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, KernelPlan, Reconstruction
-from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise
+from daskfc.protocols.fedsc.noise import ANNOUNCED, DataNoise, FactorNoise, Noise
 from daskfc.protocols.fedsc.privacy.bounds import (
     feature_residual,
     perturbed_data_bound,
@@ -29,6 +30,7 @@ Floats = NDArray[np.float64]
 _BLOCK_ENTRIES = 1 << 22  # ours: similarities at once, 32 MiB
 
 
+@takes(noise=ANNOUNCED, ridge=as_announced("ridge"))
 def reconstruction_of(
     data: ClientStore,
     samples: Floats,

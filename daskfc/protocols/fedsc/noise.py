@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from daskfc.checks import Constraint, between_0_and_1, check_params, integer, one_of, real
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.federation.step_rules import Announced, Rule
 from daskfc.privacy import (
     REACH_OF_NOISE,
     Accountant,
@@ -44,7 +45,7 @@ from daskfc.protocols.fedsc.privacy.noise_scale import (
     perturbed_data_sigma,
 )
 
-__all__ = ["DataNoise", "FactorNoise", "Noise", "RelativeNoise", "noise_of"]
+__all__ = ["ANNOUNCED", "DataNoise", "FactorNoise", "Noise", "RelativeNoise", "noise_of"]
 
 Floats = NDArray[np.float64]
 
@@ -106,6 +107,10 @@ class DataNoise:
     def multiplier(self) -> float:
         """σ over the sensitivity 2 τ_X; infinite without a claim, for the ledger."""
         return math.inf if self.clip is None else self.sigma / (2 * self.clip)
+
+    def covers(self, least: Any) -> bool:
+        """Return whether it hides as much as another."""
+        return bool(self.clip == least.clip and self.sigma * _ROUNDING >= least.sigma)
 
     def events(self, rounds: int) -> tuple[GaussianEvent, ...]:
         """Return a client's releases."""
@@ -190,6 +195,14 @@ class FactorNoise:
         """Bound on the entries of a perturbed change of Z."""
         return self.clip + REACH_OF_NOISE * self.sigma_dictionary
 
+    def covers(self, least: Any) -> bool:
+        """Return whether it hides as much as another."""
+        return (
+            (self.clip, self.ridge) == (least.clip, least.ridge)
+            and self.sigma_dictionary * _ROUNDING >= least.sigma_dictionary
+            and self.sigma_coefficients * _ROUNDING >= least.sigma_coefficients
+        )
+
     def events(self, rounds: int) -> tuple[GaussianEvent, ...]:
         """Return a client's releases: Z in every round, and C."""
         last = GaussianEvent(self.coefficient_multiplier)
@@ -237,6 +250,10 @@ class RelativeNoise:
 
     claims = False
     delta = None
+
+    def covers(self, least: Any) -> bool:
+        """Return whether it hides as much as another."""
+        return bool(self == least)
 
     def events(self, rounds: int) -> tuple[GaussianEvent, ...]:
         """Return no release that could be counted."""
@@ -326,6 +343,16 @@ def noise_of(
     return _data(given, published, left) if given["kind"] == "data" else _factors(
         given, published, left, rounds, ridge
     )  # fmt: skip
+
+
+def _is_enough(noise: Any, asked: Announced) -> bool:
+    params = asked.parameters
+    least = noise_of(params.get("noise"), rounds=params["rounds"], ridge=params["ridge"])
+    return type(noise) is type(least) and (noise is None or noise.covers(least))
+
+
+ANNOUNCED = Rule("the noise that was announced, or stronger", _is_enough)
+"""Of what a client is asked to add: less would be less than its site agreed to."""
 
 
 @dataclass(frozen=True)

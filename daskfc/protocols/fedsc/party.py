@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from daskfc.clustering.low_rank_similarity import similarity_rows
 from daskfc.clustering.order import order_of_rows
 from daskfc.coding import SecretKey
+from daskfc.federation.step_rules import as_announced, takes
 from daskfc.privacy import REACH_OF_NOISE, Noised, Part, input_digest
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     default_atoms,
@@ -22,7 +23,7 @@ from daskfc.protocols.fedsc.messages import (
     KernelSummary,
     SimilarityRows,
 )
-from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, Noise
+from daskfc.protocols.fedsc.noise import ANNOUNCED, DataNoise, FactorNoise, Noise
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -56,6 +57,7 @@ def largest_entry(plan: KernelPlan, noise: Noise | None) -> float:
     return REACH * plan.magnitude * (1.0 + REACH_OF_NOISE * relative)
 
 
+@takes(noise=ANNOUNCED)
 def samples_of(
     data: ClientStore, noise: Noise | None, secret: SecretKey, durable_secret: SecretKey
 ) -> Floats:
@@ -78,6 +80,7 @@ def _perturbed(
     return noise.of_each_row(X, store.sample_ids(), durable_secret)
 
 
+@takes(noise=ANNOUNCED)
 def summarise(
     samples: Floats, kernel_width: float | None, n_atoms: int | None, noise: Noise | None
 ) -> KernelSummary:
@@ -107,6 +110,7 @@ def moments(samples: Floats) -> Floats:
     return np.stack([samples.sum(axis=0), np.einsum("ij,ij->j", samples, samples)])
 
 
+@takes(noise=ANNOUNCED, ridge=as_announced("ridge"))
 def weighted_update(
     samples: Floats,
     dictionary: Dictionary,
@@ -139,6 +143,7 @@ def weighted_update(
     return weight * Z
 
 
+@takes(noise=ANNOUNCED, ridge=as_announced("ridge"))
 def rows_of(
     samples: Floats,
     final: FinalDictionary,
@@ -174,6 +179,7 @@ def tell_rows(rows: Part) -> SimilarityRows:
     return SimilarityRows(rows)
 
 
+@takes(noise=ANNOUNCED)
 def new_samples(
     new: ClientStore, noise: Noise | None, secret: SecretKey, durable_secret: SecretKey
 ) -> Floats:

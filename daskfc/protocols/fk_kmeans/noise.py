@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from daskfc.checks import integer
 from daskfc.coding import SecretKey
+from daskfc.federation.step_rules import Announced, Rule
 from daskfc.privacy import (
     REACH_OF_NOISE,
     Accountant,
@@ -27,7 +28,7 @@ from daskfc.privacy import (
     with_noise_share,
 )
 
-__all__ = ["SENSITIVITY", "GramNoise", "Noise", "noise_of"]
+__all__ = ["ANNOUNCED", "SENSITIVITY", "GramNoise", "Noise", "noise_of"]
 
 SENSITIVITY = 2.0 * math.sqrt(2.0)
 
@@ -130,3 +131,12 @@ def noise_of(asked: Mapping[str, Any] | None, *, iterations: int) -> Noise | Non
     rounds = int(given.get("rounds", 5))
     multiplier = multiplier_of_each(given, iterations + rounds)
     return Noise(multiplier, float(given["delta"]), rounds)
+
+
+def _is_enough(noise: Any, asked: Announced) -> bool:
+    least = noise_of(asked.parameters.get("noise"), iterations=asked.parameters["iterations"])
+    return least is not None and noise.multiplier >= least.multiplier
+
+
+ANNOUNCED = Rule("the noise that was announced, or stronger", _is_enough)
+"""Of what a client is asked to add: less would be less than its site agreed to."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from daskfc.coding import SecretKey
 from daskfc.federation import LabelledSamples, own_labels
+from daskfc.federation.step_rules import at_most_honest, takes
 from daskfc.privacy import Noised, input_digest
 from daskfc.protocols.fk_kmeans.features import (
     FeatureSettings,
@@ -19,7 +20,7 @@ from daskfc.protocols.fk_kmeans.features import (
 )
 from daskfc.protocols.fk_kmeans.maths.symmetric import packed
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosVectors
-from daskfc.protocols.fk_kmeans.noise import GramNoise
+from daskfc.protocols.fk_kmeans.noise import ANNOUNCED, GramNoise
 from daskfc.secure.kmeans import nearest_labels
 from daskfc.stores import ClientStore
 
@@ -110,6 +111,7 @@ def packed_gram(iterate: Iterate) -> Floats:
     return packed(iterate.gram)
 
 
+@takes(noise=ANNOUNCED, n_shares=at_most_honest)
 def noisy_gram(
     data: ClientStore,
     iterate: Iterate,

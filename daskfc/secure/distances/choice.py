@@ -2,8 +2,20 @@
 
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput
+from daskfc.federation.step_rules import Announced, Rule
 
-__all__ = ["choose_code"]
+__all__ = ["AS_ANNOUNCED", "choose_code"]
+
+
+def _hides_enough(code: LagrangeCode, asked: Announced) -> bool:
+    t = asked.parameters.get("n_colluding")
+    if t is None:
+        t = choose_code(len(asked.clients), asked.parameters.get("n_segments"), None, 0).n_colluding
+    return bool(code.n_colluding >= t)
+
+
+AS_ANNOUNCED = Rule("a code that hides rows from as many as were announced", _hides_enough)
+"""Of the code that a client shares its rows out by."""
 
 
 def choose_code(

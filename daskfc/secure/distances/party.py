@@ -28,7 +28,9 @@ from daskfc.federation.samples import (
     content_tag,
     sample_digests,
 )
+from daskfc.federation.step_rules import some_clients, takes
 from daskfc.pairwise import SymmetricGrid
+from daskfc.secure.distances.choice import AS_ANNOUNCED
 from daskfc.secure.distances.messages import (
     CodedDistances,
     CodedRows,
@@ -191,6 +193,7 @@ def hiding_key(secret: SecretKey, *, evaluators: Sequence[str]) -> dict[str, Hid
     return {name: HidingKey(key.copy()) for name in evaluators}
 
 
+@takes(code=AS_ANNOUNCED, evaluators=some_clients)
 def encode_rows(
     data: ClientStore,
     secret: SecretKey,
@@ -238,8 +241,9 @@ def share_out(
     They are consecutive rows from `start` on; `digest` tells all that they are part of from any
     others that the secret ever covers.
     """
-    # the same noise never covers other rows, another scale or another code
-    key = secret.derive("noise segments", digest, repr(system), repr(code))
+    # the same noise never covers other rows, another scale or another code, and is never seen by
+    # others from other points
+    key = secret.derive("noise segments", digest, repr(system), repr(code), repr(list(evaluators)))
     own = key.derive(start, start + len(rows))
     shares = code.encode(rows, system, own)  # Eqs. (2), (3): (evaluator, prime, row, column)
     size = {"start": start, "n_rows": len(rows), "n_columns": shares.shape[3]}
@@ -391,6 +395,7 @@ def describe_new(new: ClientStore) -> NewSamples:
     return NewSamples(new.n_samples)
 
 
+@takes(code=AS_ANNOUNCED, evaluators=some_clients)
 def encode_new(
     new: ClientStore,
     secret: SecretKey,

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, quantise
 from daskfc.errors import InvalidInput
 from daskfc.federation import Message
+from daskfc.federation.step_rules import some_clients, takes
 from daskfc.privacy import Noised, Part
+from daskfc.secure.distances.choice import AS_ANNOUNCED
 from daskfc.secure.distances.messages import CodedRows, NewSamples
 from daskfc.secure.distances.party import hash64, rounded_up, share_out
 from daskfc.secure.distances.server import RowPlan
@@ -116,6 +118,7 @@ def quantised_rows(rows: Part, *, system: ResidueSystem, purpose: str) -> Quanti
     return QuantisedRows(integers, f"similarity rows {digest.hexdigest()}", multiplier)
 
 
+@takes(code=AS_ANNOUNCED, evaluators=some_clients)
 def encode_quantised(
     quantised: QuantisedRows,
     secret: SecretKey,

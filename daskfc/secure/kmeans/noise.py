@@ -9,6 +9,7 @@ Departures  (1) Neighbours replace one row, since the ledger's events do; number
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from daskfc.checks import check_params, integer, real
 from daskfc.coding import SecretKey
+from daskfc.federation.step_rules import Announced, Rule, at_most_honest, takes
 from daskfc.privacy import Noised, clip_rows, input_digest, noise_label, with_noise_share
 from daskfc.secure.kmeans.lloyd import nearest_labels
 from daskfc.secure.kmeans.messages import KMeansCenters
@@ -173,6 +175,16 @@ def centers_in_ball(n_clusters: int, n_features: int, largest_norm: float, seed:
     return np.asarray(model.cluster_centers_, dtype=np.float64)
 
 
+def _is_enough(noise: Any, asked: Announced) -> bool:
+    # of an announced epsilon the party counts the releases
+    announced = asked.parameters.get("noise") or {}
+    return bool(noise.multiplier >= (announced.get("multiplier") or 0.0))
+
+
+_ANNOUNCED = Rule("noise with the multiplier that was announced, or a larger one", _is_enough)
+
+
+@takes(noise=_ANNOUNCED, n_shares=at_most_honest)
 def noisy_sums(
     rows: Floats,
     centers: KMeansCenters,

@@ -15,6 +15,7 @@ import numpy as np
 
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
+from daskfc.federation.step_rules import at_most_honest, takes
 from daskfc.privacy import (
     REACH_OF_NOISE,
     Noised,
@@ -116,6 +117,7 @@ def _by_column(given: Any, columns: Sequence[str], key: str) -> tuple[float, ...
     return tuple(float(given[name]) for name in columns)
 
 
+@takes(n_shares=at_most_honest)
 def noisy_moments(
     data: ClientStore,
     so_far: Sequence[FittedStep],

@@ -20,11 +20,12 @@ from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_pair_masks
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.federation.site_rules import FREE, OnceOnly, SiteRules
+from daskfc.federation.step_rules import some_clients, takes
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import MaskedPart, PublicKeys
 from daskfc.secure.sums.total import Aggregation, OwnParts, Total, as_matrix
 
-__all__ = ["MaskedSum", "PairKeys", "add_up", "check_maskers", "mask_neighbours"]
+__all__ = ["MaskedSum", "PairKeys", "add_up", "check_maskers", "mask_key", "mask_neighbours"]
 
 _NEIGHBOURS = 4  # ours, at least: holds against any 3 colluders, announced or not
 
@@ -78,6 +79,11 @@ def mask_neighbours(clients: tuple[str, ...], n_colluding: int) -> dict[str, tup
     }
 
 
+def mask_key(key: SecretKey, tag: str, told: bytes) -> SecretKey:
+    """Return the key of one mask of a pair: of one sum, and of what both of them were told."""
+    return key.derive("mask", tag, told.hex())
+
+
 class PairKeys:
     """What a client keeps: a key for each of its neighbours.
 
@@ -98,10 +104,10 @@ class PairKeys:
         self._keys = dict(keys)
         self._once = OnceOnly() if once is None else once
 
-    def mask(self, encoded: NDArray[np.uint64], tag: str) -> None:
-        """Add the masks of a tag to an array, in place."""
-        self._once.hold("masks", tag, hashlib.sha256(encoded.data).digest())
-        keys = {other: key.derive("mask", tag) for other, key in self._keys.items()}
+    def mask(self, encoded: NDArray[np.uint64], tag: str, told: bytes) -> None:
+        """Add the masks of a tag, and of what this party was told, to an array, in place."""
+        self._once.hold("masks", tag, told + hashlib.sha256(encoded.data).digest())
+        keys = {other: mask_key(key, tag, told) for other, key in self._keys.items()}
         add_pair_masks(encoded, self.party, keys)
 
     def __repr__(self) -> str:
@@ -157,7 +163,6 @@ class MaskedSum(Aggregation):
         check_maskers(len(self.clients), n_colluding, allow_few)
         super().__init__(federation)
         self._n_colluding = n_colluding
-        self._neighbours = mask_neighbours(self.clients, n_colluding)
         self._name = uuid.uuid4().hex  # tags of two instances in one run must differ
         self._serial = count()
         self._keys: PerClient[Local[PairKeys]] | None = None
@@ -186,41 +191,58 @@ class MaskedSum(Aggregation):
     def _agreed(self) -> PerClient[Local[PairKeys]]:
         if self._keys is None:
             federation = self._federation
-            public = federation.exchange(
-                public_key,
-                self._neighbours,
-                clients=self.clients,
-                receivers=PerClient(self._neighbours),
-            )
-            self._keys = federation.on_clients(agree, public, clients=self.clients)
+            graph = self.clients, self._n_colluding
+            near = PerClient(mask_neighbours(*graph))
+            public = federation.exchange(public_key, *graph, clients=self.clients, receivers=near)
+            self._keys = federation.on_clients(agree, public, *graph, clients=self.clients)
         return self._keys
 
 
 def public_key(
-    neighbours: Mapping[str, tuple[str, ...]], secret: SecretKey, party: str
+    members: tuple[str, ...], n_colluding: int, secret: SecretKey, party: str
 ) -> dict[str, PublicKeys]:
     """Send our neighbours our public key."""
     own = KeyPair(secret.derive("aggregation")).public
     message = PublicKeys(np.frombuffer(own, dtype=np.uint8).reshape(1, 32).copy())
-    return dict.fromkeys(neighbours[party], message)
+    return dict.fromkeys(mask_neighbours(members, n_colluding)[party], message)
 
 
+@takes(members=some_clients)
 def agree(
-    public: Mapping[str, PublicKeys], secret: SecretKey, party: str, site: SiteRules = FREE
+    public: Mapping[str, PublicKeys],
+    members: tuple[str, ...],
+    n_colluding: int,
+    secret: SecretKey,
+    party: str,
+    site: SiteRules = FREE,
 ) -> PairKeys:
-    """Derive the keys that are shared with each neighbour."""
+    """Derive the keys that are shared with each neighbour.
+
+    Raises
+    ------
+    PrivacyError
+        For the keys of others than the neighbours: sums of chosen ones would tell an array.
+    """
+    if set(public) != set(mask_neighbours(members, n_colluding)[party]):
+        raise PrivacyError(
+            f"client {party!r} got the keys of {', '.join(sorted(public)) or 'nobody'}, who are "
+            f"not its neighbours among {len(members)} clients. Nothing was sent; start the run "
+            "again."
+        )
     site.check_maskers(1 + len(public))
     own = KeyPair(secret.derive("aggregation"))
     keys = {name: own.shared(message.keys.tobytes(), "masks") for name, message in public.items()}
     return PairKeys(party, keys, site.once())
 
 
-def masked_part(part: Part, keys: PairKeys, ring: FixedPoint, tag: str) -> MaskedPart:
-    """Send an array behind the masks of a tag."""
+def masked_part(
+    part: Part, keys: PairKeys, ring: FixedPoint, tag: str, told: bytes = b""
+) -> MaskedPart:
+    """Send an array behind the masks of a tag, and of what this client was told."""
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
-    keys.mask(encoded, tag)
+    keys.mask(encoded, tag, told)
     none = np.empty((0, 32), dtype=np.uint8)
-    return MaskedPart(tag, none, encoded, noise_of_part(part))
+    return MaskedPart(tag, told.hex(), none, encoded, noise_of_part(part))
 
 
 def add_up(
@@ -231,7 +253,10 @@ def add_up(
     Raises
     ------
     DecodingError
-        When a part is missing, is one too many, belongs to another sum, or has another shape.
+        When a part is missing, is one too many, or belongs to another sum, and when clients were
+        told different things, so that their masks do not cancel.
+    InvalidInput
+        For parts of several shapes.
     """
     if set(parts) != set(expected):
         odd = sorted(set(parts) ^ set(expected))
@@ -242,6 +267,14 @@ def add_up(
     stale = sorted(name for name, message in parts.items() if message.tag != tag)
     if stale:
         raise DecodingError(f"the parts of {', '.join(stale)} belong to another sum than {tag!r}.")
+    told = {message.told for message in parts.values()}
+    if len(told) > 1:
+        first = next(iter(parts))
+        others = sorted(n for n, message in parts.items() if message.told != parts[first].told)
+        raise DecodingError(
+            f"the clients of the sum {tag!r} were told different things: {', '.join(others)} "
+            f"something else than {first}. Their masks do not cancel; start the run again."
+        )
     shapes = {message.values.shape for message in parts.values()}
     if len(shapes) != 1:
         raise InvalidInput(f"arrays to be summed must have one shape; got {sorted(shapes)}.")
@@ -252,7 +285,12 @@ def add_up(
 
 
 def masked_total(
-    parts: Mapping[str, MaskedPart], ring: FixedPoint, tag: str, clients: tuple[str, ...]
+    parts: Mapping[str, MaskedPart],
+    ring: FixedPoint,
+    tag: str,
+    clients: tuple[str, ...],
+    site: SiteRules = FREE,
 ) -> Total:
     """Decode the sum, from which all masks have vanished."""
+    site.check_maskers(len(clients))
     return Total(ring.decode(add_up(parts, tag, clients)), ring.error_bound, tuple(clients))

@@ -54,9 +54,13 @@ class MaskedPart(
     route="client → server",
     reveals="nothing but the sum over the clients",
 ):
-    """One client's array in fixed point, behind masks that vanish in the sum."""
+    """One client's array in fixed point, behind masks that vanish in the sum.
+
+    What the client was told goes with it as a digest, of which the masks are made.
+    """
 
     tag: str = text(64)
+    told: str = text(64)
     public: np.ndarray = array("key", 32, dtype="uint8")
     values: np.ndarray = array("row", "column", dtype="uint64")
     noise_multiplier: NoiseMultiplier = math.inf

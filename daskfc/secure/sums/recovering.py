@@ -15,7 +15,7 @@ from typing import TypeVar
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_mask, combine_shares
 from daskfc.errors import DeadlineError, DecodingError, InvalidInput
 from daskfc.federation import Federation, Handle, Local, Message, PerClient, Sent
-from daskfc.secure.sums.masked import add_up, check_maskers
+from daskfc.secure.sums.masked import add_up, check_maskers, mask_key
 from daskfc.secure.sums.messages import MaskedPart, RevealedShares
 from daskfc.secure.sums.total import Aggregation, OwnParts, Total
 from daskfc.secure.sums.vault import advertise, masked_once, open_vault, reveal, seal
@@ -266,6 +266,8 @@ def recovered_total(
     for row, name in enumerate(absent):
         pair = KeyPair(recover("pairs", row))
         for other in present:
-            key = pair.shared(parts[other].public[0].tobytes(), "masks")
+            message = parts[other]
+            key = pair.shared(message.public[0].tobytes(), "masks")
+            key = mask_key(key, tag, bytes.fromhex(message.told))
             add_mask(total, key, -1 if other < name else 1)  # what `other` added
     return Total(ring.decode(total), ring.error_bound, present)

@@ -11,6 +11,7 @@ from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums import centre, interpoint, masked, plain, recovering, total, vault
 from daskfc.secure.sums.centre import Centre
 from daskfc.secure.sums.interpoint import KernelWidth
+from daskfc.secure.sums.masked import mask_neighbours
 from daskfc.secure.sums.messages import (
     KeyShares,
     Magnitude,
@@ -36,13 +37,13 @@ def _summed(parts: Mapping[str, MaskedPart | PlainPart]) -> Total:
 def _masked(part: Part, tag: str, n_keys: int) -> MaskedPart:
     rows, columns = as_matrix(part).shape
     return sized(
-        MaskedPart, tag=tag, key=n_keys, row=rows, column=columns,
+        MaskedPart, tag=tag, told="0" * 64, key=n_keys, row=rows, column=columns,
         noise_multiplier=noise_of_part(part),
     )  # fmt: skip
 
 
-def _public_key(neighbours: Mapping[str, tuple[str, ...]], party: str) -> dict[str, PublicKeys]:
-    return dict.fromkeys(neighbours[party], sized(PublicKeys, key=1))
+def _public_key(members: tuple[str, ...], n_colluding: int, party: str) -> dict[str, PublicKeys]:
+    return dict.fromkeys(mask_neighbours(members, n_colluding)[party], sized(PublicKeys, key=1))
 
 
 def _advertise(receivers: Sequence[str], tags: Sequence[str]) -> dict[str, PublicKeys]:

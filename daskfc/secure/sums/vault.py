@@ -5,6 +5,7 @@ key of its pair masks; both are new for every sum: what is revealed of one says 
 """
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -24,6 +25,7 @@ from daskfc.coding import (
 from daskfc.errors import DecodingError, PrivacyError
 from daskfc.federation.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.privacy import Part, noise_of_part
+from daskfc.secure.sums.masked import mask_key
 from daskfc.secure.sums.messages import KeyShares, MaskedPart, PublicKeys, RevealedShares
 from daskfc.secure.sums.total import as_matrix
 
@@ -38,7 +40,7 @@ __all__ = [
     "seal",
 ]
 
-_NONCE = bytes(12)  # each sealing key seals one message
+_NONCE = bytes(12)  # each sealing key seals one message: it is of one dealing
 
 
 def own_seed(secret: SecretKey, tag: str) -> SecretKey:
@@ -53,6 +55,15 @@ def pair_secret(secret: SecretKey, tag: str) -> SecretKey:
 
 def _sealing(secret: SecretKey, batch: str) -> KeyPair:
     return KeyPair(secret.derive("sealing", batch))
+
+
+def _dealing(
+    public: Mapping[str, PublicKeys], batch: str, tags: Sequence[str], threshold: int
+) -> str:
+    """Return the digest of one dealing: of what, to whom under which keys, how many open it."""
+    holders = [(name, public[name].keys.tobytes().hex()) for name in sorted(public)]
+    about = json.dumps([batch, list(tags), threshold, holders])
+    return hashlib.sha256(about.encode()).hexdigest()
 
 
 def advertise(
@@ -76,14 +87,18 @@ def seal(
     """Cut both keys of every sum into shares and send each client its own, encrypted.
 
     Coefficients come from the party's secret, so that a client that is killed and does this again
-    sends the same shares.
+    sends the same shares; and from whom they are for, so that no two sets of clients hold points of
+    one polynomial.
     """
     site.check_maskers(len(public), threshold)
     members = sorted(public)
+    dealing = _dealing(public, batch, tags, threshold)
+    once = site.once()
     plain = {member: bytearray() for member in members}
     for tag in tags:
+        once.hold("shares", f"of the keys of {tag}", dealing.encode())
         for kind, key in (("own", own_seed(secret, tag)), ("pairs", pair_secret(secret, tag))):
-            stream = secret.derive("shamir", kind, tag).stream()
+            stream = secret.derive("shamir", kind, tag, dealing).stream()
             shares = share_secret(key.to_bytes(), len(members), threshold, stream)
             for member, share in zip(members, shares, strict=True):
                 plain[member] += share
@@ -93,7 +108,7 @@ def seal(
         if member == party:  # never leaves the process
             content = bytes(plain[member])
         else:
-            key = sealing.shared(message.keys[0].tobytes(), f"{party}>{member}")
+            key = sealing.shared(message.keys[0].tobytes(), f"{party}>{member} {dealing}")
             content = ChaCha20Poly1305(key.to_bytes()).encrypt(_NONCE, bytes(plain[member]), None)
         sealed[member] = KeyShares(np.frombuffer(content, dtype=np.uint8).copy())
     return sealed
@@ -134,14 +149,22 @@ class Vault:
         self._shares = dict(shares)
         self._once = OnceOnly() if once is None else once
 
-    def mask(self, encoded: NDArray[np.uint64], tag: str, secret: SecretKey) -> bytes:
-        """Add own and pair masks of a tag in place; return our public key of the tag."""
-        self._once.hold("masks", tag, hashlib.sha256(encoded.data).digest())
+    def mask(self, encoded: NDArray[np.uint64], tag: str, secret: SecretKey, told: bytes) -> bytes:
+        """Add own and pair masks of a tag, and of what this party was told, in place.
+
+        Returns
+        -------
+        bytes
+            Our public key of the tag.
+        """
+        self._once.hold("masks", tag, told + hashlib.sha256(encoded.data).digest())
         own = KeyPair(pair_secret(secret, tag))
         row = 1 + self._place[tag]
         # only who has our shares: its masks can be taken away should it leave
         others = {m: self._public[m].keys[row].tobytes() for m in self._shares if m != self.party}
-        keys = {member: own.shared(key, "masks") for member, key in others.items()}
+        keys = {
+            member: mask_key(own.shared(key, "masks"), tag, told) for member, key in others.items()
+        }
         add_pair_masks(encoded, self.party, keys)
         add_mask(encoded, own_seed(secret, tag))
         return own.public
@@ -193,12 +216,12 @@ def open_vault(
         When one was changed on its way or is not for this batch.
     """
     site.check_maskers(len(public), threshold)
-    sealing = _sealing(secret, batch)
+    sealing, dealing = _sealing(secret, batch), _dealing(public, batch, tags, threshold)
     shares = {}
     for member, message in sealed.items():
         content = message.sealed.tobytes()
         if member != party:
-            key = sealing.shared(public[member].keys[0].tobytes(), f"{member}>{party}")
+            key = sealing.shared(public[member].keys[0].tobytes(), f"{member}>{party} {dealing}")
             try:
                 content = ChaCha20Poly1305(key.to_bytes()).decrypt(_NONCE, content, None)
             except InvalidTag:
@@ -216,13 +239,13 @@ def open_vault(
 
 
 def masked_once(
-    part: Part, vault: Vault, ring: FixedPoint, tag: str, secret: SecretKey
+    part: Part, vault: Vault, ring: FixedPoint, tag: str, secret: SecretKey, told: bytes = b""
 ) -> MaskedPart:
     """Send an array behind its own mask and the pair masks of a tag."""
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
-    public = vault.mask(encoded, tag, secret)
+    public = vault.mask(encoded, tag, secret, told)
     key = np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy()
-    return MaskedPart(tag, key, encoded, noise_of_part(part))
+    return MaskedPart(tag, told.hex(), key, encoded, noise_of_part(part))
 
 
 def reveal(vault: Vault, tag: str, present: tuple[str, ...]) -> RevealedShares:

@@ -30,6 +30,7 @@ from daskfc.secure.sums import RecoveringSum
 from daskfc.secure.sums.masked import (
     agree,
     check_maskers,
+    mask_key,
     mask_neighbours,
     masked_part,
     masked_total,
@@ -44,10 +45,11 @@ TAGS = ["a.0", "a.1"]
 
 
 def pair_keys(names, n_colluding, secrets):
-    near = mask_neighbours(names, n_colluding)
-    sent = {name: public_key(near, secrets[name], name) for name in names}
+    graph = names, n_colluding
+    sent = {name: public_key(*graph, secrets[name], name) for name in names}
+    near = mask_neighbours(*graph)
     return {
-        name: agree({other: sent[other][name] for other in near[name]}, secrets[name], name)
+        name: agree({o: sent[o][name] for o in near[name]}, *graph, secrets[name], name)
         for name in names
     }
 
@@ -120,7 +122,7 @@ def test_colluders_see_nothing_but_the_sum_of_the_others(clients, colluding):
     pool, honest = NAMES[:colluding], NAMES[colluding:]
     left = {name: sent[name].values.copy() for name in honest}
     for name, other in itertools.product(honest, pool):
-        key = clients.keys[other]._keys[name].derive("mask", "s.0")
+        key = clients.keys[other]._keys[name].derive("mask", "s.0", "")
         add_mask(left[name], key, -1 if name < other else 1)
     for name in honest:
         counts = np.bincount(left[name].view(np.uint8).ravel(), minlength=256)
@@ -138,7 +140,7 @@ def test_many_clients_mask_with_their_neighbours_only():
     pool = ("client-1", "client-2", "client-4")  # three of the four neighbours of client-3
     left = sent["client-3"].values.copy()
     for other in pool:
-        key = keys[other]._keys["client-3"].derive("mask", "s.0")
+        key = keys[other]._keys["client-3"].derive("mask", "s.0", "")
         add_mask(left, key, -1 if other > "client-3" else 1)
     counts = np.bincount(left.view(np.uint8).ravel(), minlength=256)
     assert stats.chisquare(counts).pvalue > 1e-5
@@ -259,6 +261,7 @@ def test_a_part_that_comes_late_stays_hidden(clients):
     pair = KeyPair(SecretKey(combine_shares(numbered, 3)))
     for other in NAMES[1:]:
         key = pair.shared(clients.public["client-2"][other].keys[1].tobytes(), "masks")
+        key = mask_key(key, tag, b"")
         add_mask(left, key, -1 if other > "client-1" else 1)
     assert stats.chisquare(np.bincount(left.view(np.uint8).ravel(), minlength=256)).pvalue > 1e-5
     add_mask(left, own_seed(clients.secrets["client-1"], tag), -1)

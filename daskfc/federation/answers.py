@@ -1,0 +1,59 @@
+"""What other parties answer to this one: messages of their own."""
+
+from typing import Any
+
+from daskfc.deploy.peers import Peer, peer_of
+from daskfc.errors import PrivacyError
+from daskfc.federation.door import Refused
+from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.messages import role_of
+
+__all__ = ["only_own"]
+
+
+def only_own(comm: Any, party: str) -> Any:
+    """Have a connection give poison in place of messages that are not of who is at its other end.
+
+    Who may be asked for a message is the scheduler's word; who sent it is that of a certificate.
+
+    Parameters
+    ----------
+    comm : distributed.comm.Comm
+        To another party; without TLS it is left as it is.
+    party : str
+        Who asks.
+
+    Returns
+    -------
+    distributed.comm.Comm
+        The same.
+    """
+    peer = peer_of(comm)
+    if peer is None or hasattr(comm, "reads_any"):
+        return comm
+    comm.reads_any = comm.read
+
+    async def read(**kwargs: Any) -> Any:
+        answer = await comm.reads_any(**kwargs)
+        data = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(data, dict):
+            return answer
+        for key, value in data.items():
+            if isinstance(value, Outgoing) and not _is_of(value.sender, peer):
+                data[key] = Refused(_forged(value, peer, party), raises=False)
+        return answer
+
+    comm.read = read
+    return comm
+
+
+def _is_of(sender: str, peer: Peer) -> bool:
+    return peer.name == sender and (peer.role == "client") == (role_of(sender) == "client")
+
+
+def _forged(value: Outgoing, peer: Peer, party: str) -> PrivacyError:
+    return PrivacyError(
+        f"party {party!r} was sent {type(value.message).__name__} of party {value.sender!r} by "
+        f"{peer}, as its certificate says. It was not used; have that certificate revoked, and "
+        "start the run again."
+    )

@@ -1,0 +1,178 @@
+"""What the caller may give a step: its parameter's type, and a rule where a promise depends on it.
+
+A site approves who an argument comes from (`daskfc.site.approved`); here stands what it may be.
+"""
+
+import collections.abc
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+__all__ = [
+    "Announced",
+    "Rule",
+    "as_announced",
+    "at_most_honest",
+    "broken_rule",
+    "some_clients",
+    "takes",
+]
+
+_Step = TypeVar("_Step", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Announced:
+    """What a party was told that a run is, before it began.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Of the method.
+    clients : tuple of str
+        Who takes part.
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    clients: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an argument of the caller must be, beside its type.
+
+    Parameters
+    ----------
+    told : str
+        Completes the sentence "... must be ...".
+    holds : callable
+        From the argument and an `Announced` to bool.
+    """
+
+    told: str
+    holds: Callable[[Any, Announced], bool]
+
+
+def takes(**rules: Rule) -> Callable[[_Step], _Step]:
+    """Declare the rules of a step's arguments.
+
+    Parameters
+    ----------
+    **rules : Rule
+        By the parameter's name.
+
+    Examples
+    --------
+    >>> from daskfc.federation.step_rules import Announced, as_announced, broken_rule, takes
+    >>> @takes(ridge=as_announced("ridge"))
+    ... def update(ridge: float) -> float:
+    ...     return ridge
+    >>> asked = Announced({"ridge": 1e-3})
+    >>> broken_rule(update, {"ridge": 1e-3}, asked) is None
+    True
+    >>> broken_rule(update, {"ridge": 1e12}, asked)
+    "'ridge' must be the 'ridge' that was announced"
+    """
+
+    def declare(step: _Step) -> _Step:
+        step.rules = rules  # type: ignore[attr-defined]
+        return step
+
+    return declare
+
+
+def as_announced(parameter: str) -> Rule:
+    """Return the rule that an argument is a parameter of the method, as it was announced."""
+    return Rule(
+        f"the {parameter!r} that was announced",
+        lambda value, asked: bool(value == asked.parameters.get(parameter)),
+    )
+
+
+at_most_honest = Rule(
+    "an int of at least 1, and at most the number of clients that do not collude",
+    lambda value, asked: (
+        isinstance(value, int)
+        and 1 <= value <= max(1, len(asked.clients) - (asked.parameters.get("n_colluding") or 0))
+    ),
+)
+"""Of shares of noise: what each client adds is the whole over so many."""
+
+some_clients = Rule(
+    "names of clients of the run, each once",
+    lambda names, asked: len(set(names)) == len(names) and set(names) <= set(asked.clients),
+)
+"""Of those among whom a secret is shared, or an array hidden: who is two of them is two that may
+collude."""
+
+
+def broken_rule(
+    step: Callable[..., Any], given: Mapping[str, Any], announced: Announced
+) -> str | None:
+    """Return which argument of the caller is not what it must be, and what that is, or None.
+
+    Parameters
+    ----------
+    step : callable
+        A function.
+    given : mapping of str to object
+        The arguments that the caller made; those with a rule are checked when they are left out,
+        too.
+    announced : Announced
+        What the run is.
+    """
+    rules: Mapping[str, Rule] = getattr(step, "rules", {})
+    kinds, defaults = _declared(step)
+    for name, value in given.items():
+        if not _is_a(value, kinds.get(name, object())):
+            return f"{name!r} must be of the type that its step declares"
+    for name, rule in rules.items():
+        value = given.get(name, defaults.get(name))
+        if not rule.holds(value, announced):
+            return f"{name!r} must be {rule.told}"
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _declared(step: Callable[..., Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    parameters = inspect.signature(step).parameters.values()
+    hints = typing.get_type_hints(step if inspect.isroutine(step) else type(step).__call__)
+    variadic = {p.name for p in parameters if p.kind is p.VAR_KEYWORD}
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    return {name: hint for name, hint in hints.items() if name not in variadic}, defaults
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    """Return whether a value is what an annotation says; no annotation says nothing that holds."""
+    origin, within = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (typing.Union, types.UnionType):
+        return any(_is_a(value, one) for one in within)
+    if origin is typing.Literal:
+        return value in within
+    if hint is float:
+        return isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if hint is None:
+        return value is None
+    if isinstance(origin, type):
+        return isinstance(value, origin) and _holds_each(value, origin, within)
+    return isinstance(hint, type) and isinstance(value, hint)
+
+
+def _holds_each(value: Any, origin: type, within: tuple[Any, ...]) -> bool:
+    if issubclass(origin, np.ndarray) or not within:
+        return True
+    if issubclass(origin, collections.abc.Mapping):
+        return all(_is_a(k, within[0]) and _is_a(one, within[1]) for k, one in value.items())
+    if issubclass(origin, tuple) and within[-1] is not Ellipsis:
+        return len(value) == len(within) and all(map(_is_a, value, within))
+    return all(_is_a(one, within[0]) for one in value)
