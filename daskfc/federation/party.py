@@ -323,7 +323,7 @@ class Party:
 
     def _fill(self, what: str, round: int, name: str, told: bytes) -> Any:
         assert self.run is not None
-        if what == "told":
+        if what == "told_alike":
             return told
         if what == "data":
             return self.store()

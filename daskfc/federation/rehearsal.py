@@ -419,7 +419,8 @@ class Rehearsal(Federation):
         if what == "random":
             where = (party, self.round, step_name(step))
             return seeds.generator(self._run.random_state, *where)
-        return {"party": party, "workspace": "", "as_prepared": _same, "site": FREE}[what]
+        own = {"party": party, "workspace": "", "as_prepared": _same, "site": FREE}
+        return {**own, "told_alike": b""}[what]
 
     def _travel(self, shadow: _Shadow) -> tuple[float, int]:
         """Send a message, once; return when it has arrived, and after how many in a row."""

@@ -142,10 +142,8 @@ def broken_rule(
 @functools.lru_cache(maxsize=1024)
 def _declared(step: Callable[..., Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     parameters = inspect.signature(step).parameters.values()
-    hints = typing.get_type_hints(step if inspect.isroutine(step) else type(step).__call__)
-    variadic = {p.name for p in parameters if p.kind is p.VAR_KEYWORD}
-    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-    return {name: hint for name, hint in hints.items() if name not in variadic}, defaults
+    kinds = {p.name: p.annotation for p in parameters if p.annotation is not p.empty}
+    return kinds, {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
 def _is_a(value: Any, hint: Any) -> bool:

@@ -28,7 +28,7 @@ __all__ = [
 
 INJECTED = (
     "data", "secret", "durable_secret", "random", "workspace", "party", "as_prepared", "site",
-    "last_result", "told",
+    "last_result", "told_alike",
 )  # fmt: skip
 
 

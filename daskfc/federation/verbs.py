@@ -88,7 +88,7 @@ class Verbs(ABC):
         step : callable
             A function of its arguments and of what it asks of its party by name: ``data``,
             ``secret``, ``durable_secret``, ``random``, ``workspace``, ``party``, ``as_prepared``,
-            ``site``; the server's steps also ``last_result``.
+            ``site``, ``told_alike`` (`daskfc.federation.told`), ``last_result`` (a server's step).
         *args, **kwargs
             Its arguments; a PerClient gives each client its own.
         clients : iterable of str, optional

@@ -70,11 +70,12 @@ def test_masks_are_used_once(ports):
     ring, tag = FixedPoint.for_bound(1e3, n_terms=3), "the same"
     with ports.joined() as federation:
         federation.start_run("twice", random_state=0, deadline_s=60, request=OTHER)
-        near = masked.mask_neighbours(federation.clients, 0)
-        public = federation.exchange(masked.public_key, near, receivers=PerClient(near))
+        graph = federation.clients, 0
+        near = PerClient(masked.mask_neighbours(*graph))
+        public = federation.exchange(masked.public_key, *graph, receivers=near)
         rows = federation.on_clients(steps.rows)
         for again in (False, True):
-            keys = federation.on_clients(masked.agree, public)
+            keys = federation.on_clients(masked.agree, public, *graph)
             parts = federation.on_clients(steps.rows_and_one) if again else rows
             sent = federation.ask(masked.masked_part, parts, keys, ring, tag)
             if not again:
@@ -87,12 +88,11 @@ def test_keys_are_agreed_on_by_as_many_as_the_site_says(ports):
     with ports.joined() as federation:
         federation.start_run("few", random_state=0, deadline_s=60, request=OTHER)
         two = ("site-2", "site-3")
-        near = {"site-2": ("site-3",), "site-3": ("site-2",)}
-        public = federation.exchange(
-            masked.public_key, near, clients=two, receivers=PerClient(near)
-        )
+        near = PerClient({"site-2": ("site-3",), "site-3": ("site-2",)})
+        public = federation.exchange(masked.public_key, two, 0, clients=two, receivers=near)
+        keys = federation.on_clients(masked.agree, public, two, 0, clients=two)
         with refused("maskers.at_least"):
-            federation.wait(list(federation.on_clients(masked.agree, public, clients=two).values()))
+            federation.wait(list(keys.values()))
 
 
 @pytest.mark.parametrize(

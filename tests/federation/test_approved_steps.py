@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import PolicyRefused
 from daskfc.federation import Federation
 from daskfc.federation.handles import InnerCall, Slot
@@ -19,7 +20,9 @@ from daskfc.federation.samples import own_labels
 from daskfc.federation.step_uses import identity, uses_of
 from daskfc.federation.steps import Forward
 from daskfc.protocols import FedSC, OmniFC
+from daskfc.protocols.fedsc.noise import DataNoise
 from daskfc.protocols.fedsc.party import samples_of
+from daskfc.secure.distances.party import encode_rows
 from daskfc.secure.prepare.steps import zero_rows
 from daskfc.secure.sums.plain import plain_part
 from daskfc.site import RunRequest
@@ -97,6 +100,31 @@ class TestAtSites:
         begin(connected, noise=noise)
         with refused():
             connected.wait(list(connected.on_clients(samples_of, noise=None).values()))
+
+    @pytest.mark.parametrize("noise", [DataNoise(1e-4), DataNoise(1e-4, 10.0, 1e-5)])
+    def test_samples_do_not_leave_with_less_noise_than_was_announced(self, connected, noise):
+        begin(connected, noise={"kind": "data", "epsilon": 1.0, "delta": 1e-5, "clip": 10.0})
+        with refused():
+            connected.wait(list(connected.on_clients(samples_of, noise=noise).values()))
+
+    def test_rows_are_not_shared_out_by_a_weaker_code(self, connected):
+        """Who has two shares of a row is two of those that may collude."""
+        system = ResidueSystem((251, 241), scale=1.0, bound=30_000)
+        more = {"start": 0, "stop": 8, "system": system, "evaluators": ("a", "b", "c")}
+        begin(connected, OmniFC, n_colluding=1, n_segments=1)
+        code = LagrangeCode(1, 1, 3)
+        sent = connected.exchange(encode_rows, code=code, **more)
+        connected.wait([one for by in sent.values() for one in by.values()])
+        for names in (("a", "b", "b"), ("a", "b", "stranger")):
+            begin(connected, OmniFC, n_colluding=1, n_segments=1)
+            told = {**more, "evaluators": names}
+            sent = connected.exchange(encode_rows, code=code, receivers=["a", "b"], **told)
+            with refused():
+                connected.wait([one for by in sent.values() for one in by.values()])
+        begin(connected, OmniFC, n_colluding=2, n_segments=1)
+        sent = connected.exchange(encode_rows, code=code, **more)
+        with refused():
+            connected.wait([one for by in sent.values() for one in by.values()])
 
     def test_a_step_of_another_method_is_none_of_this(self, connected):
         begin(connected, OmniFC)

@@ -236,13 +236,13 @@ def agree(
 
 
 def masked_part(
-    part: Part, keys: PairKeys, ring: FixedPoint, tag: str, told: bytes = b""
+    part: Part, keys: PairKeys, ring: FixedPoint, tag: str, told_alike: bytes = b""
 ) -> MaskedPart:
     """Send an array behind the masks of a tag, and of what this client was told."""
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
-    keys.mask(encoded, tag, told)
+    keys.mask(encoded, tag, told_alike)
     none = np.empty((0, 32), dtype=np.uint8)
-    return MaskedPart(tag, told.hex(), none, encoded, noise_of_part(part))
+    return MaskedPart(tag, told_alike.hex(), none, encoded, noise_of_part(part))
 
 
 def add_up(

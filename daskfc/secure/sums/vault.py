@@ -239,13 +239,13 @@ def open_vault(
 
 
 def masked_once(
-    part: Part, vault: Vault, ring: FixedPoint, tag: str, secret: SecretKey, told: bytes = b""
+    part: Part, vault: Vault, ring: FixedPoint, tag: str, secret: SecretKey, told_alike: bytes = b""
 ) -> MaskedPart:
     """Send an array behind its own mask and the pair masks of a tag."""
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
-    public = vault.mask(encoded, tag, secret, told)
+    public = vault.mask(encoded, tag, secret, told_alike)
     key = np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy()
-    return MaskedPart(tag, told.hex(), key, encoded, noise_of_part(part))
+    return MaskedPart(tag, told_alike.hex(), key, encoded, noise_of_part(part))
 
 
 def reveal(vault: Vault, tag: str, present: tuple[str, ...]) -> RevealedShares:

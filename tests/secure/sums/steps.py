@@ -40,3 +40,21 @@ def masked_values(part: MaskedPart) -> Vector:
 def trace(keys) -> Vector:
     """What tells two sets of keys apart, and not what they are."""
     return Vector(np.array([float(key.fingerprint() % 2**50) for key in keys._keys.values()]))
+
+
+def own_sum(data):
+    return rows(data).sum(axis=0)
+
+
+def beside(data, point: Vector):
+    """A part that depends on what the server told."""
+    return rows(data).sum(axis=0) - point.values
+
+
+def told_point(x) -> Vector:
+    return Vector(np.asarray(x, dtype=np.float64))
+
+
+def bare_total(parts, ring) -> Vector:
+    """What a server that checks nothing makes of masked parts."""
+    return Vector(ring.decode(sum(part.values for part in parts.values())).ravel())

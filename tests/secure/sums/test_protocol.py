@@ -26,6 +26,7 @@ from daskfc.errors import (
     PrivacyError,
 )
 from daskfc.federation import PerClient
+from daskfc.federation.site_rules import OnceOnly, SiteRules
 from daskfc.secure.sums import RecoveringSum
 from daskfc.secure.sums.masked import (
     agree,
@@ -214,7 +215,7 @@ def test_parties_of_all_versions_derive_the_same():
                 digest.update(repr((content.shape, content.dtype.str)).encode())
                 digest.update(content.tobytes())
     assert digest.hexdigest() == (
-        "899210c7f79d123a88ac5b7ba8f5327fc2095b9bdc599f4b3347f6381001d6a2"
+        "28b2444964ceb959a5f1d7d8aeb7e0a790ad98d3efeabea1d530d6f95ab4aca4"
     )
 
 
@@ -315,6 +316,39 @@ def test_every_message_of_shares_is_sealed_by_a_key_of_its_own(clients):
         content = np.frombuffer(clients.vaults[receiver]._shares[sender], dtype=np.uint8)
         pads.add((clients.sealed[sender][receiver].sealed[: content.size] ^ content).tobytes())
     assert len(pads) == len(NAMES) * (len(NAMES) - 1)
+
+
+def test_no_two_sets_of_holders_have_points_of_one_polynomial(clients):
+    """F9: client m, number 1 of one set and 2 of another, had two points of a line."""
+    name, m, *_ = NAMES
+    sets = [NAMES[:3], (NAMES[0], *NAMES[1:4])]
+    seeds = []
+    for holders in sets:
+        public = {other: clients.public[name][other] for other in holders}
+        sealed = seal(public, "a", TAGS, 2, clients.secrets[name], name)
+        opened = open_vault(public, {name: sealed[name]}, "a", TAGS, 2, clients.secrets[name], name)
+        seeds.append(opened._shares[name])
+    first, second = (int.from_bytes(one[:SHARE_BYTES], "little") for one in seeds)
+    # the dealer's own point is number 0 of both: of one polynomial it would be the same
+    assert first != second
+    wrong = {other: clients.public[m][other] for other in sets[1]}
+    sealed = seal(
+        {other: clients.public[name][other] for other in sets[0]},
+        "a", TAGS, 2, clients.secrets[name], name,
+    )[m]  # fmt: skip
+    with pytest.raises(DecodingError, match="cannot be opened"):
+        open_vault(wrong, {name: sealed}, "a", TAGS, 2, clients.secrets[m], m)
+
+
+def test_keys_are_dealt_once(clients, tmp_path):
+    site = SiteRules()
+    once = OnceOnly()
+    site.once = lambda: once
+    name = NAMES[0]
+    seal(clients.public[name], "a", TAGS, 3, clients.secrets[name], name, site)
+    seal(clients.public[name], "a", TAGS, 3, clients.secrets[name], name, site)  # after a kill
+    with pytest.raises(PrivacyError, match=r"shares of 'of the keys of a\.0' were used"):
+        seal(clients.public[name], "a", TAGS, 2, clients.secrets[name], name, site)
 
 
 def test_too_few_shares_and_shares_of_another_sum(clients, parts):

@@ -61,25 +61,27 @@ def test_a_vault_is_sealed_for_enough_clients(rules):
 
 def test_keys_are_agreed_on_with_enough_clients(rules):
     clients = Clients()
-    near = masked.mask_neighbours(NAMES, 0)
-    sent = {one: masked.public_key(near, clients.secrets[one], one) for one in NAMES}
-    name, *others = NAMES
-    masked.agree({o: sent[o][name] for o in others[:2]}, clients.secrets[name], name, rules)
+    name, own = NAMES[0], clients.secrets[NAMES[0]]
+
+    def agree(members):
+        sent = {o: masked.public_key(members, 0, clients.secrets[o], o)[name] for o in members[1:]}
+        return masked.agree(sent, members, 0, own, name, rules)
+
+    agree(NAMES[:3])
     with refused("maskers.at_least"):
-        masked.agree({o: sent[o][name] for o in others[:1]}, clients.secrets[name], name, rules)
+        agree(NAMES[:2])
 
 
 def test_keys_that_are_agreed_on_again_mask_no_second_array(rules):
     """Threat 11: `agree` twice under one tag gave a client's array less another one of its own."""
     clients = Clients()
-    near = masked.mask_neighbours(NAMES, 0)
-    sent = {one: masked.public_key(near, clients.secrets[one], one) for one in NAMES}
+    sent = {one: masked.public_key(NAMES, 0, clients.secrets[one], one) for one in NAMES}
     name, *others = NAMES
     told = {other: sent[other][name] for other in others}
     ring = FixedPoint.for_bound(10.0, n_terms=5)
 
     def part(value, site):
-        keys = masked.agree(told, clients.secrets[name], name, site)
+        keys = masked.agree(told, NAMES, 0, clients.secrets[name], name, site)
         return masked.masked_part(np.full((2, 2), value), keys, ring, "t").values
 
     part(1.0, rules)
