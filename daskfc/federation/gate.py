@@ -190,18 +190,30 @@ class Gate:
 
     def _judge(self, settings: RunSettings, request: RunRequest) -> None:
         policy, facts = self._options.policy, self._facts()
-        refusals = policy.refusals(
-            request,
-            now=datetime.now(UTC),
-            runs_before=self._runs_before(policy),
-            n_samples=facts.n_samples,
-            columns=facts.columns,
-            own_store=self._options.store,
-        )
+        refusals = [
+            *self._about_preparation(settings, request),
+            *policy.refusals(
+                request,
+                now=datetime.now(UTC),
+                runs_before=self._runs_before(policy),
+                n_samples=facts.n_samples,
+                columns=facts.columns,
+                own_store=self._options.store,
+            ),
+        ]
         if refusals:
             for other in refusals[1:]:
                 self._note(other, settings, request.submitter)
             self._refuse(refusals[0], settings, request.submitter)
+
+    def _about_preparation(self, settings: RunSettings, request: RunRequest) -> list[Refusal]:
+        """Return why rows prepared so may not bear noise: what the site finds itself bears none."""
+        steps = settings.preparation.get(self._options.name, [])
+        own = [step["step"] for step in steps if step.get("own")]
+        if not own or request.is_task or request.parameters.get("noise") is None:
+            return []
+        said = f"{request.method} adds noise, and {own[0]!r} reads this site's samples without any."
+        return [Refusal("preparation", said)]
 
     def _facts(self) -> _Facts:
         if self._options.store is None:

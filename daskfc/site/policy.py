@@ -6,7 +6,7 @@ refuses.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any, Literal
@@ -312,6 +312,10 @@ got 'sometimes'. Correct the value.
                 found.append(
                     Refusal(f"methods.{name}.{path}", f"the parameter {path!r} of {name} {broken}.")
                 )
+        noise = request.parameters.get("noise")
+        if self.budget is not None and isinstance(noise, Mapping) and noise.get("delta") is None:
+            told = f"the noise of {name} has no delta, so that the budget could not count it."
+            found.append(Refusal("budget", told))
         if not self._takes_package(request.package, request.version):
             what = f"{request.package} {request.version}".strip()
             found.append(

@@ -74,6 +74,20 @@ def test_the_site_says_what_its_data_are(gate):
     assert [rule for _, rule in audited(one)][:2] == ["samples.at_least", "columns"]
 
 
+def test_no_noise_on_rows_that_a_site_prepares_without_any(gate):
+    """F8: one row of 1,000 moved all clipped rows, so that an epsilon of 1 was one of 25."""
+    noise = {"kind": "data", "epsilon": 1.0, "delta": 1e-5, "clip": 2.0}
+    noisy = RunRequest("FedSC", parameters={"noise": noise})
+    own = {"a": [{"step": "standardise", "own": True}]}
+    told = {"a": [{"step": "standardise", "mean": [0.0, 0.0], "scale": [1.0, 1.0]}]}
+    one = gate(policy=Policy())
+    with refused("preparation"):
+        one.admit(settings(request=noisy, preparation=own), None)
+    one.admit(settings("t", request=noisy, preparation=told), None)
+    one.admit(settings("u", request=noisy, preparation={"b": own["a"]}), None)
+    one.admit(settings("v", request=RunRequest("FedSC"), preparation=own), None)
+
+
 def test_clear_ids_are_asked_for_by_the_settings_whatever_the_request_says(gate):
     told = dataclasses.asdict(RunRequest("OmniFC", clear_ids=False))
     with refused("ids"):

@@ -1,11 +1,15 @@
 """What a site's policy and memory say within a run."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.site_rules import OnceOnly, PartyRules
+from daskfc.privacy import noise_multiplier
 from daskfc.site import Policy, RunRequest, SiteState
 
 RUN = RunSettings("r", 0, start="s")
@@ -74,6 +78,24 @@ def test_what_the_policy_lets_passes(rules):
     one.check_upload(10)
     one.charge("digest", 1.0, "factors")
     assert one._state.audit() == ()
+
+
+def announced(**noise):
+    asked = RunRequest("FedSC", parameters={"noise": noise})
+    return replace(RUN, request=json.loads(asked.as_json()), builds={"a": "x", "b": "y"})
+
+
+def test_a_run_releases_no_more_than_it_announced(rules):
+    """Without a budget in the policy, too: who agrees to an epsilon of 1 tells no more."""
+    each = noise_multiplier(1.0, 1e-5, 3)
+    one = rules(run=announced(kind="factors", epsilon=1.0, delta=1e-5, clip=2.0))
+    for number in (0, 1, 1, 2):  # what is repeated bears the same noise
+        one.charge("digest", each, f"round {number}")
+    with refused("noise"):
+        one.charge("digest", each, "round 3")
+    one.charge("digest", each, "round 2")
+    free = rules(run=announced(kind="data", sigma=1.0, clip=2.0, delta=1e-5))
+    free.charge("digest", 0.1, "another")
 
 
 # -- once -----------------------------------------------------------------------------------------

@@ -218,6 +218,12 @@ NOISED = {"method": "preparation", "parameters": {"noised": True}}
         ({"budget": {"epsilon": 1, "delta": 1e-5}}, BARE, {}, "preparation"),
         ({"budget": {"epsilon": 1, "delta": 1e-5}}, {"method": "preparation"}, {}, "preparation"),
         ({"runs": {"at_most": 3, "per": "day"}}, BARE, {"runs_before": 3}, "runs.at_most"),
+        (
+            {"budget": {"epsilon": 1, "delta": 1e-5}},
+            {"parameters": {"noise": {"kind": "data", "sigma": 1e-4}}},
+            {},
+            "budget",
+        ),
         ({}, {"allow_raw": True}, {}, "raw"),
         ({}, {"clear_ids": True}, {}, "ids"),
         ({}, {"stores": ("/srv/b.zarr",)}, {"own_store": "/srv/a.zarr"}, "stores"),
