@@ -68,6 +68,8 @@ class Outgoing:
         By which the ledgers of both ends name the message.
     digest : str
         Of the salt and of the content as it was when the step returned; stays there.
+    certificate, signature : bytes
+        With TLS, of a message whose class is signed: its sender's, see `daskfc.federation.signed`.
     """
 
     message: Message
@@ -81,6 +83,8 @@ class Outgoing:
     id: str = ""
     salt: str = ""
     digest: str = ""
+    certificate: bytes = b""
+    signature: bytes = b""
 
     def __sizeof__(self) -> int:
         # Dask throttles transfers by this number.
@@ -131,7 +135,7 @@ def _content(envelope: Outgoing) -> tuple[dict[str, Any], list[Any]]:
         for value in content
     ]
     place = (envelope.sender, envelope.receiver, envelope.step, envelope.run_id, envelope.round)
-    where = [*place, envelope.id, envelope.salt]
+    where = [*place, envelope.id, envelope.salt, envelope.certificate, envelope.signature]
     about = encode([type(envelope.message), where, described])
     return {"about": sealed(envelope.key, about)}, frames
 
@@ -150,10 +154,13 @@ def _arrived(header: dict[str, Any], frames: list[Any]) -> Outgoing | type[Unrea
         _array(value, left) if declared.kind == "array" else value
         for (_, declared, _), value in zip(declared_fields(kind), described, strict=True)
     ]
-    sender, receiver, step, run_id, round, id, salt = where
+    sender, receiver, step, run_id, round, id, salt, certificate, signature = where
     message = as_declared(of_content(kind, tuple(content)), party=str(sender))
     place = (str(sender), str(receiver), str(step), str(run_id), int(round))
-    return Outgoing(message, *place, {}, id=str(id), salt=str(salt))
+    return Outgoing(
+        message, *place, {}, id=str(id), salt=str(salt),
+        certificate=bytes(certificate), signature=bytes(signature),
+    )  # fmt: skip
 
 
 def _has_bytes(value: Any) -> bool:

@@ -144,10 +144,12 @@ class Message:
     protection : {"plain", "masked", "coded", "noised", "raw"}
         How the content is protected; "plain" by default. "raw" leaves only a federation started
         with ``allow_raw=True``.
+    signed : bool
+        With TLS, whether its sender signs it by its certificate, as public keys are.
 
     Attributes
     ----------
-    protection, route, reveals
+    protection, route, reveals, signed
         As declared; a subclass of a message has its parent's unless it declares its own.
 
     Raises
@@ -181,6 +183,7 @@ class Message:
     protection: ClassVar[str] = "plain"
     route: ClassVar[str | tuple[str, ...]]
     reveals: ClassVar[str]
+    signed: ClassVar[bool] = False
 
     def __init_subclass__(
         cls,
@@ -188,10 +191,11 @@ class Message:
         route: str | tuple[str, ...] | None = None,
         reveals: str | None = None,
         protection: str | None = None,
+        signed: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init_subclass__(**kwargs)
-        declared = {"protection": protection, "route": route, "reveals": reveals}
+        declared = {"protection": protection, "route": route, "reveals": reveals, "signed": signed}
         for name, value in declared.items():
             if value is not None:
                 setattr(cls, name, value)

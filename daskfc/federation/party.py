@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from daskfc import seeds
+from daskfc.deploy.revocation import Revoked
 from daskfc.errors import (
     ENDS_A_RUN,
     ClusterError,
@@ -44,6 +45,7 @@ from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.pseudonyms import has_ids, pseudonyms_of, under_pseudonyms
 from daskfc.federation.receipts import Receipts
 from daskfc.federation.session_key import content_of_signed
+from daskfc.federation.signed import check_signed, signed_by
 from daskfc.federation.site_rules import PartyRules
 from daskfc.federation.slow_line import SlowLine
 from daskfc.federation.step_uses import identity, uses_of
@@ -91,6 +93,7 @@ class Party:
         self.name = options.name
         self.refusal: DaskfcError | None = None
         self._issued: WeakSet[Outgoing] = WeakSet()
+        self._revoked = None if options.ca is None else Revoked(options.ca)
         self._packages = options.policy.modules()
         self._store: ClientStore | None = None
         self._dataset = ""  # by which budgets know it
@@ -230,7 +233,7 @@ class Party:
         name = step_name(call.step)
         try:
             self._check_call(call, name)
-            check_arrived(call.arguments, values, self.name, call.run_id)
+            self._check_arrived(call, values)
             self._check_protocol(call, values)
             self.narration.asked(name)
             self.counts.asked(call.round)
@@ -263,6 +266,12 @@ class Party:
         self._check_run(f"step {name!r}", call.run_id)
         if call.party != self.name:
             raise ClusterError(f"step {name!r} was meant for party {call.party!r}. Report it.")
+
+    def _check_arrived(self, call: StepCall, values: tuple[Any, ...]) -> None:
+        assert self.run is not None
+        check_arrived(call.arguments, values, self.name, call.run_id)
+        for one in values:
+            check_signed(self.options.ca, self._revoked, one, self.run.start, self.name)
 
     def _check_protocol(self, call: StepCall, values: tuple[Any, ...]) -> None:
         """Refuse a step that the method of the run does not use so."""
@@ -384,6 +393,7 @@ class Party:
                 salt=salt,
                 digest=salted(digests[id(message)], salt),
             )
+            envelope = signed_by(self.options.files, envelope, self.run.start if self.run else "")
             self._issued.add(envelope)
             self.check(envelope)
             envelopes[receiver] = envelope

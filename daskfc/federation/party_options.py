@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from daskfc.coding.streams import SecretKey
+from daskfc.deploy.config import SecurityFiles
 from daskfc.federation.last_result import LastResult
 from daskfc.federation.messages import SERVER
 from daskfc.federation.workspaces import folder_of_work, folders_of_client, folders_of_run
@@ -117,6 +118,8 @@ class PartyOptions:
         File of the authority whose submitters may begin runs; None without TLS.
     serial : int
         Number of the party's own certificate; 0 without TLS.
+    files : SecurityFiles, optional
+        The party's own certificate and key, by which it signs; None without TLS.
     """
 
     name: str
@@ -138,6 +141,7 @@ class PartyOptions:
     submitter: str | None = None
     ca: str | None = None
     serial: int = 0
+    files: SecurityFiles | None = None
 
     def run_folder(self) -> Path:
         """Return the folder of this party in the run under way."""

@@ -216,6 +216,7 @@ class KeyOffer(
     Message,
     route="client → client",
     reveals="nothing; a public key says nothing of the private one",
+    signed=True,
 ):
     """The public half of a client's key, for keys of pseudonyms and digests to be sealed with."""
 

@@ -163,6 +163,7 @@ def serve_party(
             state=memory,
             ca=None if security is None else security.ca,
             serial=0 if issued is None else issued.serial,
+            files=security,
         )
         narration = Narration(name, told=narrates)
         data = f"{held.n_samples:,} samples x {held.n_features}" if held else "no data"

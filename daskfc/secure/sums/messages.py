@@ -31,6 +31,7 @@ class PublicKeys(
     Message,
     route="client → client",
     reveals="nothing; a public key says nothing of the private one",
+    signed=True,
 ):
     """Public halves of keys for Diffie and Hellman's agreement."""
 

@@ -1,0 +1,78 @@
+"""Messages that their senders sign by their certificates: public keys, whose owner must be sure.
+
+Who could put a key of its own in place of another's would read what is hidden by it (Bonawitz et
+al. 2017, Section 6.2, against an active server).
+"""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.revocation import Revoked
+from daskfc.deploy.signatures import sign, signer_of
+from daskfc.errors import PrivacyError
+from daskfc.federation.digests import content_digest
+from daskfc.federation.envelopes import Outgoing
+
+__all__ = ["check_signed", "signed_by"]
+
+
+def _content(envelope: Outgoing, start: str) -> bytes:
+    """Return what is signed: the content, and what it is of, from whom, and for whom."""
+    place = [envelope.run_id, start, envelope.step, envelope.sender, envelope.receiver]
+    return json.dumps(["message", *place, content_digest(envelope.message)]).encode()
+
+
+def signed_by(files: SecurityFiles | None, envelope: Outgoing, start: str) -> Outgoing:
+    """Return an envelope with its sender's signature, where its message's class is signed.
+
+    Parameters
+    ----------
+    files : SecurityFiles, optional
+        The sender's certificate and key; None without TLS, where nothing is signed.
+    envelope : Outgoing
+        Before it is sent.
+    start : str
+        Of the run.
+    """
+    if files is None or not envelope.message.signed:
+        return envelope
+    return replace(envelope, **sign(files, _content(envelope, start)))
+
+
+def check_signed(
+    ca: str | None, revoked: Revoked | None, envelope: Any, start: str, party: str
+) -> None:
+    """Refuse a message whose class is signed and that its sender did not sign for this start.
+
+    Parameters
+    ----------
+    ca : str, optional
+        File of the authority; None without TLS, where nothing is checked.
+    revoked : Revoked, optional
+        Certificates that hold no more.
+    envelope : Outgoing or object
+        What arrived, or was kept; only messages of such a class are checked.
+    start, party : str
+        The start of the run, and who reads it.
+
+    Raises
+    ------
+    PrivacyError
+        When it is signed by nobody, or by another.
+    """
+    if ca is None or not isinstance(envelope, Outgoing) or not envelope.message.signed:
+        return
+    proof = {"certificate": envelope.certificate, "signature": envelope.signature}
+    try:
+        peer = signer_of(ca, _content(envelope, start), proof, revoked)
+        held = peer.is_party and peer.name == envelope.sender
+    except PrivacyError:
+        held = False
+    if not held:
+        raise PrivacyError(
+            f"party {party!r} was given {type(envelope.message).__name__} of party "
+            f"{envelope.sender!r}, which is not signed by its certificate for this start. It was "
+            "not used; start the run again."
+        )
