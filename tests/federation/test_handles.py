@@ -206,7 +206,7 @@ def test_a_call_travels_as_bytes_that_its_party_reads():
 
 
 def _rest_of(call):
-    return [call.party, call.run_id, call.round, call.verb, call.receivers, call.axes]
+    return [call.party, call.run_id, call.round, call.verb, call.receivers, call.axes, call.each]
 
 
 def test_handles_say_where_they_are():

@@ -123,6 +123,7 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
         state=str(tmp_path / "own" / "state.sqlite"),
         ca=security.ca,
         serial=serial,
+        files=security,
     )
     limits = options.pop("limits")
     assert options.pop("joined")() is None  # it tells nobody

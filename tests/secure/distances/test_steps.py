@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskfc.coding import SecretKey, choose_residues
+from daskfc.coding import ResidueSystem, SecretKey, choose_residues, quantise
 from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.secure.distances import choose_code, columns, party, server
@@ -333,6 +333,23 @@ def test_a_recomputed_encoding_is_bit_identical_and_another_key_is_not(X):
     assert [once[name].seed.size for name in names] == [32, 0, 0]
     assert once["a"].residues.size == 0
     assert once["a"].fingerprint != other["a"].fingerprint
+
+
+def test_evaluators_in_another_order_see_other_noise(X):
+    """Who is asked as number 0 and as number 1 would have two points of a line, and the rows."""
+    store, code = dealt(X, np.zeros(13))["client-0.0"], choose_code(3, 1, 1, 0)
+    system, secret = ResidueSystem((251, 241), scale=10.0, bound=60_000), SecretKey.from_os()
+    where = {"start": 0, "stop": len(X), "code": code, "system": system}
+    seen = []
+    for names in (("a", "b", "c"), ("b", "a", "c")):
+        coded = party.encode_rows(store, secret, evaluators=names, **where)["a"]
+        seen.append(party.share_of(coded, code, system).astype(np.int64))
+    (first, second), (segment, _) = code.betas[:2], code.alphas[:2]
+    rows = quantise(X, system)
+    for k, prime in enumerate(system.primes):
+        slope = (seen[1][k] - seen[0][k]) * pow(second - first, -1, prime)
+        found = (seen[0][k] + slope * (segment - first)) % prime
+        assert (found == rows % prime).mean() < 0.2
 
 
 def test_describe_tells_a_rounded_radius_or_none(X):
