@@ -420,7 +420,7 @@ class Rehearsal(Federation):
             where = (party, self.round, step_name(step))
             return seeds.generator(self._run.random_state, *where)
         own = {"party": party, "workspace": "", "as_prepared": _same, "site": FREE}
-        return {**own, "told_alike": b""}[what]
+        return {**own, "told_alike": bytes(32)}[what]
 
     def _travel(self, shadow: _Shadow) -> tuple[float, int]:
         """Send a message, once; return when it has arrived, and after how many in a row."""

@@ -15,6 +15,11 @@ _TLS = "tests/deploy/test_attacks.py"
 _GUARD = "tests/federation/test_guard.py"
 _OUT = "tests/federation/test_ways_out.py"
 _FEDSC = "tests/protocols/fedsc"
+_GATE = "tests/federation/test_gate.py"
+_KEPT = "tests/federation/test_kept.py"
+_RULES = "tests/federation/test_site_rules.py"
+_SUMS = "tests/secure/sums/test_protocol.py"
+_TOLD = "tests/attacks/test_announced.py"
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,9 @@ ATTEMPTS = (
          "tests/secure/sums/test_site_rules.py::test_keys_are_agreed_on_with_enough_clients")),
     Attempt("6", "methods, hours, columns, submitters that a site does not take", "b",
         "a site could not refuse", REDUCED, ("tests/federation/test_gate.py",)),
+    Attempt("6", "what other keys of a policy forbid: ids, labels, words, uploads", "b",
+        "not tried", REDUCED, (f"{_RULES}::test_a_refusal_*",
+         "tests/site/test_policy.py::test_one_rule_says_no",)),
     Attempt("7", "a worker that offers the resource `server`", "d",
         "took the server's steps", REFUSED, (f"{_ASKED}::test_a_worker_*", f"{_TLS}::test_7_*")),
     Attempt("8", "a run named `../../..`", "e",
@@ -102,7 +110,7 @@ ATTEMPTS = (
     Attempt("10", "type name and size of a kept result", "a", "values crossed", REFUSED,
         (f"{_GUARD}::test_the_scheduler_learns_neither_type_nor_size_of_what_is_kept",)),
     Attempt("11", "replay of a start", "b, c", "the same secrets again", REFUSED,
-        (f"{_TLS}::test_11_*", "tests/federation/test_gate.py::test_a_start_is_*")),
+        (f"{_TLS}::test_11_*", f"{_GATE}::test_a_start_is_*")),
     Attempt("11", "two arrays under the masks of one tag", "b", "their difference", REFUSED,
         (f"{_ASKED}::test_masks_are_used_once", "tests/secure/sums/test_site_rules.py::"
          "test_keys_that_are_agreed_on_again_mask_no_second_array")),
@@ -139,6 +147,34 @@ ATTEMPTS = (
          "tests/deploy/test_authority.py::test_nobody_else_can_read_a_key")),
     Attempt("15", "a lone surrogate in a message's text", "a", "the driver hung", REFUSED,
         (f"{_GUARD}::test_what_no_ledger_would_show_is_refused",)),
+    Attempt("16", "a ring of its own for each client of a masked sum", "b",
+        "one site's sums, exactly", REFUSED, (f"{_TOLD}::test_a_ring_of_its_own_*",)),
+    Attempt("16", "a server that tells clients different states", "s",
+        "one site's sums", REFUSED, (f"{_TOLD}::test_a_server_that_tells_*",)),
+    Attempt("17", "masks of one tag over several sets of neighbours", "b",
+        "a client unmasked", REFUSED, (f"{_TOLD}::test_masks_of_a_tag_*",
+         f"{_TOLD}::test_keys_of_chosen_*",)),
+    Attempt("17", "keys of one sum dealt to several sets of holders", "b",
+        "both keys of a client", REFUSED, (f"{_SUMS}::test_no_two_sets_of_holders_*",
+         f"{_SUMS}::test_keys_are_dealt_once",)),
+    Attempt("17", "rows shared out by a weaker code, or to one evaluator twice", "b",
+        "rows, with one site", REFUSED, ("tests/federation/test_approved_steps.py",
+         "tests/secure/distances/test_steps.py::test_evaluators_in_another_order_*",)),
+    Attempt("18", "less noise than was announced, or in more shares", "b",
+        "uncounted, nearly none", REFUSED, ("tests/federation/test_approved_steps.py",
+         "tests/federation/test_step_rules.py::test_what_is_not_as_announced_is_told",)),
+    Attempt("18", "more releases than were announced", "b",
+        "uncounted without a budget", REFUSED, (f"{_RULES}::test_a_run_releases_*",)),
+    Attempt("18", "noise on rows that a site prepares by its own samples", "b",
+        "an epsilon of 1 was 25", REFUSED, (f"{_GATE}::test_no_noise_on_rows_*",)),
+    Attempt("19", "messages of another sender, receiver or run", "c, d",
+        "taken", REFUSED, (f"{_KEPT}::test_other_messages_*",
+         f"{_KEPT}::test_messages_come_*",)),
+    Attempt("19", "a public key that its owner did not sign", "c, d",
+        "taken", REFUSED, (f"{_KEPT}::test_public_keys_are_signed_*",)),
+    Attempt("20", "rows by profiles of chosen groups, where noise is required", "b",
+        "all rows", REDUCED, ("tests/site/test_policy.py::test_one_rule_says_no",
+         "tests/federation/test_gate.py",)),
     Attempt("-", "gather of raw rows, by driver or peer", "b", REFUSED, REFUSED,
         (f"{_GUARD}::test_raw_data_*", f"{_GUARD}::test_a_message_for_another_party_is_refused")),
     Attempt("-", "`client.run`, logs, story, plug-ins, `upload_file`", "b", REFUSED, REFUSED,
