@@ -267,10 +267,20 @@ def shown(value: Any) -> str:
     ("'a'", '[1, 2]', 'a mapping with path, ids', 'a ndarray')
     """
     if isinstance(value, Mapping):
-        return f"a mapping with {', '.join(map(str, list(value)[:6])) or 'nothing in it'}"
+        keys = [
+            key if isinstance(key, str) and key.isprintable() else shown(key)
+            for key in list(value)[:6]
+        ]
+        return f"a mapping with {_short(', '.join(keys)) or 'nothing in it'}"
     plain = (str, int, float, bool, type(None))
     several = isinstance(value, list | tuple) and all(isinstance(one, plain) for one in value)
     if isinstance(value, plain) or several:
-        text = repr(value)
-        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+        try:
+            return _short(repr(value))
+        except ValueError:  # Python writes no number of more than 4300 digits
+            return "a number of thousands of digits"
     return f"a {type(value).__name__}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

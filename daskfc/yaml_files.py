@@ -1,5 +1,6 @@
 """YAML files of runs and of sites: one reader, which takes no key twice."""
 
+import math
 import os
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from daskfc.errors import InvalidInput
 
 __all__ = ["read_mapping", "read_yaml"]
 
+_MOST = 1_000_000  # ours: values of a file, each counted as often as aliases repeat it
 _MERGE = "tag:yaml.org,2002:merge"
 _MARKS = {
     "pipeline": {"method"},
@@ -23,7 +25,18 @@ _UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError, Rec
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2's numbers (``1e-4`` is one), and no key twice in a mapping."""
+    """YAML 1.2's numbers (``1e-4`` is one), no key twice in a mapping, no aliases of aliases."""
+
+    def get_single_node(self) -> Any:
+        # Before anything is made: a few lines of aliases of aliases stand for any number of values.
+        node = super().get_single_node()
+        if node is not None and _n_values(node, {}) > _MOST:
+            raise yaml.composer.ComposerError(
+                problem=f"aliases make more than {_MOST} values of it, or one that holds itself",
+                problem_mark=node.start_mark,
+                note="Write out what is meant.",
+            )
+        return node
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         # Here, before merge keys are replaced by what they bring: that a key may override.
@@ -51,6 +64,17 @@ _Loader.add_implicit_resolver(
     re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
     list("-+.0123456789"),
 )
+
+
+def _n_values(node: yaml.Node, known: dict[yaml.Node, float]) -> float:
+    """Return how many values a node stands for; infinity where it holds itself."""
+    if node not in known:
+        known[node] = math.inf  # until it is counted
+        parts = node.value if isinstance(node, yaml.SequenceNode) else []
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        known[node] = 1 + sum(_n_values(part, known) for part in parts)
+    return known[node]
 
 
 def read_yaml(text: str, source: str) -> Any:

@@ -47,6 +47,15 @@ BAD = {
     "two documents": (b"a: 1\n---\na: 1\n", "line 2, .*not valid YAML"),
     "list as key": (b"? [a]\n: 1\n", "line 1, .*not valid YAML: .*unhashable"),
     "two merges": (b"a: &a {b: 1}\nc: {<<: *a, <<: *a}\n", "'<<' is given twice.*Merge a list"),
+    "itself": (b"a: &a [*a]\n", "line 1, .*or one that holds itself. Write out what is meant"),
+    "merged again and again": (
+        b"a: &a {k: v}\n"
+        + b"".join(
+            b"%c: &%c {<<: [%s]}\n" % (i, i, b",".join(9 * [b"*%c" % (i - 1)]))
+            for i in range(ord("b"), ord("l"))
+        ),
+        "aliases make more than 1000000 values",
+    ),
     "deep": (b"[" * 1_000, r"not valid YAML: .*\(RecursionError\)"),
 }
 

@@ -64,3 +64,22 @@ def test_a_client_may_be_given_by_its_path_alone():
         load_storage({"clients": {"a": 3}})
     with pytest.raises(InvalidInput, match="letters"):
         load_storage({"clients": {"a": ""}})
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (1 << 20_000, "got a number of thousands of digits"),
+        ([1 << 20_000], "got a number of thousands of digits"),
+        ({1 << 20_000: 1}, "got a mapping with a number of thousands of digits"),
+        ({"\n": 1}, r"got a mapping with '\n'. Correct"),
+        ({"k" * 200: 1}, f"got a mapping with {'k' * 80}..."),
+    ],
+    ids=["number", "list", "key", "lines", "long"],
+)
+def test_what_is_shown_is_one_short_line(value, told):
+    """Python refuses to write the first; it came up where the sentence of a refusal was made."""
+    with pytest.raises(InvalidInput) as caught:
+        Policy.of({"raw": value})
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)

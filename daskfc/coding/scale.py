@@ -72,9 +72,10 @@ class ResidueSystem:
 
     def __post_init__(self) -> None:
         primes = self.primes
+        kinds = {residue_dtype(p) for p in primes}  # first: `is_prime` takes hours for larger ones
         if not primes or len(set(primes)) < len(primes) or not all(map(is_prime, primes)):
             raise InvalidInput(f"a ResidueSystem needs distinct primes; got {primes}.")
-        if len({residue_dtype(p) for p in primes}) > 1:
+        if len(kinds) > 1:
             raise InvalidInput(
                 f"the primes of a ResidueSystem must be all below 2**8 or all above; got {primes}."
             )

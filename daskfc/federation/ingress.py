@@ -128,7 +128,8 @@ def _loads(data: Any, *, buffers: Iterable[Any] = ()) -> Any:
     if not _is_restricted():
         return _dask_loads(data, buffers=buffers)
     try:
-        return _Unpickler(io.BytesIO(bytes(data)), buffers=buffers).load()
+        # A header may hold any number in place of a pickle: `bytes` would make so many zeros of it.
+        return _Unpickler(io.BytesIO(memoryview(data)), buffers=buffers).load()
     except MemoryError:
         return Unread
     except Exception as error:

@@ -170,7 +170,8 @@ class Unreadable:
     """
 
     def __init__(self, name: str, error: Exception) -> None:
-        self.__name__ = name
+        # What is sent as a name comes into logs, where a line must not look like several.
+        self.__name__ = name if isinstance(name, str) and name.isprintable() else "?"
         self.missing = error.name if isinstance(error, ImportError) else None
         self.kind = type(error).__name__
         self.refused = str(error) if isinstance(error, PrivacyError) else None

@@ -22,7 +22,7 @@ import msgpack
 import numpy as np
 
 from daskfc.coding.streams import SecretKey
-from daskfc.errors import PrivacyError
+from daskfc.errors import DaskfcError, InvalidInput, PrivacyError
 
 __all__ = ["Reader", "array_of", "encode", "name_of", "opened", "plain_dtype", "sealed"]
 
@@ -130,14 +130,26 @@ driver which started a party may send. Use steps of an installed package that th
         ------
         PrivacyError
             For what may not be read.
-        ValueError, TypeError
+        InvalidInput
             For what `encode` did not write.
+        ImportError
+            For what is named and not installed.
         """
-        return self._decode(data, 0)
+        try:
+            return self._decode(data, 0)
+        except (DaskfcError, ImportError, MemoryError):
+            raise
+        except Exception as error:  # of msgpack, NumPy, and the constructors of dataclasses
+            raise InvalidInput(
+                f"what was sent is not in the form of daskfc's wire ({type(error).__name__}). "
+                "Nothing was run; use one version of daskfc everywhere."
+            ) from error
 
     def _decode(self, data: bytes, depth: int) -> Any:
         if depth > _DEEPEST:
-            raise ValueError(f"values within values go {_DEEPEST} deep at most")
+            raise InvalidInput(
+                f"what was sent has values within values, {_DEEPEST} deep at most are read."
+            )
         inner = functools.partial(self._decode, depth=depth + 1)
 
         def of_extension(code: int, content: bytes) -> Any:
