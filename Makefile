@@ -12,6 +12,7 @@ PYTEST_ARGS ?=
 FAULTS ?= 100
 JOBS ?= 3
 ROWS ?= .chaos-rows.jsonl
+FUZZ_MINUTES ?= 60
 
 # What touches other packages' interfaces, and a real fit of every method; recovery hangs on the
 # version of distributed. What goes wrong under a run's folder is the file system's matter.
@@ -25,7 +26,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests test-long attack chaos docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean
+.PHONY: help demo test check lint types layers spelling tests test-long attack fuzz chaos docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean
 
 # Notes on docs/long-checks.md when the check ended, and how.
 NOTED = -m tests.long_checks "make $@"
@@ -81,6 +82,9 @@ chaos: $(VENV)/.installed-test  ## FAULTS=100 seeded faults of local runs and of
 
 attack: $(VENV)/.installed-test  ## every attempt of docs/security.md, and how it ends: minutes
 	$(BIN)/python -m tests.attacks.table
+
+fuzz: $(VENV)/.installed-test  ## wire, pickles, stores and YAML with other inputs each time, for FUZZ_MINUTES=60; stops at a fault
+	$(BIN)/python -m tests.fuzz.run $(FUZZ_MINUTES)
 
 $(VENV)/.installed-docs: pyproject.toml constraints.txt $(VENV)/.made
 	$(PIP) install -c constraints.txt -e '.[docs,build,fast]'

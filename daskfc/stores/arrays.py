@@ -19,7 +19,7 @@ from daskfc.stores.chunk_sizes import bounded
 from daskfc.stores.config import SourceConfig
 from daskfc.stores.digit_views import DIGIT_VIEWS, digit_views
 from daskfc.stores.graph import checked_graph
-from daskfc.stores.layout import FORMAT, default_names
+from daskfc.stores.layout import FORMAT, checked_width, default_names
 from daskfc.stores.locations import expand, resolve_url, zarr_store
 from daskfc.stores.samples import Samples, encode_labels, reading
 from daskfc.stores.views import beside, numbered_views
@@ -231,7 +231,8 @@ def _npz_table(path: str, name: str) -> Samples:
         with reading(path, "npz"):
             yield from _npy_rows(path, name, rows)
 
-    return Samples(shape[0], tuple(str(i) for i in range(math.prod(shape[1:]))), blocks)
+    width = checked_width(math.prod(shape[1:]))
+    return Samples(shape[0], tuple(str(i) for i in range(width)), blocks)
 
 
 def _npz_graph(source: SourceConfig, path: str, there: list[str]) -> Samples:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores.chunk_sizes import ChunkError, bounded
-from daskfc.stores.content import check_rows, finite, of_size
+from daskfc.stores.content import check_rows, finite, of_size, understood
 from daskfc.stores.graph import StoredGraph, checked_graph, graph_digest
 from daskfc.stores.id_key import content_key, stored_key
 from daskfc.stores.layout import (
@@ -169,10 +169,12 @@ class ClientStore:
                 f"{url}: the store is half-written, its build did not end; build it again with "
                 f"'daskfc stores build --overwrite'."
             )
-        opened = cls(url, group, mark)
-        opened._check_shape()
-        if verify:
-            opened.check()
+        with understood(url):
+            opened = cls(url, group, mark)
+            opened._check_shape()
+            _ = opened.digest, opened.scaling, opened.classes  # attributes that are read later
+            if verify:
+                opened.check()
         return opened
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ has none.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import zarr
@@ -13,6 +14,7 @@ from daskfc.errors import InvalidInput, StoreError
 from daskfc.folders import check_folder_name
 from daskfc.stores.chunk_sizes import bounded
 from daskfc.stores.client import ClientStore
+from daskfc.stores.content import understood
 from daskfc.stores.layout import array_options
 from daskfc.stores.locations import zarr_store
 
@@ -139,6 +141,11 @@ def read_clusters(store: ClientStore, name: str) -> tuple[np.ndarray, tuple[str,
     InvalidInput
         When the store has no whole clusters of that name.
     """
+    with understood(store.url):
+        return _read_clusters(store, name)
+
+
+def _read_clusters(store: ClientStore, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     root = zarr.open_group(zarr_store(store.url, read_only=True), mode="r", zarr_format=3)
     array = root.get(f"{_GROUP}/{name}")
     if not isinstance(array, zarr.Array) or array.attrs.get("complete") is not True:
@@ -146,8 +153,7 @@ def read_clusters(store: ClientStore, name: str) -> tuple[np.ndarray, tuple[str,
             f"client {store.name!r}: the store {store.url} has no clusters called {name!r}. "
             "Correct the name, or write them with 'daskfc labels RUN --into-store NAME'."
         )
-    fits: object = array.attrs["fits"]
-    assert isinstance(fits, list), fits
+    fits: Any = array.attrs["fits"]
     return np.asarray(bounded(array, store.url)[:]), tuple(str(fit) for fit in fits)
 
 

@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
-from daskfc.errors import StoreError
+from daskfc.errors import DaskfcError, StoreError
 from daskfc.stores.layout import ContentDigest, positions_of_repeats
 
-__all__ = ["check_rows", "finite", "of_size"]
+__all__ = ["check_rows", "finite", "of_size", "understood"]
 
 _LARGEST = 2.0**480  # ours: squares leave room for sums of 2**63
+
+
+@contextmanager
+def understood(url: str) -> Iterator[None]:
+    """Turn whatever a store raises that says of itself what no writer does into one sentence.
+
+    Parameters
+    ----------
+    url : str
+        Of the store that is read within.
+
+    Raises
+    ------
+    StoreError
+        In place of what Zarr, NumPy or a missing attribute raise.
+
+    Examples
+    --------
+    >>> from daskfc.stores.content import understood
+    >>> with understood("a.zarr"):
+    ...     {}["content_digest"]
+    Traceback (most recent call last):
+        ...
+    daskfc.errors.StoreError: a.zarr: the store is damaged, or was not written by daskfc \
+(KeyError); build it again.
+    """
+    try:
+        yield
+    except (DaskfcError, OSError):
+        raise
+    except Exception as error:
+        raise StoreError(
+            f"{url}: the store is damaged, or was not written by daskfc ({type(error).__name__}); "
+            "build it again."
+        ) from error
 
 
 def check_rows(

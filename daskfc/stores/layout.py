@@ -25,12 +25,15 @@ from typing import Any
 import numpy as np
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from daskfc.errors import StoreError
+
 __all__ = [
     "FORMAT",
     "VERSION",
     "WITH_GAPS",
     "ContentDigest",
     "array_options",
+    "checked_width",
     "data_set_of",
     "default_names",
     "digest_of",
@@ -42,6 +45,7 @@ __all__ = [
 
 FORMAT = "daskfc-client"
 VERSION = 1
+_MOST_FEATURES = 1 << 22  # ours: their names alone take 300 MB
 WITH_GAPS = 2  # the version of stores with categories, or with missing values
 
 
@@ -87,7 +91,34 @@ def default_names(n_features: int) -> tuple[str, ...]:
     >>> default_names(2)
     ('x0', 'x1')
     """
-    return tuple(f"x{i}" for i in range(n_features))
+    return tuple(f"x{i}" for i in range(checked_width(n_features)))
+
+
+def checked_width(n_features: int) -> int:
+    """Return a number of columns, unless it is one that only the head of a damaged file names.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns, before anything is made for each of them.
+
+    Raises
+    ------
+    StoreError
+        For more than 4,194,304.
+
+    Examples
+    --------
+    >>> from daskfc.stores.layout import checked_width
+    >>> checked_width(784)
+    784
+    """
+    if n_features > _MOST_FEATURES:
+        raise StoreError(
+            f"a table must have at most {_MOST_FEATURES} columns; the head of the file says "
+            f"{n_features}. See that it is whole, or leave columns out."
+        )
+    return n_features
 
 
 def digest_of(value: Any) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from scipy import sparse
 
-from daskfc.errors import StoreError
+from daskfc.errors import DaskfcError, StoreError
 from daskfc.seeds import generator
 from daskfc.stores.chunk_sizes import MOST_OF_A_WORD
 from daskfc.stores.locations import reaching
@@ -436,14 +434,14 @@ def reading(path: str, format_name: str) -> Iterator[None]:
     try:
         with reaching(path):
             yield
-    except StoreError:
+    except DaskfcError:
         raise
     except FileNotFoundError as error:
         raise StoreError(
             f"{path}: the source file is not there; correct source.path (relative paths start at "
             f"the working directory)."
         ) from error
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+    except Exception as error:  # libraries raise anything for files that others made
         raise StoreError(
             f"{path}: the source cannot be read as {format_name} ({type(error).__name__}); see "
             f"that the file is whole and that source.format is right."

@@ -1,10 +1,13 @@
 """Chunks that expand beyond what their shape holds, by every codec, are refused before they do."""
 
 import gzip
+import json
 import subprocess
 import sys
 import warnings
+import zipfile
 import zlib
+from pathlib import Path
 
 import google_crc32c
 import numcodecs
@@ -315,3 +318,38 @@ def test_a_labelled_view_reads_through_the_store(tmp_path, key):
     if view["features"][key].size:
         with pytest.raises(StoreError, match="expand to at most the"):
             ClientStore.open(str(tmp_path / "a")).dataset()["features"][key].load()
+
+
+def test_a_head_that_names_columns_without_end_is_refused(tmp_path):
+    """Names were made for all of them: 4,294,967,295, of a file of 16 bytes."""
+    path = tmp_path / "t-idx2-ubyte"
+    path.write_bytes(b"\0\0\x08\x02" + np.array([1, 2**32 - 1], ">u4").tobytes())
+    with pytest.raises(StoreError, match="at most 4194304 columns; the head of the file says"):
+        open_source(SourceConfig(path=str(path), format="idx"))
+    head = {"descr": "<f8", "fortran_order": False, "shape": (1, 2**40)}
+    with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive, archive.open("X.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, head)
+    with pytest.raises(StoreError, match="at most 4194304 columns"):
+        open_source(SourceConfig(path=str(tmp_path / "t.npz")))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("zarr.json", {"feature_names": 3}),
+        ("zarr.json", {"content_digest": None, "client": None}),
+        ("zarr.json", {"steps": [{"step": "scaling"}]}),
+        ("zarr.json", {"categories": {"x0": 3}}),
+        ("evaluation/zarr.json", {"classes": 3}),
+        ("graph/zarr.json", {"entries": "many"}),
+    ],
+)
+def test_attributes_that_no_writer_writes_are_one_sentence(tmp_path, name, change):
+    """They came up as KeyError, TypeError or ValueError, of whoever opened the store."""
+    path = Path(own_store(tmp_path)) / name
+    about = json.loads(path.read_text())
+    about["attributes"] |= change
+    about["attributes"] = {k: v for k, v in about["attributes"].items() if v is not None}
+    path.write_text(json.dumps(about))
+    with pytest.raises(StoreError, match=r"is damaged, or was not written by daskfc \(\w+Error\)"):
+        ClientStore.open(str(tmp_path / "own.zarr"))
