@@ -205,11 +205,8 @@ def coding():
     """Shares of rows, evaluators' answers, and distances by interpolation and remainders."""
     rows = [[3, -1, 4, 1, -5], [9, 2, -6, 5, 3], [0, 0, 0, 0, 0]]
     good = []
-    for l, t, m, primes in (
-        (2, 2, 8, (251, 241, 239)),
-        (1, 1, 3, (9562603,)),
-        (3, 1, 9, (251, 241)),
-    ):
+    codes = (2, 2, 8, (251, 241, 239)), (1, 1, 3, (9562603,)), (3, 1, 9, (251, 241))
+    for l, t, m, primes in codes:  # noqa: E741  (the paper's letter l)
         alphas = [2 * o + 1 for o in range(l + t)]
         betas = [2 * j for j in range(m)]
         k = -(-len(rows[0]) // l)
@@ -236,17 +233,12 @@ def coding():
                 shares[j].append(coded)
         answers = [
             [
-                [
-                    [sum((x - y) ** 2 for x, y in zip(u, v, strict=True)) % p for v in own]
-                    for u in own
-                ]
+                [[square(u, v) % p for v in own] for u in own]
                 for own, p in zip(share, primes, strict=True)
             ]
             for share in shares
         ]
-        distances = [
-            [sum((x - y) ** 2 for x, y in zip(u, v, strict=True)) for v in rows] for u in rows
-        ]
+        distances = [[square(u, v) for v in rows] for u in rows]
         for u in range(len(rows)):  # the oracle agrees with itself
             for v in range(len(rows)):
                 for a, p in enumerate(primes):
