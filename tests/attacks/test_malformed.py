@@ -14,6 +14,7 @@ import zlib
 
 import msgpack
 import numpy as np
+import psutil
 import pytest
 from distributed.protocol.core import dumps
 from distributed.protocol.serialize import (
@@ -287,6 +288,22 @@ def test_a_number_in_place_of_a_pickle_takes_no_memory():
     with ingress.restricted():
         for number in (0, 1, 2**40):
             assert ingress._loads(number) is ingress.Forbidden
+
+
+@pytest.mark.parametrize(
+    "pickled",
+    [
+        b"Nr\xff\xff\xff\x7f.",  # a place in a list of 2**31
+        b"\x8e" + (2**40).to_bytes(8, "little"),  # so many bytes, of which none are there
+        b"\x96" + (2**40).to_bytes(8, "little"),
+    ],
+)
+def test_a_pickle_of_five_bytes_takes_no_memory(pickled):
+    """The unpickler in C made room for all of it, so that one frame ended a party."""
+    before = psutil.Process().memory_info().rss
+    with ingress.restricted():
+        assert ingress._loads(pickled) in (ingress.Forbidden, None)
+    assert psutil.Process().memory_info().rss - before < 2**28
 
 
 @pytest.mark.parametrize("name", ["a\n2026-01-01 all is well", "\x1b[2J", ["a"], None])

@@ -1,6 +1,7 @@
 """YAML files of all four kinds: whatever they hold, they are read or refused in one sentence."""
 
 import functools
+import re
 
 import pytest
 from hypothesis import given
@@ -77,7 +78,8 @@ def test_keys_and_values(kind):
     def tried(tree):
         found = answer(lambda: LOADED[kind](tree))
         if found is not None:
-            assert repr(LOADED[kind](tree)) == repr(found)
+            seeds = re.compile(r"seeds=[^)]*")  # which may be drawn anew
+            assert seeds.sub("", repr(LOADED[kind](tree))) == seeds.sub("", repr(found))
 
     tried()
 
