@@ -11,6 +11,7 @@ REFUSED, REDUCED, MEASURED = "refused", "as the site's policy says", "measured"
 _PORTS = "tests/attacks/test_ports.py"
 _BROKEN = "tests/attacks/test_malformed.py"
 _ASKED = "tests/attacks/test_submitters.py"
+_OTHERS = "tests/attacks/test_faults_of_others.py"
 _TLS = "tests/deploy/test_attacks.py"
 _GUARD = "tests/federation/test_guard.py"
 _OUT = "tests/federation/test_ways_out.py"
@@ -198,6 +199,37 @@ ATTEMPTS = (
          "tests/coding/test_hiding.py::test_hidden_segment_distances_are_uniform",
          "tests/coding/test_masks.py::test_a_masked_constant_looks_uniform",
          "tests/coding/test_derivation.py::test_the_key_that_two_parties_share")),
+    Attempt("-", "small inputs that name large ones: pickles, headers, primes, YAML", "b, e",
+        "7 bytes asked for 32 GiB", REFUSED,
+        (f"{_BROKEN}::test_a_pickle_of_five_bytes_takes_no_memory",
+         f"{_BROKEN}::test_a_number_in_place_of_a_pickle_takes_no_memory",
+         f"{_BROKEN}::test_a_large_number_in_place_of_a_prime_takes_no_time",
+         "tests/stores/test_chunk_sizes.py",
+         "tests/fuzz/test_yaml.py::test_small_texts_do_not_take_long")),
+    Attempt("-", "damaged and mixed calls, envelopes, pickles, stores, files, YAML", "b, d, e",
+        "errors of libraries", REFUSED,
+        ("tests/fuzz/test_wire.py",
+         "tests/fuzz/test_stores.py",
+         "tests/fuzz/test_yaml.py")),
+    Attempt("-", "files of others that hold code, lead elsewhere or are links", "b, l",
+        REFUSED, REFUSED,
+        (f"{_OTHERS}::test_a_file_of_others_runs_no_code",
+         f"{_OTHERS}::test_an_archive_leads_nowhere_else",
+         f"{_OTHERS}::test_a_chunk_that_is_a_link_elsewhere_is_not_told",
+         "tests/stores/test_planetoid.py::test_a_pickle_that_runs_code_is_refused")),
+    Attempt("-", "a class or function by its name, imported before it is refused", "b, e",
+        REFUSED, REFUSED,
+        (f"{_OTHERS}::test_a_name_is_refused_before_it_is_imported",)),
+    Attempt("-", "keys in logs, ledgers, stores' folders, and what `ps` shows", "l",
+        "none there", REFUSED,
+        (f"{_OTHERS}::test_no_key_is_in_a_file_or_on_a_command_line",)),
+    Attempt("-", "ports of a local federation on other addresses", "e",
+        "none there", REFUSED,
+        (f"{_OTHERS}::test_a_local_federation_listens_on_the_loopback_alone",)),
+    Attempt("-", "secrets from a seed; one mask in two starts", "b, s",
+        "none there", REFUSED,
+        (f"{_OTHERS}::test_secrets_are_drawn_from_no_seed",
+         f"{_OTHERS}::test_no_mask_comes_twice_over_many_resumes")),
 )  # fmt: skip
 
 

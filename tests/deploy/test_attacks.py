@@ -4,10 +4,13 @@ The numbers are those of the list of attempts in docs/security.md.
 """
 
 import asyncio
+import base64
 import dataclasses
+import json
 import os
 
 import numpy as np
+import psutil
 import pytest
 from dask._task_spec import Task
 from dask.highlevelgraph import HighLevelGraph
@@ -407,3 +410,27 @@ def test_a_revoked_certificate_is_answered_nothing_without_a_restart(consortium_
     with consortium.joined("alice", clients=["a"]) as federation:
         assert federation.clients == ("a",)
     assert "party 'b' left" in consortium.said("scheduler")
+
+
+def test_no_private_key_is_where_others_look(federation, consortium):
+    """NVFlare#4932, #4933, #4979: tokens stood in logs and in what `ps` shows of a process."""
+    federation.wait(list(federation.ask(steps.row_sum).values()))
+    failed = federation.ask(steps.fails_with_cause)
+    with pytest.raises(PartyError):
+        federation.wait(list(failed.values()))
+    files = [path for path in consortium.folder.rglob("*") if path.is_file()]
+    own = [path for path in files if path.name.endswith("key.pem")]
+    secrets = {line for path in own for line in path.read_bytes().splitlines()[1:-1]}
+    about = [path for path in files if path.parts[-2:] == ("sample_id", "zarr.json")]
+    secrets |= {json.loads(path.read_text())["attributes"]["id_key"].encode() for path in about}
+    session = federation._session._key.private_bytes_raw()
+    secrets |= {session, session.hex().encode(), base64.b64encode(session)}
+    assert len(own) >= len(ROLES)
+    assert len(about) == len(ROWS)
+    texts = {path: path.read_bytes() for path in files if path not in own + about}
+    assert any(path.name == "party.log" for path in texts)
+    for process in psutil.Process().children(recursive=True):
+        texts[process.pid] = "\0".join(process.cmdline()).encode()
+        texts[-process.pid] = repr(process.environ()).encode()
+    told = {name for name, text in texts.items() if any(one in text for one in secrets)}
+    assert told == set()
