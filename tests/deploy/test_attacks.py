@@ -423,7 +423,7 @@ def test_no_private_key_is_where_others_look(federation, consortium):
     secrets = {line for path in own for line in path.read_bytes().splitlines()[1:-1]}
     about = [path for path in files if path.parts[-2:] == ("sample_id", "zarr.json")]
     secrets |= {json.loads(path.read_text())["attributes"]["id_key"].encode() for path in about}
-    session = federation._session._key.private_bytes_raw()
+    session = federation.session._key.private_bytes_raw()
     secrets |= {session, session.hex().encode(), base64.b64encode(session)}
     assert len(own) >= len(ROLES)
     assert len(about) == len(ROWS)
