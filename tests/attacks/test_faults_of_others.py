@@ -114,7 +114,7 @@ def test_no_mask_comes_twice_over_many_resumes(tmp_path, monkeypatch):
     for run_id, start in starts:
         settings = RunSettings(run_id, 0, start=start, request={"method": "OmniFC"})
         nonce = gate.admit(settings, None).nonce
-        own = Party(replace(options, run=settings, nonce=nonce))._fill("secret", 0, "step")
+        own = Party(replace(options, run=settings, nonce=nonce))._fill("secret", 0, "step", b"")
         nonces.add(nonce)
         secrets.add(own.to_bytes())
         pair = KeyPair(own.derive("masks"))
@@ -259,9 +259,10 @@ def ran(tmp_path_factory):
 def total(federation):
     """Add up arrays of all clients behind masks."""
     ring, tag = FixedPoint.for_bound(1e3, n_terms=3), "all"
-    near = masked.mask_neighbours(federation.clients, 0)
-    public = federation.exchange(masked.public_key, near, receivers=PerClient(near))
-    keys = federation.on_clients(masked.agree, public)
+    graph = federation.clients, 0
+    near = PerClient(masked.mask_neighbours(*graph))
+    public = federation.exchange(masked.public_key, *graph, receivers=near)
+    keys = federation.on_clients(masked.agree, public, *graph)
     sent = federation.ask(masked.masked_part, federation.on_clients(sums.rows), keys, ring, tag)
     federation.wait(list(sent.values()))
 

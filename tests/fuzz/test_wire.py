@@ -45,8 +45,8 @@ VALUES = (
 CALLS = tuple(
     StepCall(step, arguments, "a", "r", 0, verb, receivers)
     for step, arguments, verb, receivers in (
-        (masked.public_key, {"neighbours": {"a": ("b", "c")}}, "exchange", ("b", "c")),
-        (masked.agree, {"public": {}}, "keep", ()),
+        (masked.public_key, {"members": ("a", "b", "c"), "n_colluding": 0}, "exchange", ("b", "c")),
+        (masked.agree, {"public": {}, "members": ("a",), "n_colluding": 0}, "keep", ()),
     )
 )
 
