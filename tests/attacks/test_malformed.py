@@ -309,7 +309,9 @@ def test_a_pickle_of_five_bytes_takes_no_memory(pickled):
 @pytest.mark.parametrize("name", ["a\n2026-01-01 all is well", "\x1b[2J", ["a"], None])
 def test_the_name_of_a_step_makes_no_second_line_in_a_log(name):
     """CWE-117: what was sent as the name of a step that cannot be read was written as it was."""
-    step = call_of(encode([name, b"", encode({}), ["a", "r", 0, "keep", [], {}, []]]), Reader()).step
+    step = call_of(
+        encode([name, b"", encode({}), ["a", "r", 0, "keep", [], {}, []]]), Reader()
+    ).step
     assert step.__name__ == "?"
 
 
