@@ -7,6 +7,8 @@ from daskfc.privacy.attacks import (
     averaged_releases,
     guesses_behind,
     holders_by_order,
+    rows_between_sums,
+    rows_by_centres,
     rows_by_distances,
     terms_of_subset_sums,
 )
@@ -59,6 +61,8 @@ __all__ = [
     "normal_deviates",
     "privacy_leakage",
     "privacy_level",
+    "rows_between_sums",
+    "rows_by_centres",
     "rows_by_distances",
     "terms_of_subset_sums",
     "with_noise_share",

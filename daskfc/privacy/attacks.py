@@ -23,6 +23,8 @@ __all__ = [
     "averaged_releases",
     "guesses_behind",
     "holders_by_order",
+    "rows_between_sums",
+    "rows_by_centres",
     "rows_by_distances",
     "terms_of_subset_sums",
 ]
@@ -31,6 +33,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Guess = TypeVar("Guess")
 
 _EXACT = 1e-9  # ours: a client whose unit vector is so near to the rows of `members` is determined
+_ONE_ROW = 1e-7  # ours: of the largest square; a sum of squares so near to a square is of one row
 
 
 def guesses_behind(
@@ -283,3 +286,128 @@ def rows_by_distances(known: ArrayLike, squared: ArrayLike) -> tuple[Floats, Flo
     left = np.sqrt(np.maximum(distances[:, 0] - np.einsum("ij,ij->i", along, along), 0.0))
     rows: Floats = first + along
     return rows, left
+
+
+def rows_between_sums(
+    counts: ArrayLike,
+    sums: ArrayLike,
+    squares: ArrayLike,
+    members: Callable[[Floats], ArrayLike] | None = None,
+) -> Floats:
+    """Find rows by which two sums differ, as those of two rounds of k-means do.
+
+    Parameters
+    ----------
+    counts : array_like of shape (q,)
+        How many rows are in each sum.
+    sums, squares : array_like of shape (q, d)
+        Of the rows, and of their squares entry by entry.
+    members : callable, optional
+        Which of the sums rows (r, d) are in, as bool (q, r): whoever told the centres of a round
+        knows in whose cell a row lies. Rows that are found are then taken out of all sums, and
+        what is left gives others.
+
+    Returns
+    -------
+    ndarray of shape (r, d)
+        Rows that are in one sum alone, or are all that two sums differ by. No assignment of rows
+        need be known: of one row the sum of squares is the square of the sum.
+
+    Raises
+    ------
+    InvalidInput
+        For shapes that do not go together, and numbers that are not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.privacy import rows_between_sums
+    >>> rows = np.array([[1.0, 5.0], [2.0, 0.0], [4.0, 3.0]])
+    >>> rounds = np.array([[1, 1, 1], [1, 1, 0]])           # the last row moved away
+    >>> rows_between_sums(rounds.sum(axis=1), rounds @ rows, rounds @ rows**2).tolist()
+    [[4.0, 3.0]]
+    """
+    n, S, Q = (np.asarray(one, dtype=np.float64) for one in (counts, sums, squares))
+    fits = S.ndim == 2 and S.shape == Q.shape and n.shape == S.shape[:1]
+    if not (fits and np.isfinite(n).all() and np.isfinite(S).all() and np.isfinite(Q).all()):
+        raise InvalidInput(
+            "an attack on sums must be given finite counts (q,), and sums and squares (q, d); got "
+            f"shapes {n.shape}, {S.shape} and {Q.shape}. Align them."
+        )
+    found: Floats = np.empty((0, S.shape[1]))
+    near = _ONE_ROW * max(float(Q.max(initial=0.0)), 1e-300)
+    while True:
+        seen = _apart_by_one(np.rint(n), S, Q, near)
+        apart = np.square(seen[:, None] - found).max(axis=2).min(axis=1, initial=np.inf)
+        new = seen[apart > near]
+        found = np.vstack([found, new])
+        if members is None or not len(new):
+            return found
+        inside = np.asarray(members(new), dtype=np.float64)
+        n, S, Q = n - inside.sum(axis=1), S - inside @ new, Q - inside @ new**2
+
+
+def _apart_by_one(n: Floats, S: Floats, Q: Floats, near: float) -> Floats:
+    """Return the distinct rows by which any two sums differ, or a sum and nothing."""
+    own = np.column_stack([np.append(0.0, n), np.pad(S, ((1, 0), (0, 0)))])  # and a sum of nothing
+    _, first = np.unique(np.round(own / np.sqrt(near)), axis=0, return_index=True)
+    n, S, Q = own[first, 0], own[first, 1:], np.pad(Q, ((1, 0), (0, 0)))[first]
+    rows = [np.empty((0, S.shape[1]))]
+    for i, count in enumerate(n):
+        other = np.flatnonzero(n == count + 1)
+        more = S[other] - S[i]
+        rows.append(more[np.abs(Q[other] - Q[i] - more**2).max(axis=1, initial=0.0) < near])
+    every = np.vstack(rows)
+    _, first = np.unique(np.round(every / np.sqrt(near)), axis=0, return_index=True)
+    return every[first]
+
+
+def rows_by_centres(weights: ArrayLike, squared: ArrayLike) -> tuple[Floats, Floats]:
+    """Place rows, up to a rigid motion, by squared distances to means of them.
+
+    Parameters
+    ----------
+    weights : array_like of shape (c, n)
+        Of each row in each mean, as who asked for the distances knows them; each adds up to 1.
+    squared : array_like of shape (n, c)
+        Squared distances of the rows to the means.
+
+    Returns
+    -------
+    rows : ndarray of shape (n, r)
+        Coordinates in what the means span.
+    left : ndarray of shape (n,)
+        How far the rows are from there: the attacker knows which ones it has placed exactly.
+
+    Raises
+    ------
+    InvalidInput
+        Where shapes do not go together, or numbers are not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.privacy import rows_by_centres
+    >>> rows, means = np.array([[0.0], [3.0], [9.0]]), np.array([[1, 0, 0], [0, 0.5, 0.5]])
+    >>> found, left = rows_by_centres(means, (rows - (means @ rows).T) ** 2)
+    >>> np.abs(np.diff(found[:, 0])).round(9).tolist(), bool((left < 1e-6).all())
+    ([3.0, 6.0], True)
+    """
+    A, D = np.asarray(weights, dtype=np.float64), np.asarray(squared, dtype=np.float64)
+    fits = A.ndim == 2 and A.size and D.shape == A.shape[::-1]
+    if not (fits and np.isfinite(A).all() and np.isfinite(D).all()):
+        raise InvalidInput(
+            "an attack on distances to means must be given finite weights (c, n), and squared "
+            f"distances (n, c); got shapes {A.shape} and {D.shape}. Align them."
+        )
+    apart, mean = A - A.mean(axis=0), D.mean(axis=1, keepdims=True)
+    # of means around their own mean, from -2 x c in the distances: first all inner products
+    inner = -apart @ (D - mean) / 2
+    inner = (inner + inner.T) / 2
+    values, vectors = np.linalg.eigh(inner - inner.mean(axis=0))
+    kept = values > _EXACT * max(float(values[-1]), 0.0)
+    lengths = np.diag(inner)
+    along = (lengths - lengths.mean() - (D - mean)) / 2 @ vectors[:, kept]
+    rows: Floats = along / np.sqrt(values[kept])
+    off = mean[:, 0] - lengths.mean() - np.square(rows).sum(axis=1)
+    return rows, np.sqrt(np.maximum(off, 0.0))

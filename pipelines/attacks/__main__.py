@@ -1,9 +1,18 @@
 """Measure attacks on what parties see, without what protects against them and with it.
 
-It takes seconds, and prints the numbers of docs/attacks.md.
+It takes a minute, and prints the numbers of docs/attacks.md.
 """
 
 from pipelines.attacks.distances import KNOWN, SETS, rows_beside_known
+from pipelines.attacks.kmeans import (
+    CASES,
+    PLACED,
+    STARTS_ROUNDS,
+    opened,
+    rows_of,
+    rows_placed,
+    rows_recovered,
+)
 from pipelines.attacks.rounds import averaged_rows, subset_dictionaries
 from pipelines.attacks.samples import holders_found, ids_found, rows_found
 
@@ -22,6 +31,17 @@ def main() -> None:
         told = ", ".join("{}: {:.2f} ({:.2f})".format(*one) for one in
                          ((k, *off) for k, off in zip(KNOWN, found, strict=True)))  # fmt: skip
         print(f"error of rows of {name} by number of known ones (of the nearest): {told}")
+    for embedded in (False, True):
+        for name, n in CASES:
+            rows, k = rows_of(name, n, embedded)
+            found = [rows_recovered(opened(rows, k, *how), rows) for how in STARTS_ROUNDS]
+            told = ", ".join("{}: {:.1%} ({:.1%})".format(how, *one)
+                             for how, one in zip(STARTS_ROUNDS, found, strict=True))  # fmt: skip
+            what = f"{n} rows of {name}{' in eigenvectors' if embedded else ''}"
+            print(f"{what} by (starts, rounds) of k-means, alone (with labels): {told}")
+    for rank, starts in PLACED:
+        share = rows_placed(starts, rank=rank)
+        print(f"rows of {rank} dimensions placed by distances to centres, {starts} starts: {share}")
     print("noise left of 16 releases, over sigma: {:.3f}, now {:.3f}".format(*averaged_rows()))
 
 
