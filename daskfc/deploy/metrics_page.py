@@ -14,6 +14,7 @@ from daskfc.errors import ClusterError, InvalidInput
 
 __all__ = ["Family", "check_metrics", "serve_metrics"]
 
+_IDLE_S = 15.0
 _PLACE = re.compile(r"(?P<host>[^\s/]+):(?P<port>\d{1,5})")
 
 
@@ -128,7 +129,8 @@ def serve_metrics(address: str, told: Callable[[], Iterable[Family]]) -> HTTPSer
             self.set_header("Content-Type", CONTENT_TYPE_LATEST)
             self.write(generate_latest(registry))
 
-    server = HTTPServer(Application([("/metrics", Page)], log_function=lambda handler: None))
+    pages = Application([("/metrics", Page)], log_function=lambda handler: None)
+    server = HTTPServer(pages, idle_connection_timeout=_IDLE_S)  # of who connects and asks nothing
     host, port = _place(address)
     server.listen(port, host)
     return server

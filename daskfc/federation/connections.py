@@ -7,6 +7,7 @@ from typing import Any
 
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
+from daskfc.deploy.unfinished import Unfinished
 from daskfc.errors import DaskfcError, PrivacyError
 from daskfc.federation.ingress import restricted
 
@@ -15,6 +16,7 @@ __all__ = [
     "OF_A_REVOKED",
     "REFUSED",
     "Connection",
+    "Listening",
     "refuse_request",
     "refused_request",
 ]
@@ -26,6 +28,22 @@ REFUSED = "daskfc_refused"
 
 OF_ANOTHER_ROLE = "to the role in your certificate. Have one issued for the role that you need."
 OF_A_REVOKED = "to a certificate that was revoked. Have another issued."
+
+
+class Listening:
+    """The part of Dask's servers that listens, for those that wait for nobody for ever.
+
+    It comes before Dask's class among the bases.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.unfinished = Unfinished()
+        super().__init__(*args, **kwargs)
+
+    async def listen(self, *args: Any, **kwargs: Any) -> None:
+        """Listen at an address; see `Server.listen`."""
+        await super().listen(*args, **kwargs)  # type: ignore[misc]
+        self.unfinished.watch(self.listeners[-1])  # type: ignore[attr-defined]
 
 
 class Connection:
@@ -43,12 +61,19 @@ class Connection:
         From a peer and a request's name to whether it is answered; asked only with TLS.
     revoked : Revoked, optional
         Certificates that hold no more; who has one of them is answered nothing.
+    unfinished : Unfinished, optional
+        Among which it is until something is asked.
     """
 
     def __init__(
-        self, comm: Any, may_ask: Callable[[Peer, str], bool], revoked: Revoked | None = None
+        self,
+        comm: Any,
+        may_ask: Callable[[Peer, str], bool],
+        revoked: Revoked | None = None,
+        unfinished: Unfinished | None = None,
     ) -> None:
         self.comm = comm
+        self._unfinished = unfinished
         self._may_ask = may_ask
         self._revoked = revoked
 
@@ -61,6 +86,8 @@ class Connection:
             request = await self.comm.read(**kwargs)
             if request == "OK":
                 request = await self.comm.read(**kwargs)
+        if self._unfinished is not None:
+            self._unfinished.finish(self.comm)
         return self._checked(request)
 
     def _checked(self, request: Any) -> Any:

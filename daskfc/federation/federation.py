@@ -13,7 +13,7 @@ from daskfc.deploy.signatures import sign
 from daskfc.errors import ENDS_A_RUN, DaskfcError, DeadlineError, EgressRefused, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.envelopes import Outgoing, message_of
-from daskfc.federation.gate import content_of_end, signed_content
+from daskfc.federation.gate import content_of_end, content_of_reading, signed_content
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.handles import Handle, Sent, handles_in
 from daskfc.federation.ledger import Ledger, Page, Place, collected
@@ -466,7 +466,8 @@ class Federation(ServerWork):
         if self._run is None:
             return Ledger([])
         self._check_open()
-        run_id = self._run.run_id
+        run_id, session = self._run.run_id, self.session
+        proof = b"" if session is None else session.signed(content_of_reading(run_id))
 
         def ask(places: dict[str, Place]) -> dict[str, Page]:
             return self._roll_call.everyone(
@@ -475,6 +476,7 @@ class Federation(ServerWork):
                 deadline=self._deadline,
                 run_id=run_id,
                 places=places,
+                proof=proof,
             )
 
         return Ledger(collected(ask, self.parties))

@@ -14,11 +14,20 @@ from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.signatures import signer_of
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.session_key import content_of_signed
 from daskfc.federation.site_rules import UNNAMED
 from daskfc.site import Policy, Refusal, RunRequest, SiteState
 from daskfc.stores import ClientStore
 
-__all__ = ["Admitted", "Gate", "content_of_end", "seal_of_start", "signed_content"]
+__all__ = [
+    "Admitted",
+    "Gate",
+    "content_of_end",
+    "content_of_reading",
+    "may_read",
+    "seal_of_start",
+    "signed_content",
+]
 
 
 def signed_content(settings: RunSettings) -> bytes:
@@ -43,6 +52,37 @@ def content_of_end(settings: RunSettings) -> bytes:
     return b"the end of " + signed_content(settings)
 
 
+def content_of_reading(run_id: str) -> bytes:
+    """Return what the key of a session signs to read ledgers; it is no call of a step.
+
+    Parameters
+    ----------
+    run_id : str
+        Whose rows are asked for.
+    """
+    return b"the ledger of " + run_id.encode()
+
+
+def may_read(run: RunSettings | None, run_id: str, proof: bytes) -> bool:
+    """Return whether whoever began the run under way asks for its ledger.
+
+    Parameters
+    ----------
+    run : RunSettings, optional
+        The run under way.
+    run_id : str
+        The run that is asked for.
+    proof : bytes
+        `content_of_reading`, signed by the key of the session; anything without TLS.
+    """
+    if run is None or not run.session:
+        return run is not None and run.run_id == run_id
+    try:
+        return content_of_signed(run.session, proof) == content_of_reading(run.run_id)
+    except PrivacyError:
+        return False
+
+
 class Admitted(NamedTuple):
     """What a run begins with at a party: fresh bytes for its secrets, and who began it.
 
@@ -52,10 +92,13 @@ class Admitted(NamedTuple):
         Drawn here.
     submitter : str, optional
         The name in the certificate that signed the start; None without TLS.
+    until : float, optional
+        When the party leaves the run, in seconds since 1970; its policy may set no time.
     """
 
     nonce: bytes
     submitter: str | None
+    until: float | None = None
 
 
 def seal_of_start(secret: SecretKey, settings: RunSettings, begun: Admitted) -> bytes:
@@ -71,7 +114,7 @@ def seal_of_start(secret: SecretKey, settings: RunSettings, begun: Admitted) -> 
         What the nanny let it begin with.
     """
     key = secret.derive("seal of a start").to_bytes()
-    about = json.dumps([begun.nonce.hex(), begun.submitter]).encode()
+    about = json.dumps([begun.nonce.hex(), *begun[1:]]).encode()
     return hmac.digest(key, about + signed_content(settings), "sha256")
 
 
@@ -97,6 +140,7 @@ class Gate:
         self._state = None if options.state is None else SiteState(options.state)
         self._revoked = None if options.ca is None else Revoked(options.ca)
         self._used: set[tuple[str, str]] = set()
+        self._hold: tuple[str, float | None] = ("", None)  # by which driver, and until when
 
     def admit(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> Admitted:
         """Let a run begin, and return what with.
@@ -117,7 +161,7 @@ class Gate:
         LedgerError
             When the memory cannot be written.
         """
-        submitter = self._submitter(settings, proof)
+        submitter = self.submitter(settings, proof)
         request = self._request(settings, submitter)
         if not self._free:
             self._judge(settings, request)
@@ -132,37 +176,61 @@ class Gate:
             except PolicyRefused as error:
                 raise Refusal(error.rule, error.sentence).error(self._options.name) from None
         self._used.add(start)
-        return Admitted(nonce, submitter)
+        runs = self._options.policy.runs
+        if runs is not None and runs.longest is not None:
+            # What is not counted could be begun again and again to hold the party for longer.
+            if request.is_counted or settings.driver != self._hold[0]:
+                self._hold = (settings.driver, time.time() + runs.longest)
+        return Admitted(nonce, submitter, self._hold[1])
 
     def check_end(
-        self, settings: RunSettings, proof: Mapping[str, Any] | None, submitter: str | None
+        self,
+        settings: RunSettings,
+        proof: Mapping[str, Any] | None,
+        held: RunSettings | None,
+        submitter: str | None,
     ) -> None:
         """Refuse the end of a run by anybody but the submitter who began it.
+
+        One sentence for a run that is not there and for one of somebody else.
 
         Parameters
         ----------
         settings : RunSettings
-            Of the run under way.
+            Of the run whose end is told.
         proof : mapping, optional
             The signature of `content_of_end`.
+        held : RunSettings, optional
+            The run under way.
         submitter : str, optional
-            Who began the run; None without TLS.
+            Who began that; None without TLS.
 
         Raises
         ------
         PrivacyError
-            When it is somebody else's, or nobody's.
+            When it is another run, or somebody else's signature, or nobody's.
         """
-        if self._options.ca is None:
-            return
-        peer = signer_of(self._options.ca, content_of_end(settings), proof, self._revoked)
-        if (peer.role, peer.name) != ("submitter", submitter):
+        own = True
+        if self._options.ca is not None:
+            try:
+                peer = signer_of(self._options.ca, content_of_end(settings), proof, self._revoked)
+                own = (peer.role, peer.name) == ("submitter", submitter)
+            except PrivacyError:
+                own = False
+        if not own or settings != held:
             raise PrivacyError(
-                f"the end of run {settings.run_id!r} is signed by {peer}, and {submitter!r} began "
-                "it. Let who began it end it."
+                f"party {self._options.name!r} takes the end of the run that it is in from whoever "
+                "began that, and from nobody else. Let who began the run end it."
             )
 
-    def _submitter(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> str | None:
+    def submitter(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> str | None:
+        """Return who signed the start of a run; None without TLS.
+
+        Raises
+        ------
+        PrivacyError
+            With TLS, when no submitter did.
+        """
         if self._options.ca is None:
             return None
         peer = signer_of(self._options.ca, signed_content(settings), proof, self._revoked)

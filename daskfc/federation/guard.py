@@ -20,12 +20,19 @@ import pickle
 import signal
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from distributed import Worker, get_worker
 from distributed.protocol import to_serialize
-from distributed.worker import _worker_cvar
-from distributed.worker_state_machine import ExecuteFailureEvent, StateMachineEvent
+from distributed.worker import WORKER_ANY_RUNNING, _worker_cvar
+from distributed.worker_state_machine import (
+    ExecuteFailureEvent,
+    GatherDepFailureEvent,
+    GatherDepNetworkFailureEvent,
+    GatherDepSuccessEvent,
+    StateMachineEvent,
+)
 from threadpoolctl import threadpool_limits
 
 from daskfc.deploy.extensions import worker_extensions
@@ -34,11 +41,12 @@ from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, PrivacyError
 from daskfc.federation.answers import only_own
-from daskfc.federation.connections import REFUSED, Connection, refuse_request
+from daskfc.federation.asking import Asking, gave_nothing
+from daskfc.federation.connections import REFUSED, Connection, Listening, refuse_request
 from daskfc.federation.crossing import without_values
 from daskfc.federation.door import Door, Refused, passive
 from daskfc.federation.envelopes import Here, Outgoing, Unread
-from daskfc.federation.gate import Admitted, seal_of_start
+from daskfc.federation.gate import Admitted, may_read, seal_of_start
 from daskfc.federation.ingress import Forbidden, admit, is_admitted, restrict_process
 from daskfc.federation.kept import Kept
 from daskfc.federation.ledger import LedgerRow, Page, Place
@@ -110,7 +118,7 @@ def hand_over(receiver: str, envelopes: dict[str, Outgoing]) -> Outgoing:
 admit([run_step, hand_over], [passive])
 
 
-class PartyWorker(Worker):  # type: ignore[misc]
+class PartyWorker(Listening, Worker):  # type: ignore[misc]
     """A Dask worker that is one party.
 
     Parameters
@@ -151,6 +159,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
 
         self.rpc.connect = to_peer
         self.crossing: dict[Any, Exception] = {}  # what a step raised, by task
+        self._asking = Asking()
         self._names: dict[str, str] = {}  # party by address
         self._limits = threadpool_limits(party.blas_threads)
 
@@ -164,8 +173,13 @@ class PartyWorker(Worker):  # type: ignore[misc]
             "versions": HERE,
         }
 
-    def ledger_rows(self, run_id: str, places: Mapping[str, Place]) -> Page:
-        """Answer with some of this party's rows of a run, from its place on."""
+    def ledger_rows(
+        self, run_id: str, places: Mapping[str, Place], proof: bytes = b""
+    ) -> Page | dict[str, str]:
+        """Answer with some of this party's rows of the run under way, from its place on."""
+        if not may_read(self.party.run, run_id, proof):
+            said = "tells rows of the run that it is in to whoever began it, and to nobody else."
+            return declined(PrivacyError(f"party {self.party.name!r} {said}"))
         return self.party.ledger.page(run_id, *places[self.party.name])
 
     def digest_metric(self, name: Any, value: float) -> None:
@@ -174,15 +188,15 @@ class PartyWorker(Worker):  # type: ignore[misc]
             name = (name[0], None, *name[2:])
         super().digest_metric(name, value)
 
-    def start_run(
-        self, run: dict[str, Any], nonce: bytes, submitter: str | None, seal: bytes
-    ) -> dict[str, str]:
+    def start_run(self, run: dict[str, Any], seal: bytes, **admitted: Any) -> dict[str, str]:
         """Begin a run that the nanny let begin; whoever asks past it lacks the seal."""
-        settings, begun = RunSettings(**run), Admitted(nonce, submitter)
+        settings, begun = RunSettings(**run), Admitted(**admitted)
         known = seal_of_start(self.party.options.secret, settings, begun)
         if not hmac.compare_digest(known, seal):
             return declined(PrivacyError(f"{self.party.name!r} begins runs by its nanny alone."))
-        self.party.start_run(settings, *begun)
+        self._asking = Asking()
+        self.party.start_run(settings, begun.nonce, begun.submitter)
+        self.party.options = replace(self.party.options, until=begun.until)
         return declined(self.party.refusal) if self.party.refusal else {"status": "OK"}
 
     def refuse(self, refusal: DaskfcError) -> None:
@@ -305,7 +319,7 @@ class PartyWorker(Worker):  # type: ignore[misc]
 
     def handle_comm(self, comm: Any) -> Any:
         """Serve a new connection; see `Server.handle_comm`."""
-        return super().handle_comm(Connection(comm, self._may_ask, self._revoked))
+        return super().handle_comm(Connection(comm, self._may_ask, self._revoked, self.unfinished))
 
     def _may_ask(self, peer: Peer, op: str) -> bool:
         if op == "get_data":  # what each of them may have is decided there
@@ -358,6 +372,25 @@ class PartyWorker(Worker):  # type: ignore[misc]
             return peer.name
         began = peer.role == "submitter" and peer.name == self.party.options.submitter
         return CALLER if began else None
+
+    async def gather_dep(
+        self, worker: str, to_gather: Any, total_nbytes: int, *, stimulus_id: str
+    ) -> StateMachineEvent:
+        """Ask a peer for messages, and not for ever; see `Worker.gather_dep`."""
+        event = await super().gather_dep(worker, to_gather, total_nbytes, stimulus_id=stimulus_id)
+        if self.status not in WORKER_ANY_RUNNING:
+            return event
+        about = {"worker": worker, "total_nbytes": total_nbytes, "stimulus_id": event.stimulus_id}
+        if given_up := self._asking.given_up(worker, to_gather, event):
+            with contextlib.suppress(OSError):
+                await self._party_at(worker)
+            error = gave_nothing(self.party.name, self._names.get(worker, worker))
+            poison = Refused(error, raises=False)
+            came = event.data if isinstance(event, GatherDepSuccessEvent) else {}
+            return GatherDepSuccessEvent(**about, data={**came, **dict.fromkeys(given_up, poison)})
+        if isinstance(event, GatherDepFailureEvent):  # of which Dask would tell nobody
+            return GatherDepNetworkFailureEvent(**about)
+        return event
 
     async def execute(self, key: Any, *, stimulus_id: str) -> StateMachineEvent:
         """Run a task; poison among its inputs and values in its errors end here."""

@@ -15,7 +15,7 @@ from daskfc.deploy.peers import Peer
 from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.spawn import without_main
 from daskfc.errors import ClusterError, DaskfcError
-from daskfc.federation.connections import REFUSED, Connection, refuse_request
+from daskfc.federation.connections import REFUSED, Connection, Listening, refuse_request
 from daskfc.federation.gate import Admitted, Gate, seal_of_start
 from daskfc.federation.guard import AllBut, PartyWorker, declined
 from daskfc.federation.party_options import PartyOptions, RunSettings
@@ -31,7 +31,7 @@ _NANNY_OPEN = frozenset(
 _LOOKS, _AGAIN_S = 10, 0.1
 
 
-class PartyNanny(Nanny):  # type: ignore[misc]
+class PartyNanny(Listening, Nanny):  # type: ignore[misc]
     """The process that starts a party's worker, and starts it again with the same secret.
 
     Parameters
@@ -92,10 +92,7 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         async with self._beginning:
             party = self._party
             try:
-                settings = RunSettings(**run)
-                if settings != party.run:
-                    raise ClusterError(f"party {party.name!r} is in no run {settings.run_id!r}.")
-                self._gate.check_end(settings, proof, party.submitter)
+                self._gate.check_end(RunSettings(**run), proof, party.run, party.submitter)
             except DaskfcError as error:
                 return declined(error)
             await asyncio.to_thread(empty, party.folders_of_run())
@@ -108,12 +105,12 @@ class PartyNanny(Nanny):  # type: ignore[misc]
 
         The hold of a driver that has gone is no more.
         """
-        looks = 0
+        submitter, looks = self._gate.submitter(settings, proof), 0
         while True:
             # Between the looks others may ask: several that wait here must not wait for each other.
             async with self._beginning:
                 held = self._party.run
-                if held is None or held.driver == settings.driver or await self._gone(held.driver):
+                if held is None or await self._yields(held, settings, submitter):
                     if settings != held:  # else the same question again
                         begun = self._gate.admit(settings, proof)
                         self._began = time.time()
@@ -121,13 +118,21 @@ class PartyNanny(Nanny):  # type: ignore[misc]
                     return None
             looks += 1
             if looks == _LOOKS:
-                return self._held(held)
+                return self._held(held, submitter)
             await asyncio.sleep(_AGAIN_S)
 
-    def _held(self, run: RunSettings) -> ClusterError:
+    async def _yields(self, held: RunSettings, asked: RunSettings, submitter: str | None) -> bool:
+        """Return whether the run under way makes place for another."""
+        # A driver's name is its own word, and others may have heard it.
+        same = held.driver == asked.driver and submitter == self._party.submitter
+        until = self._party.until
+        return same or (until is not None and time.time() > until) or await self._gone(held.driver)
+
+    def _held(self, run: RunSettings, submitter: str | None) -> ClusterError:
         since = datetime.datetime.fromtimestamp(self._began).astimezone()
+        named = f"run {run.run_id!r}" if submitter == self._party.submitter else "a run"
         return ClusterError(
-            f"party {self._party.name!r} has been in run {run.run_id!r} of another driver since "
+            f"party {self._party.name!r} has been in {named} of another driver since "
             f"{since:%Y-%m-%d %H:%M:%S %Z}. Wait until that has ended or closed its federation."
         )
 
@@ -135,14 +140,14 @@ class PartyNanny(Nanny):  # type: ignore[misc]
         return not _connected(await self.scheduler.events(topic=driver))
 
     async def _tell_worker(self) -> dict[str, str]:
-        assert self._party.run is not None
-        self._given = self._party
+        self._given = party = self._party
+        assert party.run is not None
         self._arm()
         worker = self.rpc(self.worker_address)
-        run, begun = self._party.run, Admitted(self._party.nonce, self._party.submitter)
-        seal = seal_of_start(self._party.secret, run, begun)
+        begun = Admitted(party.nonce, party.submitter, party.until)
+        seal = seal_of_start(party.secret, party.run, begun)
         answer: dict[str, str] = await worker.daskfc_start_run(
-            run=asdict(run), **begun._asdict(), seal=seal
+            run=asdict(party.run), **begun._asdict(), seal=seal
         )
         return answer
 
@@ -184,7 +189,7 @@ class PartyNanny(Nanny):  # type: ignore[misc]
 
     def handle_comm(self, comm: Any) -> Any:
         """Serve a new connection; see `Server.handle_comm`."""
-        return super().handle_comm(Connection(comm, self._may_ask, self._revoked))
+        return super().handle_comm(Connection(comm, self._may_ask, self._revoked, self.unfinished))
 
     def _may_ask(self, peer: Peer, op: str) -> bool:
         return peer.role == "scheduler" or (peer.is_party and peer.name == self._party.name)

@@ -433,8 +433,10 @@ class Party:
         return under_pseudonyms(message, pseudonyms, lambda: key(self.name, self.store().id_key()))
 
     def check_open(self) -> None:
-        """Raise what this party refused before in this run, if anything."""
-        if self.refusal is not None:
+        """Raise what this party refused before in this run, and when its time is over."""
+        if self.refusal is None:
+            self.options.check_time()
+        else:
             raise type(self.refusal)(str(self.refusal))
 
     def unrecorded(self, error: OSError) -> LedgerError:

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from daskfc.federation.last_result import LastResult
 from daskfc.federation.messages import SERVER
 from daskfc.federation.workspaces import folder_of_work, folders_of_client, folders_of_run
 from daskfc.folders import check_folder_name
-from daskfc.site import Policy
+from daskfc.site import Policy, Refusal
 
 __all__ = ["PartyOptions", "RunSettings"]
 
@@ -114,6 +115,8 @@ class PartyOptions:
         Drawn here for the start under way; its secrets depend on it.
     submitter : str, optional
         Who began the run under way, by the certificate that signed its start; None without TLS.
+    until : float, optional
+        When the party leaves that run, in seconds since 1970; its policy may set no time.
     ca : str, optional
         File of the authority whose submitters may begin runs; None without TLS.
     serial : int
@@ -139,9 +142,22 @@ class PartyOptions:
     state: str | None = None
     nonce: bytes = field(default=b"", repr=False)
     submitter: str | None = None
+    until: float | None = None
     ca: str | None = None
     serial: int = 0
     files: SecurityFiles | None = None
+
+    def check_time(self) -> None:
+        """Raise when the run under way has had the time that the policy lets it.
+
+        Raises
+        ------
+        PolicyRefused
+            By the rule ``runs.longest``.
+        """
+        if self.until is not None and time.time() > self.until:
+            said = "the run has had the time that the policy lets it, and the party has left it."
+            raise Refusal("runs.longest", said).error(self.name)
 
     def run_folder(self) -> Path:
         """Return the folder of this party in the run under way."""

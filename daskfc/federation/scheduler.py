@@ -27,6 +27,7 @@ from daskfc.federation.connections import (
     OF_A_REVOKED,
     OF_ANOTHER_ROLE,
     REFUSED,
+    Listening,
     refuse_request,
     refused_request,
 )
@@ -50,14 +51,19 @@ _ASKED_OF_NANNIES = frozenset({"daskfc_end_run", "daskfc_processor_seconds", "da
 # Within a connection that stays: what a worker tells of its tasks, what a client asks for.
 _TOLD = {
     "worker": frozenset(
-        "task-finished task-erred release-worker-data add-keys long-running reschedule keep-alive "
-        "log-event worker-status-change request-refresh-who-has close-stream".split()
+        "task-finished task-erred release-worker-data add-keys keep-alive log-event "
+        "worker-status-change request-refresh-who-has close-stream".split()
     ),
     "client": frozenset(
         "update-graph client-desires-keys client-releases-keys heartbeat-client close-client "
         "subscribe-topic unsubscribe-topic cancel-keys report-key close-stream".split()
     ),
 }
+# What a Federation hears, and what each of Dask's clients listens for. Other topics tell who is
+# connected, and a client's name holds parties.
+_TOPICS = (REFUSALS, "print", "warn")
+# What a worker tells of a task: Dask takes the word of any worker for most of it.
+_OF_A_TASK = frozenset({"task-finished", "task-erred"})
 _LOOK_MS = 1000  # how often connections are held against the list of revoked certificates
 
 
@@ -77,6 +83,7 @@ class _Connection:
         """Return the next request, or the next messages of a client or a worker."""
         message = await self.comm.read(**kwargs)
         if self.stays is None:
+            self._scheduler.unfinished.finish(self.comm)
             return self._scheduler.checked_request(self, message)
         if self._scheduler.is_revoked(self.peer):
             self.comm.abort()
@@ -92,16 +99,21 @@ class _Connection:
         if isinstance(message, dict):
             op = message.get("op")
             own = message.get(kind, who) == who  # Dask would take the message's own word
-            topic = REFUSALS if op == "log-event" else message.get("topic")
-            if own and op in _TOLD[kind] and message.get("topic") == topic:
-                return True
+            topic = message.get("topic")
+            heard = (REFUSALS,) if op == "log-event" else _TOPICS
+            if own and op in _TOLD[kind] and (topic is None or topic in heard):
+                if kind == "client":
+                    self._scheduler.spare_others(who, message)
+                    return True
+                if self._scheduler.may_tell_of_tasks(who, message):
+                    return True
         else:
             op = type(message).__name__
         logger.warning("%s said %r, which was not heard", self.peer or kind, str(op)[:64])
         return False
 
 
-class GuardedScheduler(Scheduler):  # type: ignore[misc]
+class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
     """Dask's scheduler for federations.
 
     Parameters
@@ -125,6 +137,8 @@ class GuardedScheduler(Scheduler):  # type: ignore[misc]
         self._told = told
         self.blocked_handlers = AllBut(_OPEN | {REFUSED})
         self.handlers[REFUSED] = refuse_request
+        self.handlers["broadcast"] = self.broadcast_for
+        self._began: dict[str, Peer] = {}  # the submitter whose run each party began last
         if self._revoked is not None:
             look = PeriodicCallback(self.end_revoked, _LOOK_MS)
             self.periodic_callbacks["daskfc-revoked"] = look
@@ -150,6 +164,63 @@ class GuardedScheduler(Scheduler):  # type: ignore[misc]
         self._told(f"party {name!r} joined from {worker}")
         await super().handle_worker(comm, worker)
         self._told(f"party {name!r} left")
+
+    def may_tell_of_tasks(self, worker: str, message: dict[str, Any]) -> bool:
+        """Return whether what a worker tells is of tasks of its own party.
+
+        Dask would send others for a value to whoever says that it has it. A worker that fetched an
+        input says so, and must be told later to drop it.
+
+        Parameters
+        ----------
+        worker : str
+            The address of whose connection it is.
+        message : dict
+            Any that a worker may send.
+        """
+        if message["op"] in _OF_A_TASK:
+            keys, is_own = [message.get("key")], self._ran_at
+        elif message["op"] == "add-keys":
+            keys, is_own = message.get("keys", ()), self._is_input_of
+        else:
+            return True
+        strange = [key for key in keys if not is_own(key, worker)]
+        if strange and worker in self.stream_comms:
+            stimulus = f"daskfc-strange-{time()}"
+            self.worker_send(worker, {"op": "free-keys", "keys": strange, "stimulus_id": stimulus})
+        return not strange
+
+    def _task(self, key: Any) -> Any:
+        return self.tasks.get(key) if isinstance(key, str) else None
+
+    def _ran_at(self, key: Any, worker: str) -> bool:
+        """Return whether a task runs at a worker, or has run there; of none Dask thinks nothing."""
+        task = self._task(key)
+        if task is None or task.state not in ("processing", "memory"):
+            return True
+        at = (task.processing_on,) if task.state == "processing" else task.who_has
+        return any(one.address == worker for one in at)
+
+    def _is_input_of(self, key: Any, worker: str) -> bool:
+        """Return whether a value is for tasks of a worker's party alone, as every message is."""
+        task, party = self._task(key), self.workers[worker].name if worker in self.workers else None
+        users = () if task is None else task.dependents
+        return bool(users) and all(party in (one.resource_restrictions or ()) for one in users)
+
+    def spare_others(self, client: str, message: dict[str, Any]) -> None:
+        """Take the force from an order to cancel what another client wants.
+
+        Parameters
+        ----------
+        client : str
+            Whose connection it is.
+        message : dict
+            Any that a client may send.
+        """
+        if message["op"] == "cancel-keys" and message.get("force"):
+            tasks = [task for key in message.get("keys", ()) if (task := self._task(key))]
+            wanting = {one.client_key for task in tasks for one in task.who_wants or ()}
+            message["force"] = wanting <= {client}
 
     def end_revoked(self) -> None:
         """End the connections of certificates that were revoked since they began."""
@@ -183,6 +254,11 @@ class GuardedScheduler(Scheduler):  # type: ignore[misc]
                 return "by this scheduler: it is no request of daskfc to its parties."
         if op == "heartbeat_worker" and request.get("resources"):
             return "by this scheduler: resources are those of the beginning."
+        if op in ("restart_workers", "unregister") and peer is not None and not peer.is_party:
+            asked = request.get("workers") if op == "restart_workers" else [request.get("address")]
+            owners = {self._owner(one) for one in asked} if isinstance(asked, list) else {""}
+            if any(one is not None and self._began.get(one) != peer for one in owners):
+                return "to you: it is about parties that are in no run of yours."
         if op in ("heartbeat_worker", "unregister") and peer is not None and peer.is_party:
             owner = self._owner(request.get("address"))
             if owner not in (None, peer.name):
@@ -196,6 +272,16 @@ class GuardedScheduler(Scheduler):  # type: ignore[misc]
         except (OSError, TypeError, ValueError):
             return None
         return None if worker is None else str(worker.name)
+
+    async def broadcast_for(self, comm: Any, **asked: Any) -> dict[str, Any]:
+        """Ask parties something, see `Scheduler.broadcast`, and keep in mind whose runs begin."""
+        answers: dict[str, Any] = await self.broadcast(**asked)
+        if asked["msg"]["op"] == "daskfc_start_run" and comm.peer is not None:
+            for address, answer in answers.items():
+                if isinstance(answer, dict) and answer.get("status") == "OK":
+                    if (party := self._owner(address)) is not None:
+                        self._began[party] = comm.peer
+        return answers
 
     async def add_client(self, comm: Any, client: str, versions: dict[str, Any]) -> None:
         """Take a submitter, or say why not; see `Scheduler.add_client`."""

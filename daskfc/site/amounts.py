@@ -4,7 +4,7 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from dask.utils import parse_bytes
+from dask.utils import parse_bytes, parse_timedelta
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf
 
 __all__ = ["Budget", "Maskers", "Rate", "Samples", "Upload"]
@@ -38,6 +38,14 @@ def _bytes(value: Any) -> int:
         if number >= 0:
             return number
     raise ValueError("must be a number of bytes such as 2 GB")
+
+
+def _duration(value: Any) -> float:
+    if isinstance(value, str):
+        with suppress(ValueError, KeyError, OverflowError):
+            if 0 < (seconds := float(parse_timedelta(value, default=False))) < float("inf"):
+                return seconds
+    raise ValueError("must be a time with its unit, such as 12h or 2 days")
 
 
 class Samples(_Strict):
@@ -91,7 +99,7 @@ class Budget(_Strict):
 
 
 class Rate(_Strict):
-    """How many runs may begin.
+    """How many runs may begin, and how long one may hold a party.
 
     Attributes
     ----------
@@ -99,10 +107,13 @@ class Rate(_Strict):
         Starts of a fit or a prediction; one that is resumed starts again.
     per : {"hour", "day", "week"}
         The time before now in which they are counted.
+    longest : float, optional
+        Seconds after which a party leaves a run, written ``12h``; as long as it takes by default.
     """
 
     at_most: Annotated[int, Field(ge=0, strict=True)]
     per: Literal["hour", "day", "week"]
+    longest: Annotated[float, BeforeValidator(_duration)] | None = None
 
     @property
     def seconds(self) -> float:

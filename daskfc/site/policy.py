@@ -102,6 +102,7 @@ class Policy(BaseModel):
         When runs may begin.
     runs : Rate, optional
         How many starts there may be in an hour, a day or a week; preparations and profiles count.
+        Its ``longest``, as ``12h``, is the time after which the party leaves a run.
     upload : int, optional
         The most bytes of content that a run may send from here; written ``2 GB``.
     ids : {"never", "allow"}

@@ -2,6 +2,8 @@
 
 from importlib import resources
 
+from dask.utils import format_time
+
 from daskfc.site.limits import Limit, value_at
 from daskfc.site.policy import Policy
 
@@ -66,6 +68,14 @@ def _maskers(policy: Policy) -> str:
     return f"{told}, and {share} of them must stay where it survives that some leave"
 
 
+def _runs(policy: Policy) -> str:
+    if policy.runs is None:
+        return "any number"
+    longest = policy.runs.longest
+    left = "" if longest is None else f", and each is left after {format_time(longest)}"
+    return f"at most {policy.runs.at_most} begin in one {policy.runs.per}{left}"
+
+
 def _packages(policy: Policy) -> str:
     if policy.packages == "any":
         return "methods of every installed package"
@@ -116,9 +126,7 @@ def in_words(policy: Policy) -> dict[str, str]:
         "packages": _packages(policy),
         "submitters": _listed(policy.submitters, "whoever may submit", "nobody"),
         "hours": "at any time" if policy.hours is None else f"runs begin {policy.hours}",
-        "runs": "any number"
-        if policy.runs is None
-        else f"at most {policy.runs.at_most} begin in one {policy.runs.per}",
+        "runs": _runs(policy),
         "columns": _listed(policy.columns, "all of the store", "none"),
         "stores": _listed(policy.stores, "any besides the party's own", "the party's own alone"),
         "samples": f"at least {policy.samples.at_least:,} in the store",

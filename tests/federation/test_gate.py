@@ -1,6 +1,7 @@
 """What a party's nanny asks of a run before it begins."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from daskfc.deploy.authority import Authority
 from daskfc.deploy.signatures import sign
 from daskfc.errors import InvalidInput, PolicyRefused, PrivacyError
+from daskfc.federation import gate as module
 from daskfc.federation.gate import Gate, signed_content
 from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.site import Policy, RunRequest, SiteState
@@ -119,6 +121,28 @@ def test_preparations_and_profiles_are_counted(gate, name):
     one.admit(settings("1", request=RunRequest(name)), None)
     with refused("runs.at_most"):
         one.admit(settings("2", request=RunRequest("OmniFC")), None)
+
+
+def test_only_what_is_counted_begins_the_time_of_a_driver_anew(gate, monkeypatch):
+    clock = SimpleNamespace(now=1e9)
+    monkeypatch.setattr(module.time, "time", lambda: clock.now)
+    one = gate(policy=Policy(runs={"at_most": 9, "per": "day", "longest": "1h"}))
+
+    def until(start, method, driver="d"):
+        clock.now += 60.0
+        told = settings(start, request=RunRequest(method), driver=driver)
+        return one.admit(told, None).until - 1e9
+
+    assert until("1", "opening") == 60.0 + 3600.0
+    assert until("2", "opening") == 60.0 + 3600.0
+    assert until("3", "OmniFC") == 180.0 + 3600.0
+    assert until("4", "opening") == 180.0 + 3600.0
+    assert until("5", "opening", driver="e") == 300.0 + 3600.0
+
+
+def test_without_a_longest_time_there_is_none(gate):
+    one = gate(policy=Policy(runs={"at_most": 9, "per": "day"}))
+    assert one.admit(settings(request=RunRequest("OmniFC")), None).until is None
 
 
 def test_rubbish_in_a_request_is_refused(gate):

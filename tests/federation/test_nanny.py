@@ -14,6 +14,7 @@ from distributed.core import Status
 
 from daskfc.errors import ClusterError
 from daskfc.federation import nanny as module
+from daskfc.federation.gate import Admitted
 from daskfc.federation.guard import PartyWorker, declined
 from daskfc.federation.nanny import PartyNanny, _connected
 from daskfc.federation.party_options import PartyOptions, RunSettings
@@ -31,7 +32,7 @@ class Worker:
         self.answer = answer or {"status": "OK"}
         self.worker_kwargs, self.pid, self.worker_address = {}, None, None
 
-    async def daskfc_start_run(self, run, nonce, submitter, seal):
+    async def daskfc_start_run(self, run, nonce, submitter, until, seal):
         self.told.append(run)
         self.nonces.append(nonce)
         if isinstance(self.answer, BaseException):
@@ -169,7 +170,7 @@ def test_a_run_that_ends_leaves_ledgers_and_logs(at_nanny, options, tmp_path, ro
     async def end(nanny):
         nanny._party = party_of("runs/r/evaluation")
         wrong = await nanny.end_run(asdict(run_of(start="2")))
-        assert "is in no run" in wrong["sentence"]
+        assert "takes the end of the run that it is in from whoever began" in wrong["sentence"]
         assert all((folder / "fits" / "kept").exists() for folder in ours)
         assert await nanny.end_run(asdict(nanny._party.run)) == {"status": "OK"}
         nanny._party = options  # nothing of its own
@@ -267,6 +268,42 @@ def test_a_second_driver_is_declined_while_the_first_is_connected(at_nanny, cloc
             f"since {since + datetime.timedelta(seconds=100):%Y-%m-%d %H:%M:%S %Z}"
             in answer["sentence"]
         )
+
+    at_nanny(look)
+
+
+def test_another_submitter_is_not_the_driver_that_it_says_it_is(at_nanny, clock):
+    """The name of a driver's client is no secret; nor is that of its run told to others."""
+
+    async def look(nanny):
+        nanny.scheduler, who = Events(True), ["alice"]
+        nanny._gate = SimpleNamespace(
+            submitter=lambda settings, proof: who[0],
+            admit=lambda settings, proof: Admitted(b"n", who[0]),
+        )
+        await nanny.start_run(asdict(run_of("first", driver="one")))
+        assert await nanny.start_run(asdict(run_of("next", driver="one"))) == {"status": "OK"}
+        who[0] = "bob"
+        answer = await nanny.start_run(asdict(run_of("second", driver="one")))
+        assert "has been in a run of another driver since" in answer["sentence"]
+        assert nanny._party.run.run_id == "next"
+
+    at_nanny(look)
+
+
+def test_a_driver_whose_time_is_over_makes_place(at_nanny, clock):
+    async def look(nanny):
+        nanny.scheduler, later = Events(True), clock.now + 60.0
+        nanny._gate = SimpleNamespace(
+            submitter=lambda settings, proof: None,
+            admit=lambda settings, proof: Admitted(b"n", None, later),
+        )
+        await nanny.start_run(asdict(run_of("first", driver="one")))
+        clock.now += 59.0
+        answer = await nanny.start_run(asdict(run_of("second", driver="two")))
+        assert answer["status"] == "declined"
+        clock.now += 2.0
+        assert await nanny.start_run(asdict(run_of("second", driver="two"))) == {"status": "OK"}
 
     at_nanny(look)
 

@@ -251,23 +251,26 @@ def test_a_worker_begins_a_run_of_its_nanny_or_says_why_not(at_worker, tmp_path)
 
     def begin(worker):
         def sealed(run):
-            return seal_of_start(worker.party.options.secret, run, Admitted(b"n", "alice"))
+            return seal_of_start(worker.party.options.secret, run, own)
 
+        own = Admitted(b"n", "alice", 9e9)
         seal = sealed(new)
-        for run, nonce, submitter, shown in (
-            (new, b"n", "alice", b""),
-            (new, b"m", "alice", seal),
-            (new, b"n", "bob", seal),
-            (torn, b"n", "alice", seal),
+        for run, admitted, shown in (
+            (new, own, b""),
+            (new, own._replace(nonce=b"m"), seal),
+            (new, own._replace(submitter="bob"), seal),
+            (new, own._replace(until=None), seal),
+            (torn, own, seal),
         ):
-            past = worker.start_run(asdict(run), nonce, submitter, shown)
+            past = worker.start_run(asdict(run), shown, **admitted._asdict())
             assert (past["status"], past["kind"]) == ("declined", "PrivacyError")
         assert worker.party.run is None
-        assert worker.start_run(asdict(new), b"n", "alice", seal) == {"status": "OK"}
+        assert worker.start_run(asdict(new), seal, **own._asdict()) == {"status": "OK"}
+        assert worker.party.options.until == 9e9
         assert worker.party.run == new
         assert worker.party.options.submitter == "alice"
         (tmp_path / "own" / "torn").write_text("no folder")
-        return worker.start_run(asdict(torn), b"n", "alice", sealed(torn))
+        return worker.start_run(asdict(torn), sealed(torn), **own._asdict())
 
     declined = at_worker(begin)
     assert (declined["status"], declined["kind"]) == ("declined", "LedgerError")

@@ -49,7 +49,7 @@ def test_a_file_is_read_as_it_is_written(tmp_path):
         maskers: {at_least: 4, threshold: 3/4}
         budget: {epsilon: 3, delta: 1e-5}
         hours: {days: mon-fri, times: 20:00-06:00, zone: Europe/Berlin}
-        runs: {at_most: 10, per: day}
+        runs: {at_most: 10, per: day, longest: 12h}
         upload: 2 GB
         ids: allow
         errors: codes
@@ -62,6 +62,7 @@ def test_a_file_is_read_as_it_is_written(tmp_path):
     assert policy.methods["FedSC"]["noise.epsilon"].max == 1
     assert policy.maskers.threshold == Fraction(3, 4)
     assert (policy.upload, policy.runs.seconds) == (2_000_000_000, 86_400)
+    assert policy.runs.longest == 43_200
     assert (policy.budget.epsilon, policy.budget.delta) == (3, 1e-5)
     assert (policy.raw, policy.ids, policy.errors) == ("allow", "allow", "codes")
     assert pickle.loads(pickle.dumps(policy)) == policy  # it goes to the worker's process
@@ -109,6 +110,9 @@ WRONG = [
     ("hours: {times: 08:00-08:00, zone: UTC}", "must end at another time than it begins"),
     ("runs: {at_most: 10, per: fortnight}", "must be 'hour', 'day' or 'week'"),
     ("runs: {at_most: -1, per: day}", "must be at least 0"),
+    ("runs: {at_most: 1, per: day, longest: 12}", "must be a time with its unit, such as 12h"),
+    ("runs: {at_most: 1, per: day, longest: long}", "must be a time with its unit, such as 12h"),
+    ("runs: {at_most: 1, per: day, longest: 0h}", "must be a time with its unit, such as 12h"),
     ("upload: lots", "must be a number of bytes such as 2 GB"),
     ("upload: -1", "must be a number of bytes such as 2 GB"),
     ("packages: ['our methods']", "must be 'any', or a list of packages with versions"),

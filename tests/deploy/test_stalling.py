@@ -1,0 +1,267 @@
+"""What one side tried in order to stall the runs of others, with TLS and on real processes."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from distributed.comm import connect
+
+from daskfc.errors import ClusterError, PrivacyError
+from daskfc.federation.waiting import error_of
+from tests.deploy import test_attacks
+from tests.deploy.consortium import Consortium
+from tests.deploy.test_attacks import ROWS, register, workers
+from tests.federation import steps
+
+pytestmark = pytest.mark.slow
+
+federation = test_attacks.federation
+THERE = "tls://127.0.0.1:9"  # where c says that it listens; nobody does
+
+
+@pytest.fixture(scope="module")
+def consortium(tmp_path_factory):
+    made = Consortium(tmp_path_factory.mktemp("stalling"), ROWS)
+    yield made
+    made.site.end()
+
+
+@pytest.fixture
+def pipes(tmp_path):
+    paths = [str(tmp_path / name) for name in ("started", "release")]
+    for path in paths:
+        os.mkfifo(path)
+    return paths
+
+
+def as_c(consortium, federation, *messages):
+    """Say something as c, which takes no part in any run, and wait until it was heard."""
+    metrics = workers(federation, "metrics")["a"]
+    return consortium.say("c", register("c", metrics=metrics, address=THERE), *messages)
+
+
+@pytest.mark.parametrize("op", ["add-keys", "task-finished"])
+def test_nobody_says_that_it_has_the_message_of_another(consortium, federation, op):
+    """Others would ask it for the message, and take what it gives for the sender's."""
+    sent = federation.ask(steps.row_sum)
+    federation.wait(list(sent.values()))
+    (key,) = [future.key for future in sent["a"].futures.values()]
+    about = {"op": op, "worker": THERE, "stimulus_id": "x"}
+    finished = {"metadata": {}, "nbytes": 1, "type": b"", "typename": "", "startstops": []}
+    holders = []
+    for run in range(60):  # Dask counts starts of tasks
+        told = {"keys": [key]} if op == "add-keys" else {"key": key, "run_id": run, **finished}
+        holders.append({**about, **told, "thread": 0} if op == "task-finished" else about | told)
+
+    async def whole():
+        comm = await connect(consortium.address, **consortium.arguments("c"))
+        metrics = workers(federation, "metrics")["a"]
+        await comm.write(register("c", metrics=metrics, address=THERE))
+        assert (await comm.read())["status"] == "OK"
+        await comm.write(holders)
+        heard = {"op": "request-refresh-who-has", "keys": [key], "worker": THERE}
+        await comm.write([{**heard, "stimulus_id": "y"}])
+        while True:  # it also tells other things
+            for one in await comm.read():
+                if one["op"] == "refresh-who-has":
+                    comm.abort()
+                    return list(one["who_has"][key])
+
+    assert asyncio.run(whole()) == [workers(federation)["a"]]
+    assert federation.publish(steps.total_message, sent).values.tolist() == [14, 26]
+
+
+@pytest.mark.parametrize("op", ["task-erred", "long-running", "reschedule"])
+def test_nobody_ends_the_step_of_another(consortium, federation, pipes, op):
+    started, release = pipes
+    sent = federation.publish(steps.held, started, release, party="a", wait=False)
+    Path(started).read_text()
+    (key,) = [future.key for future in sent.futures.values()]
+    told = {"op": op, "key": key, "worker": THERE, "stimulus_id": "x", "compute_duration": 1.0}
+    erred = {"exception": None, "traceback": None, "exception_text": "", "traceback_text": ""}
+    as_c(consortium, federation, [{**told, **erred, "run_id": run} for run in range(60)])
+    Path(release).write_text("on")
+    assert sent.result(timeout=60)
+    assert error_of(sent) is None
+
+
+def test_a_worker_that_fetched_messages_is_told_to_drop_them(consortium, federation):
+    """What a receiver says of its inputs is heard: otherwise it would keep them for ever."""
+    sent = federation.ask(steps.row_sum)
+    assert federation.publish(steps.total_message, sent)
+    del sent
+    ends, kept = time.monotonic() + 30, None
+    while kept != 0 and time.monotonic() < ends:
+        (kept,) = federation.publish(steps.counted, federation.on_server(steps.sums_kept)).values
+    assert kept == 0
+    said = consortium.said("scheduler")
+    assert all(f"{who} said" not in said for who in ("client 'a'", "client 'b'", "server 'server'"))
+
+
+@pytest.mark.parametrize("op", ["restart_workers", "unregister"])
+def test_parties_of_a_run_are_sent_away_by_whoever_began_it(consortium, federation, op):
+    address = workers(federation)["a"]
+    asked = {"workers": [address]} if op == "restart_workers" else {"address": address}
+    with pytest.raises(PrivacyError, match="it is about parties that are in no run of yours"):
+        consortium.ask("bob", op=op, **asked, stimulus_id="x")
+    if op == "restart_workers":
+        with pytest.raises(PrivacyError, match="it is about parties that are in no run of yours"):
+            consortium.ask("bob", op=op, stimulus_id="x")  # all of them
+    assert federation.publish(steps.total_message, federation.ask(steps.row_sum))
+
+
+def test_bob_cancels_no_step_of_alices(consortium, federation, pipes):
+    started, release = pipes
+    sent = federation.publish(steps.held, started, release, party="a", wait=False)
+    Path(started).read_text()
+    (key,) = [future.key for future in sent.futures.values()]
+    bob = {"op": "register-client", "reply": False, "client": "bob", "versions": {}}
+    order = {"op": "cancel-keys", "client": "bob", "keys": [key], "force": True}
+    wants = {"op": "client-desires-keys", "client": "bob", "keys": [key]}
+    consortium.say("bob", bob, [wants, {**order, "reason": "", "msg": ""}])
+    Path(release).write_text("on")
+    assert sent.result(timeout=60)
+
+
+def test_bob_hears_of_no_clients_by_whose_names_parties_are_held(consortium, federation):
+    bob = {"op": "register-client", "reply": False, "client": "bob", "versions": {}}
+    alice = federation.dask_client.id
+
+    async def whole():
+        comm = await connect(consortium.address, **consortium.arguments("bob"))
+        await comm.write(bob)
+        await comm.read()
+        await comm.write([{"op": "subscribe-topic", "client": "bob", "topic": "all"}])
+        await comm.write([{"op": "subscribe-topic", "client": "bob", "topic": alice}])
+        other = await connect(consortium.address, **consortium.arguments("bob"))
+        await other.write({**bob, "client": "bob-2"})
+        await other.read()
+        await comm.write([{"op": "report-key", "client": "bob", "key": "no such"}])
+        told = []
+        while not any(one.get("op") == "cancelled-keys" for one in told):
+            told += await asyncio.wait_for(comm.read(), 30)
+        comm.abort()
+        other.abort()
+        return told
+
+    told = asyncio.run(whole())
+    assert [one for one in told if one["op"] == "event"] == []
+
+
+@pytest.mark.parametrize("of", ["the run under way", "a run that is not there"])
+def test_the_ledger_of_a_run_is_read_by_whoever_began_it(consortium, federation, of):
+    """In the same words, whether there is such a run or not."""
+    federation.publish(steps.total_message, federation.ask(steps.row_sum))
+    run = federation.run_id if of == "the run under way" else "no-such"
+    places = dict.fromkeys(federation.parties, (0, ()))
+    asked = {"op": "daskfc_ledger", "run_id": run, "places": places}
+    for proof in (b"", bytes(64) + b"the ledger of " + run.encode()):
+        answers = consortium.ask("bob", op="broadcast", msg={**asked, "proof": proof})
+        assert len(answers) == 3
+        for name, address in workers(federation).items():
+            assert answers[address]["sentence"] == (
+                f"party {name!r} tells rows of the run that it is in to whoever began it, and to "
+                "nobody else."
+            )
+    assert len(federation.ledger) == 3
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "an error",
+        "an error of the network",
+        "nothing",
+        pytest.param("a connection that breaks off", marks=pytest.mark.long),
+    ],
+)
+def test_a_peer_that_gives_no_message_fails_the_step_and_is_named(federation, what):
+    federation.wait(federation.on_client("a", steps.answers_peers_with, what))
+    try:
+        began = time.monotonic()
+        with pytest.raises(ClusterError, match="party 'server' asked 'a' for a message again and"):
+            federation.publish(steps.total_message, federation.ask(steps.row_sum))
+        assert time.monotonic() - began < 60
+    finally:
+        federation.wait(federation.on_client("a", steps.answers_peers_with, "message"))
+    assert federation.publish(
+        steps.total_message, federation.ask(steps.row_sum)
+    ).values.tolist() == [14, 26]
+
+
+@pytest.fixture
+def silent():
+    """Opens connections and says at most half of something; they are closed in the end."""
+    with contextlib.ExitStack() as stack:
+
+        def make(address, n, *, source="127.0.0.1", say=b""):
+            host, _, port = address.rpartition("//")[2].rpartition(":")
+            made = []
+            for _ in range(n):
+                line = socket.create_connection((host, int(port)), 60, (source, 0))
+                made.append(stack.enter_context(line))
+                line.sendall(say)
+            return made
+
+        yield make
+
+
+def ended(line, seconds):
+    """Return whether the other end hangs up in time."""
+    line.settimeout(seconds)
+    try:
+        while line.recv(65536):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+@pytest.mark.parametrize("say", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
+@pytest.mark.parametrize("where", ["scheduler", "address", "nanny"])
+def test_connections_that_ask_nothing_are_ended(consortium, federation, silent, where, say):
+    """Silent ones, and halves of a TLS handshake; those that somebody uses are not ended."""
+    at = consortium.address if where == "scheduler" else workers(federation, where)["a"]
+    began = time.monotonic()
+    lines = silent(at, 20, say=say)
+    assert federation.publish(steps.total_message, federation.ask(steps.row_sum))
+    assert all(ended(line, 60) for line in lines)
+    assert 10 < time.monotonic() - began
+    assert federation.publish(steps.total_message, federation.ask(steps.row_sum))
+
+
+def test_one_address_has_so_many_unfinished_connections_and_no_more(consortium, silent):
+    lines = silent(consortium.address, 530, source="127.0.0.2")
+    assert all(ended(line, 5) for line in lines[:18])
+    lines[-1].settimeout(0.1)
+    with pytest.raises(TimeoutError):
+        lines[-1].recv(1)
+
+
+@pytest.mark.long
+def test_100_000_connections_keep_nobody_out(consortium, silent):
+    scheduler = psutil.Process(consortium.processes["scheduler"].pid)
+    before, lines = scheduler.memory_info().rss, []
+    for number in range(100_000):
+        lines += silent(consortium.address, 1, source=f"127.0.{number % 7}.9")
+        if len(lines) > 500:
+            lines.pop(0).close()
+        if number % 25_000 == 0:
+            with consortium.joined("bob") as federation:
+                assert set(workers(federation)) == {"a", "b", "server"}
+    assert scheduler.memory_info().rss - before < 300e6
+
+
+def test_servers_may_open_as_much_as_the_system_allows(consortium):
+    for name in ("scheduler", "a"):
+        process = psutil.Process(consortium.processes[name].pid)
+        for one in (process, *process.children(recursive=True)):
+            soft, hard = one.rlimit(psutil.RLIMIT_NOFILE)
+            assert soft == min(hard, 65_535)
