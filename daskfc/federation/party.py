@@ -241,10 +241,9 @@ class Party:
                 self._receipts.note(value for value in values if isinstance(value, Outgoing))
             except OSError as error:
                 raise self.unrecorded(error) from error
-            arrived = tuple(content_of_value(value) for value in values)
-            told = self._told(call, values)
             inner = functools.partial(self._inner, reader=call.reader)
-            arguments = fill_slots(call.arguments, arrived, inner)
+            arguments = fill_slots(call.arguments, tuple(map(content_of_value, values)), inner)
+            told = self._told(call, values)
             result = self._call(call.step, arguments, call.round, told)
             return self._address(call, name, result, told)
         except Exception as error:
@@ -434,10 +433,9 @@ class Party:
 
     def check_open(self) -> None:
         """Raise what this party refused before in this run, and when its time is over."""
-        if self.refusal is None:
-            self.options.check_time()
-        else:
+        if self.refusal is not None:
             raise type(self.refusal)(str(self.refusal))
+        self.options.check_time()
 
     def unrecorded(self, error: OSError) -> LedgerError:
         """Return what to say of messages that could not be written down."""
