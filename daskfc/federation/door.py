@@ -1,12 +1,13 @@
 """The door of a party: everything that it answers to who asks for its data passes here."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Protocol
 
+from distributed.core import Status
 from distributed.protocol import to_serialize
 
-from daskfc.errors import ENDS_A_RUN, DaskfcError, EgressRefused
+from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
 from daskfc.federation.connections import Connection
 from daskfc.federation.envelopes import Outgoing, no_memory_at
 from daskfc.federation.party import Party, logger
@@ -39,7 +40,7 @@ class Gatekeeper(Protocol):
 
     party: Party
 
-    def release(self, key: Any, value: Any, receiver: str | None) -> Outgoing:
+    def release(self, key: Any, value: Any, receiver: str) -> Outgoing:
         """Return a value that may leave, or raise why it may not."""
 
     def record(self, leaving: dict[Any, Outgoing]) -> Callable[[int], None]:
@@ -69,6 +70,7 @@ class Door:
         leaving = {}
         for key, wrapped in msg["data"].items():
             try:
+                assert self._receiver is not None
                 leaving[key] = self._worker.release(key, wrapped.data, self._receiver)
             except Exception as error:
                 self._refuse(msg, [key], error)
@@ -89,6 +91,21 @@ class Door:
         if complete is not None:
             complete(written)
         return written
+
+    async def turn_away(self, keys: Iterable[Any]) -> Status:
+        """Answer somebody who may have nothing, such as a worker that was taken for gone.
+
+        Whether there is what was asked for is not looked at, and for no word of thanks is waited.
+        """
+        error = ClusterError(
+            f"party {self._worker.party.name!r} was asked for data by a process that is no party "
+            "of this scheduler, or has no certificate of one, or of whoever began this run. "
+            "Nothing was sent."
+        )
+        msg: dict[str, Any] = {"status": "OK", "data": {}}
+        self._refuse(msg, list(keys), error)
+        await self._comm.write(msg)
+        return Status.dont_reply
 
     async def read(self, **kwargs: Any) -> Any:
         """Return the receiver's word that it has the data, "OK".

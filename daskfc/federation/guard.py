@@ -19,6 +19,7 @@ import multiprocessing
 import pickle
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -66,6 +67,9 @@ __all__ = [
     "run_step",
 ]
 
+# Dask's workers ask another one thing at a time. Who asked for more and took none of it would
+# keep everybody else out: a worker says that it is busy from some fifty on.
+_AT_ONCE = 4
 REFUSALS = "daskfc-refusals"  # the event topic by which a party tells the driver
 
 _WORKER_OPEN = frozenset(
@@ -160,6 +164,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         self.rpc.connect = to_peer
         self.crossing: dict[Any, Exception] = {}  # what a step raised, by task
         self._asking = Asking()
+        self._answering: Counter[str] = Counter()  # how often each asks at this moment
         self._names: dict[str, str] = {}  # party by address
         self._limits = threadpool_limits(party.blas_threads)
 
@@ -213,24 +218,18 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         }
         super().log_event(REFUSALS, event)
 
-    def release(self, key: Any, value: Any, receiver: str | None) -> Outgoing:
-        """Return a value that may leave for a receiver; None is a process that is no party.
+    def release(self, key: Any, value: Any, receiver: str) -> Outgoing:
+        """Return a value that may leave for a receiver.
 
         Raises
         ------
         EgressRefused
             For any other value, and for every value after a refusal.
         ClusterError
-            For a message of another run, or for no party: the present run goes on.
+            For a message of another run: the present run goes on.
         """
         party = self.party
         party.check_open()
-        if receiver is None:  # such as one that was taken for gone and has not ended yet
-            raise ClusterError(
-                f"party {party.name!r} was asked for a {type(value).__name__} by a process that is "
-                "no party of this scheduler, or has no certificate of one, or of whoever began "
-                "this run. Nothing was sent."
-            )
         if type(value) is not Outgoing:
             kind = type(value.value if isinstance(value, Kept) else value).__name__
             raise EgressRefused(
@@ -364,7 +363,15 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         else:
             receiver = CALLER if who is None else await self._party_at(who)
         door = Door(comm, self, receiver, peer=who is not None)
-        return await super().get_data(door, keys, who=who, serializers=serializers)
+        if receiver is None:
+            return await door.turn_away(keys)
+        if receiver != CALLER and self._answering[receiver] >= _AT_ONCE:
+            return {"status": "busy"}
+        self._answering[receiver] += 1
+        try:
+            return await super().get_data(door, keys, who=who, serializers=serializers)
+        finally:
+            self._answering[receiver] -= 1
 
     def _receiver(self, peer: Peer) -> str | None:
         """Return as whom a certificate may ask; another submitter is not this run's caller."""

@@ -13,6 +13,7 @@ _BROKEN = "tests/attacks/test_malformed.py"
 _ASKED = "tests/attacks/test_submitters.py"
 _OTHERS = "tests/attacks/test_faults_of_others.py"
 _TLS = "tests/deploy/test_attacks.py"
+_STALL = "tests/deploy/test_stalling.py"
 _GUARD = "tests/federation/test_guard.py"
 _OUT = "tests/federation/test_ways_out.py"
 _FEDSC = "tests/protocols/fedsc"
@@ -176,6 +177,33 @@ ATTEMPTS = (
     Attempt("20", "rows by profiles of chosen groups, where noise is required", "b",
         "all rows", REDUCED, ("tests/site/test_policy.py::test_one_rule_says_no",
          "tests/federation/test_gate.py",)),
+    Attempt("21", "`add-keys` and `task-finished` for the message of another", "d",
+        "a public key swapped; the run stood still", REFUSED,
+        (f"{_STALL}::test_nobody_says_that_it_has_*",)),
+    Attempt("21", "`task-erred`, `long-running`, `reschedule` for the step of another", "d",
+        "a step of another failed", REFUSED, (f"{_STALL}::test_nobody_ends_the_step_*",)),
+    Attempt("21", "a peer that answers with errors, with nothing, or hangs up", "d",
+        "asked for ever", REFUSED,
+        (f"{_STALL}::test_a_peer_that_gives_no_message_*", "tests/federation/test_asking.py")),
+    Attempt("21", "asking for messages and taking none", "b, d",
+        "busy for everybody, for ever", REFUSED,
+        (f"{_STALL}::test_who_asks_and_takes_nothing_*",)),
+    Attempt("21", "`restart_workers`, `unregister`, `cancel-keys` in the run of another", "b",
+        "ended the run", REFUSED,
+        (f"{_STALL}::test_parties_of_a_run_*", f"{_STALL}::test_bob_cancels_*")),
+    Attempt("21", "a driver that stays connected, or says that it is another", "b",
+        "held parties for ever", REDUCED,
+        (f"{_STALL}::test_a_driver_that_stays_*", f"{_STALL}::test_bob_hears_*",
+         "tests/federation/test_nanny.py::test_another_submitter_is_not_*",
+         "tests/federation/test_gate.py::test_only_what_is_counted_begins_*")),
+    Attempt("21", "silent connections, half handshakes, 100,000 of them", "e",
+        "nobody else could connect", REFUSED,
+        (f"{_STALL}::test_connections_that_ask_nothing_*", f"{_STALL}::test_one_address_has_*",
+         f"{_STALL}::test_100_000_*", f"{_STALL}::test_servers_may_open_*")),
+    Attempt("22", "what is there, by the words of a refusal: runs, ledgers, messages", "b, c",
+        "told apart; ledgers of others read", REFUSED,
+        (f"{_STALL}::test_the_ledger_of_a_run_*", f"{_STALL}::test_a_message_that_is_not_for_*",
+         f"{_TLS}::test_3_a_run_is_ended_by_*")),
     Attempt("-", "gather of raw rows, by driver or peer", "b", REFUSED, REFUSED,
         (f"{_GUARD}::test_raw_data_*", f"{_GUARD}::test_a_message_for_another_party_is_refused")),
     Attempt("-", "`client.run`, logs, story, plug-ins, `upload_file`", "b", REFUSED, REFUSED,

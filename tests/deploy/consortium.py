@@ -34,11 +34,14 @@ class Consortium:
         For all of it.
     rows : dict of str to array
         What the clients hold.
+    policy : str
+        Lines that their policies have beside those of `Site`.
     """
 
-    def __init__(self, folder, rows):
+    def __init__(self, folder, rows, policy=""):
         self.folder = folder
         self.site = Site(folder)
+        self.site.policy.write_text(f"{self.site.policy.read_text()}{policy}\n")
         self.certs("init")
         self.authority = Authority(folder / "ca")
         self.files = {}

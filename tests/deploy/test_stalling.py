@@ -11,12 +11,12 @@ import psutil
 import pytest
 from distributed.comm import connect
 
-from daskfc.errors import ClusterError, PrivacyError
+from daskfc.errors import ClusterError, PolicyRefused, PrivacyError
 from daskfc.federation.waiting import error_of
 from tests.deploy import test_attacks
 from tests.deploy.consortium import Consortium
 from tests.deploy.test_attacks import ROWS, register, workers
-from tests.federation import steps
+from tests.federation import stalling_steps, steps
 
 pytestmark = pytest.mark.slow
 
@@ -97,7 +97,9 @@ def test_a_worker_that_fetched_messages_is_told_to_drop_them(consortium, federat
     del sent
     ends, kept = time.monotonic() + 30, None
     while kept != 0 and time.monotonic() < ends:
-        (kept,) = federation.publish(steps.counted, federation.on_server(steps.sums_kept)).values
+        (kept,) = federation.publish(
+            stalling_steps.counted, federation.on_server(stalling_steps.sums_kept)
+        ).values
     assert kept == 0
     said = consortium.said("scheduler")
     assert all(f"{who} said" not in said for who in ("client 'a'", "client 'b'", "server 'server'"))
@@ -181,17 +183,81 @@ def test_the_ledger_of_a_run_is_read_by_whoever_began_it(consortium, federation,
     ],
 )
 def test_a_peer_that_gives_no_message_fails_the_step_and_is_named(federation, what):
-    federation.wait(federation.on_client("a", steps.answers_peers_with, what))
+    federation.wait(federation.on_client("a", stalling_steps.answers_peers_with, what))
     try:
         began = time.monotonic()
         with pytest.raises(ClusterError, match="party 'server' asked 'a' for a message again and"):
             federation.publish(steps.total_message, federation.ask(steps.row_sum))
         assert time.monotonic() - began < 60
     finally:
-        federation.wait(federation.on_client("a", steps.answers_peers_with, "message"))
+        federation.wait(federation.on_client("a", stalling_steps.answers_peers_with, "message"))
     assert federation.publish(
         steps.total_message, federation.ask(steps.row_sum)
     ).values.tolist() == [14, 26]
+
+
+@pytest.mark.parametrize("thief", ["bob", "scheduler"])
+def test_a_message_that_is_not_for_somebody_might_as_well_not_be_there(
+    consortium, federation, thief
+):
+    sent = federation.ask(steps.row_sum)
+    federation.wait(list(sent.values()))
+    (key,) = [future.key for future in sent["a"].futures.values()]
+    there, said = workers(federation)["a"], set()
+    for asked in (key, "no-such-key"):
+        answer = consortium.ask(thief, there, op="get_data", keys=[asked], who=there)
+        said.add((answer["status"], str(answer["data"][asked].error)))
+    ((_, sentence),) = said
+    assert "was asked for data by a process that is no party of this scheduler" in sentence
+
+
+@pytest.mark.parametrize("thief", ["b", "bob"])
+def test_who_asks_and_takes_nothing_keeps_nobody_out(consortium, federation, thief):
+    """Dask's workers say to all others that they are busy, while a few dozen are being answered."""
+    there = workers(federation)["a"]
+
+    async def ask():
+        comm = await connect(there, **consortium.arguments(thief))
+        await comm.write({"op": "get_data", "keys": ["no-such-key"], "who": there})
+        return comm
+
+    async def whole():
+        asking = [await ask() for _ in range(150)]
+        await asyncio.gather(*(one.read() for one in asking))  # and "OK" is never said
+        got = await asyncio.to_thread(
+            lambda: federation.publish(steps.total_message, federation.ask(steps.row_sum))
+        )
+        for one in asking:
+            one.abort()
+        return got
+
+    assert asyncio.run(asyncio.wait_for(whole(), 60)).values.tolist() == [14, 26]
+
+
+@pytest.fixture
+def impatient(tmp_path):
+    """Sites that leave a run after some seconds."""
+    made = Consortium(tmp_path, ROWS, "runs: {at_most: 99, per: day, longest: 8s}")
+    yield made
+    made.site.end()
+
+
+@pytest.mark.long
+def test_a_driver_that_stays_holds_parties_no_longer_than_they_say(impatient):
+    with impatient.joined("alice") as alice:
+        alice.start_run("first", random_state=0, deadline_s=60)
+        with pytest.raises(ClusterError, match="has been in a run of another driver since"):
+            impatient.joined("bob")
+        ends, told = time.monotonic() + 60, ""
+        while not told and time.monotonic() < ends:
+            try:
+                alice.publish(steps.total_message, alice.ask(steps.row_sum))
+            except PolicyRefused as error:
+                told = str(error)
+        assert "refuses this by its rule 'runs.longest'" in told
+        with impatient.joined("bob") as bob:
+            bob.start_run("second", random_state=0, deadline_s=60)
+            assert bob.publish(steps.total_message, bob.ask(steps.row_sum))
 
 
 @pytest.fixture

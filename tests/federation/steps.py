@@ -22,7 +22,6 @@ from distributed import (
     get_worker,
     worker_client,
 )
-from distributed.core import Status
 
 from daskfc.errors import EgressRefused, OverflowRefused, PartyError
 from daskfc.federation import Message, NoiseMultiplier, array, envelopes, text
@@ -296,38 +295,6 @@ def answers_a_broken_connection(key):
     except OSError as error:
         return str(error)
     raise AssertionError("nothing broke")
-
-
-def sums_kept():
-    """Tell how many sums of others this worker still has."""
-    return sum("row_sum" in str(key) for key in own_worker().data)
-
-
-def counted(number) -> Vector:
-    return Vector(np.array([float(number)]))
-
-
-_answers = Worker.get_data
-
-
-def answers_peers_with(what):
-    """From now on give peers something else in place of sums; the message again for "message"."""
-
-    async def get_data(self, comm, keys, who=None, **more):
-        if what == "message" or who is None or not any("row_sum" in str(key) for key in keys):
-            return await _answers(self, comm, keys, who=who, **more)
-        if what == "an error":
-            raise ValueError("no")
-        if what == "an error of the network":
-            raise OSError("no")
-        if what == "nothing":
-            await comm._comm.write({"status": "OK", "data": {}})
-            await comm._comm.read()
-        else:
-            comm._comm.abort()
-        return Status.dont_reply
-
-    Worker.get_data = get_data
 
 
 def with_metadata(data) -> Vector:

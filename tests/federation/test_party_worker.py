@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from dask._task_spec import Task
 from distributed import Worker
+from distributed.core import Status
 
 from daskfc.errors import ClusterError, EgressRefused, LedgerError, PartyError
 from daskfc.federation import guard as module
@@ -290,14 +291,12 @@ def test_only_a_message_leaves_for_whom_it_is(at_worker, tmp_path):
                 EgressRefused, match=r"^party 'a' was asked by 'b' for a float, which is no decl"
             ):
                 worker.release("key", value, "b")
-        with pytest.raises(ClusterError, match="by a process that is no party of this sched"):
-            worker.release("key", sent, None)
         unknown = Outgoing(sent.message, "a", "server", "sums", "r", 0, {})
         with pytest.raises(EgressRefused, match="in an envelope that it did not make"):
             worker.release("key", unknown, "server")
         worker.party.refusal = EgressRefused("before.")
         with pytest.raises(EgressRefused, match="before"):
-            worker.release("key", sent, None)
+            worker.release("key", sent, "server")
 
     at_worker(release, RunSettings("r", 0))
 
@@ -310,7 +309,7 @@ def issued(worker, receiver):
 
 @pytest.mark.parametrize(
     ("who", "receiver", "peer"),
-    [(None, "caller", False), ("tcp://1", "b", True), ("tcp://9", None, True)],
+    [(None, "caller", False), ("tcp://1", "b", True)],
 )
 def test_who_asks_is_known_by_the_address_of_a_worker(at_worker, monkeypatch, who, receiver, peer):
     asked = []
@@ -328,6 +327,52 @@ def test_who_asks_is_known_by_the_address_of_a_worker(at_worker, monkeypatch, wh
         assert asked == [
             (receiver, peer, "line", worker, ["k"], {"who": who, "serializers": ["s"]})
         ]
+        worker.scheduler = SimpleNamespace(close_rpc=lambda: None)
+
+    at_worker(ask)
+
+
+def test_who_is_nobody_is_turned_away_without_a_look(at_worker, monkeypatch):
+    written = []
+
+    async def write(message):
+        written.append(message)
+
+    async def ask(worker):
+        worker.scheduler = Scheduler()
+        monkeypatch.setattr(PartyWorker, "data", None)  # in which nothing can be looked up
+        line = Connection(SimpleNamespace(write=write, peer_address="tcp://9"), None)
+        assert await worker.get_data(line, ["k", "l"], "tcp://9") == Status.dont_reply
+        worker.scheduler = SimpleNamespace(close_rpc=lambda: None)
+
+    at_worker(ask)
+    ((status, data),) = [(one["status"], one["data"]) for one in written]
+    assert (status, list(data)) == ("OK", ["k", "l"])
+    assert len({str(one.data.error) for one in data.values()}) == 1
+
+
+def test_who_asks_for_more_than_he_takes_waits_alone(at_worker, monkeypatch):
+    taken = asyncio.Event()
+
+    async def get_data(worker, door, keys, **options):
+        await taken.wait()
+        return "answered"
+
+    monkeypatch.setattr(Worker, "get_data", get_data)
+
+    async def ask(worker):
+        worker.scheduler = Scheduler()
+
+        def asked(who):
+            return asyncio.ensure_future(worker.get_data(Connection("line", None), ["k"], who))
+
+        first = [asked("tcp://1") for _ in range(6)]
+        others = [asked(None) for _ in range(6)]
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        taken.set()
+        answers = await asyncio.gather(*first, *others)
+        assert answers == 4 * ["answered"] + 2 * [{"status": "busy"}] + 6 * ["answered"]
+        assert await asked("tcp://1") == "answered"
         worker.scheduler = SimpleNamespace(close_rpc=lambda: None)
 
     at_worker(ask)
