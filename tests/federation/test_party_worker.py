@@ -351,33 +351,6 @@ def test_who_is_nobody_is_turned_away_without_a_look(at_worker, monkeypatch):
     assert len({str(one.data.error) for one in data.values()}) == 1
 
 
-def test_who_asks_for_more_than_he_takes_waits_alone(at_worker, monkeypatch):
-    taken = asyncio.Event()
-
-    async def get_data(worker, door, keys, **options):
-        await taken.wait()
-        return "answered"
-
-    monkeypatch.setattr(Worker, "get_data", get_data)
-
-    async def ask(worker):
-        worker.scheduler = Scheduler()
-
-        def asked(who):
-            return asyncio.ensure_future(worker.get_data(Connection("line", None), ["k"], who))
-
-        first = [asked("tcp://1") for _ in range(6)]
-        others = [asked(None) for _ in range(6)]
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-        taken.set()
-        answers = await asyncio.gather(*first, *others)
-        assert answers == 4 * ["answered"] + 2 * [{"status": "busy"}] + 6 * ["answered"]
-        assert await asked("tcp://1") == "answered"
-        worker.scheduler = SimpleNamespace(close_rpc=lambda: None)
-
-    at_worker(ask)
-
-
 class Scheduler:
     """Knows who has which worker."""
 
