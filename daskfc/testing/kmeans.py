@@ -111,7 +111,7 @@ class KMeansTests:
     `federation` is in a run of at least three clients; what they hold does not matter. `factor` is
     what the inertia may be of that of scikit-learn's k-means on pooled rows. `sees` are the classes
     of all messages that clients may send. `however_dealt` says that centres do not depend on which
-    client holds which rows.
+    client holds which rows, and `smallest` of how many rows at least a cluster must be.
 
     Examples
     --------
@@ -126,6 +126,7 @@ class KMeansTests:
     factor = 1.05
     sees: ClassVar[frozenset[str]] = frozenset()
     however_dealt = False
+    smallest = 1
 
     def open(self, federation: Federation, n_clusters: int, seed: int = 0) -> DistributedKMeans:
         """Return the k-means under test."""
@@ -215,10 +216,11 @@ class KMeansTests:
         assert inertia_of(rows, centers) <= self.factor * inertia_of(rows, rows.mean(0)[None])
 
     def test_one_row_at_a_client_is_enough(self, federation: Federation) -> None:
-        """One row at a client is enough, also where every row is a cluster."""
-        rows = np.array([[9.0 * i**2] for i in range(len(federation.clients))])
-        _, labels, _ = self._pooled(federation, rows, len(rows))
-        assert len(np.unique(labels)) == len(rows)
+        """One row at a client is enough, or as many as a cluster must have, all clusters so."""
+        n = len(federation.clients)
+        rows = np.array([[9.0 * i**2] for _ in range(self.smallest) for i in range(n)])
+        _, labels, _ = self._pooled(federation, rows, n)
+        assert len(np.unique(labels)) == n
 
     @pytest.mark.parametrize("distinct", [1, 2])
     def test_fewer_distinct_rows_than_clusters(self, federation: Federation, distinct: int) -> None:

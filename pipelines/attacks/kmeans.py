@@ -5,8 +5,8 @@ reconstruction via temporal correlations" (arXiv 2511.07073), whose attacker kno
 rows are in which cluster; beside it one that knows nothing but what the server is told.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -22,8 +22,9 @@ from daskfc.protocols.kcagc.maths.summed_distances import (
     distances_to,
 )
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, advance, begin
-from daskfc.secure.kmeans import nearest_labels
-from daskfc.secure.kmeans.lloyd import moments_of, row_moments
+from daskfc.secure.kmeans import KMeansPlan, nearest_labels, on_sums
+from daskfc.secure.kmeans.groups import fresh_groups, last_clusters, moments_about
+from daskfc.secure.sums import Total
 
 SETS = {
     "iris": (load_iris, 3),
@@ -38,13 +39,19 @@ FOUND = 1e-6  # of a standard deviation: a row that is met so nearly is found
 
 
 class Opened(NamedTuple):
-    """Sums that the server was told: `inside` has of every row whether it is in them, (q, n)."""
+    """Sums that the server was told; `inside` tells it in which of them rows (n, d) are, (q, n)."""
 
     counts: np.ndarray
     sums: np.ndarray
     squares: np.ndarray
-    centres: tuple[np.ndarray, ...]
-    inside: np.ndarray
+    inside: Callable[[np.ndarray], np.ndarray]
+
+    @classmethod
+    def of(cls, values: Sequence[np.ndarray], inside: Callable[[np.ndarray], np.ndarray]) -> Self:
+        """Return sums as clients add them up."""
+        every = np.vstack(values)
+        n, sums, squares = np.split(every, [1, 1 + every.shape[1] // 2], axis=1)
+        return cls(n[:, 0], sums, squares, inside)
 
 
 def rows_of(name: str, n: int, embedded: bool = False) -> tuple[np.ndarray, int]:
@@ -74,20 +81,60 @@ def opened(rows: np.ndarray, k: int, n_init: int, rounds: int = 30) -> Opened:
 
     So did k-means on sums; what it did beside, moving centres of the best start, opened more.
     """
-    random, d = np.random.default_rng(0), rows.shape[1]
-    told, values = [np.zeros((1, d))], [row_moments(rows, np.zeros((1, 1, d)))]
-    starts = rows.mean(axis=0) + rows.std(axis=0) * random.standard_normal((n_init, k, d))
+    random, origin = np.random.default_rng(0), np.zeros(rows.shape[1])
+    told, values = [origin[None]], [moments_about(rows, np.zeros(len(rows), int), 1, origin)]
+    starts = rows.mean(axis=0) + rows.std(axis=0) * random.standard_normal((n_init, k, len(origin)))
     for _ in range(rounds):
         told += [*starts]
-        values.append(row_moments(rows, starts))
-        after = moments_of(values[-1], starts).means
+        values += [moments_about(rows, nearest_labels(rows, c), k, origin) for c in starts]
+        moments = zip(starts, values[-n_init:], strict=True)
+        after = np.array([_means(own, c) for c, own in moments])
         if np.array_equal(after, starts):
             break
         starts = after
-    n, sums, squares = np.split(np.vstack(values), [1, 1 + d], axis=1)
-    c = np.vstack(told)
-    squares = squares + 2 * c * sums + n * c**2
-    return Opened(n[:, 0], sums + n * c, squares, tuple(told), inside_cells(told, rows))
+    return Opened.of(values, lambda new: inside_cells(told, new))
+
+
+def _means(moments: np.ndarray, before: np.ndarray) -> np.ndarray:
+    n, sums = moments[:, :1], moments[:, 1 : 1 + before.shape[1]]
+    return np.where(n > 0, sums / np.maximum(n, 1.0), before)
+
+
+def opened_now(rows: np.ndarray, k: int, n_init: int = 10) -> Opened:
+    """Return the sums that k-means on sums opens."""
+    plan, told = KMeansPlan(k, seed=0, n_init=n_init), []
+    values = [on_sums.first_moments(rows)]
+    search = on_sums.begun(Total(values[0], 0.0, ("a",)), plan)
+    origin, everything = search.origin, on_sums.all_moments(rows, on_sums.next_proposal(search))
+    search = on_sums.centred(search, Total(everything, 0.0, ("a",)), plan)
+    groups, settled = on_sums.first_groups(rows), False
+    while not settled:
+        settled, proposal = search.settled, on_sums.next_proposal(search)
+        total = Total(on_sums.own_counts(rows, groups, proposal), 0.0, ("a",))
+        how = (proposal, on_sums.counted(total))
+        told.append(how)
+        if settled:
+            values.append(on_sums.last_moments(rows, groups, *how))
+            break
+        groups = on_sums.next_groups(rows, groups, *how)
+        values.append(on_sums.fresh_moments(rows, groups, *how))
+        search = on_sums.advanced(search, total, Total(values[-1], 0.0, ("a",)), plan)
+
+    def inside(new: np.ndarray) -> np.ndarray:
+        own, found = on_sums.first_groups(new), [np.ones((1, len(new)), dtype=bool)]
+        for how in told[:-1]:
+            own = on_sums.next_groups(new, own, *how)
+            found.append(own == fresh_groups(how[1].counts)[:, None])
+        proposal, counts = told[-1]
+        last = last_clusters(counts.counts)[own, nearest_labels(new, proposal.centers)]
+        return np.vstack([*found, last == np.arange(k)[:, None]])
+
+    plain = [values[0]]  # those after it are about the mean of all
+    for own in values[1:]:
+        n, sums, squares = np.split(own, [1, 1 + len(origin)], axis=1)
+        squares = squares + 2 * origin * sums + n * origin**2
+        plain.append(np.hstack([n, sums + n * origin, squares]))
+    return Opened.of(plain, inside)
 
 
 def found_share(found: np.ndarray, rows: np.ndarray) -> float:
@@ -99,8 +146,8 @@ def found_share(found: np.ndarray, rows: np.ndarray) -> float:
 
 def rows_recovered(told: Opened, rows: np.ndarray) -> tuple[float, float]:
     """Return the shares of rows found by sums alone, and by who knows all rows' clusters."""
-    alone = rows_between_sums(*told[:3], lambda new: inside_cells(told.centres, new))
-    inside, first = np.unique(told.inside, axis=0, return_index=True)
+    alone = rows_between_sums(*told)
+    inside, first = np.unique(told.inside(rows), axis=0, return_index=True)
     terms = terms_of_subset_sums(inside, told.sums[first])
     return found_share(alone, rows), found_share(terms.values[terms.determined], rows)
 

@@ -1,6 +1,4 @@
-"""Lloyd's algorithm on sums over all rows: what a client adds up, what a server makes of it."""
-
-from dataclasses import dataclass
+"""What all kinds of k-means do with a client's rows: check, label, and bound their sums."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,14 +6,7 @@ from numpy.typing import NDArray
 from daskfc.errors import InvalidInput
 from daskfc.linalg import squared_distances
 
-__all__ = [
-    "Moments",
-    "bound_of_sums",
-    "check_rows",
-    "moments_of",
-    "nearest_labels",
-    "row_moments",
-]
+__all__ = ["bound_of_sums", "check_rows", "nearest_labels"]
 
 Floats = NDArray[np.float64]
 
@@ -80,113 +71,13 @@ def nearest_labels(rows: Floats, centers: Floats) -> NDArray[np.int64]:
     return labels
 
 
-def row_moments(rows: Floats, centers: Floats) -> Floats:
-    """Return a client's part of the sums of one round.
+def bound_of_sums(n: float, scatter: float) -> float:
+    """Return a bound on every entry of sums about a point, of any client and any of its rows.
 
     Parameters
     ----------
-    rows : ndarray of shape (n, s), float64
-    centers : ndarray of shape (a, k, s), float64
-        Of every start.
-
-    Returns
-    -------
-    ndarray of shape (a * k, 1 + 2 s), float64
-        For every cluster its number of rows, Σ (x - c) and Σ (x - c)², entry by entry. Differences
-        from the centre keep their digits where rows lie far from 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.lloyd import row_moments
-    >>> row_moments(np.array([[1.0], [2.0], [9.0]]), np.array([[[0.0], [8.0]]]))
-    array([[2., 3., 5.],
-           [1., 1., 1.]])
-    """
-    a, k, s = centers.shape
-    total = np.zeros((a, k, 1 + 2 * s))
-    for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK]
-        for own, told in zip(total, centers, strict=True):
-            labels = squared_distances(block, told).argmin(axis=1)
-            member = (labels == np.arange(k)[:, None]).astype(np.float64)  # (k, b)
-            difference = block - told[labels]
-            own[:, 0] += member.sum(axis=1)
-            own[:, 1 : 1 + s] += member @ difference
-            own[:, 1 + s :] += member @ difference**2
-    return total.reshape(a * k, 1 + 2 * s)
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Sums over all rows in the terms of the clusters.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (a, k)
-        Rows of each cluster.
-    means : ndarray of shape (a, k, s)
-        Their mean; the told centre, of a cluster without rows.
-    variances : ndarray of shape (a, k, s)
-        Of each feature, around the mean.
-    inertia : ndarray of shape (a,)
-        Sum of squared distances of all rows to the nearest of the told centres.
-    """
-
-    counts: Floats
-    means: Floats
-    variances: Floats
-    inertia: Floats
-
-    @property
-    def scatters(self) -> Floats:
-        """Sum of squared distances of each cluster's rows to their mean, (a, k)."""
-        scatters: Floats = self.counts * self.variances.sum(axis=2)
-        return scatters
-
-    def start(self, index: int) -> "Moments":
-        """Return those of one start, (1, ...)."""
-        one = slice(index, index + 1)
-        return Moments(self.counts[one], self.means[one], self.variances[one], self.inertia[one])
-
-
-def moments_of(values: Floats, centers: Floats) -> Moments:
-    """Read sums over all clients of what `row_moments` returns.
-
-    Parameters
-    ----------
-    values : ndarray of shape (a * k, 1 + 2 s)
-        The sum. Sums in fixed point may be off in their last bits.
-    centers : ndarray of shape (a, k, s)
-        As they were told.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.lloyd import moments_of
-    >>> found = moments_of(np.array([[2.0, 3.0, 5.0], [0.0, 0.0, 0.0]]), np.array([[[0.0], [8.0]]]))
-    >>> found.means.ravel().tolist(), found.inertia.tolist()
-    ([1.5, 8.0], [5.0])
-    """
-    a, k, s = centers.shape
-    sums = values.reshape(a, k, 1 + 2 * s)
-    counts = np.rint(sums[..., 0])
-    divisor = np.maximum(counts, 1.0)[..., None]
-    offsets = np.where(counts[..., None] > 0, sums[..., 1 : 1 + s] / divisor, 0.0)
-    squares = np.where(counts[..., None] > 0, np.maximum(sums[..., 1 + s :], 0.0), 0.0)
-    variances = np.maximum(squares / divisor - offsets**2, 0.0)
-    return Moments(counts, centers + offsets, variances, squares.sum(axis=(1, 2)))
-
-
-def bound_of_sums(n: float, scatter: float, mean: Floats, centers: Floats) -> float:
-    """Return a bound on every entry of `row_moments`, of any client, that follows from known sums.
-
-    Parameters
-    ----------
-    n, scatter, mean : float, float, ndarray of shape (s,)
-        Number of all rows, and the sum of their squared distances to a point.
-    centers : ndarray of shape (a, k, s)
-        Of the next round.
+    n, scatter : float
+        Number of all rows, and the sum of their squared distances to the point.
 
     Returns
     -------
@@ -195,17 +86,12 @@ def bound_of_sums(n: float, scatter: float, mean: Floats, centers: Floats) -> fl
 
     Notes
     -----
-    With q = scatter and δ the largest distance of a centre to the point, the triangle inequality
-    of ℓ2 gives Σ ‖x - c‖² ≤ (√q + √n δ)² =: b², and Cauchy and Schwarz Σ |x - c| ≤ √n b. Twice the
-    largest, for rounding.
+    Cauchy and Schwarz: Σ |x - c| ≤ √(n Σ |x - c|²). Twice the largest, for rounding.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.secure.kmeans.lloyd import bound_of_sums
-    >>> bound_of_sums(4.0, 9.0, np.zeros(1), np.array([[[1.0]]]))
-    50.0
+    >>> bound_of_sums(4.0, 9.0)
+    18.0
     """
-    reach = float(np.sqrt(np.square(centers - mean).sum(axis=-1).max()))
-    b = np.sqrt(scatter) + np.sqrt(n) * reach
-    return 2.0 * float(max(n, b * b, np.sqrt(n) * b))
+    return 2.0 * float(max(n, scatter, np.sqrt(n * scatter)))

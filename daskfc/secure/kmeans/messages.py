@@ -7,8 +7,9 @@ from daskfc.federation import Message, array
 __all__ = [
     "CoresetPart",
     "KMeansCenters",
+    "KMeansCounts",
     "KMeansProgress",
-    "KMeansStarts",
+    "KMeansProposal",
     "LocalCost",
     "SampleSize",
 ]
@@ -58,20 +59,32 @@ class CoresetPart(
     weights: np.ndarray = array("point", dtype="float64")
 
 
-class KMeansStarts(
+class KMeansProposal(
     Message,
     route="server → client",
-    reveals="centres that the sums of earlier rounds gave, for every start",
+    reveals="centres that the sums of earlier rounds gave, and the mean of all rows",
 ):
-    """Centres of all starts of a round, side by side."""
+    """Centres by which groups of rows are split, or which count in the end."""
 
-    centers: np.ndarray = array("start", "cluster", "feature", dtype="float64")
+    centers: np.ndarray = array("cluster", "feature", dtype="float64")
+    origin: np.ndarray = array("feature", dtype="float64")
+    n_groups: int
+
+
+class KMeansCounts(
+    Message,
+    route="server → client",
+    reveals="how many rows of all clients are in which group, nearest to which centre",
+):
+    """From which all clients work out which groups are split."""
+
+    counts: np.ndarray = array("group", "cluster", dtype="int64")
 
 
 class KMeansProgress(
     Message,
     route="server → caller",
-    reveals="a bound on the sums of the next round, who takes part, and whether it is needed",
+    reveals="a bound on the sums of the next round, who takes part, and whether it is the last",
 ):
     """What the caller needs to know for the next round."""
 

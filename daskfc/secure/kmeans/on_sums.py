@@ -1,15 +1,18 @@
-"""k-means of which the server sees nothing but sums over all clients.
+"""k-means of which the server sees nothing but sums over groups of rows, and one round of Lloyd's.
 
-Paper       S. P. Lloyd, "Least squares quantization in PCM", IEEE Trans. Inf. Theory 1982; moves of
-            centres as in P. Fränti, "Efficiency of random swap clustering", Journal of Big Data
-            2018, but with all candidates of a round side by side.
-Messages    KMeansStarts    server → client    a (k, s) floats a round, of a starts
-            a sum of a k (1 + 2 s) floats      in every round, by `daskfc.secure.sums`
+Paper       S. P. Lloyd, "Least squares quantization in PCM", IEEE Trans. Inf. Theory 1982. Rows
+            drawn from a group's mean and variances stand for its rows as in C. C. Aggarwal, P. S.
+            Yu, "A condensation approach to privacy preserving data mining", EDBT 2004.
+Messages    KMeansProposal  server → client    k s floats a round
+            a sum of m k floats                in every round, by `daskfc.secure.sums`
+            KMeansCounts    server → client    the same
+            a sum of at most m k (1 + 2 s)     in every round: over groups that are new
             KMeansProgress  server → caller    once a round
             KMeansCenters   server → client    once
-Departures  First centres are no rows, which nobody may see, but drawn; see `starts.py`.
+Departures  Lloyd's rounds run at the server, on groups; the last one alone is over all rows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,26 +20,32 @@ from numpy.typing import NDArray
 
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.secure.kmeans.clusters import DistributedKMeans, KMeansPlan, check_enough
-from daskfc.secure.kmeans.lloyd import (
-    Moments,
-    bound_of_sums,
-    check_rows,
-    moments_of,
-    row_moments,
+from daskfc.secure.kmeans.coreset import k_means
+from daskfc.secure.kmeans.groups import (
+    SMALLEST,
+    fresh_groups,
+    last_clusters,
+    moments_about,
+    split_groups,
 )
-from daskfc.secure.kmeans.messages import KMeansCenters, KMeansProgress, KMeansStarts
-from daskfc.secure.kmeans.starts import first_starts, refilled, swapped
+from daskfc.secure.kmeans.lloyd import bound_of_sums, check_rows, nearest_labels
+from daskfc.secure.kmeans.messages import (
+    KMeansCenters,
+    KMeansCounts,
+    KMeansProgress,
+    KMeansProposal,
+)
 from daskfc.secure.sums import Aggregation, Total
-from daskfc.seeds import generator
+from daskfc.seeds import generator, integer_seed
 
 __all__ = ["KMeansOnSums", "Search", "advanced", "begun"]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
-_HEAT = 4  # ours: rounds of Lloyd after which starts are compared
-_PATIENCE = 2  # ours: heats in a row without gain, after which the best start has won
-_TIE = 1.0 + 1e-9  # ours: no start is better by less, so that rounding of sums decides nothing
-_NOTHING = 1e-12  # ours: of the scatter of all rows; a smaller inertia is that of rounding
+_DRAWN = 4000  # ours: rows that stand for those of all groups, at most
+_PATIENCE = 2  # ours: rounds in a row without gain, after which groups are fine enough
+_GROUPS = 100  # ours: of each cluster, after which they are as well
 
 
 @dataclass(frozen=True)
@@ -45,57 +54,60 @@ class Search:
 
     Parameters
     ----------
-    starts : ndarray of shape (a, k, s)
-        The centres that clients are told next.
-    mean, n_rows, scatter : ndarray of shape (s,), float, float
-        A point, the number of all rows, and the sum of their squared distances to it.
+    origin : ndarray of shape (s,)
+        From which sums are told: the mean of all rows.
+    n_rows, scatter : float
+        The number of all rows, and the sum of their squared distances to the origin, at least.
     clients : tuple of str
         Whose rows these are. They take part in later rounds, whose sums these numbers bound; some
         may be missing in one.
+    moments : ndarray of shape (m, 1 + 2 s)
+        Of all groups: see `moments_about`.
+    centers : ndarray of shape (k, s)
+        That clients are told next.
     n_rounds : int
-        Rounds of Lloyd so far; -1 before the scatter around the mean is known.
-    best, inertia : ndarray of shape (k, s), float
-        The best centres whose inertia was measured, and that: per row, since clients may leave.
-    of_heat : float
-        The least inertia when starts were last compared.
+        So far.
+    inertia : float
+        The least that groups had; of rows once all is over.
     idle : int
-        Comparisons in a row without gain.
+        Rounds in a row without gain.
     settled : bool
-        Whether this is the end.
+        Whether groups are fine enough, so that one round of all rows is left.
     """
 
-    starts: Floats
-    mean: Floats
+    origin: Floats
     n_rows: float
     scatter: float
     clients: tuple[str, ...]
-    n_rounds: int = -1
-    best: Floats | None = None
+    moments: Floats
+    centers: Floats
+    n_rounds: int = 0
     inertia: float = np.inf
-    of_heat: float = np.inf
     idle: int = 0
     settled: bool = False
 
 
 class KMeansOnSums(DistributedKMeans):
-    """The server sees sums over all clients: of each cluster's rows, of their squares, and counts.
+    """The server sees sums over all clients: of each group's rows, of their squares, and counts.
 
     Parameters
     ----------
     federation : Federation
         In a run.
     plan : KMeansPlan
-        What is asked.
+        What is asked; starts are made at the server.
     sums : Aggregation
         How arrays are summed; it decides who learns a client's own part.
 
     Notes
     -----
-    Privacy: of every start and every round, the server learns each cluster's number of rows, mean
-    and variances over all clients, and all clients learn the centres that it makes of them. A
-    cluster of one row is that row. Which client a row belongs to stays hidden as far as `sums`
-    hides the parts. The first sum's bound is agreed on by the clients (`Magnitude`), where the kind
-    needs one; later bounds follow from the sums.
+    Privacy: the server learns number, mean and variances over all clients of groups that do not
+    overlap, of at least five rows each, and once of the clusters, so that no combination of all
+    that is opened is over fewer rows: see `groups`. In every round it learns how many rows of each
+    group are nearest to which centre, and all clients learn that and the centres. Which client a
+    row belongs to stays hidden as far as `sums` hides the parts. Two fits have two partitions,
+    whose sums may differ by single rows. The first sum's bound is agreed on by the clients
+    (`Magnitude`), where the kind needs one; later bounds follow from the sums.
 
     Examples
     --------
@@ -117,48 +129,91 @@ class KMeansOnSums(DistributedKMeans):
         total = sums.sum(federation.on_clients(first_moments, rows, clients=tuple(rows)))
         search = federation.on_server(begun, total, plan)
         state = federation.publish(progress, search)
-        while not state.settled:
+        those = tuple(state.clients.tolist())
+        told = federation.tell(next_proposal, search, clients=those)
+        parts = federation.inline(all_moments, rows.only(those), told, clients=those)
+        total = sums.sum(parts, max_abs=state.bound)
+        search = federation.on_server(centred, search, total, plan)
+        state = federation.publish(progress, search)
+        those = tuple(state.clients.tolist())
+        own = rows.only(those)
+        groups = federation.on_clients(first_groups, own, clients=those)
+        while True:
             federation.next_round()
-            those = tuple(state.clients.tolist())
-            own = rows.only(those)
-            starts = federation.tell(next_starts, search, clients=those)
-            parts = federation.inline(moments_of_starts, own, starts, clients=those)
+            told = federation.tell(next_proposal, search, clients=those)
+            parts = federation.inline(own_counts, own, groups, told, clients=those)
             total = sums.sum(parts, max_abs=state.bound)
-            search = federation.on_server(advanced, search, total, plan)
+            counts = federation.tell(counted, total, clients=those)
+            if state.settled:
+                break
+            groups = federation.on_clients(next_groups, own, groups, told, counts, clients=those)
+            parts = federation.inline(fresh_moments, own, groups, told, counts, clients=those)
+            found = sums.sum(parts, max_abs=state.bound)
+            search = federation.on_server(advanced, search, total, found, plan)
             state = federation.publish(progress, search)
-        return federation.on_server(best_centers, search)
+        parts = federation.inline(last_moments, own, groups, told, counts, clients=those)
+        total = sums.sum(parts, max_abs=state.bound)
+        return federation.on_server(last_centers, search, total)
+
+
+# -- clients --------------------------------------------------------------------------------------
 
 
 def first_moments(rows: Floats) -> Floats:
     """Return a client's number of rows, and sums of rows and of squares, (1, 1 + 2 s)."""
     rows = check_rows(rows)
-    return row_moments(rows, np.zeros((1, 1, rows.shape[1])))
+    return moments_about(rows, first_groups(rows), 1, np.zeros(rows.shape[1]))
 
 
-def moments_of_starts(rows: Floats, starts: KMeansStarts) -> Floats:
-    """Return a client's part of the sums of one round, (a * k, 1 + 2 s)."""
-    return row_moments(rows, starts.centers)
+def first_groups(rows: Floats) -> Integers:
+    """Return the group of each row: all are one."""
+    return np.zeros(len(rows), dtype=np.int64)
 
 
-def next_starts(search: Search) -> KMeansStarts:
-    """Tell all clients the centres of the next round."""
-    return KMeansStarts(search.starts)
+def all_moments(rows: Floats, proposal: KMeansProposal) -> Floats:
+    """Return a client's part of the sums of all rows about their mean."""
+    return moments_about(rows, first_groups(rows), 1, proposal.origin)
 
 
-def progress(search: Search) -> KMeansProgress:
-    """Tell the caller what the next round needs."""
-    bound = bound_of_sums(search.n_rows, search.scatter, search.mean, search.starts)
-    return KMeansProgress(int(search.settled), bound, np.array(search.clients, dtype=str))
+def own_counts(rows: Floats, groups: Integers, proposal: KMeansProposal) -> Floats:
+    """Return how many of a client's rows are in which group, nearest to which centre, (m, k)."""
+    found = np.zeros((proposal.n_groups, len(proposal.centers)))
+    np.add.at(found, (groups, nearest_labels(rows, proposal.centers)), 1.0)
+    return found
 
 
-def best_centers(search: Search) -> KMeansCenters:
-    """Return the best centres, and the inertia of all rows around them."""
-    assert search.best is not None
-    return KMeansCenters(search.best, search.inertia * search.n_rows)
+def next_groups(
+    rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts
+) -> Integers:
+    """Return the groups of a client's rows, split where parts over all clients are large enough."""
+    split: Integers = split_groups(counts.counts)[groups, nearest_labels(rows, proposal.centers)]
+    return split
+
+
+def fresh_moments(
+    rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts
+) -> Floats:
+    """Return a client's part of the sums over new groups."""
+    fresh = fresh_groups(counts.counts)
+    place = np.full(int(split_groups(counts.counts).max()) + 1, -1)
+    place[fresh] = np.arange(len(fresh))
+    return moments_about(rows, place[groups], len(fresh), proposal.origin)
+
+
+def last_moments(
+    rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts
+) -> Floats:
+    """Return a client's part of the sums over clusters, (k, 1 + 2 s)."""
+    nearest = nearest_labels(rows, proposal.centers)
+    labels = last_clusters(counts.counts)[groups, nearest]
+    return moments_about(rows, labels, len(proposal.centers), proposal.origin)
+
+
+# -- server ---------------------------------------------------------------------------------------
 
 
 def begun(total: Total, plan: KMeansPlan) -> Search:
-    """Return the search whose first centre is the mean of all rows.
+    """Return the search that knows the mean of all rows.
 
     Parameters
     ----------
@@ -177,83 +232,125 @@ def begun(total: Total, plan: KMeansPlan) -> Search:
     >>> from daskfc.secure.kmeans.clusters import KMeansPlan
     >>> from daskfc.secure.kmeans.on_sums import begun
     >>> from daskfc.secure.sums import Total
-    >>> begun(Total(np.array([[4.0, 8.0, 20.0]]), 0.0, ("a", "b")), KMeansPlan(2, seed=0)).starts
-    array([[[2.]]])
+    >>> begun(Total(np.array([[4.0, 8.0, 20.0]]), 0.0, ("a", "b")), KMeansPlan(2, seed=0)).origin
+    array([2.])
     """
-    zero = np.zeros((1, 1, (total.values.shape[1] - 1) // 2))
-    found = moments_of(total.values, zero)
-    n = float(found.counts.sum())
+    counts, sums, squares = _columns(total.values)
+    n = float(np.rint(counts[0]))
     check_enough(n, plan.n_clusters)
-    return Search(found.means, zero[0, 0], n, float(found.inertia[0]), tuple(total.terms))
+    origin = sums[0] / n
+    # Around 0 it is larger, and needs no digits that are lost where rows lie far from there.
+    scatter = float(np.maximum(squares[0], 0.0).sum())
+    return Search(origin, n, scatter, tuple(total.terms), total.values, origin[None])
 
 
-def advanced(search: Search, total: Total, plan: KMeansPlan) -> Search:
-    """Return the search after the sums of a round.
+def centred(search: Search, total: Total, plan: KMeansPlan) -> Search:
+    """Return the search that knows how far all rows are from their mean, without loss of digits."""
+    counts, _, squares = _columns(total.values)
+    scatter = float(np.maximum(squares[0], 0.0).sum())
+    search = replace(
+        search,
+        n_rows=float(np.rint(counts[0])),
+        scatter=scatter,
+        clients=tuple(total.terms),
+        moments=total.values,
+        settled=plan.n_clusters == 1,
+    )
+    return search if search.settled else _with_centers(search, plan)
+
+
+def next_proposal(search: Search) -> KMeansProposal:
+    """Tell all clients the centres of the next round."""
+    return KMeansProposal(search.centers, search.origin, len(search.moments))
+
+
+def counted(total: Total) -> KMeansCounts:
+    """Tell all clients how many rows of each group are nearest to which centre."""
+    return KMeansCounts(np.rint(total.values).astype(np.int64))
+
+
+def progress(search: Search) -> KMeansProgress:
+    """Tell the caller what the next round needs."""
+    bound = bound_of_sums(search.n_rows, search.scatter)
+    return KMeansProgress(int(search.settled), bound, np.array(search.clients, dtype=str))
+
+
+def advanced(search: Search, counts: Total, found: Total, plan: KMeansPlan) -> Search:
+    """Return the search after a round.
 
     Parameters
     ----------
     search : Search
-        As it was when its starts were told.
-    total : Total
-        Of `row_moments`.
+        As it was when its centres were told.
+    counts : Total
+        Of `own_counts`.
+    found : Total
+        Of `fresh_moments`.
     plan : KMeansPlan
-
-    Returns
-    -------
-    Search
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.clusters import KMeansPlan
-    >>> from daskfc.secure.kmeans.on_sums import Search, advanced
-    >>> from daskfc.secure.sums import Total
-    >>> mean = np.array([2.0])
-    >>> search = Search(mean.reshape(1, 1, 1), mean * 0, 4.0, 20.0, ("a", "b"))
-    >>> after = advanced(search, Total(np.array([[4.0, 0.0, 4.0]]), 0.0, ("a", "b")),
-    ...                  KMeansPlan(1, seed=0))
-    >>> after.settled, after.best, after.inertia
-    (True, array([[2.]]), 1.0)
     """
-    found = moments_of(total.values, search.starts)
-    number = search.n_rounds + 1
-    random = generator(plan.seed, "k-means on sums", number)
-    n = float(found.counts[0].sum())
-    per_row = found.inertia / max(n, 1.0)
-    # An inertia that rounding may have made.
-    least = _NOTHING * search.scatter + total.values.size * total.error_bound
-    least /= max(search.n_rows, 1.0)
-    winner = int(np.argmax(per_row <= per_row.min() * _TIE + least))
-    search = replace(search, n_rounds=number)
-    if number == 0:
-        # The mean of all rows was told: now their scatter is known without loss of digits.
-        scatter = float(found.inertia[0])
-        search = replace(search, mean=search.starts[0, 0], n_rows=n, scatter=scatter)
-        search = replace(search, clients=tuple(total.terms))
-        if plan.n_clusters == 1:
-            inertia = float(per_row[0])
-            return replace(search, best=search.starts[0], inertia=inertia, settled=True)
-        how = (plan.n_clusters, plan.n_init, random)
-        return replace(search, starts=first_starts(search.mean, found.variances[0, 0], *how))
-    if per_row[winner] < search.inertia:
-        best = search.starts[winner]
-        search = replace(search, best=best, inertia=float(per_row[winner]))
-    done = search.n_rounds >= plan.max_iter or search.inertia <= least
-    return _next_heat(replace(search, settled=done), found, winner, plan, random)
+    table = counted(counts).counts
+    groups, fresh = split_groups(table), fresh_groups(table)
+    moments = np.empty((int(groups.max()) + 1, search.moments.shape[1]))
+    moments[groups.min(axis=1)] = search.moments  # of a group that split: written over
+    moments[fresh] = found.values
+    after = replace(search, moments=moments, n_rounds=search.n_rounds + 1)
+    centers, inertia = _on_means(after, plan)
+    # Not a number before there are as many groups as clusters.
+    gained = len(fresh) and not search.inertia - inertia <= plan.tolerance * inertia
+    idle = 0 if gained else search.idle + 1
+    enough = idle >= _PATIENCE or len(moments) >= _GROUPS * plan.n_clusters
+    after = replace(after, inertia=min(inertia, search.inertia), idle=idle)
+    if not (enough or after.n_rounds >= plan.max_iter):
+        return _with_centers(after, plan)
+    after = replace(after, settled=True)
+    return _with_centers(after, plan) if centers is None else replace(after, centers=centers)
 
 
-def _next_heat(
-    search: Search, found: Moments, winner: int, plan: KMeansPlan, random: np.random.Generator
-) -> Search:
-    """Choose the starts of the next round, and see whether there has to be one."""
-    if search.n_rounds % _HEAT:
-        return replace(search, starts=refilled(found, random))
-    fall = search.of_heat - search.inertia
-    idle = search.idle + 1 if fall <= plan.tolerance * search.inertia else 0
-    return replace(
-        search,
-        starts=swapped(found.start(winner), plan.n_init, random),
-        of_heat=search.inertia,
-        idle=idle,
-        settled=search.settled or idle >= (_PATIENCE if plan.n_init > 1 else 1),
-    )
+def last_centers(search: Search, total: Total) -> KMeansCenters:
+    """Return the means of the clusters, and the inertia of all rows around them."""
+    counts, sums, squares = _columns(total.values)
+    there = np.rint(counts) > 0
+    n = np.maximum(np.rint(counts), 1.0)[:, None]
+    centers = np.where(there[:, None], search.origin + sums / n, search.centers)
+    inertia = np.maximum(squares - sums**2 / n, 0.0)[there].sum()
+    return KMeansCenters(centers, float(inertia))
+
+
+def _columns(values: Floats) -> Sequence[Floats]:
+    counts, sums, squares = np.split(values, [1, 1 + values.shape[1] // 2], axis=1)
+    return counts[:, 0], sums, squares
+
+
+def _with_centers(search: Search, plan: KMeansPlan) -> Search:
+    """Return the search with centres of rows that are drawn in place of those of the groups."""
+    counts, sums, squares = _columns(search.moments)
+    n = np.rint(counts)
+    there = n > 0
+    means = sums / np.maximum(n, 1.0)[:, None]
+    spread = np.sqrt(np.maximum(squares / np.maximum(n, 1.0)[:, None] - means**2, 0.0))
+    random = generator(plan.seed, "k-means on sums", search.n_rounds)
+    if n.sum() > _DRAWN:
+        drawn = random.choice(np.flatnonzero(there), _DRAWN, p=n[there] / n.sum())
+    else:
+        drawn = np.repeat(np.arange(len(n)), n.astype(int))
+    rows = means[drawn] + spread[drawn] * random.standard_normal((len(drawn), means.shape[1]))
+    seed = integer_seed(plan.seed, "k-means on sums", search.n_rounds)
+    if search.idle and not search.settled:  # the same again would split nothing
+        k = min(2 * plan.n_clusters, max(plan.n_clusters, len(rows) // (2 * SMALLEST)))
+        plan = replace(plan, n_clusters=k, n_init=1)
+    centers, _ = k_means(rows, None, plan, seed, plan.n_init)
+    return replace(search, centers=search.origin + centers)
+
+
+def _on_means(search: Search, plan: KMeansPlan) -> tuple[Floats | None, float]:
+    """Return centres of the groups' means, and the inertia of whole groups around them."""
+    counts, sums, squares = _columns(search.moments)
+    there = np.rint(counts) > 0
+    if there.sum() < plan.n_clusters:
+        return None, np.inf
+    n = np.rint(counts[there])
+    means = sums[there] / n[:, None]
+    within = np.maximum(squares[there] - n[:, None] * means**2, 0.0).sum()
+    seed = integer_seed(plan.seed, "k-means on groups")
+    centers, between = k_means(means, n, plan, seed, plan.n_init)
+    return search.origin + centers, float(within + between)

@@ -14,8 +14,9 @@ from daskfc.secure.kmeans.coreset import LocalSolution, sample_sizes
 from daskfc.secure.kmeans.messages import (
     CoresetPart,
     KMeansCenters,
+    KMeansCounts,
     KMeansProgress,
-    KMeansStarts,
+    KMeansProposal,
     LocalCost,
     SampleSize,
 )
@@ -25,7 +26,8 @@ from daskfc.secure.sums import Total
 __all__ = ["STAND_INS"]
 
 _SAMPLED = "rows of the sample, of which each client has a share by its number of rows"
-_ROUNDS = 20  # ours: of k-means on sums, where that is below ``max_iter``; iris takes 12
+_ROUNDS = 10  # ours: of k-means on sums, where that is below ``max_iter``; iris takes 8
+_GROUPS = 4  # ours: of each cluster, in all rounds
 
 
 # -- on sums --------------------------------------------------------------------------------------
@@ -35,37 +37,39 @@ _ROUNDS = 20  # ours: of k-means on sums, where that is below ``max_iter``; iris
 class _Search:
     """How far a search for centres would be."""
 
-    starts: np.ndarray
+    n_features: int
     n_clusters: int
     clients: tuple[str, ...]
-    n_rounds: int = -1
+    n_rounds: int = 0
     settled: bool = False
 
 
 def _begun(total: Total, plan: KMeansPlan) -> _Search:
-    n_features = (total.values.shape[1] - 1) // 2
-    return _Search(of_shape(1, 1, n_features), plan.n_clusters, total.terms)
+    return _Search((total.values.shape[1] - 1) // 2, plan.n_clusters, total.terms)
 
 
 def _advanced(search: _Search, plan: KMeansPlan, rehearsal: Rehearsal) -> _Search:
     number = search.n_rounds + 1
-    shape = (plan.n_init, plan.n_clusters, search.starts.shape[2])
     most = rehearsal.assume("rounds of k-means", min(_ROUNDS, plan.max_iter))
-    settled = plan.n_clusters == 1 or number >= most
-    return replace(search, starts=of_shape(*shape), n_rounds=number, settled=settled)
+    return replace(search, n_rounds=number, settled=number >= most)
 
 
 def _progress(search: _Search) -> KMeansProgress:
     return KMeansProgress(int(search.settled), 1.0, np.array(search.clients, dtype=str))
 
 
-def _moments(starts: KMeansStarts) -> np.ndarray:
-    a, k, s = starts.centers.shape
-    return of_shape(a * k, 1 + 2 * s)
+def _proposal(search: _Search, rehearsal: Rehearsal) -> KMeansProposal:
+    k, s = search.n_clusters, search.n_features
+    per_cluster = int(rehearsal.assume("groups of rows of each cluster, in k-means", _GROUPS))
+    return KMeansProposal(of_shape(k, s), of_shape(s), k * per_cluster)
 
 
-def _best(search: _Search) -> KMeansCenters:
-    return sized(KMeansCenters, cluster=search.n_clusters, feature=search.starts.shape[2])
+def _fresh(proposal: KMeansProposal) -> np.ndarray:
+    return of_shape(proposal.n_groups, 1 + 2 * len(proposal.origin))
+
+
+def _last(search: _Search) -> KMeansCenters:
+    return sized(KMeansCenters, cluster=search.n_clusters, feature=search.n_features)
 
 
 # -- on noisy sums --------------------------------------------------------------------------------
@@ -118,10 +122,21 @@ STAND_INS: StandIns = {
     on_sums.first_moments: lambda rows: of_shape(1, 1 + 2 * rows.shape[1]),
     on_sums.begun: _begun,
     on_sums.progress: _progress,
-    on_sums.next_starts: lambda search: KMeansStarts(search.starts),
-    on_sums.moments_of_starts: _moments,
+    on_sums.next_proposal: _proposal,
+    on_sums.all_moments: lambda proposal: of_shape(1, 1 + 2 * len(proposal.origin)),
+    on_sums.centred: lambda search: replace(search, settled=search.n_clusters == 1),
+    on_sums.first_groups: lambda rows: of_shape(len(rows), dtype="int64"),
+    on_sums.own_counts: lambda proposal: of_shape(proposal.n_groups, len(proposal.centers)),
+    on_sums.counted: lambda total: sized(
+        KMeansCounts, group=total.values.shape[0], cluster=total.values.shape[1]
+    ),
+    on_sums.next_groups: lambda rows: of_shape(len(rows), dtype="int64"),
+    on_sums.fresh_moments: _fresh,
     on_sums.advanced: _advanced,
-    on_sums.best_centers: _best,
+    on_sums.last_moments: lambda proposal: of_shape(
+        len(proposal.centers), 1 + 2 * len(proposal.origin)
+    ),
+    on_sums.last_centers: _last,
     on_noisy_sums.row_counts: lambda rows: of_shape(rows.shape[1]),
     on_noisy_sums.public_bound: _public_bound,
     on_noisy_sums.first_centers: _first_centers,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from daskfc.secure.kmeans import open_kmeans
+from daskfc.secure.kmeans.groups import SMALLEST
 from daskfc.secure.sums import PlainSum
 from daskfc.testing.federation import federation_of
 from daskfc.testing.kmeans import KMeansTests
@@ -33,6 +34,7 @@ class TestCoreset(KMeansTests):
 class TestSums(KMeansTests):
     sees = frozenset({"PlainPart"})
     however_dealt = True
+    smallest = SMALLEST
 
     @pytest.fixture
     def federation(self):

@@ -1,123 +1,148 @@
-"""k-means on sums: rounds against plain Lloyd on pooled rows, bounds, and who takes part."""
+"""k-means on sums: groups that are large enough, what is opened of them, and who takes part."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from daskfc.errors import InvalidInput
 from daskfc.federation import PerClient
-from daskfc.secure.kmeans import KMeansPlan, LloydNoise, open_kmeans
-from daskfc.secure.kmeans.lloyd import Moments, bound_of_sums, moments_of, row_moments
-from daskfc.secure.kmeans.on_sums import Search, advanced, begun, first_moments
-from daskfc.secure.kmeans.starts import refilled, swapped
-from daskfc.secure.sums import PlainSum, Total
+from daskfc.secure.kmeans import LloydNoise, nearest_labels, open_kmeans
+from daskfc.secure.kmeans.groups import (
+    SMALLEST,
+    fresh_groups,
+    last_clusters,
+    moments_about,
+    split_groups,
+)
+from daskfc.secure.kmeans.lloyd import bound_of_sums
+from daskfc.secure.sums import PlainSum
 from daskfc.testing.kmeans import inertia_of, rows_for_tests
 from tests.secure.kmeans.here import Here
 
-ROWS = np.random.default_rng(0).normal(size=(5000, 3)) + 1e6  # more than a block, far from 0
+
+def fitted(rows, k, clients="abc", **how):
+    federation = Here(clients)
+    own = PerClient({name: rows[i :: len(clients)] for i, name in enumerate(clients)})
+    sums = PlainSum(federation)
+    found = open_kmeans(federation, "sums", n_clusters=k, seed=0, sums=sums, **how).fit(own)
+    return found.centers, federation
 
 
-def naive_round(rows, centers):
-    """Lloyd's round as a book has it."""
-    labels = np.square(rows[:, None] - centers).sum(axis=2).argmin(axis=1)
-    members = [rows[labels == j] for j in range(len(centers))]
-    means = [own.mean(axis=0) if len(own) else c for own, c in zip(members, centers, strict=True)]
-    variances = [
-        own.var(axis=0) if len(own) else 0 * c for own, c in zip(members, centers, strict=True)
-    ]
-    inertia = np.square(rows - centers[labels]).sum()
-    return [len(own) for own in members], np.array(means), np.array(variances), inertia
+@st.composite
+def tables(draw):
+    m, k = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    rows = st.lists(st.integers(0, 9), min_size=k, max_size=k)
+    table = np.array(draw(st.lists(rows, min_size=m, max_size=m)))
+    table[table.sum(axis=1) < SMALLEST, 0] += SMALLEST  # as every group is
+    return table
 
 
-def test_a_round_is_that_of_lloyd_on_pooled_rows():
-    starts = ROWS[:8].reshape(2, 4, 3).copy()
-    starts[1, 3] = 0.0  # a cluster without rows
-    total = sum(row_moments(ROWS[i::3], starts) for i in range(3))
-    found = moments_of(total, starts)
-    for a in range(2):
-        counts, means, variances, inertia = naive_round(ROWS, starts[a])
-        assert found.counts[a].tolist() == counts
-        np.testing.assert_allclose(found.means[a], means, rtol=0, atol=1e-8)
-        np.testing.assert_allclose(found.variances[a], variances, rtol=1e-6, atol=1e-9)
-        assert found.inertia[a] == pytest.approx(inertia, rel=1e-9)
+@given(tables())
+@settings(max_examples=200, deadline=None)
+def test_parts_are_large_enough_or_stay_with_the_largest(counts):
+    split = split_groups(counts)
+    for own, parts in zip(counts, split, strict=True):
+        for number in np.unique(parts):
+            assert own[parts == number].sum() >= SMALLEST
+        alone = np.flatnonzero(own >= SMALLEST)
+        assert len(np.unique(parts)) == max(1, len(alone))
+        assert (parts[own < SMALLEST] == parts[own.argmax()]).all()
+    assert sorted(np.unique(split)) == list(range(split.max() + 1))
+    several = [np.unique(parts) for parts in split if len(np.unique(parts)) > 1]
+    assert fresh_groups(counts).tolist() == [int(i) for parts in several for i in parts]
+
+
+@given(tables(), st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None)
+def test_no_combination_of_sums_is_over_few_rows(counts, random):
+    """Any four rows may be left out: what they add to the sums, the others add as well."""
+    m, k = counts.shape
+    group, nearest = (np.repeat(place.ravel(), counts.ravel()) for place in np.indices((m, k)))
+    last = last_clusters(counts)[group, nearest]
+    W = np.vstack([group == np.arange(m)[:, None], last == np.arange(k)[:, None]]).astype(float)
+    rank = np.linalg.matrix_rank(W)
+    # Rows that leave home are the few that could be alone.
+    leave = np.flatnonzero(last != counts.argmax(axis=1)[group]).tolist()
+    for _ in range(10):
+        few = random.sample(leave, min(len(leave), SMALLEST - 1))
+        assert np.linalg.matrix_rank(np.delete(W, few, axis=1)) == rank
+        few = random.sample(range(len(group)), min(len(group), SMALLEST) - 1)
+        assert np.linalg.matrix_rank(np.delete(W, few, axis=1)) == rank
+
+
+def test_rows_leave_home_where_enough_do():
+    counts = np.array([[20, 3, 4], [2, 20, 0], [4, 0, 0]])
+    assert last_clusters(counts).tolist() == [[0, 1, 0], [0, 1, 1], [0, 0, 0]]
+
+
+def test_sums_are_about_the_origin():
+    random = np.random.default_rng(0)
+    rows, groups = random.normal(size=(50, 3)) + 1e6, random.integers(-1, 4, 50)
+    origin = rows.mean(axis=0)
+    found = moments_about(rows, groups, 4, origin)
+    for number in range(4):
+        own = rows[groups == number] - origin
+        each = np.hstack([len(own), own.sum(axis=0), (own**2).sum(axis=0)])
+        np.testing.assert_allclose(found[number], each, atol=1e-9)
 
 
 def test_the_bound_holds_for_every_client():
     random = np.random.default_rng(1)
     for _ in range(200):
-        s, k = random.integers(1, 4), random.integers(1, 4)
-        rows = random.normal(size=(random.integers(1, 30), s)) * 10.0 ** random.integers(-3, 4)
-        centers = random.normal(size=(2, k, s)) * 10.0 ** random.integers(-3, 4)
-        point = random.normal(size=s)
-        scatter = np.square(rows - point).sum()
-        bound = bound_of_sums(len(rows), scatter, point, centers)
+        rows = random.normal(size=(random.integers(1, 30), 2)) * 10.0 ** random.integers(-3, 4)
+        origin = rows.mean(axis=0)
+        bound = bound_of_sums(len(rows), np.square(rows - origin).sum())
         some = rows[: random.integers(0, len(rows) + 1)]
-        assert np.abs(row_moments(some, centers)).max() <= bound
+        groups = random.integers(0, 3, len(some))
+        assert np.abs(moments_about(some, groups, 3, origin)).max() <= bound
 
 
-def test_an_empty_cluster_goes_beside_the_one_with_the_largest_scatter():
-    means = np.array([[[0.0, 0.0], [5.0, 5.0], [99.0, 99.0]]])
-    variances = np.array([[[1.0, 1.0], [4.0, 4.0], [0.0, 0.0]]])
-    found = Moments(np.array([[5.0, 5.0, 0.0]]), means, variances, np.ones(1))
-    (own,) = refilled(found, np.random.default_rng(0))
-    np.testing.assert_array_equal(own[0], [0, 0])
-    np.testing.assert_allclose(own[1] + own[2], [10, 10])
-    assert (own[1] != own[2]).all()
-    assert (found.means == means).all()
+def test_all_groups_that_are_opened_have_enough_rows():
+    rows, k = rows_for_tests("digits")
+    _, federation = fitted(rows, k)
+    parts = [one.content.values for one in federation.ledger if one.message == "PlainPart"]
+    sums = [sum(parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    opened = [one for one in sums if one.shape[1] == 1 + 2 * rows.shape[1]]
+    assert len(opened) > 5
+    assert max(len(one) for one in opened) > k
+    assert all((one[:, 0] >= SMALLEST).all() for one in opened)
 
 
-def test_a_move_takes_one_centre_only_and_the_first_start_stays():
-    k = 6
-    random = np.random.default_rng(0)
-    means = random.normal(size=(1, k, 2))
-    best = Moments(np.full((1, k), 9.0), means, np.ones((1, k, 2)), np.ones(1))
-    starts = swapped(best, 5, random)
-    np.testing.assert_array_equal(starts[0], means[0])
-    for own in starts[1:]:
-        assert (own != means[0]).any(axis=1).sum() == 2  # the moved one, and who made room for it
+def test_the_last_round_is_lloyds_and_counts_rows_that_may_not_leave_home():
+    rows, k = rows_for_tests("digits")
+    found, federation = fitted(rows, k)
+    *_, last = (one.content for one in federation.ledger if one.message == "KMeansProposal")
+    labels = nearest_labels(rows, last.centers)
+    lloyd = np.array([rows[labels == j].mean(axis=0) for j in range(k)])
+    far = np.linalg.norm(last.centers - lloyd, axis=1)
+    assert np.linalg.norm(found.centers - lloyd, axis=1).mean() < 0.6 * far.mean()
+    assert inertia_of(rows, found.centers) < inertia_of(rows, last.centers)
+    assert inertia_of(rows, found.centers) <= found.inertia < 1.2 * inertia_of(rows, found.centers)
 
 
-@pytest.mark.parametrize("n_init", [1, 10])
-def test_rounds_end_without_gain_and_by_their_number(n_init):
+@pytest.mark.parametrize(("n", "most"), [(300, 1.15), (3000, 1.005)])
+def test_many_rows_are_clustered_as_pooled_ones(n, most):
+    random = np.random.default_rng(3)
+    rows = random.normal(size=(6, 4))[random.integers(0, 6, n)] * 2.0 + random.normal(size=(n, 4))
+    found, federation = fitted(rows, 6)
+    pooled = KMeans(6, n_init=10, random_state=0).fit(rows)
+    assert inertia_of(rows, found.centers) < most * pooled.inertia_
+    assert 3 < federation.round < 25
+
+
+def test_rounds_end_by_their_number():
     rows, k = rows_for_tests("iris")
-    plan = KMeansPlan(k, seed=0, n_init=n_init)
-    search = begun(Total(first_moments(rows), 0.0, ("a",)), plan)
-    seen = []
-    while not search.settled:
-        total = Total(row_moments(rows, search.starts), 0.0, ("a",))
-        search = advanced(search, total, plan)
-        seen.append(search.inertia)
-    assert seen == sorted(seen, reverse=True)  # the best one never gets worse
-    assert search.n_rounds < 40
-    assert search.inertia * len(rows) == pytest.approx(inertia_of(rows, search.best))
-    short = KMeansPlan(k, seed=0, n_init=n_init, max_iter=2)
-    search = begun(Total(first_moments(rows), 0.0, ("a",)), short)
-    while not search.settled:
-        total = Total(row_moments(rows, search.starts), 0.0, ("a",))
-        search = advanced(search, total, short)
-    assert search.n_rounds == 2
+    assert fitted(rows, k, max_iter=2)[1].round == 3  # and the last one
+    assert fitted(rows, 1)[1].round == 1
 
 
-def test_as_many_distinct_rows_as_clusters_need_few_rounds():
-    rows = np.repeat([[0.0, 7.0], [3.0, 0.1]], 5, axis=0)
-    plan = KMeansPlan(3, seed=0)
-    search = begun(Total(first_moments(rows), 0.0, ("a",)), plan)
-    while not search.settled:
-        search = advanced(search, Total(row_moments(rows, search.starts), 1e-18, ("a",)), plan)
-    assert search.n_rounds < 6
-    assert search.inertia < 1e-18
-
-
-def test_equal_starts_are_not_told_apart_by_rounding():
-    plan = KMeansPlan(2, seed=0)
-    starts = np.array([[[0.0], [4.0]], [[4.0], [0.0]]])
-    rows = np.array([[-1.0], [1.0], [3.0], [5.0]])
-    search = Search(starts, np.zeros(1), 4.0, 36.0, ("a",), n_rounds=0)
-    for nudge in (1 - 1e-13, 1 + 1e-13):
-        values = row_moments(rows, starts)
-        values[2:, 2] *= nudge
-        best = advanced(search, Total(values, 0.0, ("a",)), plan).best
-        np.testing.assert_array_equal(best, starts[0])
+def test_fewer_rows_than_a_group_needs_stay_together():
+    found, federation = fitted(np.arange(4.0)[:, None], 2)
+    counts = [one.content.counts for one in federation.ledger if one.message == "KMeansCounts"]
+    assert all(len(one) == 1 for one in counts)
+    assert 1.5 in found.centers
 
 
 class Leaving(PlainSum):

@@ -1,0 +1,151 @@
+"""Groups of rows that are large enough for their sums to be opened, and which sums add nothing.
+
+A sum over a cluster is opened in each round of Lloyd's algorithm elsewhere. Two such sums that
+differ by one row tell that row, and some hundred of them tell all (docs/attacks.md). Here all rows
+are one group at first. Each round splits groups by the clusters that rows would have; a part of
+fewer than `SMALLEST` rows stays with the largest part of its group. Groups do not overlap, so that
+whatever is made of their sums, it depends on whole groups.
+
+Notation    here      shape, range
+            m, k      groups, clusters
+            counts    (m, k) int64, rows of all clients by group and nearest centre
+            home      (m,), the cluster that most rows of a group have
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+__all__ = ["SMALLEST", "fresh_groups", "last_clusters", "moments_about", "split_groups"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+SMALLEST = 5  # ours, as profiles have it; no caller can lower it
+
+
+def split_groups(counts: Integers) -> Integers:
+    """Return the new group of rows by their old group and their nearest centre.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (m, k), int64
+
+    Returns
+    -------
+    ndarray of shape (m, k), int64
+        Numbers from 0; small parts have that of the largest part, the first of equal ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.kmeans.groups import split_groups
+    >>> split_groups(np.array([[9, 4, 7], [3, 1, 0]])).tolist()
+    [[0, 0, 1], [2, 2, 2]]
+    """
+    ids, alone = _parts(counts)
+    return np.where(alone, ids, np.take_along_axis(ids, counts.argmax(axis=1)[:, None], axis=1))
+
+
+def fresh_groups(counts: Integers) -> Integers:
+    """Return the numbers of the new groups whose sums nobody knows: parts of groups that split.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.kmeans.groups import fresh_groups
+    >>> fresh_groups(np.array([[9, 4, 7], [3, 1, 0]])).tolist()
+    [0, 1]
+    """
+    ids, alone = _parts(counts)
+    fresh: Integers = ids[alone & (alone.sum(axis=1, keepdims=True) > 1)]
+    return fresh
+
+
+def _parts(counts: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+    alone = counts >= SMALLEST
+    alone[np.arange(len(counts)), counts.argmax(axis=1)] = True
+    return (np.cumsum(alone) - 1).reshape(counts.shape), alone
+
+
+def last_clusters(counts: Integers) -> Integers:
+    """Return the cluster with which rows count in the last sums, by group and nearest centre.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (m, k), int64
+
+    Returns
+    -------
+    ndarray of shape (m, k), int64
+        The nearest one, or that at home where too few rows leave for others: see the notes.
+
+    Notes
+    -----
+    The groups' own sums are known, so that the last sums tell those of rows that leave home. These
+    are edges of a graph of the clusters; edges are left out until at least `SMALLEST` lead from any
+    part of it to any other with which it is joined at all. No combination of all sums is then over
+    fewer rows: let c_j be the factor of cluster j. In a group with home a, cancelling the rows at
+    home leaves those with c_j ≠ c_a; where c differs between two clusters that exchange rows, all
+    edges between those of one factor and the others are left. Not cancelling leaves the rows at
+    home, which are as many, or else nothing leaves that group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.kmeans.groups import last_clusters
+    >>> last_clusters(np.array([[9, 4, 1], [2, 8, 0], [1, 3, 2]])).tolist()
+    [[0, 1, 0], [0, 1, 1], [1, 1, 1]]
+    """
+    home, k = counts.argmax(axis=1), counts.shape[1]
+    strong = counts.max(axis=1, keepdims=True) >= SMALLEST
+    moves = np.zeros((k, k), dtype=np.int64)
+    np.add.at(moves, home, np.where(strong, counts, 0))
+    return np.where(_joined(moves + moves.T)[home] & strong, np.arange(k), home[:, None])
+
+
+def _joined(edges: Integers) -> NDArray[np.bool_]:
+    """Return which edges stay, until at least `SMALLEST` lead over every cut of what is joined."""
+    left = np.triu(edges, 1)
+    while True:
+        graph = sparse.csr_array((left + left.T).astype(np.int32))
+        pairs = np.argwhere(left > 0)
+        flows = [csgraph.maximum_flow(graph, *pair).flow_value for pair in pairs.tolist()]
+        few = pairs[np.array(flows, dtype=int) < SMALLEST]
+        if not len(few):
+            joined: NDArray[np.bool_] = left + left.T > 0
+            return joined
+        left[few[:, 0], few[:, 1]] = 0
+
+
+def moments_about(rows: Floats, groups: Integers, n_groups: int, origin: Floats) -> Floats:
+    """Return a client's part of sums over groups.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, s), float64
+    groups : ndarray of shape (n,), int64
+        Of each row; -1 is in no sum.
+    n_groups : int
+    origin : ndarray of shape (s,)
+        Differences from it keep their digits where rows lie far from 0.
+
+    Returns
+    -------
+    ndarray of shape (n_groups, 1 + 2 s), float64
+        Of each group the number of rows, Σ (x - origin) and Σ (x - origin)², entry by entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.kmeans.groups import moments_about
+    >>> rows, groups = np.array([[1.0], [3.0], [9.0]]), np.array([0, 0, -1])
+    >>> moments_about(rows, groups, 1, np.zeros(1)).tolist()
+    [[2.0, 4.0, 10.0]]
+    """
+    total = np.zeros((n_groups, 1 + 2 * rows.shape[1]))
+    those = groups >= 0
+    apart = rows[those] - origin
+    np.add.at(total, groups[those], np.hstack([np.ones((len(apart), 1)), apart, apart**2]))
+    return total
