@@ -9,6 +9,7 @@ from pipelines.attacks.kmeans import (
     PLACED,
     STARTS_ROUNDS,
     opened,
+    opened_now,
     rows_of,
     rows_placed,
     rows_recovered,
@@ -35,10 +36,12 @@ def main() -> None:
         for name, n in CASES:
             rows, k = rows_of(name, n, embedded)
             found = [rows_recovered(opened(rows, k, *how), rows) for how in STARTS_ROUNDS]
+            now = rows_recovered(opened_now(rows, k), rows)
             told = ", ".join("{}: {:.1%} ({:.1%})".format(how, *one)
                              for how, one in zip(STARTS_ROUNDS, found, strict=True))  # fmt: skip
             what = f"{n} rows of {name}{' in eigenvectors' if embedded else ''}"
-            print(f"{what} by (starts, rounds) of k-means, alone (with labels): {told}")
+            print(f"{what} by (starts, rounds) of k-means, alone (with labels): {told}, "
+                  "now: {:.1%} ({:.1%})".format(*now))  # fmt: skip
     for rank, starts in PLACED:
         share = rows_placed(starts, rank=rank)
         print(f"rows of {rank} dimensions placed by distances to centres, {starts} starts: {share}")

@@ -13,6 +13,7 @@ from pipelines.attacks.kmeans import (
     PLACED,
     STARTS_ROUNDS,
     opened,
+    opened_now,
     rows_of,
     rows_placed,
     rows_recovered,
@@ -94,6 +95,21 @@ def test_the_page_has_the_curve_of_rounds(name, n):
         found = (rows_recovered(opened(rows, k, *how), rows) for how in STARTS_ROUNDS)
         row = " | ".join("{:.0%} ({:.0%})".format(*one) for one in found)
         assert f"| {name}{', eigenvectors' if embedded else ''} | {n} | {row} |" in page()
+
+
+@pytest.mark.parametrize(("name", "n"), CASES)
+def test_what_is_opened_now_tells_no_row(name, n):
+    for embedded in (False, True):
+        rows, k = rows_of(name, n, embedded)
+        told = opened_now(rows, k)
+        inside = told.inside(rows).astype(float)
+        np.testing.assert_allclose(inside @ rows, told.sums, atol=1e-7)  # the attack has the truth
+        np.testing.assert_array_equal(inside.sum(axis=1), told.counts)
+        assert len(told.counts) > k
+        assert rows_recovered(told, rows) == (0.0, 0.0)
+        rank = np.linalg.matrix_rank(inside)
+        for few in np.random.default_rng(0).integers(0, n, (50, 4)):
+            assert np.linalg.matrix_rank(np.delete(inside, few, axis=1)) == rank
 
 
 def test_the_page_has_the_curve_of_distances_to_centres():
