@@ -198,7 +198,7 @@ def test_a_call_travels_as_bytes_that_its_party_reads():
     for code, arguments in ((b"\xc1", encode(call.arguments)), (encode(scaled), b"\xc1")):
         opened = call_of(encode(["scaled", code, arguments, _rest_of(call)]), reader)
         assert (opened.party, opened.verb, step_name(opened.step)) == ("a", "send", "scaled")
-        with pytest.raises(ClusterError, match=r"cannot be read there \(FormatError\)"):
+        with pytest.raises(ClusterError, match=r"cannot be read there \(InvalidInput\)"):
             call_step(opened.step, {}, None)
     with pytest.raises(ClusterError, match="cannot be read there"):
         call_step(read_step("scaled", b"\xc1", reader), {"values": 1}, None)
