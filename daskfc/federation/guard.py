@@ -164,6 +164,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         self.rpc.connect = to_peer
         self.crossing: dict[Any, Exception] = {}  # what a step raised, by task
         self._asking = Asking()
+        self._runs: dict[str, RunSettings] = {}  # that it was in: a driver reads of those, too
         self._answering: Counter[str] = Counter()  # how often each asks at this moment
         self._names: dict[str, str] = {}  # party by address
         self._limits = threadpool_limits(party.blas_threads)
@@ -181,9 +182,9 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
     def ledger_rows(
         self, run_id: str, places: Mapping[str, Place], proof: bytes = b""
     ) -> Page | dict[str, str]:
-        """Answer with some of this party's rows of the run under way, from its place on."""
-        if not may_read(self.party.run, run_id, proof):
-            said = "tells rows of the run that it is in to whoever began it, and to nobody else."
+        """Answer with some of this party's rows of a run, from its place on."""
+        if not may_read(self._runs.get(run_id, self.party.run), run_id, proof):
+            said = "tells rows of a run to whoever began it, and to nobody else."
             return declined(PrivacyError(f"party {self.party.name!r} {said}"))
         return self.party.ledger.page(run_id, *places[self.party.name])
 
@@ -200,6 +201,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         if not hmac.compare_digest(known, seal):
             return declined(PrivacyError(f"{self.party.name!r} begins runs by its nanny alone."))
         self._asking = Asking()
+        self._runs[settings.run_id] = settings
         self.party.start_run(settings, begun.nonce, begun.submitter)
         self.party.options = replace(self.party.options, until=begun.until)
         return declined(self.party.refusal) if self.party.refusal else {"status": "OK"}

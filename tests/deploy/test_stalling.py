@@ -167,8 +167,7 @@ def test_the_ledger_of_a_run_is_read_by_whoever_began_it(consortium, federation,
         assert len(answers) == 3
         for name, address in workers(federation).items():
             assert answers[address]["sentence"] == (
-                f"party {name!r} tells rows of the run that it is in to whoever began it, and to "
-                "nobody else."
+                f"party {name!r} tells rows of a run to whoever began it, and to nobody else."
             )
     assert len(federation.ledger) == 3
 
