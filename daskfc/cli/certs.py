@@ -12,8 +12,10 @@ from rich.text import Text
 
 from daskfc.cli.exits import exits
 from daskfc.cli.output import stdout_console
-from daskfc.deploy.authority import ROLES, Authority, Issued
+from daskfc.deploy.authority import Authority
+from daskfc.deploy.issued import Issued
 from daskfc.deploy.kit import write_kit
+from daskfc.deploy.peers import ROLES
 from daskfc.site.words import template
 
 __all__ = ["certs"]

@@ -7,9 +7,7 @@ role and a name, as ``daskfc:client/hospital-a``.
 
 import ipaddress
 import os
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,114 +16,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from daskfc.deploy.peers import ROLES, SCHEME, Peer
+from daskfc.deploy.issued import Issued
+from daskfc.deploy.peers import SCHEME, check_identity
 from daskfc.deploy.revocation import REVOKED, revocation_list
 from daskfc.errors import InvalidInput
 from daskfc.folders import make_private, write_private
-from daskfc.stores.config import client_name
 
-__all__ = ["ROLES", "Authority", "Issued"]
+__all__ = ["Authority"]
 
 _EARLY = timedelta(minutes=5)  # clocks of sites differ
-_SOON = timedelta(days=30)
 _ISSUED = "issued"  # every certificate that there was, by name
 _CERT, _KEY, _CA, _CA_KEY = "cert.pem", "key.pem", "ca.pem", "ca-key.pem"
-
-
-@dataclass(frozen=True)
-class Issued:
-    """A certificate that an authority issued.
-
-    Parameters
-    ----------
-    role, name : str
-        Whose it is.
-    begins, ends : datetime.datetime
-        When it is valid, UTC.
-    serial : int
-        Its number.
-    hosts : tuple of str
-        Host names and addresses, for tools that compare them; daskfc goes by role and name.
-    """
-
-    role: str
-    name: str
-    begins: datetime
-    ends: datetime
-    serial: int
-    hosts: tuple[str, ...] = ()
-
-    @classmethod
-    def of_file(cls, path: str | os.PathLike[str]) -> "Issued":
-        """Read a certificate's file; see `of`."""
-        try:
-            return cls.of(x509.load_pem_x509_certificate(Path(path).read_bytes()))
-        except (OSError, ValueError) as error:
-            raise InvalidInput(
-                f"a certificate must be a file in PEM; {Path(path).name!r} cannot be read "
-                f"({type(error).__name__}). Correct the path."
-            ) from None
-
-    @classmethod
-    def of(cls, certificate: x509.Certificate) -> "Issued":
-        """Read a certificate.
-
-        Raises
-        ------
-        InvalidInput
-            For one that says no role and name.
-        """
-        try:
-            found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-        except x509.ExtensionNotFound:
-            identities: list[str] = []
-            hosts: list[str] = []
-        else:
-            identities = found.value.get_values_for_type(x509.UniformResourceIdentifier)
-            hosts = found.value.get_values_for_type(x509.DNSName)
-            hosts += map(str, found.value.get_values_for_type(x509.IPAddress))
-        if (peer := Peer.of_names(identities)) is not None:
-            return cls(
-                peer.role,
-                peer.name,
-                certificate.not_valid_before_utc,
-                certificate.not_valid_after_utc,
-                certificate.serial_number,
-                tuple(hosts),
-            )
-        raise InvalidInput(
-            "a certificate of a party must say its role and name, as daskfc:client/hospital-a; "
-            "this one says neither. Have it issued by 'daskfc certs issue', or by your own "
-            "authority with such a URI among its alternative names."
-        )
-
-    def warning(self) -> str | None:
-        """Return what to say of a certificate that ends within 30 days, or None."""
-        left = self.ends - datetime.now(UTC)
-        if left > _SOON:
-            return None
-        when = f"ends on {self.ends:%Y-%m-%d}, in {left.days} days"
-        if left < timedelta(0):
-            when = f"ended on {self.ends:%Y-%m-%d}"
-        return (
-            f"the certificate of {self.role} {self.name!r} {when}. Have it renewed: 'daskfc certs "
-            f"renew {self.name}'."
-        )
-
-    def check_valid(self) -> None:
-        """Refuse a certificate that is not valid now.
-
-        Raises
-        ------
-        InvalidInput
-            Says from when to when it is.
-        """
-        if not self.begins <= datetime.now(UTC) <= self.ends:
-            raise InvalidInput(
-                f"the certificate of {self.role} {self.name!r} is valid from "
-                f"{self.begins:%Y-%m-%d} to {self.ends:%Y-%m-%d}, and today is not between. Have "
-                "it renewed, or correct this machine's clock."
-            )
 
 
 class Authority:
@@ -241,7 +142,7 @@ class Authority:
             For a role that is none, a name that no party may have or that has a certificate, and
             days beyond the authority's own.
         """
-        _check_identity(role, name)
+        check_identity(role, name)
         if (self.folder_of(name) / _CERT).exists():
             raise InvalidInput(
                 f"{name!r} has a certificate in {self.folder_of(name)}. Renew it, or choose "
@@ -370,22 +271,6 @@ class Authority:
                 f"{name!r} has no certificate of {self.folder} ({type(error).__name__}). Issue one "
                 "with 'daskfc certs issue'."
             ) from None
-
-
-def _check_identity(role: str, name: str) -> None:
-    if role not in ROLES:
-        raise InvalidInput(f"a role must be one of {', '.join(ROLES)}; got {role!r}. Correct it.")
-    if role == "server":
-        if not re.fullmatch(r"server(-([2-9]|[1-9][0-9]+))?", name):
-            raise InvalidInput(
-                f"the server's party is called 'server', and its further workers 'server-2' and so "
-                f"on; got {name!r}. Correct the name."
-            )
-        return
-    try:
-        client_name(name)
-    except ValueError as error:
-        raise InvalidInput(f"the name {name!r} cannot be a party's: {error}.") from None
 
 
 def _host(host: str) -> x509.GeneralName:

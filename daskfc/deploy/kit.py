@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from daskfc.deploy.authority import Issued
+from daskfc.deploy.issued import Issued
 from daskfc.folders import write_private
 
 __all__ = ["KIT", "write_kit"]

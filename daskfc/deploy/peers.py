@@ -1,11 +1,15 @@
 """Who is at the other end of a connection, by its certificate, and what its role may ask."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Any
 
-__all__ = ["ROLES", "SCHEME", "Peer", "is_loopback", "peer_of"]
+from daskfc.errors import InvalidInput
+from daskfc.stores.config import client_name
+
+__all__ = ["ROLES", "SCHEME", "Peer", "check_identity", "is_loopback", "peer_of"]
 
 ROLES = ("client", "server", "scheduler", "submitter")
 """Who has certificates: parties, the scheduler between them, and whoever starts runs."""
@@ -54,6 +58,44 @@ class Peer:
 
     def __str__(self) -> str:
         return f"{self.role} {self.name!r}"
+
+
+def check_identity(role: str, name: str) -> None:
+    """Check a role and a name.
+
+    Parameters
+    ----------
+    role, name : str
+        Of a party, the scheduler or a submitter.
+
+    Raises
+    ------
+    InvalidInput
+        For a role that is none, and a name that nobody may have in it.
+
+    Examples
+    --------
+    >>> from daskfc.deploy.peers import check_identity
+    >>> check_identity("server", "server-2")
+    >>> check_identity("client", "server-2")
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: the name 'server-2' cannot be a party's: a client may not be \
+called 'server-2', which means another party.
+    """
+    if role not in ROLES:
+        raise InvalidInput(f"a role must be one of {', '.join(ROLES)}; got {role!r}. Correct it.")
+    if role == "server":
+        if not re.fullmatch(r"server(-([2-9]|[1-9][0-9]+))?", name):
+            raise InvalidInput(
+                f"the server's party is called 'server', and its further workers 'server-2' and so "
+                f"on; got {name!a}. Correct the name."
+            )
+        return
+    try:
+        client_name(name)
+    except ValueError as error:
+        raise InvalidInput(f"the name {name!a} cannot be a party's: {error}.") from None
 
 
 _NOBODY = Peer("nobody", "?")

@@ -10,8 +10,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
-from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.issued import Issued, check_issued
 from daskfc.deploy.peers import Peer
 from daskfc.deploy.revocation import Revoked
 from daskfc.errors import DaskfcError, InvalidInput, PrivacyError
@@ -87,7 +87,7 @@ def signer_of(
         raise _unsigned("bears no signature")
     try:
         certificate = x509.load_pem_x509_certificate(bytes(proof["certificate"]))
-        _check_issued(certificate, ca)
+        check_issued(certificate, ca)
         _check(certificate, bytes(proof["signature"]), content)
         issued = Issued.of(certificate)
     except (DaskfcError, InvalidSignature, ValueError, TypeError, KeyError) as error:
@@ -104,15 +104,6 @@ def _unsigned(what: str) -> PrivacyError:
         f"the start of a run {what}. Start it with a certificate of the role submitter, of the "
         "authority that the parties trust."
     )
-
-
-def _check_issued(certificate: x509.Certificate, ca: str) -> None:
-    authorities = x509.load_pem_x509_certificates(Path(ca).read_bytes())
-    for authority in authorities:
-        if authority.subject == certificate.issuer:
-            certificate.verify_directly_issued_by(authority)
-            return
-    raise InvalidSignature
 
 
 def _check(certificate: x509.Certificate, signature: bytes, content: bytes) -> None:

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from daskfc.checks import sentence_of
 from daskfc.coding import warm_up
-from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles, WorkerLimits, needs_certificates
 from daskfc.deploy.descriptors import allow_many_descriptors
+from daskfc.deploy.issued import Issued
 from daskfc.deploy.metrics_page import check_metrics
 from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.reaching import address_in

@@ -9,10 +9,10 @@ from typing import Any
 
 import dask.config
 
-from daskfc.deploy.authority import Issued
 from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.dashboard import check_dashboard, dashboard_options, dashboard_settings
 from daskfc.deploy.descriptors import allow_many_descriptors
+from daskfc.deploy.issued import Issued
 from daskfc.deploy.metrics_page import check_metrics, serve_metrics
 from daskfc.deploy.peers import is_loopback
 from daskfc.deploy.scratch import scratch_folder

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from daskfc.cli import main
 from daskfc.deploy import load_cluster
-from daskfc.deploy.authority import ROLES
 from daskfc.deploy.kit import KIT
+from daskfc.deploy.peers import ROLES
 from daskfc.site import Policy
 
 
