@@ -18,6 +18,7 @@ _MARKS = {
     "pipeline": {"method"},
     "storage": {"source", "clients"},
     "cluster": {"cluster"},
+    "parties": {"parties"},
     "policy": {"raw", "methods", "submitters", "maskers", "budget", "hours"},
 }
 # What PyYAML's constructors let through where a value does not fit its tag, such as 2001-99-99.
@@ -130,7 +131,8 @@ def read_mapping(path: str | os.PathLike[str], kind: str, *, keys: str) -> dict[
     path : path-like
         The file, in UTF-8.
     kind : str
-        What it should be, for messages: pipeline, storage, cluster or policy.
+        What it should be, for messages: pipeline, storage, cluster, policy or
+        parties.
     keys : str
         The keys that it must have, for the message when it holds no mapping.
 

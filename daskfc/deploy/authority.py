@@ -1,24 +1,27 @@
 """A small certificate authority, for trials and consortia that have none: a folder with a key.
 
 An authority's folder has ``ca.pem`` and ``ca-key.pem``, and below ``parties/NAME`` what one party
-gets: ``ca.pem``, ``cert.pem`` and ``key.pem``, readable by their owner alone. A certificate says a
-role and a name, as ``daskfc:client/hospital-a``.
+gets: ``ca.pem`` and ``cert.pem``, and in trials ``key.pem``, readable by their owner alone. A
+certificate says a role and a name, as ``daskfc:client/hospital-a``.
 """
 
 import ipaddress
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from daskfc.deploy.issued import Issued
+from daskfc.deploy.certificate_requests import CertificateRequest, PublicKey
+from daskfc.deploy.issued import Issued, check_issued
+from daskfc.deploy.own_key import CA, CERT, KEY, check_side, private_pem
 from daskfc.deploy.peers import SCHEME, check_identity
-from daskfc.deploy.revocation import REVOKED, revocation_list
+from daskfc.deploy.revocation import REVOKED, Revoked, revocation_list
 from daskfc.errors import InvalidInput
 from daskfc.folders import make_private, write_private
 
@@ -26,7 +29,7 @@ __all__ = ["Authority"]
 
 _EARLY = timedelta(minutes=5)  # clocks of sites differ
 _ISSUED = "issued"  # every certificate that there was, by name
-_CERT, _KEY, _CA, _CA_KEY = "cert.pem", "key.pem", "ca.pem", "ca-key.pem"
+_CA_KEY = "ca-key.pem"
 
 
 class Authority:
@@ -61,7 +64,7 @@ class Authority:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         try:
-            self._certificate = x509.load_pem_x509_certificate((self.folder / _CA).read_bytes())
+            self._certificate = x509.load_pem_x509_certificate((self.folder / CA).read_bytes())
             key = serialization.load_pem_private_key(
                 (self.folder / _CA_KEY).read_bytes(), password=None
             )
@@ -110,8 +113,8 @@ class Authority:
             )
             .sign(key, hashes.SHA256())
         )
-        write_private(path / _CA_KEY, _private(key))
-        write_private(path / _CA, _pem(signed))
+        write_private(path / _CA_KEY, private_pem(key))
+        write_private(path / CA, _pem(signed))
         return cls(path)
 
     def folder_of(self, name: str) -> Path:
@@ -119,7 +122,7 @@ class Authority:
         return self.folder / "parties" / name
 
     def issue(self, role: str, name: str, *, hosts: Sequence[str] = (), days: int = 365) -> Issued:
-        """Make a key and a certificate for a party, in a folder of their own.
+        """Make a key and a certificate for a party, in a folder of their own: for trials.
 
         Parameters
         ----------
@@ -143,7 +146,7 @@ class Authority:
             days beyond the authority's own.
         """
         check_identity(role, name)
-        if (self.folder_of(name) / _CERT).exists():
+        if (self.folder_of(name) / CERT).exists():
             raise InvalidInput(
                 f"{name!r} has a certificate in {self.folder_of(name)}. Renew it, or choose "
                 "another name: no two parties may have one name."
@@ -152,9 +155,107 @@ class Authority:
         certificate = self._signed(role, name, hosts, days, key.public_key())
         folder = self.folder_of(name)
         _make_folder(folder)
-        write_private(folder / _KEY, _private(key))
+        write_private(folder / KEY, private_pem(key))
         self._write_certificate(folder, certificate)
         return Issued.of(certificate)
+
+    def check_request(
+        self, role: str, name: str, request: CertificateRequest, *, renew: bool = False
+    ) -> None:
+        """Check what `sign` checks, and sign nothing; the parameters are the same."""
+        check_identity(role, name)
+        if request.name != name:
+            raise InvalidInput(
+                f"the request is of {request.name!a}, and {name!r} is to be signed. Ask who "
+                "sent it."
+            )
+        self._check_own(name, request.public)
+        folder = self.folder_of(name)
+        if folder.is_symlink() or (folder / KEY).exists():
+            raise InvalidInput(
+                f"{folder}: this is a link, or has a key that the authority made for {name!r}. "
+                f"Take that back with 'daskfc certs revoke {name}', or remove the link."
+            )
+        if not (folder / CERT).exists():
+            return
+        before = Issued.of(self._certificate_of(name))
+        if before.role != role:
+            raise InvalidInput(
+                f"{name!r} has a certificate as {before.role}, and as {role} it would be somebody "
+                f"else. Choose another name, or 'daskfc certs revoke {name}' first."
+            )
+        if not renew and before.ends > datetime.now(UTC):
+            raise InvalidInput(
+                f"{name!r} has a certificate that is valid until {before.ends:%Y-%m-%d}. Give "
+                "--renew if it asks for another, by its own word."
+            )
+
+    def sign(
+        self,
+        role: str,
+        name: str,
+        request: CertificateRequest,
+        *,
+        days: int = 365,
+        renew: bool = False,
+    ) -> Issued:
+        """Make a certificate for a key that a site made; the key itself stays there.
+
+        Parameters
+        ----------
+        role, name : str
+            Whom the authority knows to be at the other end.
+        request : CertificateRequest
+            Of that name. Its key may be of nobody else, now or before.
+        days : int
+            How long it is valid, at most as long as the authority.
+        renew : bool
+            Whether the name may have a valid certificate, which stays valid to its end.
+
+        Returns
+        -------
+        Issued
+
+        Raises
+        ------
+        InvalidInput
+            For what `issue` refuses, a request of another name, a name that has a valid certificate
+            or another role, and a key that was revoked or is somebody else's.
+        """
+        self.check_request(role, name, request, renew=renew)
+        certificate = self._signed(role, name, (), days, request.public)
+        folder = self.folder_of(name)
+        if not (folder / CERT).exists():
+            _make_folder(folder)
+        self._write_certificate(folder, certificate)
+        return Issued.of(certificate)
+
+    def knew(self, name: str) -> bool:
+        """Return whether there ever was a certificate of a name, revoked or not."""
+        return (self.folder / _ISSUED / name).exists()
+
+    def faults(self, parties: Mapping[str, str]) -> dict[str, str]:
+        """Return what is not right with the certificates of a list of parties.
+
+        Parameters
+        ----------
+        parties : mapping of str to str
+            The role of each name.
+
+        Returns
+        -------
+        dict of str to str
+            By name: what is missing, revoked, of another role, authority or key, ended or ends
+            within 30 days; and who has a certificate and is not on the list.
+        """
+        found = {}
+        for name, role in parties.items():
+            if (fault := self._fault_of(role, name)) is not None:
+                found[name] = fault
+        for folder in sorted((self.folder / "parties").glob("*")):
+            if folder.name not in parties:
+                found[folder.name] = "has a certificate, and is not on the list"
+        return found
 
     def renew(self, name: str, *, days: int = 365) -> Issued:
         """Make a new certificate for the key that a party has; its old one stays valid to its end.
@@ -177,7 +278,7 @@ class Authority:
         """
         before = self._certificate_of(name)
         about, public = Issued.of(before), before.public_key()
-        assert isinstance(public, ec.EllipticCurvePublicKey), type(public)
+        assert isinstance(public, PublicKey), type(public)
         certificate = self._signed(about.role, about.name, about.hosts, days, public)
         self._write_certificate(self.folder_of(name), certificate)
         return Issued.of(certificate)
@@ -208,13 +309,13 @@ class Authority:
         kept = self.folder / _ISSUED / name
         serials = {serial, *(int(path.stem, 16) for path in kept.glob("*.pem"))}
         (self.folder / "revoked").mkdir(exist_ok=True, mode=0o700)
-        self.folder_of(name).rename(self.folder / "revoked" / f"{name}-{serial:x}")
         path = self.folder / REVOKED
         before = x509.load_pem_x509_crl(path.read_bytes()) if path.exists() else ()
         all_of_them = sorted(serials | {one.serial_number for one in before})
         told = revocation_list(self._certificate, self._key, all_of_them)
         for folder in (self.folder, *(self.folder / "parties").glob("*")):
             write_private(folder / REVOKED, told, overwrite=True)
+        self.folder_of(name).rename(self.folder / "revoked" / f"{name}-{serial:x}")
         return len(serials)
 
     def issued(self) -> Iterator[Issued]:
@@ -228,7 +329,7 @@ class Authority:
         name: str,
         hosts: Sequence[str],
         days: int,
-        public: ec.EllipticCurvePublicKey,
+        public: PublicKey,
     ) -> x509.Certificate:
         if datetime.now(UTC) + timedelta(days=days) > self._certificate.not_valid_after_utc:
             raise InvalidInput(
@@ -253,9 +354,47 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
 
+    def _fault_of(self, role: str, name: str) -> str | None:
+        folder = self.folder_of(name)
+        if not (folder / CERT).exists():
+            return "revoked, and no other since" if self.knew(name) else "missing"
+        try:
+            certificate = self._certificate_of(name)
+            issued = Issued.of(certificate)
+            check_issued(certificate, self.folder / CA)
+            if (folder / KEY).exists():
+                check_side(folder)
+        except InvalidInput as error:
+            return str(error)
+        except (InvalidSignature, ValueError, TypeError):
+            return "of another authority"
+        if issued.serial in Revoked(self.folder / CA):
+            return "revoked"
+        if (issued.role, issued.name) != (role, name):
+            return f"is of {issued.role} {issued.name!r}"
+        return issued.warning()
+
+    def _check_own(self, name: str, public: PublicKey) -> None:
+        """Refuse a key that is somebody else's, or was taken back: it would be two parties."""
+        whose = "the authority's" if public == self._key.public_key() else None
+        revoked = Revoked(self.folder / CA)
+        for path in (self.folder / _ISSUED).glob("*/*.pem"):
+            one = x509.load_pem_x509_certificate(path.read_bytes())
+            if one.public_key() != public:
+                continue
+            if one.serial_number in revoked:
+                whose = "one that was revoked"
+            elif path.parent.name != name:
+                whose = f"that of {path.parent.name!r}"
+        if whose is not None:
+            raise InvalidInput(
+                f"the key of the request of {name!r} is {whose}. Have another made, by 'daskfc "
+                "certs request' in an empty folder."
+            )
+
     def _write_certificate(self, folder: Path, certificate: x509.Certificate) -> None:
-        write_private(folder / _CA, _pem(self._certificate), overwrite=True)
-        write_private(folder / _CERT, _pem(certificate), overwrite=True)
+        write_private(folder / CA, _pem(self._certificate), overwrite=True)
+        write_private(folder / CERT, _pem(certificate), overwrite=True)
         if (self.folder / REVOKED).exists():
             told = (self.folder / REVOKED).read_bytes()
             write_private(folder / REVOKED, told, overwrite=True)
@@ -265,7 +404,7 @@ class Authority:
 
     def _certificate_of(self, name: str) -> x509.Certificate:
         try:
-            return x509.load_pem_x509_certificate((self.folder_of(name) / _CERT).read_bytes())
+            return x509.load_pem_x509_certificate((self.folder_of(name) / CERT).read_bytes())
         except (OSError, ValueError) as error:
             raise InvalidInput(
                 f"{name!r} has no certificate of {self.folder} ({type(error).__name__}). Issue one "
@@ -281,7 +420,7 @@ def _host(host: str) -> x509.GeneralName:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name, issuer: x509.Name, public: PublicKey, days: int
 ) -> x509.CertificateBuilder:
     if days < 1:
         raise InvalidInput(f"a certificate is valid for at least one day; got {days}.")
@@ -313,14 +452,6 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
 
 
 def _make_folder(path: Path) -> None:

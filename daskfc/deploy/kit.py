@@ -98,7 +98,10 @@ _FILES = {
 }
 
 
-def _readme(issued: Issued) -> str:
+def _readme(issued: Issued, *, own_key: bool) -> str:
+    others = "The key was made here: nobody else has it, the authority neither."
+    if not own_key:
+        others = "Whoever made this folder can be you as well."
     own = [name for name in KIT[issued.role] if name != "README.md"]
     files = [f"- `{name}`: {_FILES[name]}." for name in ("ca.pem", "cert.pem", "key.pem", *own)]
     return "\n".join(
@@ -108,7 +111,7 @@ def _readme(issued: Issued) -> str:
             *files,
             "",
             "Keep `key.pem` on this machine, readable by the account that starts it alone, in no",
-            "mail, share or repository. Whoever made this folder can be you as well.",
+            f"mail, share or repository. {others}",
             "",
             "## Start",
             "",
@@ -124,13 +127,16 @@ def _readme(issued: Issued) -> str:
             "",
             f"Whoever runs the authority calls `daskfc certs revoke {issued.name}`, and hands the",
             "list `revoked.pem` to all sides. Put such a list beside your `ca.pem` whenever you",
-            "get one: it is heeded at once, without a restart.",
+            "get one: it is heeded at once, without a restart. You make another key with",
+            f"`daskfc certs request {issued.name}`, and have it signed.",
             "",
         ]
     )
 
 
-def write_kit(folder: Path, issued: Issued, *, policy: str) -> tuple[str, ...]:
+def write_kit(
+    folder: Path, issued: Issued, *, policy: str, own_key: bool = False
+) -> tuple[str, ...]:
     """Write the files of a role that are not there; one that is there may have been edited.
 
     Parameters
@@ -141,6 +147,8 @@ def write_kit(folder: Path, issued: Issued, *, policy: str) -> tuple[str, ...]:
         Its certificate.
     policy : str
         What a client's policy begins as.
+    own_key : bool
+        Whether the side made its key itself.
 
     Returns
     -------
@@ -170,7 +178,7 @@ def write_kit(folder: Path, issued: Issued, *, policy: str) -> tuple[str, ...]:
         elif name == "policy.yaml":
             write_private(path, policy.encode())
         else:
-            text = _CLUSTER if name == "cluster.yaml" else _readme(issued)
+            text = _CLUSTER if name == "cluster.yaml" else _readme(issued, own_key=own_key)
             write_private(path, text.encode())
         written.append(name)
     return tuple(written)

@@ -1,0 +1,221 @@
+"""A side's own key: made there, and never sent; what an authority signed is put beside it."""
+
+import os
+import re
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from daskfc.deploy.certificate_requests import fingerprint, read_small
+from daskfc.deploy.issued import Issued, check_issued
+from daskfc.deploy.peers import check_identity
+from daskfc.deploy.revocation import REVOKED, Revoked
+from daskfc.errors import InvalidInput
+from daskfc.folders import make_private, write_once, write_private
+
+__all__ = [
+    "CA", "CERT", "KEY", "check_side", "fingerprint_of", "install", "make_request", "private_pem",
+]  # fmt: skip
+
+CERT, KEY, CA = "cert.pem", "key.pem", "ca.pem"
+"""Files of every side."""
+
+
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a private key as its file has it, in PEM without a password."""
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def make_request(name: str, folder: str | os.PathLike[str]) -> Path:
+    """Make a key, and the request that an authority signs.
+
+    Parameters
+    ----------
+    name : str
+        Who this side is.
+    folder : path
+        Where ``key.pem`` and ``NAME.request.pem`` go.
+
+    Returns
+    -------
+    Path
+        The request's file, which is no secret.
+
+    Raises
+    ------
+    InvalidInput
+        For a name that nobody may have, a key or a request that is there already, and a folder that
+        is a link or cannot be made.
+    """
+    check_identity("server" if re.fullmatch(r"server(-\d+)?", name) else "client", name)
+    place = Path(folder)
+    _check_no_links(place)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    request = (
+        x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    )
+    path = place / f"{name}.request.pem"
+    try:
+        make_private(place)
+        written = not os.path.lexists(path) and write_once(place / KEY, private_pem(key))
+        written = written and write_once(path, request.public_bytes(serialization.Encoding.PEM))
+    except OSError as error:
+        raise InvalidInput(
+            f"{place}: the key cannot be written there ({error.strerror}). Choose another folder."
+        ) from None
+    if not written:
+        raise InvalidInput(
+            f"{place}: there is a {KEY} or a {path.name}, and neither is written over. Choose "
+            "another folder with --out, or move them away."
+        )
+    return path
+
+
+def install(name: str, received: str | os.PathLike[str], folder: str | os.PathLike[str]) -> Issued:
+    """Put what an authority signed beside the key that it is for.
+
+    Parameters
+    ----------
+    name : str
+        Who this side is.
+    received : path
+        The folder that the authority sent: ``cert.pem``, ``ca.pem``, and ``revoked.pem`` if any.
+    folder : path
+        Of `make_request`. An authority that it trusts already stays the same; of two lists of
+        revoked certificates it keeps the newer one.
+
+    Returns
+    -------
+    Issued
+
+    Raises
+    ------
+    InvalidInput
+        When the files do not belong together or are of another name, the authority is another one,
+        or a file would go where a link is.
+    """
+    source, place = Path(received), Path(folder)
+    issued = _belonging(place / KEY, source / CERT, source / CA)
+    if issued.name != name:
+        raise InvalidInput(
+            f"{source / CERT}: the certificate is of {issued.role} {issued.name!r}, and not of "
+            f"{name!r}. Ask the authority for your own."
+        )
+    _check_no_links(place, CERT, CA, REVOKED)
+    if (place / CA).exists() and fingerprint_of(place / CA) != fingerprint_of(source / CA):
+        raise InvalidInput(
+            f"{source / CA}: this is another authority than that of {place / CA}. If yours has a "
+            "new key indeed, by its own word on the telephone, move the old file away."
+        )
+    names = [CA, CERT]
+    if (source / REVOKED).exists() and not _is_older(source / REVOKED, place / REVOKED):
+        names = [REVOKED, *names]
+    for one in names:
+        if source.absolute() != place.absolute():
+            write_private(place / one, read_small(source / one), overwrite=True)
+    return issued
+
+
+def check_side(folder: str | os.PathLike[str]) -> Issued:
+    """Check that key, certificate and authority in a folder belong together, and hold today.
+
+    Parameters
+    ----------
+    folder : path
+        With ``key.pem``, ``cert.pem`` and ``ca.pem``.
+
+    Returns
+    -------
+    Issued
+
+    Raises
+    ------
+    InvalidInput
+        Says which does not, or that everybody on this machine may read the key.
+    """
+    place = Path(folder)
+    issued = _belonging(place / KEY, place / CERT, place / CA)
+    if (place / KEY).stat().st_mode & 0o007:
+        raise InvalidInput(
+            f"{place / KEY}: everybody on this machine may use the key. 'chmod 600' it, and have "
+            "another signed if somebody may have read it."
+        )
+    return issued
+
+
+def fingerprint_of(ca: str | os.PathLike[str]) -> str:
+    """Return the fingerprint of an authority's certificate."""
+    return fingerprint(_certificate(Path(ca)).public_key())  # type: ignore[arg-type]
+
+
+def _belonging(key: Path, cert: Path, ca: Path) -> Issued:
+    certificate = _certificate(cert)
+    _certificate(ca)  # a sentence, where it is none
+    secret = read_small(key)
+    try:
+        private = serialization.load_pem_private_key(secret, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise InvalidInput(
+            f"{key}: a key must be in PEM without a password; this one cannot be read "
+            f"({type(error).__name__}). Make one with 'daskfc certs request'."
+        ) from None
+    if private.public_key() != certificate.public_key():
+        raise InvalidInput(
+            f"{cert}: the certificate is not of the key in {key}. Put the two together that belong "
+            "together, or have this key's request signed."
+        )
+    try:
+        check_issued(certificate, ca)
+    except (InvalidSignature, ValueError, TypeError):
+        raise InvalidInput(
+            f"{cert}: the certificate is not signed by the authority of {ca}. Ask the authority "
+            "for both again."
+        ) from None
+    issued = Issued.of(certificate)
+    issued.check_valid()
+    if issued.serial in Revoked(ca):
+        raise InvalidInput(
+            f"{cert}: the certificate of {issued.role} {issued.name!r} was revoked. Make another "
+            "key and have its request signed."
+        )
+    return issued
+
+
+def _certificate(path: Path) -> x509.Certificate:
+    content = read_small(path)
+    try:
+        certificate = x509.load_pem_x509_certificate(content)
+        certificate.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        raise InvalidInput(
+            f"{path}: a certificate must be in PEM; this one cannot be read "
+            f"({type(error).__name__}). Ask the authority for it again."
+        ) from None
+    return certificate
+
+
+def _check_no_links(folder: Path, *names: str) -> None:
+    for path in (folder, *(folder / name for name in names)):
+        if path.is_symlink():
+            raise InvalidInput(
+                f"{path}: this is a link, and what is written would be elsewhere than it seems. "
+                "Name the place itself, or remove the link."
+            )
+
+
+def _is_older(new: Path, own: Path) -> bool:
+    """Return whether a list of revoked certificates is older than the one that is there."""
+    try:
+        told = [x509.load_pem_x509_crl(read_small(path)).last_update_utc for path in (new, own)]
+    except (InvalidInput, ValueError):  # there is none of its own, or none that can be read
+        return False
+    return told[0] < told[1]
