@@ -14,6 +14,7 @@ import yaml
 import daskfc
 from daskfc.cli import main
 from daskfc.deploy import load_cluster
+from daskfc.deploy.peers import check_identity
 from daskfc.protocols import METHODS
 from daskfc.runs import check_pipeline, known_methods, load_pipeline
 from daskfc.site import Policy
@@ -76,6 +77,10 @@ def load_any(tree):
         return pipeline
     if "cluster" in tree:
         return load_cluster(tree)
+    if "parties" in tree:
+        for name, role in tree["parties"].items():
+            check_identity(role, name)
+        return tree
     if {"raw", "budget"} & tree.keys():
         return Policy.of(tree)
     storage = load_storage(tree)

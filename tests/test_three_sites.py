@@ -135,7 +135,8 @@ class Terminal:
 
     def _done(self, command):
         if command.startswith("daskfc "):
-            result = CliRunner(env={"COLUMNS": "100"}).invoke(main, shlex.split(command)[1:])
+            runner = CliRunner(env={"COLUMNS": "100"})  # and whoever is asked says yes
+            result = runner.invoke(main, shlex.split(command)[1:], input="y\n")
             return result.exit_code, result.output
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr

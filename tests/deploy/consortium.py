@@ -1,4 +1,4 @@
-"""A consortium with TLS, started as its sites start it: by the scripts that they were handed."""
+"""A consortium with TLS, as its sites start it: keys of their own, signed, and the scripts."""
 
 import asyncio
 import os
@@ -6,6 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import yaml
 from click.testing import CliRunner
 from distributed.comm import connect
 from distributed.core import rpc
@@ -42,13 +43,20 @@ class Consortium:
         self.folder = folder
         self.site = Site(folder)
         self.site.policy.write_text(f"{self.site.policy.read_text()}{policy}\n")
-        self.certs("init")
+        self.ca = ("--ca", str(folder / "ca"))
+        self.certs("init", *self.ca)
         self.authority = Authority(folder / "ca")
+        (folder / "parties.yaml").write_text(yaml.safe_dump({"parties": ROLES}, sort_keys=False))
         self.files = {}
-        for name, role in ROLES.items():
-            self.certs("issue", "--role", role, name)
-            own = shutil.copytree(self.authority.folder_of(name), self.held(name))  # handed over
+        for name in ROLES:
+            own = self.held(name)
+            self.certs("request", name, "--out", own)
             self.files[name] = {key: str(own / f"{key}.pem") for key in ("ca", "cert", "key")}
+        requests = [self.held(name) / f"{name}.request.pem" for name in ROLES]
+        self.certs("sign", *requests, "--parties", folder / "parties.yaml", "--yes", *self.ca)
+        for name in ROLES:
+            sent = shutil.copytree(self.authority.folder_of(name), folder / "sent" / name)
+            self.certs("install", name, sent, "--out", self.held(name))
         urls = stores_of(folder, rows)
         self.processes = {}
         told = folder / "scheduler.json"
@@ -61,7 +69,7 @@ class Consortium:
         self.run("server", "--policy", self.site.policy, **where)
 
     def certs(self, *words):
-        told = CliRunner().invoke(main, ["certs", *words, "--ca", str(self.folder / "ca")])
+        told = CliRunner().invoke(main, ["certs", *map(str, words)])
         assert told.exit_code == 0, told.output
         return told.stdout
 
@@ -116,7 +124,7 @@ class Consortium:
     def revoke(self, *names):
         """Revoke certificates, and put the list into everybody's folder."""
         for name in names:
-            self.certs("revoke", name)
+            self.certs("revoke", name, *self.ca)
         for name in ROLES:
             new = self.held(name) / "revoked.new"
             shutil.copy(self.authority.folder / "revoked.pem", new)

@@ -57,6 +57,18 @@ def workers(federation, what="address"):
     return {str(one["name"]): one.get(what, address) for address, one in told.items()}
 
 
+def test_sides_with_keys_of_their_own_work_together(federation, consortium):
+    sent = federation.publish(steps.total_message, federation.ask(steps.row_sum), wait=False)
+    federation.wait([sent])
+    assert sent.result().values.tolist() == [14.0, 26.0]
+    folders = [consortium.folder / name for name in ("ca", "sent")]
+    files = [path for one in folders for path in one.rglob("*") if path.is_file()]
+    with_keys = [path.name for path in files if b"PRIVATE KEY" in path.read_bytes()]
+    assert with_keys == ["ca-key.pem"]
+    checked = consortium.certs("check", consortium.folder / "parties.yaml", *consortium.ca)
+    assert checked == "".join(f"{name}: valid\n" for name in ROLES)
+
+
 def test_2_messages_of_others_are_not_handed_out(federation, consortium):
     """`get_data` with a `who` that is another's: the certificate says who asks."""
     sent = federation.ask(steps.row_sum)
