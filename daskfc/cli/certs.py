@@ -237,11 +237,11 @@ def issue(
 ) -> None:
     """For trials: make a key and a certificate for NAME, in a role, or for all on a list.
 
-    With a list whoever has, or had, a certificate is left alone. What a side gets lies in the authority's folder,
-    under parties/NAME, with a README: hand it over by a way that nobody else can read. Beside the
-    certificate, the key and the authority's own certificate there is a script that starts it, for
-    clients the site's policy, and for submitters a cluster file. Where sides do not trust the
-    authority with their keys, they make them: 'daskfc certs request'.
+    With a list, who has or ever had a certificate is left alone. What a side gets lies in the
+    authority's folder, under parties/NAME, with a README: hand it over by a way that nobody else
+    can read. Beside the certificate, the key and the authority's own certificate there is a script
+    that starts it, for clients the site's policy, and for submitters a cluster file. Where real
+    data are, sides make their own keys: 'daskfc certs request'.
 
     \b
     Example:
