@@ -21,6 +21,7 @@ __all__ = [
     "CA", "CERT", "KEY", "check_side", "fingerprint_of", "install", "make_request", "private_pem",
 ]  # fmt: skip
 
+_PEM = serialization.Encoding.PEM
 CERT, KEY, CA = "cert.pem", "key.pem", "ca.pem"
 """Files of every side."""
 
@@ -28,7 +29,7 @@ CERT, KEY, CA = "cert.pem", "key.pem", "ca.pem"
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     """Return a private key as its file has it, in PEM without a password."""
     return key.private_bytes(
-        serialization.Encoding.PEM,
+        _PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
@@ -67,7 +68,7 @@ def make_request(name: str, folder: str | os.PathLike[str]) -> Path:
     try:
         make_private(place)
         written = not os.path.lexists(path) and write_once(place / KEY, private_pem(key))
-        written = written and write_once(path, request.public_bytes(serialization.Encoding.PEM))
+        written = written and write_once(path, request.public_bytes(_PEM))
     except OSError as error:
         raise InvalidInput(
             f"{place}: the key cannot be written there ({error.strerror}). Choose another folder."
@@ -102,6 +103,20 @@ def install(name: str, received: str | os.PathLike[str], folder: str | os.PathLi
     InvalidInput
         When the files do not belong together or are of another name, the authority is another one,
         or a file would go where a link is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from daskfc.deploy.authority import Authority
+    >>> from daskfc.deploy.certificate_requests import CertificateRequest
+    >>> from daskfc.deploy.own_key import check_side, install, make_request
+    >>> site = f"{tempfile.mkdtemp()}/hospital-a"
+    >>> request = make_request("hospital-a", site)
+    >>> authority = Authority.create(f"{tempfile.mkdtemp()}/ca")
+    >>> _ = authority.sign("client", "hospital-a", CertificateRequest.of_file(request))
+    >>> _ = install("hospital-a", authority.folder_of("hospital-a"), site)
+    >>> check_side(site).role
+    'client'
     """
     source, place = Path(received), Path(folder)
     issued = _belonging(place / KEY, source / CERT, source / CA)
@@ -116,12 +131,11 @@ def install(name: str, received: str | os.PathLike[str], folder: str | os.PathLi
             f"{source / CA}: this is another authority than that of {place / CA}. If yours has a "
             "new key indeed, by its own word on the telephone, move the old file away."
         )
-    names = [CA, CERT]
     if (source / REVOKED).exists() and not _is_older(source / REVOKED, place / REVOKED):
-        names = [REVOKED, *names]
-    for one in names:
-        if source.absolute() != place.absolute():
-            write_private(place / one, read_small(source / one), overwrite=True)
+        write_private(place / REVOKED, read_small(source / REVOKED), overwrite=True)
+    for one in (CA, CERT):  # what was read and no more: TLS takes blocks of other names as well
+        told = b"".join(each.public_bytes(_PEM) for each in _certificates(source / one))
+        write_private(place / one, told, overwrite=True)
     return issued
 
 
@@ -152,14 +166,20 @@ def check_side(folder: str | os.PathLike[str]) -> Issued:
     return issued
 
 
-def fingerprint_of(ca: str | os.PathLike[str]) -> str:
-    """Return the fingerprint of an authority's certificate."""
-    return fingerprint(_certificate(Path(ca)).public_key())  # type: ignore[arg-type]
+def fingerprint_of(path: str | os.PathLike[str]) -> str:
+    """Return the fingerprint of a certificate's key; of all, a line each, where a file has several.
+
+    Parameters
+    ----------
+    path : path
+        Of a side's certificate, or of what it trusts.
+    """
+    return "\n".join(fingerprint(one.public_key()) for one in _certificates(Path(path)))  # type: ignore[arg-type]
 
 
 def _belonging(key: Path, cert: Path, ca: Path) -> Issued:
-    certificate = _certificate(cert)
-    _certificate(ca)  # a sentence, where it is none
+    certificate = _certificates(cert)[0]
+    _certificates(ca)  # a sentence, where it is none
     secret = read_small(key)
     try:
         private = serialization.load_pem_private_key(secret, None)
@@ -190,17 +210,18 @@ def _belonging(key: Path, cert: Path, ca: Path) -> Issued:
     return issued
 
 
-def _certificate(path: Path) -> x509.Certificate:
+def _certificates(path: Path) -> list[x509.Certificate]:
     content = read_small(path)
     try:
-        certificate = x509.load_pem_x509_certificate(content)
-        certificate.public_key()
+        found = x509.load_pem_x509_certificates(content)
+        for one in found:
+            one.public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise InvalidInput(
             f"{path}: a certificate must be in PEM; this one cannot be read "
             f"({type(error).__name__}). Ask the authority for it again."
         ) from None
-    return certificate
+    return found
 
 
 def _check_no_links(folder: Path, *names: str) -> None:

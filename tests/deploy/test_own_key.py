@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from daskfc.deploy.authority import Authority
 from daskfc.deploy.certificate_requests import CertificateRequest
-from daskfc.deploy.own_key import check_side, install, make_request
+from daskfc.deploy.own_key import check_side, fingerprint_of, install, make_request
 from daskfc.deploy.revocation import REVOKED, Revoked
 from daskfc.errors import InvalidInput
 
@@ -32,6 +32,12 @@ def signed(authority, tmp_path):
         return place, authority.folder_of(name)
 
     return sign
+
+
+class Later(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz) + datetime.timedelta(days=2)
 
 
 def content(folder):
@@ -124,16 +130,9 @@ def test_a_list_comes_with_it_and_an_older_one_replaces_none(
     older = shutil.copytree(received, tmp_path / "older")
     install("a", received, folder)
     assert gone in Revoked(folder / "ca.pem")
-    tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
-
-    class Clock(datetime.datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return tomorrow
-
     later = authority.issue("client", "later").serial
     with monkeypatch.context() as patch:
-        patch.setattr("daskfc.deploy.revocation.datetime", Clock)
+        patch.setattr("daskfc.deploy.revocation.datetime", Later)
         authority.revoke("later")
     for source in (received, older):
         install("a", source, folder)
@@ -211,6 +210,30 @@ def test_a_certificate_of_another_key_name_or_authority_is_refused(authority, si
     with pytest.raises(InvalidInput, match="this is another authority than that of"):
         install("a", foreign.folder_of("a"), folder)
     assert check_side(folder).name == "a"
+
+
+def test_no_second_authority_comes_with_the_first(authority, signed, tmp_path):
+    """Whoever can change the mail adds one, whose certificates would be believed as well."""
+    foreign = (Authority.create(tmp_path / "foreign").folder / "ca.pem").read_text()
+    folder, sent = signed()
+    received = shutil.copytree(sent, tmp_path / "received")
+    ours = (received / "ca.pem").read_text()
+    trusted = foreign.replace(" CERTIFICATE", " TRUSTED CERTIFICATE")  # OpenSSL reads it, too
+    (received / "ca.pem").write_text(ours + trusted)
+    install("a", received, folder)
+    assert (folder / "ca.pem").read_text() == ours
+    (received / "ca.pem").write_text(ours + foreign)
+    assert len(fingerprint_of(received / "ca.pem").splitlines()) == 2
+    with pytest.raises(InvalidInput, match="this is another authority than that of"):
+        install("a", received, folder)
+    assert (folder / "ca.pem").read_text() == ours
+
+
+def test_a_certificate_that_ended_is_not_installed(authority, signed, monkeypatch):
+    folder, received = signed(days=1)
+    monkeypatch.setattr("daskfc.deploy.issued.datetime", Later)
+    with pytest.raises(InvalidInput, match="and today is not between"):
+        install("a", received, folder)
 
 
 def test_a_revoked_certificate_is_not_installed_and_noticed_where_it_is(authority, signed):

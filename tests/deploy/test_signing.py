@@ -15,6 +15,7 @@ from daskfc.deploy.own_key import install, make_request
 from daskfc.deploy.party_list import read_parties
 from daskfc.errors import InvalidInput
 from tests.deploy.test_authority import handshake
+from tests.deploy.test_own_key import Later
 
 
 def asked(name="a", key=None):
@@ -99,17 +100,10 @@ def test_a_valid_name_is_signed_again_only_when_asked_to(authority):
 def test_one_that_ended_is_signed_again(authority, monkeypatch):
     authority.sign("client", "a", asked(), days=1)
     assert "in 0 days" in authority.faults({"a": "client"})["a"]
-    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=2)
-
-    class Clock(datetime.datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return later
-
-    monkeypatch.setattr("daskfc.deploy.authority.datetime", Clock)
-    monkeypatch.setattr("daskfc.deploy.issued.datetime", Clock)
+    monkeypatch.setattr("daskfc.deploy.authority.datetime", Later)
+    monkeypatch.setattr("daskfc.deploy.issued.datetime", Later)
     assert "ended on" in authority.faults({"a": "client"})["a"]
-    assert authority.sign("client", "a", asked()).begins > later - datetime.timedelta(hours=1)
+    assert authority.sign("client", "a", asked()).ends > Later.now(datetime.UTC)
     assert authority.faults({"a": "client"}) == {}
 
 
