@@ -407,8 +407,8 @@ class Authority:
             return x509.load_pem_x509_certificate((self.folder_of(name) / CERT).read_bytes())
         except (OSError, ValueError) as error:
             raise InvalidInput(
-                f"{name!r} has no certificate of {self.folder} ({type(error).__name__}). Issue one "
-                "with 'daskfc certs issue'."
+                f"{name!r} has no certificate of {self.folder} ({type(error).__name__}). Sign its "
+                "request with 'daskfc certs sign'."
             ) from None
 
 

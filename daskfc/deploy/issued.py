@@ -79,7 +79,7 @@ class Issued:
             )
         raise InvalidInput(
             "a certificate of a party must say its role and name, as daskfc:client/hospital-a; "
-            "this one says neither. Have it issued by 'daskfc certs issue', or by your own "
+            "this one says neither. Have it signed by 'daskfc certs sign', or by your own "
             "authority with such a URI among its alternative names."
         )
 
