@@ -12,6 +12,7 @@ import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numcodecs
 import numpy as np
@@ -236,6 +237,7 @@ def test_a_chunk_that_is_a_link_elsewhere_is_not_told(tmp_path):
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
     """A local federation with Dask's pages, after a fit with noise, masked sums and an error."""
+    earlier = Earlier(listening(), own_secrets())
     folder = tmp_path_factory.mktemp("ran")
     cluster = {"cluster": "local", "dashboard": f"127.0.0.1:{free_port()}"}
     found = importlib.util.find_spec
@@ -253,7 +255,7 @@ def ran(tmp_path_factory):
         federation.start_run("masked", **run)
         total(federation)
         FedSC(2, noise=noise, random_state=0).fit(federation)
-        yield federation, folder
+        yield federation, folder, earlier
 
 
 def total(federation):
@@ -272,16 +274,36 @@ def processes():
     return [own, *own.children(recursive=True)]
 
 
-@pytest.mark.slow
-def test_a_local_federation_listens_on_the_loopback_alone(ran):
-    """CVE-2021-42343: Dask's LocalCluster listened on every address, nannies and pages too."""
-    federation, _ = ran
-    listens = [
+def listening():
+    """Where this process and its children listen: TCP, and UDP of any kind."""
+    return {
         (line.laddr.ip, line.laddr.port)
         for process in processes()
         for line in process.net_connections(kind="inet")
-        if line.status in (psutil.CONN_LISTEN, psutil.CONN_NONE)  # TCP, and UDP of any kind
-    ]
+        if line.status in (psutil.CONN_LISTEN, psutil.CONN_NONE)
+    }
+
+
+def own_secrets():
+    """What this process knows: the driver's secrets, and those of the parties that it started."""
+    options = [one for one in gc.get_objects() if type(one) is PartyOptions]
+    keys = [one for one in gc.get_objects() if type(one) is SecretKey]
+    keys += [*Here.keys, *(one.secret for one in options)]
+    return {key.to_bytes() for key in keys} | {one.nonce for one in options if one.nonce}
+
+
+class Earlier(NamedTuple):
+    """What other tests of this process left behind: their keys are zeros or a letter."""
+
+    listens: set[tuple[str, int]]
+    secrets: set[bytes]
+
+
+@pytest.mark.slow
+def test_a_local_federation_listens_on_the_loopback_alone(ran):
+    """CVE-2021-42343: Dask's LocalCluster listened on every address, nannies and pages too."""
+    federation, _, earlier = ran
+    listens = listening() - earlier.listens
     assert {ip for ip, _ in listens} == {"127.0.0.1"}
     workers = federation.dask_client.scheduler_info(n_workers=-1)["workers"]
     told = [federation.dask_client.scheduler.address, federation.dashboard_link, *workers]
@@ -305,12 +327,8 @@ def told_in(secrets, texts):
 @pytest.mark.slow
 def test_no_key_is_in_a_file_or_on_a_command_line(ran, capfd):
     """NVFlare#4932, #4933, #4979: tokens stood in logs and in what `ps` shows of a process."""
-    federation, folder = ran
-    # Of this process: the driver's own, and those of the parties that it started.
-    secrets = {one.to_bytes() for one in gc.get_objects() if type(one) is SecretKey}
-    secrets |= {key.to_bytes() for key in Here.keys}
-    secrets |= {one.secret.to_bytes() for one in gc.get_objects() if type(one) is PartyOptions}
-    secrets |= {one.nonce for one in gc.get_objects() if type(one) is PartyOptions if one.nonce}
+    federation, folder, earlier = ran
+    secrets = own_secrets() - earlier.secrets
     assert len(secrets) > len(federation.clients)
     files = [path for place in (folder, own_folder()) for path in place.rglob("*")]
     texts = {str(path): path.read_bytes() for path in files if path.is_file()}
