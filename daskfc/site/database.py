@@ -20,15 +20,21 @@ from daskfc.folders import flush, make_private
 
 __all__ = ["VERSION", "create", "inspect", "transaction"]
 
-VERSION = 1
-"""Of the tables; a file of another version is refused."""
+VERSION = 2
+"""Of the tables; those of version 1 are brought to it, and files of others are refused."""
 
 _OURS = 0x64666353  # application_id: "dfcS"
 _PATIENCE_S = 30.0  # ours: how long a writer waits for another
 
+_SINCE_2 = f"""
+PRAGMA user_version = {VERSION};
+CREATE TABLE IF NOT EXISTS uses (
+    use TEXT NOT NULL, name TEXT NOT NULL, content TEXT NOT NULL, time REAL NOT NULL,
+    PRIMARY KEY (use, name, content)
+) WITHOUT ROWID;
+"""
 _TABLES = f"""
 PRAGMA application_id = {_OURS};
-PRAGMA user_version = {VERSION};
 CREATE TABLE root (secret BLOB NOT NULL, digest BLOB NOT NULL);
 CREATE TABLE starts (
     run_id TEXT NOT NULL, start TEXT NOT NULL, time REAL NOT NULL, submitter TEXT,
@@ -49,7 +55,7 @@ CREATE TABLE audit (
     id INTEGER PRIMARY KEY, time REAL NOT NULL, what TEXT NOT NULL, run_id TEXT NOT NULL,
     start TEXT NOT NULL, submitter TEXT, rule TEXT NOT NULL, text TEXT NOT NULL
 );
-"""
+{_SINCE_2}"""
 
 _WORDS = {
     "SQLITE_FULL": "the disk is full",
@@ -137,6 +143,9 @@ def inspect(path: Path) -> None:
             (ours,) = db.execute("PRAGMA application_id").fetchone()
             (version,) = db.execute("PRAGMA user_version").fetchone()
             whole = db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+            if ours == _OURS and version == 1 and whole:
+                db.executescript(f"BEGIN IMMEDIATE; {_SINCE_2} COMMIT;")
+                version = VERSION
     except sqlite3.Error as error:
         raise InvalidInput(_unusable(path, _why(error))) from None
     if ours != _OURS:

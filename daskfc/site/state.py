@@ -328,6 +328,67 @@ what is asked.
         with transaction(self.path, writes=False) as db:
             return _granted(db, dataset)
 
+    # -- what was used for what -----------------------------------------------------------------
+
+    def hold(
+        self,
+        use: str,
+        name: str,
+        content: str,
+        check: Callable[[tuple[str, ...]], Refusal | None],
+        *,
+        run_id: str,
+        start: str,
+    ) -> None:
+        """Remember for what something was used, unless what it was used for before forbids it.
+
+        Parameters
+        ----------
+        use, name : str
+            How it is used, and what: such as "groups" of a data set.
+        content : str
+            For what; the same again is not asked about.
+        check : callable
+            From all contents before to why this one is refused, or None.
+        run_id, start : str
+            Of which start.
+
+        Raises
+        ------
+        PolicyRefused
+            What `check` said.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from daskfc.site import Refusal, SiteState
+        >>> state = SiteState(f"{tempfile.mkdtemp()}/state.sqlite")
+        >>> def once(before):
+        ...     return Refusal("groups", "it was grouped before.") if before else None
+        >>> state.hold("groups", "wine", "by k-means", once, run_id="run-1", start="start-1")
+        >>> state.hold("groups", "wine", "by k-means", once, run_id="run-2", start="start-1")
+        >>> state.hold("groups", "wine", "by age", once, run_id="run-3", start="start-1")
+        Traceback (most recent call last):
+        ...
+        daskfc.errors.PolicyRefused: a site refuses this by its rule 'groups'. Ask that site, or \
+change what is asked.
+        """
+        now, refusal = self._clock(), None
+        with transaction(self.path, writes=True) as db:
+            found = db.execute(
+                "SELECT content FROM uses WHERE use = ? AND name = ? ORDER BY time, content",
+                (use, name),
+            ).fetchall()
+            before = tuple(one for (one,) in found)
+            if content not in before:
+                refusal = check(before)
+                if refusal is None:
+                    db.execute("INSERT INTO uses VALUES (?, ?, ?, ?)", (use, name, content, now))
+                else:
+                    _refused(db, now, run_id, start, refusal)
+        if refusal is not None:
+            raise refusal.error()
+
     # -- the audit log ------------------------------------------------------------------------
 
     def refused(

@@ -105,9 +105,59 @@ def test_a_damaged_file_is_one_sentence_and_never_made_anew(state, path):
 
 def test_a_file_of_another_version_is_refused(state, path):
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 2")
-    with pytest.raises(InvalidInput, match="tables of version 2, and this daskfc knows 1"):
+        db.execute("PRAGMA user_version = 3")
+    with pytest.raises(InvalidInput, match="tables of version 3, and this daskfc knows 2"):
         SiteState(path)
+
+
+def test_a_file_of_the_version_before_keeps_what_was_spent(state, path):
+    charge(state, "a")
+    spent, secret = state.spent("d"), state.root_secret()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DROP TABLE uses")
+        db.execute("PRAGMA user_version = 1")
+    again = SiteState(path)
+    assert (again.spent("d"), again.root_secret()) == (spent, secret)
+    hold(again, "x", once)
+    with refused("use"):
+        hold(SiteState(path), "y", once)
+
+
+def hold(state, content, check, name="d"):
+    state.hold("groups", name, content, check, run_id="r", start="s")
+
+
+def once(before):
+    return Refusal("use", f"it was used for {', '.join(before)}.") if before else None
+
+
+def test_a_use_is_remembered_unless_it_is_refused(state, path):
+    hold(state, "x", once)
+    hold(SiteState(path), "x", once)  # the same again
+    with refused("use"):
+        hold(state, "y", once)
+    with refused("use"):  # what was refused was not remembered
+        hold(state, "y", once)
+    hold(state, "y", once, name="e")
+    assert [row.text for row in state.audit()] == ["it was used for x."] * 2
+
+
+def test_of_two_uses_at_one_moment_one_is_refused(state, path):
+    said, barrier = [], threading.Barrier(8)
+
+    def use(i):
+        other = SiteState(path)
+        barrier.wait()
+        with suppress(PolicyRefused):
+            hold(other, str(i), once)
+            said.append(i)
+
+    threads = [threading.Thread(target=use, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(said) == 1
 
 
 def test_a_file_that_vanished_does_not_come_back_empty(state, path):
