@@ -27,7 +27,7 @@ from daskfc.federation.session_key import SessionKey
 from daskfc.federation.stage import Stage
 from daskfc.federation.waiting import Absences, translated, wait_for
 from daskfc.html_tables import html_table
-from daskfc.site import RunRequest
+from daskfc.site import ANY_PART, BETWEEN_SITES, RunRequest
 
 __all__ = ["Federation"]
 
@@ -79,6 +79,10 @@ class Federation(ServerWork):
     pseudonyms : Pseudonyms, optional
         What the caller is told in place of sample ids. None, for clear ids, where the caller reads
         the stores itself, as with `local`; set it to ask for the other.
+    smallest : Smallest
+        The smallest groups, words and columns whose sums the next runs open: with `connect` those
+        of five samples and two clients, `daskfc.site.BETWEEN_SITES`, with `local` all. Sites may
+        ask for more.
     on_progress : callable, optional
         Told ``(stage, done, total)`` as a method goes on.
     opening_ledger : Ledger
@@ -105,6 +109,7 @@ class Federation(ServerWork):
         self.workspace: str | None = None
         self.results: str | None = None
         self.preparation: Any = None
+        self.smallest = ANY_PART
         self.pseudonyms: Pseudonyms | None = None
         self._limits = dict(opened.limits)
         self._default_deadline = opened.deadline
@@ -153,7 +158,7 @@ class Federation(ServerWork):
             See `daskfc.federation.opening.open_existing`: clients.
         """
         federation = cls(open_existing(cluster, **options), allow_raw=allow_raw)
-        federation.pseudonyms = Pseudonyms.fresh()
+        federation.pseudonyms, federation.smallest = Pseudonyms.fresh(), BETWEEN_SITES
         try:
             federation._agree()
         except BaseException:
@@ -269,7 +274,10 @@ class Federation(ServerWork):
             driver=self.dask_client.id,
             preparation=dict(self.preparation.steps) if self.preparation is not None else {},
             pseudonyms=self.pseudonyms.as_dict() if self.pseudonyms is not None else {},
-            request={} if request is None else json.loads(request.as_json()),
+            request={
+                **({} if request is None else json.loads(request.as_json())),
+                "smallest": list(self.smallest),
+            },
             session="" if session is None else session.public,
         )
         proof = None if files is None else sign(files, signed_content(settings))

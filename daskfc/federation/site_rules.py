@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party_options import PartyOptions
 from daskfc.federation.step_rules import Announced, broken_rule
 from daskfc.privacy import Accountant, GaussianEvent
-from daskfc.site import Policy, Refusal, SiteState
+from daskfc.site import ANY_PART, BETWEEN_SITES, Policy, Refusal, SiteState, Smallest
 from daskfc.site.approved import Protocol, StepUse
 
 __all__ = ["FREE", "UNNAMED", "OnceOnly", "PartyRules", "SiteRules"]
@@ -90,6 +92,22 @@ class SiteRules:
         """Refuse a store besides the party's own; see `Policy.check_store`."""
 
     @property
+    def smallest(self) -> Smallest:
+        """Of what part of the samples, at least, the run opens sums."""
+        return ANY_PART
+
+    def check_groups(self, dataset: str, groups: np.ndarray) -> None:
+        """Refuse groups, by a submitter, that have too few of this party's samples.
+
+        Parameters
+        ----------
+        dataset : str
+            Digest of the data.
+        groups : ndarray of shape (n_samples,), int
+            Of each sample; -1 is none.
+        """
+
+    @property
     def tells_words(self) -> bool:
         """Whether the caller may be told which words the party's samples have."""
         return True
@@ -136,6 +154,8 @@ class PartyRules(SiteRules):
         scratch = Path(options.scratch)
         self._method, self._parameters, own = _announced(options)
         self._announced = Announced(self._parameters, () if run is None else tuple(run.builds))
+        told = {} if run is None else run.request
+        self._smallest = Smallest(*told.get("smallest", BETWEEN_SITES))
         self._released: dict[str, float] = {}
         self.composes = self.policy == Policy.default(loopback=True) or not own
         self._once = OnceOnly(
@@ -187,6 +207,41 @@ class PartyRules(SiteRules):
             By the policy's ``stores``.
         """
         self._ask(lambda: self.policy.check_store(url, self._options.store))
+
+    @property
+    def smallest(self) -> Smallest:
+        """As it was announced."""
+        return self._smallest
+
+    def check_groups(self, dataset: str, groups: np.ndarray) -> None:
+        """Refuse groups of too few of the party's own samples, and one grouping too many.
+
+        Raises
+        ------
+        PolicyRefused
+            By the policy's ``groups``.
+        """
+        least, most = self.smallest.samples, self.policy.groups.groupings
+        numbers, first, place, sizes = np.unique(
+            groups, return_index=True, return_inverse=True, return_counts=True
+        )
+        few = sizes[numbers >= 0].min(initial=least)
+        if few < least:
+            told = f"a group would have {few} samples of this site, below {least}."
+            self.refuse(Refusal("groups.samples", told))
+        if most == "any" or not (numbers >= 0).any():
+            return
+
+        def refusal(before: tuple[str, ...]) -> Refusal | None:
+            told = f"the samples were grouped otherwise before; the policy lets {most} groupings."
+            return Refusal("groups.groupings", told) if len(before) >= most else None
+
+        # by the first sample of each group, whatever number the group has
+        same = np.where(groups < 0, -1, first[place]).astype(np.int64)
+        content = hashlib.sha256(same.tobytes()).hexdigest()
+        self._remember(
+            lambda state, **start: state.hold("groups", dataset, content, refusal, **start)
+        )
 
     @property
     def tells_words(self) -> bool:
@@ -280,20 +335,29 @@ class PartyRules(SiteRules):
             When the budget has less left.
         """
         self._hold_to_announced(multiplier, label)
-        if self._state is not None:
-            try:
-                self._state.charge(
-                    *(dataset, multiplier, self.policy.budget),
-                    run_id=self._run_id,
-                    start=self._start,
-                    label=label,
-                )
-            except PolicyRefused as error:  # which the memory has noted
-                refusal = Refusal(error.rule, error.sentence)
-            else:
-                return
-            logger.warning("refused by %s: %s", refusal.rule, refusal.sentence)
-            raise refusal.error(self._options.name)
+        budget = self.policy.budget
+        self._remember(
+            lambda state, **start: state.charge(dataset, multiplier, budget, label=label, **start)
+        )
+
+    def _remember(self, use: Callable[..., Any]) -> None:
+        """Write into the party's memory, where it has one, what may be refused for what is there.
+
+        Raises
+        ------
+        PolicyRefused
+            By a rule, to others by its name.
+        """
+        if self._state is None:
+            return
+        try:
+            use(self._state, run_id=self._run_id, start=self._start)
+        except PolicyRefused as error:  # which the memory has noted
+            refusal = Refusal(error.rule, error.sentence)
+        else:
+            return
+        logger.warning("refused by %s: %s", refusal.rule, refusal.sentence)
+        raise refusal.error(self._options.name)
 
     def _hold_to_announced(self, multiplier: float, label: str) -> None:
         """Refuse a release with which the run tells more than the (ε, δ) that it announced."""

@@ -1,12 +1,14 @@
 """What a site itself decides and keeps: its policy, and its memory of earlier runs."""
 
-from daskfc.site.amounts import Budget
+from daskfc.site.amounts import ANY_PART, BETWEEN_SITES, Budget, Smallest
 from daskfc.site.packages import package_of
 from daskfc.site.policy import Policy
 from daskfc.site.request import Refusal, RunRequest
 from daskfc.site.state import AuditRow, Grant, SiteState
 
 __all__ = [
+    "ANY_PART",
+    "BETWEEN_SITES",
     "AuditRow",
     "Budget",
     "Grant",
@@ -14,5 +16,6 @@ __all__ = [
     "Refusal",
     "RunRequest",
     "SiteState",
+    "Smallest",
     "package_of",
 ]

@@ -2,12 +2,22 @@
 
 from contextlib import suppress
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from dask.utils import parse_bytes, parse_timedelta
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf
 
-__all__ = ["Budget", "Maskers", "Rate", "Samples", "Upload"]
+__all__ = [
+    "ANY_PART",
+    "BETWEEN_SITES",
+    "Budget",
+    "Groups",
+    "Maskers",
+    "Rate",
+    "Samples",
+    "Smallest",
+    "Upload",
+]
 
 _SECONDS = {"hour": 3600.0, "day": 86_400.0, "week": 7 * 86_400.0}
 
@@ -75,6 +85,53 @@ class Maskers(_Strict):
 
     at_least: Annotated[int, Field(ge=1, strict=True)] = 3
     threshold: Annotated[InstanceOf[Fraction], BeforeValidator(_share)] = Fraction(2, 3)
+
+
+class Smallest(NamedTuple):
+    """The smallest part of all samples whose sum a run opens: of a group, a column, a word.
+
+    Parameters
+    ----------
+    samples : int
+        The fewest samples that are in it.
+    clients : int
+        The fewest clients that have some of them.
+
+    Examples
+    --------
+    >>> from daskfc.site import Smallest
+    >>> Smallest(samples=10)
+    Smallest(samples=10, clients=1)
+    """
+
+    samples: int = 1
+    clients: int = 1
+
+
+ANY_PART = Smallest()
+"""What holds where who submits is who holds the data."""
+
+BETWEEN_SITES = Smallest(samples=5, clients=2)
+"""What holds between sites unless one of them, or the submitter, says otherwise; ours."""
+
+
+class Groups(_Strict):
+    """Of what part of the samples a sum may be opened, and how often samples may be grouped.
+
+    Attributes
+    ----------
+    samples : int
+        The fewest samples of all clients; and of this site, where the submitter names them.
+    clients : int
+        The fewest clients that have some of them.
+    groupings : int or "any"
+        How many groupings of one data set by labels of a submitter may be described: from two
+        that differ by a sample follows the sample.
+    """
+
+    samples: Annotated[int, Field(ge=1, strict=True)] = BETWEEN_SITES.samples
+    clients: Annotated[int, Field(ge=1, strict=True)] = BETWEEN_SITES.clients
+    groupings: Annotated[int, Field(ge=1, strict=True)] | Literal["any"] = 1
 
 
 class Budget(_Strict):

@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
-from daskfc.site.amounts import Budget, Maskers, Rate, Samples, Upload
+from daskfc.site.amounts import Budget, Groups, Maskers, Rate, Samples, Upload
 from daskfc.site.hours import Hours
 from daskfc.site.limits import AsLimit, value_at
 from daskfc.site.packages import modules_of
@@ -96,6 +96,8 @@ class Policy(BaseModel):
         The fewest samples that the party's store must have.
     maskers : Maskers
         The fewest clients of a masked sum, and the share of them that must stay for its result.
+    groups : Groups
+        The smallest groups, words and columns whose sums may be opened.
     budget : Budget, optional
         Epsilon and delta for the life of each data set, over all runs.
     hours : Hours, optional
@@ -147,6 +149,7 @@ class Policy(BaseModel):
     columns: _Names = "any"
     samples: Samples = Samples()
     maskers: Maskers = Maskers()
+    groups: Groups = Groups()
     budget: Budget | None = None
     hours: Hours | None = None
     runs: Rate | None = None
@@ -182,6 +185,7 @@ class Policy(BaseModel):
             raw="allow",
             stores="any",
             maskers=nobody,
+            groups=Groups(samples=1, clients=1, groupings="any"),
             ids="allow",
             labels="allow",
             words="allow",
@@ -265,10 +269,7 @@ got 'sometimes'. Correct the value.
         tuple of Refusal
             In the order of the keys; empty when the run may begin.
         """
-        found = [
-            *self._about_method(request),
-            *self._about_data(request, columns, own_store),
-        ]
+        found = [*self._about_method(request), *self._about_data(request, columns, own_store)]
 
         def refuse(rule: str, sentence: str) -> None:
             found.append(Refusal(rule, sentence))
@@ -286,6 +287,11 @@ got 'sometimes'. Correct the value.
                 f"{request.method} adds up arrays of {n_clients} clients under masks; the policy "
                 f"asks for at least {self.maskers.at_least}.",
             )
+        for asked, key in zip(request.smallest, ("samples", "clients"), strict=True):
+            least = getattr(self.groups, key)
+            if request.is_counted and asked < least:
+                told = f"{request.method} opens sums of {asked} {key}; the policy asks for {least}."
+                refuse(f"groups.{key}", told)
         if now is not None and self.hours is not None and not self.hours.hold(now):
             refuse("hours", f"it is {now:%a %H:%M %Z}; runs may begin {self.hours}.")
         counted = self.runs if request.is_counted else None

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput, PolicyRefused
+from daskfc.site.amounts import BETWEEN_SITES, Smallest
 
 __all__ = ["COUNTED", "TASKS", "Refusal", "RunRequest"]
 
@@ -47,6 +48,8 @@ class RunRequest:
         URLs that would be opened besides the party's own store.
     columns : tuple of str, optional
         The columns that are used; None for all that the store has.
+    smallest : Smallest
+        Of what part of the samples, at least, sums are opened.
 
     Notes
     -----
@@ -75,6 +78,7 @@ class RunRequest:
     preparation: tuple[Mapping[str, Any], ...] = ()
     stores: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
+    smallest: Smallest = BETWEEN_SITES
 
     @property
     def is_task(self) -> bool:

@@ -68,6 +68,13 @@ def _maskers(policy: Policy) -> str:
     return f"{told}, and {share} of them must stay where it survives that some leave"
 
 
+def _groups(policy: Policy) -> str:
+    rule = policy.groups
+    often = "any number" if rule.groupings == "any" else str(rule.groupings)
+    told = f"sums are told of {rule.samples} samples of {rule.clients} clients or more"
+    return f"{told}, and profiles of {often} grouping{'s' * (often != '1')} of a data set"
+
+
 def _runs(policy: Policy) -> str:
     if policy.runs is None:
         return "any number"
@@ -131,6 +138,7 @@ def in_words(policy: Policy) -> dict[str, str]:
         "stores": _listed(policy.stores, "any besides the party's own", "the party's own alone"),
         "samples": f"at least {policy.samples.at_least:,} in the store",
         "maskers": _maskers(policy),
+        "groups": _groups(policy),
         "upload": "any number of bytes" if upload is None else f"at most {upload:,} bytes a run",
         "budget": _budget(policy),
     }

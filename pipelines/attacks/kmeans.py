@@ -124,9 +124,10 @@ def opened_now(rows: np.ndarray, k: int, n_init: int = 10) -> Opened:
         own, found = on_sums.first_groups(new), [np.ones((1, len(new)), dtype=bool)]
         for how in told[:-1]:
             own = on_sums.next_groups(new, own, *how)
-            found.append(own == fresh_groups(how[1].counts)[:, None])
+            found.append(own == fresh_groups(how[1].counts, how[1].held, how[1].least)[:, None])
         proposal, counts = told[-1]
-        last = last_clusters(counts.counts)[own, nearest_labels(new, proposal.centers)]
+        nearest = nearest_labels(new, proposal.centers)
+        last = last_clusters(counts.counts, counts.held, counts.least)[own, nearest]
         return np.vstack([*found, last == np.arange(k)[:, None]])
 
     plain = [values[0]]  # those after it are about the mean of all

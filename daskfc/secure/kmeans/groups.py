@@ -3,13 +3,15 @@
 A sum over a cluster is opened in each round of Lloyd's algorithm elsewhere. Two such sums that
 differ by one row tell that row, and some hundred of them tell all (docs/attacks.md). Here all rows
 are one group at first. Each round splits groups by the clusters that rows would have; a part of
-fewer than `SMALLEST` rows stays with the largest part of its group. Groups do not overlap, so that
+fewer than `SMALLEST` rows, or of fewer clients than a run says, stays with the largest part of its
+group that has as many clients. Groups do not overlap, so that
 whatever is made of their sums, it depends on whole groups.
 
 Notation    here      shape, range
             m, k      groups, clusters
             counts    (m, k) int64, rows of all clients by group and nearest centre
-            home      (m,), the cluster that most rows of a group have
+            held      (m, k) bool, whether enough clients have some of them
+            home      (m,), the cluster that most rows of a group have that are held
 """
 
 import numpy as np
@@ -21,60 +23,75 @@ __all__ = ["SMALLEST", "fresh_groups", "last_clusters", "moments_about", "split_
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
 
 SMALLEST = 5  # ours, as profiles have it; no caller can lower it
 
 
-def split_groups(counts: Integers) -> Integers:
+def split_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
     """Return the new group of rows by their old group and their nearest centre.
 
     Parameters
     ----------
     counts : ndarray of shape (m, k), int64
+    held : ndarray of shape (m, k), bool
+    least : int
+        Rows that are enough.
 
     Returns
     -------
     ndarray of shape (m, k), int64
-        Numbers from 0; small parts have that of the largest part, the first of equal ones.
+        Numbers from 0; small parts have that of the part at home.
 
     Examples
     --------
     >>> import numpy as np
     >>> from daskfc.secure.kmeans.groups import split_groups
-    >>> split_groups(np.array([[9, 4, 7], [3, 1, 0]])).tolist()
+    >>> counts = np.array([[9, 4, 7], [3, 1, 0]])
+    >>> split_groups(counts, counts > 0).tolist()
     [[0, 0, 1], [2, 2, 2]]
     """
-    ids, alone = _parts(counts)
-    return np.where(alone, ids, np.take_along_axis(ids, counts.argmax(axis=1)[:, None], axis=1))
+    ids, alone, home = _parts(counts, held, least)
+    return np.where(alone, ids, np.take_along_axis(ids, home[:, None], axis=1))
 
 
-def fresh_groups(counts: Integers) -> Integers:
+def fresh_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
     """Return the numbers of the new groups whose sums nobody knows: parts of groups that split.
 
     Examples
     --------
     >>> import numpy as np
     >>> from daskfc.secure.kmeans.groups import fresh_groups
-    >>> fresh_groups(np.array([[9, 4, 7], [3, 1, 0]])).tolist()
+    >>> counts = np.array([[9, 4, 7], [3, 1, 0]])
+    >>> fresh_groups(counts, counts > 0).tolist()
     [0, 1]
     """
-    ids, alone = _parts(counts)
+    ids, alone, _ = _parts(counts, held, least)
     fresh: Integers = ids[alone & (alone.sum(axis=1, keepdims=True) > 1)]
     return fresh
 
 
-def _parts(counts: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-    alone = counts >= SMALLEST
-    alone[np.arange(len(counts)), counts.argmax(axis=1)] = True
-    return (np.cumsum(alone) - 1).reshape(counts.shape), alone
+def _home(counts: Integers, held: Booleans) -> Integers:
+    """Return the cluster of each group's largest part of enough clients: small ones stay there."""
+    home: Integers = (counts * (1 + held * (counts.sum(axis=1, keepdims=True) + 1))).argmax(axis=1)
+    return home
 
 
-def last_clusters(counts: Integers) -> Integers:
+def _parts(counts: Integers, held: Booleans, least: int) -> tuple[Integers, Booleans, Integers]:
+    alone, home = held & (counts >= least), _home(counts, held)
+    alone[np.arange(len(counts)), home] = True
+    return (np.cumsum(alone) - 1).reshape(counts.shape), alone, home
+
+
+def last_clusters(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
     """Return the cluster with which rows count in the last sums, by group and nearest centre.
 
     Parameters
     ----------
     counts : ndarray of shape (m, k), int64
+    held : ndarray of shape (m, k), bool
+    least : int
+        Rows that are enough.
 
     Returns
     -------
@@ -84,37 +101,39 @@ def last_clusters(counts: Integers) -> Integers:
     Notes
     -----
     The groups' own sums are known, so that the last sums tell those of rows that leave home. These
-    are edges of a graph of the clusters; edges are left out until at least `SMALLEST` lead from any
-    part of it to any other with which it is joined at all. No combination of all sums is then over
-    fewer rows: let c_j be the factor of cluster j. In a group with home a, cancelling the rows at
-    home leaves those with c_j ≠ c_a; where c differs between two clusters that exchange rows, all
-    edges between those of one factor and the others are left. Not cancelling leaves the rows at
-    home, which are as many, or else nothing leaves that group.
+    are edges of a graph of the clusters, where enough clients have some of them; edges are left out
+    until at least `least` lead from any part of it to any other with which it is joined at all. No
+    combination of all sums is then over fewer rows: let c_j be the factor of cluster j. In a group
+    with home a, cancelling the rows at home leaves those with c_j ≠ c_a; where c differs between
+    two clusters that exchange rows, all edges between those of one factor and the others are left.
+    Not cancelling leaves the rows at home, which are as many, or else nothing leaves that group.
 
     Examples
     --------
     >>> import numpy as np
     >>> from daskfc.secure.kmeans.groups import last_clusters
-    >>> last_clusters(np.array([[9, 4, 1], [2, 8, 0], [1, 3, 2]])).tolist()
+    >>> counts = np.array([[9, 4, 1], [2, 8, 0], [1, 3, 2]])
+    >>> last_clusters(counts, counts > 0).tolist()
     [[0, 1, 0], [0, 1, 1], [1, 1, 1]]
     """
-    home, k = counts.argmax(axis=1), counts.shape[1]
-    strong = counts.max(axis=1, keepdims=True) >= SMALLEST
+    home, k = _home(counts, held), counts.shape[1]
+    enough = np.take_along_axis(held & (counts >= least), home[:, None], axis=1)
+    leaves = enough & held
     moves = np.zeros((k, k), dtype=np.int64)
-    np.add.at(moves, home, np.where(strong, counts, 0))
-    return np.where(_joined(moves + moves.T)[home] & strong, np.arange(k), home[:, None])
+    np.add.at(moves, home, np.where(leaves, counts, 0))
+    return np.where(_joined(moves + moves.T, least)[home] & leaves, np.arange(k), home[:, None])
 
 
-def _joined(edges: Integers) -> NDArray[np.bool_]:
-    """Return which edges stay, until at least `SMALLEST` lead over every cut of what is joined."""
+def _joined(edges: Integers, least: int) -> Booleans:
+    """Return which edges stay, until at least `least` lead over every cut of what is joined."""
     left = np.triu(edges, 1)
     while True:
         graph = sparse.csr_array((left + left.T).astype(np.int32))
         pairs = np.argwhere(left > 0)
         flows = [csgraph.maximum_flow(graph, *pair).flow_value for pair in pairs.tolist()]
-        few = pairs[np.array(flows, dtype=int) < SMALLEST]
+        few = pairs[np.array(flows, dtype=int) < least]
         if not len(few):
-            joined: NDArray[np.bool_] = left + left.T > 0
+            joined: Booleans = left + left.T > 0
             return joined
         left[few[:, 0], few[:, 1]] = 0
 

@@ -74,20 +74,28 @@ class KMeansProposal(
 class KMeansCounts(
     Message,
     route="server → client",
-    reveals="how many rows of all clients are in which group, nearest to which centre",
+    reveals="how many rows of all clients are in which group, nearest to which centre, and where "
+    "too few clients have any",
 ):
-    """From which all clients work out which groups are split."""
+    """From which all clients work out which groups are split: parts of `least` rows, and held."""
 
     counts: np.ndarray = array("group", "cluster", dtype="int64")
+    held: np.ndarray = array("group", "cluster", dtype="bool")
+    least: int
 
 
 class KMeansProgress(
     Message,
     route="server → caller",
-    reveals="a bound on the sums of the next round, who takes part, and whether it is the last",
+    reveals="a bound on the sums of the next round, who takes part, whether it is the last, and "
+    "how many rows are in parts of too few clients",
 ):
-    """What the caller needs to know for the next round."""
+    """What the caller needs to know for the next round.
+
+    And how many rows are in parts that are large enough, but of too few clients to be groups.
+    """
 
     settled: int
+    held_back: int
     bound: float
     clients: np.ndarray = array("client", dtype="str")

@@ -96,7 +96,7 @@ def public_bound(counts: Total, noise: LloydNoise, n_shares: int) -> KMeansProgr
     """Tell the caller a bound on every entry of a client's noisy part; it tells nothing of rows."""
     largest = noise.largest_norm * float(np.rint(counts.values[0, 0]))
     bound = largest + (REACH_OF_NOISE + 1.0) * noise.sigma / math.sqrt(n_shares)
-    return KMeansProgress(0, bound, np.array(counts.terms, dtype=str))
+    return KMeansProgress(0, 0, bound, np.array(counts.terms, dtype=str))
 
 
 def first_centers(counts: Total, plan: KMeansPlan, noise: LloydNoise) -> KMeansCenters:

@@ -12,13 +12,16 @@ Messages    KMeansProposal  server → client    k s floats a round
 Departures  Lloyd's rounds run at the server, on groups; the last one alone is over all rows.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.federation import Federation, Local, PerClient
+from daskfc.federation.site_rules import FREE, SiteRules
 from daskfc.secure.kmeans.clusters import DistributedKMeans, KMeansPlan, check_enough
 from daskfc.secure.kmeans.coreset import k_means
 from daskfc.secure.kmeans.groups import (
@@ -36,6 +39,7 @@ from daskfc.secure.kmeans.messages import (
     KMeansProposal,
 )
 from daskfc.secure.sums import Aggregation, Total
+from daskfc.secure.sums.few import LARGEST_COUNT, counts_and_holder, held_counts
 from daskfc.seeds import generator, integer_seed
 
 __all__ = ["KMeansOnSums", "Search", "advanced", "begun"]
@@ -73,6 +77,8 @@ class Search:
         Rounds in a row without gain.
     settled : bool
         Whether groups are fine enough, so that one round of all rows is left.
+    held_back : int
+        Rows in parts that are large enough, but of too few clients to be groups.
     """
 
     origin: Floats
@@ -85,6 +91,7 @@ class Search:
     inertia: float = np.inf
     idle: int = 0
     settled: bool = False
+    held_back: int = 0
 
 
 class KMeansOnSums(DistributedKMeans):
@@ -142,9 +149,10 @@ class KMeansOnSums(DistributedKMeans):
             federation.next_round()
             told = federation.tell(next_proposal, search, clients=those)
             parts = federation.inline(own_counts, own, groups, told, clients=those)
-            total = sums.sum(parts, max_abs=state.bound)
+            total = sums.sum(parts, max_abs=LARGEST_COUNT)
             counts = federation.tell(counted, total, clients=those)
             if state.settled:
+                _warn_of(state.held_back, federation.smallest.clients)
                 break
             groups = federation.on_clients(next_groups, own, groups, told, counts, clients=those)
             parts = federation.inline(fresh_moments, own, groups, told, counts, clients=those)
@@ -154,6 +162,18 @@ class KMeansOnSums(DistributedKMeans):
         parts = federation.inline(last_moments, own, groups, told, counts, clients=those)
         total = sums.sum(parts, max_abs=state.bound)
         return federation.on_server(last_centers, search, total)
+
+
+def _warn_of(held_back: int, clients: int) -> None:
+    """Say which rows may be in clusters that nobody is told."""
+    if held_back:
+        warnings.warn(
+            f"{held_back} rows are nearest to centres with too few clients' rows of their group, "
+            f"below the {clients} of Federation.smallest, and count with others: clusters that few "
+            "clients have are not found. Where all sites agree, ask for fewer.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
 
 # -- clients --------------------------------------------------------------------------------------
@@ -176,17 +196,22 @@ def all_moments(rows: Floats, proposal: KMeansProposal) -> Floats:
 
 
 def own_counts(rows: Floats, groups: Integers, proposal: KMeansProposal) -> Floats:
-    """Return how many of a client's rows are in which group, nearest to which centre, (m, k)."""
+    """Return how many of a client's rows are in which group, nearest to which centre, (m, k).
+
+    And that it has some.
+    """
     found = np.zeros((proposal.n_groups, len(proposal.centers)))
     np.add.at(found, (groups, nearest_labels(rows, proposal.centers)), 1.0)
-    return found
+    return counts_and_holder(found)
 
 
 def next_groups(
     rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts
 ) -> Integers:
     """Return the groups of a client's rows, split where parts over all clients are large enough."""
-    split: Integers = split_groups(counts.counts)[groups, nearest_labels(rows, proposal.centers)]
+    split: Integers = split_groups(counts.counts, counts.held, counts.least)[
+        groups, nearest_labels(rows, proposal.centers)
+    ]
     return split
 
 
@@ -194,8 +219,8 @@ def fresh_moments(
     rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts
 ) -> Floats:
     """Return a client's part of the sums over new groups."""
-    fresh = fresh_groups(counts.counts)
-    place = np.full(int(split_groups(counts.counts).max()) + 1, -1)
+    fresh = fresh_groups(counts.counts, counts.held, counts.least)
+    place = np.full(int(split_groups(counts.counts, counts.held, counts.least).max()) + 1, -1)
     place[fresh] = np.arange(len(fresh))
     return moments_about(rows, place[groups], len(fresh), proposal.origin)
 
@@ -205,7 +230,7 @@ def last_moments(
 ) -> Floats:
     """Return a client's part of the sums over clusters, (k, 1 + 2 s)."""
     nearest = nearest_labels(rows, proposal.centers)
-    labels = last_clusters(counts.counts)[groups, nearest]
+    labels = last_clusters(counts.counts, counts.held, counts.least)[groups, nearest]
     return moments_about(rows, labels, len(proposal.centers), proposal.origin)
 
 
@@ -264,18 +289,23 @@ def next_proposal(search: Search) -> KMeansProposal:
     return KMeansProposal(search.centers, search.origin, len(search.moments))
 
 
-def counted(total: Total) -> KMeansCounts:
+def counted(total: Total, site: SiteRules = FREE) -> KMeansCounts:
     """Tell all clients how many rows of each group are nearest to which centre."""
-    return KMeansCounts(np.rint(total.values).astype(np.int64))
+    counts, holders = held_counts(total)
+    least = max(SMALLEST, site.smallest.samples)
+    return KMeansCounts(counts, holders >= site.smallest.clients, least)
 
 
 def progress(search: Search) -> KMeansProgress:
     """Tell the caller what the next round needs."""
     bound = bound_of_sums(search.n_rows, search.scatter)
-    return KMeansProgress(int(search.settled), bound, np.array(search.clients, dtype=str))
+    clients = np.array(search.clients, dtype=str)
+    return KMeansProgress(int(search.settled), search.held_back, bound, clients)
 
 
-def advanced(search: Search, counts: Total, found: Total, plan: KMeansPlan) -> Search:
+def advanced(
+    search: Search, counts: Total, found: Total, plan: KMeansPlan, site: SiteRules = FREE
+) -> Search:
     """Return the search after a round.
 
     Parameters
@@ -288,12 +318,15 @@ def advanced(search: Search, counts: Total, found: Total, plan: KMeansPlan) -> S
         Of `fresh_moments`.
     plan : KMeansPlan
     """
-    table = counted(counts).counts
-    groups, fresh = split_groups(table), fresh_groups(table)
+    told = counted(counts, site)
+    table = told.counts
+    groups = split_groups(table, told.held, told.least)
+    fresh = fresh_groups(table, told.held, told.least)
+    held_back = int(table[(table >= told.least) & ~told.held].sum())
     moments = np.empty((int(groups.max()) + 1, search.moments.shape[1]))
     moments[groups.min(axis=1)] = search.moments  # of a group that split: written over
     moments[fresh] = found.values
-    after = replace(search, moments=moments, n_rounds=search.n_rounds + 1)
+    after = replace(search, moments=moments, n_rounds=search.n_rounds + 1, held_back=held_back)
     centers, inertia = _on_means(after, plan)
     # Not a number before there are as many groups as clusters.
     gained = len(fresh) and not search.inertia - inertia <= plan.tolerance * inertia

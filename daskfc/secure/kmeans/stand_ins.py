@@ -55,7 +55,7 @@ def _advanced(search: _Search, plan: KMeansPlan, rehearsal: Rehearsal) -> _Searc
 
 
 def _progress(search: _Search) -> KMeansProgress:
-    return KMeansProgress(int(search.settled), 1.0, np.array(search.clients, dtype=str))
+    return KMeansProgress(int(search.settled), 0, 1.0, np.array(search.clients, dtype=str))
 
 
 def _proposal(search: _Search, rehearsal: Rehearsal) -> KMeansProposal:
@@ -76,7 +76,7 @@ def _last(search: _Search) -> KMeansCenters:
 
 
 def _public_bound(counts: Total) -> KMeansProgress:
-    return KMeansProgress(0, 1.0, np.array(counts.terms, dtype=str))
+    return KMeansProgress(0, 0, 1.0, np.array(counts.terms, dtype=str))
 
 
 def _first_centers(counts: Total, plan: KMeansPlan) -> KMeansCenters:

@@ -220,7 +220,7 @@ class Fitting:
     def _agree_on_words(self) -> None:
         if not self.categories or any(self.categories.values()):
             return
-        shared = shared_words(
+        shared, withheld = shared_words(
             self.federation,
             self._summing(),
             self.steps,
@@ -231,6 +231,12 @@ class Fitting:
         self._counts = {name: [one.count for one in words] for name, words in shared.items()}
         self.categories = {name: [one.word for one in words] for name, words in shared.items()}
         self.steps.append({"step": "categories", "words": dict(self.categories)})
+        self.warnings += [
+            f"{n} words of column {name!r} are of too few clients, as sites ask for, and count as "
+            "others."
+            for name, n in withheld.items()
+            if n
+        ]
         args = (self.federation, self._summing(), self.steps, self.categories, self.clients)
         self.warnings += words_of_one(*args)
 
@@ -238,7 +244,7 @@ class Fitting:
         """Return what stands for a missing value, column by column."""
         numbers = [name for name in self.columns if name not in self.categories]
         if strategy == "most-frequent" and numbers:
-            shared = shared_words(
+            shared, _ = shared_words(
                 self.federation,
                 self._summing(),
                 self.steps,
@@ -275,7 +281,11 @@ class Fitting:
         """Return values of columns, each of which must have one."""
         if np.isnan(values).any():
             empty = self.columns[int(np.isnan(values).argmax())]
-            raise InvalidInput(f"column {empty!r} has no value at any client. Leave it out.")
+            samples, clients = self.federation.smallest
+            few = f", or fewer than {samples} of {clients} clients, of which no sum is opened"
+            raise InvalidInput(
+                f"column {empty!r} has no value at any client{few * (samples > 1)}. Leave it out."
+            )
         return values
 
     def _summing(self) -> Aggregation:

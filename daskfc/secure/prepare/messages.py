@@ -140,18 +140,21 @@ class HashKey(
 class KeptBuckets(
     Message,
     route="server → client",
-    reveals="which hashes, by a key that the server has not, enough samples of all clients share",
+    reveals="which hashes, by a key that the server has not, enough samples of all clients share; "
+    "and how many words of each column enough samples have, but of too few clients",
 ):
     """Hashes whose words are asked for: the column, and the hash."""
 
     columns: np.ndarray = array("kept", dtype="int64")
     buckets: np.ndarray = array("kept", dtype="int64")
+    withheld: np.ndarray = array("column", dtype="int64")
 
 
 class FittedWords(
     Message,
     route="server → caller",
-    reveals="to the caller the words that enough samples of all clients share, and how many do",
+    reveals="to the caller the words that enough samples of all clients share, and how many do; "
+    "and how many words enough samples have, but of too few clients",
 ):
     """Words of columns, from a masked sum of their bytes; not who has which."""
 
@@ -159,7 +162,8 @@ class FittedWords(
     counts: np.ndarray = array("word", dtype="int64")
     word_bytes: np.ndarray = array("byte", dtype="uint8")
     word_ends: np.ndarray = array("word", dtype="int64")
-    collided: np.ndarray = array("column", dtype="int64")
+    collided: np.ndarray = array("collided", dtype="int64")
+    withheld: np.ndarray = array("column", dtype="int64")
 
 
 class WordsLeave(

@@ -3,6 +3,8 @@
 A float64 is put as a whole number of 64 bits whose order is that of the values. Clients count how
 many of their values begin with each of 256 next bytes; the server has the sums, finds the byte in
 which the wanted rank lies, and asks again within it: after eight rounds all 64 bits are known.
+Where a run opens no sums of few samples, it asks no further once fewer would lie there: the
+quantile is then between the ends of the narrowest range of enough of them.
 """
 
 from collections.abc import Sequence
@@ -11,16 +13,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from daskfc.federation import Federation, Local
+from daskfc.federation.site_rules import FREE, SiteRules
 from daskfc.secure.prepare.messages import FittedQuantiles, NarrowedRanges
 from daskfc.secure.sums import Aggregation, Total
+from daskfc.secure.sums.few import LARGEST_COUNT, Held, counts_and_holder, held_counts
+from daskfc.site import Smallest
 from daskfc.stores import ClientStore
 from daskfc.stores.prepared import FittedStep, PreparedStore, numbers_of
 
 __all__ = ["quantiles"]
 
 _BYTE = 8
-_MOST = 2.0**40  # public bound on what is counted
 _SIGN = np.uint64(1 << 63)
+_NOWHERE = np.uint64(2**64 - 1)  # a prefix that no value has
+_LEAST, _MOST = (np.finfo(np.float64).min, np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,8 @@ class _Search:
 
     ranks : (d, r) int64, of the samples among those that begin with `prefixes`;
     prefixes : (d, r) uint64; bits : how many of them are known; weights : (d, levels), of the
-    upper of two neighbouring samples; counts : (d,), values that the column has.
+    upper of two neighbouring samples; counts : (d,), values that the column has; known : (d, r),
+    values between which no further is asked, NaN where it is.
     """
 
     ranks: np.ndarray
@@ -37,6 +44,7 @@ class _Search:
     bits: int
     weights: np.ndarray
     counts: np.ndarray
+    known: np.ndarray
 
 
 def quantiles(
@@ -64,16 +72,19 @@ def quantiles(
     Returns
     -------
     ndarray of shape (n_features, levels)
-        Those of `numpy.nanquantile`; NaN for a column that has no value.
+        Those of `numpy.nanquantile`, where the run opens sums of single samples; NaN for a column
+        that has no value, or fewer than it opens.
     """
     keys = federation.on_clients(sorted_keys, so_far, clients=clients)
     counted = federation.on_clients(histograms, keys, None, clients=clients)
-    total = summing.sum(counted, max_abs=_MOST)
+    total = summing.sum(counted, max_abs=LARGEST_COUNT)
     search: Local = federation.on_server(begun, total, tuple(levels))
     for _ in range(64 // _BYTE - 1):
         told = federation.tell(narrowed, search, clients=clients)
         counted = federation.on_clients(histograms, keys, told, clients=clients)
-        search = federation.on_server(continued, summing.sum(counted, max_abs=_MOST), search)
+        search = federation.on_server(
+            continued, summing.sum(counted, max_abs=LARGEST_COUNT), search
+        )
     return federation.publish(quantiles_of, search).values
 
 
@@ -97,7 +108,10 @@ def _values(keys: np.ndarray) -> np.ndarray:
 
 
 def histograms(keys: list[np.ndarray], ranges: NarrowedRanges | None) -> np.ndarray:
-    """Count values by the byte that follows each range's first bits, (columns × ranges, 256)."""
+    """Count values by the byte that follows each range's first bits, (columns × ranges, 256).
+
+    And say where there are any.
+    """
     bits = 0 if ranges is None else ranges.bits
     prefixes = np.zeros((len(keys), 1), np.uint64) if ranges is None else ranges.prefixes
     shift = np.uint64(64 - bits - _BYTE)
@@ -110,38 +124,69 @@ def histograms(keys: list[np.ndarray], ranges: NarrowedRanges | None) -> np.ndar
                 np.searchsorted(own, prefix | steps, "left"), np.searchsorted(own, last, "right")
             )
             found[column, i] = np.diff(ends)
-    return found.reshape(-1, 1 << _BYTE)
+    return counts_and_holder(found.reshape(-1, 1 << _BYTE))
 
 
-def begun(total: Total, levels: tuple[float, ...]) -> _Search:
+def begun(total: Total, levels: tuple[float, ...], site: SiteRules = FREE) -> _Search:
     """Find the first byte of the samples at the wanted ranks."""
-    counts = np.rint(total.values).astype(np.int64)
-    n = counts.sum(axis=1)
+    held = held_counts(total)
+    n = held.counts.sum(axis=1)
     at = np.maximum(n - 1, 0)[:, None] * np.asarray(levels)
     lower = np.floor(at).astype(np.int64)
     upper = np.minimum(lower + 1, np.maximum(n - 1, 0)[:, None])
     ranks = np.stack([lower, upper], axis=2).reshape(len(n), -1)
-    search = _Search(ranks, np.zeros(ranks.shape, np.uint64), 0, at - lower, n)
-    return _narrower(search, np.repeat(counts[:, None, :], ranks.shape[1], axis=1))
+    # Of clients there are at least as many as have any one of the bytes.
+    told = Held(n, held.holders.max(axis=1)).enough(site.smallest)
+    prefixes = np.where(told[:, None], np.zeros(ranks.shape, np.uint64), _NOWHERE)
+    known = np.full(ranks.shape, np.nan)
+    search = _Search(ranks, prefixes, 0, at - lower, np.where(told, n, 0), known)
+    every = (np.repeat(one[:, None, :], ranks.shape[1], axis=1) for one in held)
+    return _narrower(search, Held(*every), site.smallest)
 
 
-def continued(total: Total, search: _Search) -> _Search:
+def continued(total: Total, search: _Search, site: SiteRules = FREE) -> _Search:
     """Find the next byte of the samples at the wanted ranks."""
-    counts = np.rint(total.values).astype(np.int64)
-    return _narrower(search, counts.reshape(*search.ranks.shape, 1 << _BYTE))
+    shape = (*search.ranks.shape, 1 << _BYTE)
+    found = Held(*(one.reshape(shape) for one in held_counts(total)))
+    return _narrower(search, found, site.smallest)
 
 
-def _narrower(search: _Search, counts: np.ndarray) -> _Search:
+def _narrower(search: _Search, held: Held, smallest: Smallest) -> _Search:
+    counts = held.counts
     below = counts.cumsum(axis=2)
     byte = (below > search.ranks[:, :, None]).argmax(axis=2)
     before = np.take_along_axis(below - counts, byte[:, :, None], axis=2)[:, :, 0]
     shift = np.uint64(64 - search.bits - _BYTE)
+    prefixes = search.prefixes | (byte.astype(np.uint64) << shift)
+    enough = np.take_along_axis(held.enough(smallest), byte[:, :, None], axis=2)[:, :, 0]
+    known = search.known.copy()
+    for place in np.argwhere(~enough & (search.prefixes != _NOWHERE)):
+        at = tuple(place)
+        rank, start = int(search.ranks[at]), search.prefixes[at]
+        known[at] = _between(counts[at], rank, start, shift, smallest.samples)
     return replace(
         search,
         ranks=search.ranks - before,
-        prefixes=search.prefixes | (byte.astype(np.uint64) << shift),
+        prefixes=np.where(enough & (search.prefixes != _NOWHERE), prefixes, _NOWHERE),
         bits=search.bits + _BYTE,
+        known=known,
     )
+
+
+def _between(
+    counts: np.ndarray, rank: int, prefix: np.uint64, shift: np.uint64, least: int
+) -> float:
+    """Return where a rank lies in the range of the bytes that `least` samples around it have."""
+    below = counts.cumsum()
+    start = min(max(0, rank - least // 2), int(below[-1]) - least)
+    first, last = (below > np.array([[start], [start + least - 1]])).argmax(axis=1)
+    n = int(counts[first : last + 1].sum())
+    share = (rank - (below[first] - counts[first])) / max(n - 1, 1)
+    ends = prefix | (np.array([first, last], np.uint64) << shift)
+    ends[1] |= (np.uint64(1) << shift) - np.uint64(1)
+    low, high = _values(ends)
+    low, high = np.nan_to_num(low, nan=_LEAST), np.nan_to_num(high, nan=_MOST)
+    return float(low * (1.0 - share) + high * share)
 
 
 def narrowed(search: _Search) -> NarrowedRanges:
@@ -151,7 +196,9 @@ def narrowed(search: _Search) -> NarrowedRanges:
 
 def quantiles_of(search: _Search) -> FittedQuantiles:
     """Tell the quantiles, between the samples at two neighbouring ranks."""
-    values = _values(search.prefixes).reshape(len(search.counts), -1, 2)
+    exact = search.prefixes != _NOWHERE
+    values = np.where(exact, _values(search.prefixes), search.known)
+    values = values.reshape(len(search.counts), -1, 2)
     lower, upper = values[:, :, 0], values[:, :, 1]
     found = lower + (upper - lower) * search.weights
     found[search.counts == 0] = np.nan

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from daskfc.errors import InvalidInput
+from daskfc.federation.site_rules import FREE, SiteRules
 from daskfc.secure.prepare.messages import (
     ColumnMagnitudes,
     CommonMagnitudes,
@@ -15,6 +16,7 @@ from daskfc.secure.prepare.messages import (
     ZeroRows,
 )
 from daskfc.secure.sums import Total
+from daskfc.secure.sums.few import Held
 from daskfc.stores import ClientStore
 from daskfc.stores.prepared import FittedStep, PreparedStore, numbers_of, scale_of
 
@@ -76,18 +78,23 @@ def sample_total(total: Total) -> SampleTotal:
 def sums(
     data: ClientStore, so_far: Sequence[FittedStep], magnitudes: CommonMagnitudes
 ) -> np.ndarray:
-    """Return the sum of each column in units of its magnitude, and how many values it has."""
+    """Return the sum of each column in units of its magnitude, how many values it has, and 1.
+
+    The last is 0 where it has none.
+    """
     store = PreparedStore.of(data, so_far)
-    found = np.zeros((2, store.n_features))
+    found = np.zeros((3, store.n_features))
     for _, block in store.blocks():
         scaled = np.ldexp(numbers_of(store, block), -magnitudes.powers.astype(int))
-        found += np.nansum(scaled, axis=0), (~np.isnan(block)).sum(axis=0)
+        found[:2] += np.nansum(scaled, axis=0), (~np.isnan(block)).sum(axis=0)
+    found[2] = found[1] > 0
     return found
 
 
-def means_of(total: Total, magnitudes: CommonMagnitudes) -> FittedMeans:
-    """Tell the mean of each column; NaN where no client has a value."""
-    found, counts = total.values[0], np.rint(total.values[1])
+def means_of(total: Total, magnitudes: CommonMagnitudes, site: SiteRules = FREE) -> FittedMeans:
+    """Tell the mean of each column; NaN where no client has a value, or fewer than the run says."""
+    found, (counts, holders) = total.values[0], np.rint(total.values[1:]).astype(np.int64)
+    counts = np.where(Held(counts, holders).enough(site.smallest), counts, 0)
     plain = np.ldexp(found, magnitudes.powers.astype(int))
     return FittedMeans(np.divide(plain, counts, out=np.full(len(plain), np.nan), where=counts > 0))
 

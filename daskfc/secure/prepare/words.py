@@ -17,9 +17,11 @@ import numpy as np
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, PerClient, Sent
+from daskfc.federation.site_rules import FREE, SiteRules
 from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.secure.prepare.messages import FittedWords, HashKey, KeptBuckets
 from daskfc.secure.sums import Aggregation, Total
+from daskfc.secure.sums.few import LARGEST_COUNT, counts_and_holder, held_counts
 from daskfc.stores import ClientStore
 from daskfc.stores.cells import LONGEST_WORD
 from daskfc.stores.prepared import FittedStep, PreparedStore
@@ -49,7 +51,7 @@ def shared_words(
     *,
     smallest: int,
     most_frequent: bool = False,
-) -> dict[str, list[Shared]]:
+) -> tuple[dict[str, list[Shared]], dict[str, int]]:
     """Return the words of columns that enough samples share.
 
     Parameters
@@ -71,8 +73,10 @@ def shared_words(
 
     Returns
     -------
-    dict of str to list of Shared
+    shared : dict of str to list of Shared
         By column, in alphabetical order.
+    withheld : dict of str to int
+        How many words of a column so many samples have, but too few clients.
 
     Raises
     ------
@@ -80,6 +84,7 @@ def shared_words(
         For a column of which no word is shared by enough samples, or with too many different ones.
     """
     found: dict[str, list[Shared]] = {}
+    withheld: dict[str, int] = {}
     left = list(columns)
     for _ in range(_TRIES):
         told = _asked_once(federation, summing, so_far, left, clients, smallest, most_frequent)
@@ -95,6 +100,7 @@ def shared_words(
             ]
             if name not in collided:
                 found[name] = sorted(own, key=lambda shared: shared.word)
+                withheld[name] = int(told.withheld[i])
         left = [name for name in left if name in collided]
         if not left:
             break
@@ -105,10 +111,11 @@ def shared_words(
         )
     if empty := [name for name in columns if not found[name]]:
         raise InvalidInput(
-            f"column {empty[0]!r} has no value that at least {smallest} samples share. Leave it "
-            "out, or prepare it another way."
+            f"column {empty[0]!r} has no value that at least {smallest} samples share"
+            f"{', of as many clients as sites ask for' * (withheld[empty[0]] > 0)}. Leave it out, "
+            "or prepare it another way."
         )
-    return {name: found[name] for name in columns}
+    return {name: found[name] for name in columns}, withheld
 
 
 def _asked_once(
@@ -125,7 +132,7 @@ def _asked_once(
                                 receivers=clients)  # fmt: skip
     keys: PerClient[Sent] = PerClient({name: drawn[name][leader] for name in clients})
     counted = federation.on_clients(bucket_counts, so_far, tuple(columns), keys, clients=clients)
-    total = summing.sum(counted, max_abs=_MOST)
+    total = summing.sum(counted, max_abs=LARGEST_COUNT)
     kept = federation.on_server(kept_buckets, total, smallest, most_frequent)
     asked = federation.tell(kept, clients=clients)
     spelt = federation.on_clients(
@@ -144,22 +151,27 @@ def hash_key(tag: str, clients: Sequence[str], secret: SecretKey) -> dict[str, H
 def bucket_counts(
     data: ClientStore, so_far: Sequence[FittedStep], columns: tuple[str, ...], key: HashKey
 ) -> np.ndarray:
-    """Count samples by the hash of their word, (columns, buckets)."""
+    """Count samples by the hash of their word, and say who has any, (columns, buckets)."""
     found = np.zeros((len(columns), _BUCKETS))
     for i, counts in enumerate(_counted(data, so_far, columns)):
         for word, count in counts.items():
             found[i, _bucket(word, columns[i], key)] += count
-    return found
+    return counts_and_holder(found)
 
 
-def kept_buckets(total: Total, smallest: int, most_frequent: bool) -> KeptBuckets:
-    """Tell the clients which words are asked for."""
-    counts = np.rint(total.values)
-    kept = counts >= smallest
+def kept_buckets(
+    total: Total, smallest: int, most_frequent: bool, site: SiteRules = FREE
+) -> KeptBuckets:
+    """Tell the clients which words are asked for: of none that the run says too few have."""
+    held = held_counts(total)
+    wanted = held.counts >= smallest
+    kept = wanted & held.enough(site.smallest)
+    withheld = (wanted & ~kept).sum(axis=1)
     if most_frequent:
-        kept &= counts == counts.max(axis=1, keepdims=True)
+        told = np.where(kept, held.counts, 0)
+        kept &= told == told.max(axis=1, keepdims=True)
     columns, buckets = np.nonzero(kept)
-    return KeptBuckets(columns.astype(np.int64), buckets.astype(np.int64))
+    return KeptBuckets(*(one.astype(np.int64) for one in (columns, buckets, withheld)))
 
 
 def spelt_buckets(
@@ -200,6 +212,7 @@ def words_of(total: Total, kept: KeptBuckets) -> FittedWords:
         np.array(counts, dtype=np.int64),
         *text_arrays(words),
         np.array(sorted(collided), dtype=np.int64),
+        kept.withheld,
     )
 
 

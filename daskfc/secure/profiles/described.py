@@ -40,6 +40,9 @@ class ClusterProfiles:
         of all other words. NaN where withheld.
     withheld_cells : mapping of (int, str) to str
         Clusters and columns that have too few values to be described, and why.
+    left_out : mapping of int to int
+        How many samples of a cluster that is described enter no figure, `sizes` neither: those of
+        clients that have fewer of them than the run's `Federation.smallest` says.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class ClusterProfiles:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shares: Mapping[str, np.ndarray] = field(default_factory=dict)
     withheld_cells: Mapping[tuple[int, str], str] = field(default_factory=dict)
+    left_out: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def missing(self) -> np.ndarray:
@@ -138,9 +142,10 @@ class ClusterProfiles:
         dict
             ``columns``, ``clusters``, ``sizes``, ``counts``, ``missing``, ``means``, ``stds``,
             ``overall_mean``, ``overall_std``, ``standardised``, ``separation``, ``shares``,
-            ``withheld``, ``withheld_cells``; tables are lists of one list a cluster, with None for
-            NaN. ``shares`` has of each column of words its ``words`` and tables ``shares`` and
-            ``standardised``, a list ``overall``, with the share of all other words as the last.
+            ``withheld``, ``withheld_cells``, ``left_out``; tables are lists of one list a cluster,
+            with None for NaN. ``shares`` has of each column of words its ``words`` and tables
+            ``shares`` and ``standardised``, a list ``overall``, with the share of all other words
+            as the last.
         """
         return {
             "columns": list(self.columns),
@@ -168,6 +173,7 @@ class ClusterProfiles:
                 {"cluster": cluster, "column": column, "why": why}
                 for (cluster, column), why in self.withheld_cells.items()
             ],
+            "left_out": {str(cluster): n for cluster, n in self.left_out.items()},
         }
 
     def ranked(self) -> "ClusterProfiles":

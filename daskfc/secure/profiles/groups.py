@@ -27,6 +27,7 @@ def withheld_clusters(
     smallest: int,
     of_one_client: bool,
     all_are_told: bool,
+    clients: int = 1,
 ) -> dict[int, str]:
     """Return the clusters that must not be described, and why.
 
@@ -43,6 +44,8 @@ def withheld_clusters(
     all_are_told : bool
         Whether means of all samples are known: then what is withheld must be as large together,
         or it is what they and the clusters that are described leave over.
+    clients : int
+        Clients that must have samples of a cluster.
 
     Returns
     -------
@@ -71,6 +74,8 @@ def withheld_clusters(
         for c in range(table.shape[1])
         if left(table[:, c]) < smallest
     }
+    for c in np.flatnonzero((table > 0).sum(axis=0) < clients).tolist():
+        reasons.setdefault(c, f"fewer than {clients} clients have enough samples of it")
     while all_are_told:
         rest = table[:, list(reasons)].sum(axis=1) + others
         described = [c for c in range(table.shape[1]) if c not in reasons]

@@ -52,6 +52,11 @@ class Profile:
     -----
     Figures are in the units of the clients' stores, whatever features were prepared for the fit.
 
+    Between sites no figure is of fewer samples or clients than `Federation.smallest` says: a
+    client that has fewer samples of a cluster, or values of a column in it, adds none of these
+    (`ClusterProfiles.left_out`). A site's policy holds its own samples to that, and lets one
+    grouping of a data set be described unless it says more.
+
     Privacy: the server and all clients learn the mean of every column in every cluster that is
     described, the server these clusters' sizes, the caller also the deviations; of a client alone
     the server learns the largest magnitude of each column, and of its distance from the clusters'
@@ -146,25 +151,34 @@ class Profile:
             name: np.bincount(inverse[owners == name], minlength=len(found))
             for name in federation.clients
         }
-        real = found >= 0
+        real, least = found >= 0, federation.smallest
+        # What a site would refuse: too few of its own samples.
+        enters = {name: np.where(n < least.samples, 0, n)[real] for name, n in by_client.items()}
         reasons = withheld_clusters(
-            {name: each[real] for name, each in by_client.items()},
-            {name: int(each[~real].sum()) for name, each in by_client.items()},
+            enters,
+            {name: int(n.sum() - enters[name].sum()) for name, n in by_client.items()},
             smallest=self.smallest,
             of_one_client=self.of_one_client,
             all_are_told=all_are_told,
+            clients=least.clients,
         )
         clusters = found[real]
         kept = np.array([i for i in range(len(clusters)) if i not in reasons], dtype=np.int64)
         withheld = {int(clusters[i]): why for i, why in reasons.items()}
         columns = tuple(next(iter(federation.contract.columns.values())))
-        sizes = np.sum([each[real] for each in by_client.values()], axis=0)[kept]
+        sizes = np.sum(list(enters.values()), axis=0)[kept]
+        left_out = np.sum([n[real] for n in by_client.values()], axis=0)[kept] - sizes
         if len(kept):
             ids = labels["sample_id"].to_numpy().astype(str)
             place = np.full(len(found), -1)
             place[np.flatnonzero(real)[kept]] = np.arange(len(kept))
-            groups = place[inverse].astype(np.int32)
-            parts = {name: (groups[owners == name], ids[owners == name]) for name in by_client}
+            parts = {
+                name: (
+                    _entering(place[inverse[owners == name]], least.samples),
+                    ids[owners == name],
+                )
+                for name in by_client
+            }
             sums = self._sums(federation, parts, sizes, words, all_are_told)
         else:
             sums = _Sums.of_nothing(len(columns), sum(map(len, words.values())))
@@ -185,6 +199,7 @@ class Profile:
                 (told[c], columns[i]): self._reasons[sums.why[c, i]]
                 for c, i in np.argwhere(sums.why).tolist()
             },
+            left_out={c: n for c, n in zip(told, left_out.tolist(), strict=True) if n},
         ).ranked()
 
     def _sums(
@@ -213,6 +228,7 @@ class Profile:
             )
             total = summing.sum(own, max_abs=float(self.smallest))
             needed = self.smallest if self.of_one_client else 2 * self.smallest
+            needed = max(needed, (federation.smallest.clients - 1) * self.smallest + 1)
             cells = federation.on_server(steps.cells_of, total, needed, all_are_told=all_are_told)
             there, why = federation.tell(cells), federation.publish(cells).why
         # Public, so that no client tells how large its own sums are: each term is at most 1.
@@ -281,6 +297,12 @@ class _Sums:
             found[name] = np.divide(each, values, out=np.full(each.shape, np.nan), where=values > 0)
             start += len(own)
         return found
+
+
+def _entering(groups: np.ndarray, least: int) -> np.ndarray:
+    """Return a client's groups without those in which too few of its samples are."""
+    sizes = np.bincount(groups[groups >= 0], minlength=groups.max(initial=0) + 1)
+    return np.where(sizes[groups] < least, -1, groups).astype(np.int32)
 
 
 def _tells_totals(preparation: Any) -> bool:

@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.pseudonyms import Pseudonyms
+from daskfc.federation.site_rules import FREE, SiteRules
 from daskfc.secure.prepare.messages import ColumnMagnitudes, CommonMagnitudes
 from daskfc.secure.prepare.steps import powers_above
 from daskfc.secure.profiles.groups import withheld_cells
@@ -51,9 +52,16 @@ def digest_of_ids(sample_ids: Sequence[str]) -> str:
 
 
 def own_groups(
-    data: ClientStore, groups: np.ndarray, ids: str, names: Pseudonyms | None, party: str
+    data: ClientStore,
+    groups: np.ndarray,
+    ids: str,
+    names: Pseudonyms | None,
+    party: str,
+    site: SiteRules = FREE,
 ) -> np.ndarray:
     """Keep which group each of a client's samples is in; -1 is none.
+
+    The site refuses groups of too few of its samples, and one grouping too many.
 
     Parameters
     ----------
@@ -81,24 +89,37 @@ def own_groups(
             f"the labels given for a profile must be of the samples of client {party!r}, in the "
             "order of its store; they are of others. Give the labels of a fit on these stores."
         )
+    site.check_groups(data.digest, groups)
     return groups
 
 
 def cell_counts(
-    data: ClientStore, groups: np.ndarray, *, n_groups: int, smallest: int
+    data: ClientStore,
+    groups: np.ndarray,
+    *,
+    n_groups: int,
+    smallest: int,
+    site: SiteRules = FREE,
 ) -> np.ndarray:
     """Count the values of each column in each group, and last in none; at most `smallest` of each.
 
     Over all clients such counts are twice `smallest` or more where, and only where, so many values
     are there and `smallest` of them without those of any one client. Whole counts would tell the
-    server more than that in vain.
+    server more than that in vain. Values that are too few at this client count as missing.
     """
+    found: np.ndarray = np.minimum(_counts(data, groups, n_groups, site), smallest)
+    return found
+
+
+def _counts(data: ClientStore, groups: np.ndarray, n_groups: int, site: SiteRules) -> np.ndarray:
+    """Return how many values of each column enter sums over each group, and last over none."""
     place = np.where(groups < 0, n_groups, groups)
     found = np.zeros((n_groups + 1, data.n_features))
     for start, block in data.blocks():
         own = place[start : start + len(block)]
         found += _members(own, n_groups + 1).T @ ~np.isnan(block)
-    return np.minimum(found, smallest)
+    found[found < site.smallest.samples] = 0.0
+    return found
 
 
 def cells_of(total: Total, needed: int, *, all_are_told: bool) -> WithheldCells:
@@ -108,7 +129,11 @@ def cells_of(total: Total, needed: int, *, all_are_told: bool) -> WithheldCells:
 
 
 def _told(
-    data: ClientStore, groups: np.ndarray, words: Words, withheld: WithheldCells | None
+    data: ClientStore,
+    groups: np.ndarray,
+    words: Words,
+    withheld: WithheldCells | None,
+    site: SiteRules,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Iterate over samples that are in a group, in blocks.
 
@@ -116,11 +141,14 @@ def _told(
     and what is missing or withheld is NaN; and these with 0 in place of the numbers of words.
     """
     store = PreparedStore.of(data, [{"step": "categories", "words": words}])
+    if withheld is not None:
+        k = len(withheld.why)
+        untold = (withheld.why > 0) | (_counts(data, groups, k, site)[:k] == 0)
     for start, block in store.blocks():
         own = groups[start : start + len(block)]
         block, own = block[own >= 0], own[own >= 0]
         if withheld is not None:
-            block = np.where(withheld.why[own] > 0, np.nan, block)
+            block = np.where(untold[own], np.nan, block)
         yield own, block, numbers_of(store, block)
 
 
@@ -130,13 +158,14 @@ def cluster_magnitudes(
     words: Words,
     withheld: WithheldCells | None,
     means: ClusterMeans | None,
+    site: SiteRules = FREE,
 ) -> ColumnMagnitudes:
     """Tell the largest magnitude of each column, or of its distance from the cluster's mean.
 
     Samples in no group do not count.
     """
     largest = np.zeros(data.n_features)
-    for own, _, told in _told(data, groups, words, withheld):
+    for own, _, told in _told(data, groups, words, withheld, site):
         shifted = told if means is None else told - means.means[own]
         np.fmax(largest, np.fmax.reduce(np.abs(shifted), axis=0, initial=0.0), out=largest)
     return ColumnMagnitudes(powers_above(largest))
@@ -150,22 +179,27 @@ def cluster_sums(
     magnitudes: CommonMagnitudes,
     *,
     n_groups: int,
+    site: SiteRules = FREE,
 ) -> np.ndarray:
     """Return sums and counts of each group, side by side.
 
     They are the sum of each column in units of its magnitude; where some may be missing how many
-    values each column has; and how many samples have each of the words.
+    values each column has; how many samples have each of the words; and 1 where the sum of a column
+    is of this client's samples, too.
     """
     powers, numbers = magnitudes.powers.astype(int), [*map(data.feature_names.index, words)]
     listed = [np.arange(len(own)) for own in words.values()]
     parts: list[np.ndarray] = []
-    for own, block, told in _told(data, groups, words, withheld):
+    for own, block, told in _told(data, groups, words, withheld, site):
+        there = ~np.isnan(block)
         columns = [np.nan_to_num(np.ldexp(told, -powers))]
         if withheld is not None:
-            columns.append(~np.isnan(block))
+            columns.append(there)
         columns += [block[:, [i]] == each for i, each in zip(numbers, listed, strict=True)]
-        parts.append(_members(own, n_groups).T @ np.hstack(columns))
+        parts.append(_members(own, n_groups).T @ np.hstack([*columns, there]))
     found: np.ndarray = np.sum(parts, axis=0)
+    held = found[:, -data.n_features :]
+    np.minimum(held, 1.0, out=held)
     return found
 
 
@@ -180,10 +214,23 @@ def counts_of(
     magnitudes: CommonMagnitudes,
     sizes: np.ndarray,
     withheld: WithheldCells | None,
+    site: SiteRules = FREE,
 ) -> ClusterCounts:
-    """Tell how many values, and how many of each word, are in each group."""
-    d = len(magnitudes.powers)
-    counted = np.rint(total.values[:, d:]).astype(np.int64)
+    """Tell how many values, and how many of each word, are in each group.
+
+    Raises
+    ------
+    PrivacyError
+        When the samples of too few clients are in a sum.
+    """
+    d, least = len(magnitudes.powers), site.smallest.clients
+    counted = np.rint(total.values[:, d:-d]).astype(np.int64)
+    held = np.rint(total.values[:, -d:])
+    if ((held > 0) & (held < least)).any():
+        raise PrivacyError(
+            f"a cluster would be described from the samples of fewer than {least} clients, which "
+            "this run was announced not to do. Nothing is told; ask by daskfc.secure.profiles."
+        )
     if withheld is not None:
         return ClusterCounts(counted[:, :d].copy(), counted[:, d:].copy())
     return ClusterCounts(np.tile(sizes[:, None], d).astype(np.int64), counted)
@@ -208,13 +255,14 @@ def cluster_squares(
     withheld: WithheldCells | None,
     means: ClusterMeans,
     magnitudes: CommonMagnitudes,
+    site: SiteRules = FREE,
 ) -> np.ndarray:
     """Return sums of squared distances from the group's mean, in units of the magnitudes' squares.
 
     Shape (group, column).
     """
     found = np.zeros_like(means.means)
-    for own, _, told in _told(data, groups, words, withheld):
+    for own, _, told in _told(data, groups, words, withheld, site):
         apart = np.ldexp(told - means.means[own], -magnitudes.powers.astype(int))
         found += _members(own, len(found)).T @ np.square(np.nan_to_num(apart))
     return found

@@ -6,12 +6,15 @@ from types import SimpleNamespace
 from daskfc.coding import SecretKey
 from daskfc.federation import Message, PerClient, check_message, payload_bytes
 from daskfc.federation.messages import multiplier_of
+from daskfc.site import ANY_PART
+from tests.secure.announced import Announced
 
 
 class Here:
     """Handles are the values themselves; what is sent is checked and noted."""
 
-    def __init__(self, clients):
+    def __init__(self, clients, smallest=ANY_PART):
+        self.smallest = smallest
         self.clients = tuple(clients)
         self.ledger = []
         self.round = 0
@@ -26,7 +29,11 @@ class Here:
         own = [one[party] if isinstance(one, PerClient) and party != "server" else one
                for one in args]  # fmt: skip
         asked = inspect.signature(step).parameters
-        given = {"party": party, "secret": self.secrets.get(party)}
+        given = {
+            "party": party,
+            "secret": self.secrets.get(party),
+            "site": Announced(self.smallest),
+        }
         return step(*own, **{name: given[name] for name in given if name in asked})
 
     def _send(self, sender, receiver, message):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.errors import InvalidInput
 from daskfc.federation import PerClient
@@ -18,13 +19,14 @@ from daskfc.secure.kmeans.groups import (
 )
 from daskfc.secure.kmeans.lloyd import bound_of_sums
 from daskfc.secure.sums import PlainSum
+from daskfc.site import ANY_PART, BETWEEN_SITES
 from daskfc.testing.kmeans import inertia_of, rows_for_tests
 from tests.secure.kmeans.here import Here
 
 
-def fitted(rows, k, clients="abc", **how):
-    federation = Here(clients)
-    own = PerClient({name: rows[i :: len(clients)] for i, name in enumerate(clients)})
+def fitted(rows, k, clients="abc", smallest=ANY_PART, own=None, **how):
+    federation = Here(clients, smallest)
+    own = own or PerClient({name: rows[i :: len(clients)] for i, name in enumerate(clients)})
     sums = PlainSum(federation)
     found = open_kmeans(federation, "sums", n_clusters=k, seed=0, sums=sums, **how).fit(own)
     return found.centers, federation
@@ -42,7 +44,7 @@ def tables(draw):
 @given(tables())
 @settings(max_examples=200, deadline=None)
 def test_parts_are_large_enough_or_stay_with_the_largest(counts):
-    split = split_groups(counts)
+    split = split_groups(counts, counts > 0)
     for own, parts in zip(counts, split, strict=True):
         for number in np.unique(parts):
             assert own[parts == number].sum() >= SMALLEST
@@ -51,7 +53,7 @@ def test_parts_are_large_enough_or_stay_with_the_largest(counts):
         assert (parts[own < SMALLEST] == parts[own.argmax()]).all()
     assert sorted(np.unique(split)) == list(range(split.max() + 1))
     several = [np.unique(parts) for parts in split if len(np.unique(parts)) > 1]
-    assert fresh_groups(counts).tolist() == [int(i) for parts in several for i in parts]
+    assert fresh_groups(counts, counts > 0).tolist() == [int(i) for parts in several for i in parts]
 
 
 @given(tables(), st.randoms(use_true_random=False))
@@ -60,7 +62,7 @@ def test_no_combination_of_sums_is_over_few_rows(counts, random):
     """Any four rows may be left out: what they add to the sums, the others add as well."""
     m, k = counts.shape
     group, nearest = (np.repeat(place.ravel(), counts.ravel()) for place in np.indices((m, k)))
-    last = last_clusters(counts)[group, nearest]
+    last = last_clusters(counts, counts > 0)[group, nearest]
     W = np.vstack([group == np.arange(m)[:, None], last == np.arange(k)[:, None]]).astype(float)
     rank = np.linalg.matrix_rank(W)
     # Rows that leave home are the few that could be alone.
@@ -74,7 +76,61 @@ def test_no_combination_of_sums_is_over_few_rows(counts, random):
 
 def test_rows_leave_home_where_enough_do():
     counts = np.array([[20, 3, 4], [2, 20, 0], [4, 0, 0]])
-    assert last_clusters(counts).tolist() == [[0, 1, 0], [0, 1, 1], [0, 0, 0]]
+    assert last_clusters(counts, counts > 0).tolist() == [[0, 1, 0], [0, 1, 1], [0, 0, 0]]
+
+
+@st.composite
+def tables_of_clients(draw):
+    """Counts of three clients; every group has enough rows of two clients or more."""
+    m, k = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    flat = draw(
+        st.lists(st.sampled_from([0, 0, 0, 1, 2, 6]), min_size=3 * m * k, max_size=3 * m * k)
+    )
+    each = np.array(flat).reshape(3, m, k)
+    each[0, :, draw(st.integers(0, k - 1))] += SMALLEST
+    each[1, :, draw(st.integers(0, k - 1))] += 1
+    return each
+
+
+@given(tables_of_clients())
+@settings(max_examples=300, deadline=None)
+def test_no_sum_is_of_one_client_alone(each):
+    """Any one client's rows may be left out: what they add to sums, those of others add too."""
+    counts, held = each.sum(axis=0), (each > 0).sum(axis=0) >= 2
+    split = split_groups(counts, held)
+    for g, parts in enumerate(split):
+        for number in np.unique(parts):
+            own = each[:, g, parts == number].sum(axis=1)
+            assert own.sum() >= SMALLEST
+            assert (own > 0).sum() >= 2
+    last = last_clusters(counts, held)
+    m, k = counts.shape
+    who, group, nearest = (np.repeat(one.ravel(), each.ravel()) for one in np.indices(each.shape))
+    at = last[group, nearest]
+    W = np.vstack([group == np.arange(m)[:, None], at == np.arange(k)[:, None]]).astype(float)
+    rank = np.linalg.matrix_rank(W)
+    for client in range(3):
+        assert np.linalg.matrix_rank(W[:, who != client]) == rank
+
+
+def test_a_cluster_of_one_client_stays_with_others_and_is_told_of():
+    random = np.random.default_rng(0)
+    blobs = random.normal(size=(3, 60, 2)) * 0.1 + np.array([[0, 0], [9, 0], [0, 9]])[:, None]
+    own = {
+        "a": np.vstack([blobs[0][:30], blobs[1][:30]]),
+        "b": np.vstack([blobs[0][30:], blobs[2]]),
+    }
+    own["c"] = blobs[1][30:]  # what of the third place is, b has alone
+    rows, parts = np.vstack(list(own.values())), PerClient(own)
+    every, _ = fitted(rows, 3, own=parts)
+    assert inertia_of(rows, every.centers) < 10
+    with pytest.warns(ConvergenceWarning, match=r"60 rows are nearest .* below the 2 of"):
+        found, federation = fitted(rows, 3, smallest=BETWEEN_SITES, own=parts)
+    assert inertia_of(rows, found.centers) > 100
+    sums = [one.content.values for one in federation.ledger if one.message == "PlainPart"]
+    for parts in zip(*[iter(sums)] * 3, strict=True):
+        if parts[0].shape[1] == 5:
+            assert (sum(part[:, 0] > 0 for part in parts) >= 2).all()
 
 
 def test_sums_are_about_the_origin():

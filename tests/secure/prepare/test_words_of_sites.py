@@ -17,7 +17,7 @@ from daskfc.runs import run
 from daskfc.secure.prepare import PreparationWarning
 from daskfc.secure.prepare.holders import lone_words, own_words, words_held
 from daskfc.secure.sums import Total
-from daskfc.site import RunRequest
+from daskfc.site import RunRequest, Smallest
 from daskfc.stores import ClientStore, add_store, write_store
 from tests.deploy.test_sites import Site, cluster_of
 
@@ -192,10 +192,18 @@ def test_who_has_a_word_is_told_only_if_all_sites_let_it(tmp_path):
     try:
         for name in (*urls, "server"):
             policy = tmp_path / f"{name}.yaml"
-            policy.write_text(f"words: {'never' if name == 'hungary' else 'allow'}\n")
+            words = "never" if name == "hungary" else "allow"
+            policy.write_text(f"words: {words}\ngroups: {{clients: 1}}\n")
             store = {"store": urls[name]} if name in urls else {}
             site.party(name, address, policy=str(policy), workspace=f"{tmp_path}/{name}", **store)
         with Federation.connect(cluster_of(address), clients=list(urls)) as federation:
+            with pytest.warns(PreparationWarning):
+                few = Prepare("one-hot").fit(federation)
+            told = [step["words"] for step in few.steps["hungary"] if "words" in step]
+            assert list(told[0]["cp"]) == ["1", "2", "3", "4"]
+            said = "4 words of column 'cp' are of too few clients, as sites ask for"
+            assert said in " ".join(few.warnings)
+            federation.smallest = Smallest(samples=5)
             with pytest.warns(PreparationWarning):
                 prepared = Prepare("one-hot").fit(federation)
             told = " ".join(prepared.warnings)

@@ -8,11 +8,12 @@ from sklearn.datasets import load_wine
 
 from daskfc import FedSC, OmniFC, Prepare
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
-from daskfc.federation import Federation
+from daskfc.federation import Federation, PerClient
 from daskfc.protocols.fk_kmeans import FederatedKernelKMeans
 from daskfc.secure.prepare.steps import common_magnitudes
 from daskfc.secure.profiles import Profile, steps, withheld_clusters
-from daskfc.secure.sums import Total
+from daskfc.secure.sums import MaskedSum, Total
+from daskfc.site import ANY_PART, BETWEEN_SITES
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import federation_of, stores_of
 
@@ -110,7 +111,7 @@ def test_what_is_withheld_is_never_summed(federation):
     assert found.withheld == {7: "it has fewer than 5 samples without those of any one client"}
     check_against_pandas(found, POOLED, kinds, COLUMNS)
     shapes = [row.shapes for row in found.ledger if row.message == "MaskedPart"]
-    assert {tuple(shape["values"]) for shape in shapes} == {(3, X.shape[1])}
+    assert {tuple(shape["values"]) for shape in shapes} == {(3, X.shape[1]), (3, 2 * X.shape[1])}
     nothing = Profile(smallest=100).fit(federation, labels)
     assert (nothing.clusters, len(nothing.ledger)) == ((), 0)
     assert nothing.as_dict()["means"] == []
@@ -175,6 +176,52 @@ def test_no_message_depends_on_samples_of_no_group(tmp_path):
     first, second = (all_that_is_told(ClientStore.open(urls[n]), groups) for n in ("a", "b"))
     for one, two in zip(first, second, strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.fixture
+def between_sites(federation):
+    federation.smallest = BETWEEN_SITES
+    yield federation
+    federation.smallest = ANY_PART
+
+
+@pytest.mark.slow
+def test_samples_of_clients_that_have_few_enter_nothing(between_sites):
+    """What is told is of the others, and how many they are is told as well."""
+    kinds, owners = KIND.copy(), np.concatenate([np.repeat(n, len(x)) for n, x in ROWS.items()])
+    few = np.flatnonzero((owners == "client-2") & (KIND == 0))[4:]
+    kinds[few] = 1  # four samples of kind 0 are left there
+    lone = np.flatnonzero(owners == "client-3")[:6]
+    kinds[lone] = 5  # a cluster of one client's own
+    found = Profile(smallest=2, of_one_client=True).fit(between_sites, labels_of(ROWS, kinds))
+    assert found.withheld == {5: "fewer than 2 clients have enough samples of it"}
+    assert found.left_out == {0: 4}
+    entering = kinds.copy()
+    entering[(owners == "client-2") & (kinds == 0)] = -1
+    entering[kinds == 5] = -1
+    check_against_pandas(found, POOLED, entering, COLUMNS)
+    assert found.as_dict()["left_out"] == {"0": 4}
+
+
+@pytest.mark.slow
+def test_the_server_describes_no_cluster_of_too_few_clients(between_sites):
+    """A caller who asks by the steps themselves, for groups of one client's samples."""
+    names = between_sites.clients
+    groups = {name: np.full(len(ROWS[name]), -1, dtype=np.int32) for name in names}
+    groups["client-1"][:9] = 0
+    own = PerClient(groups)
+    ids = {n: steps.digest_of_ids([f"{n}/{i}" for i in range(len(ROWS[n]))]) for n in names}
+    between_sites.start_run("lone", random_state=0, deadline_s=60)
+    kept = between_sites.on_clients(steps.own_groups, own, PerClient(ids), None)
+    told = between_sites.ask(steps.cluster_magnitudes, kept, {}, None, None)
+    largest = between_sites.on_server(common_magnitudes, told)
+    args = (kept, {}, None, between_sites.tell(largest))
+    parts = between_sites.on_clients(steps.cluster_sums, *args, n_groups=1)
+    total = MaskedSum(between_sites).sum(parts, max_abs=100.0)
+    counts = between_sites.on_server(steps.counts_of, total, largest, np.array([9]), None)
+    means = between_sites.on_server(steps.means_of, total, largest, counts)
+    with pytest.raises(PartyError, match="the samples of fewer than 2 clients"):
+        between_sites.publish(means)
 
 
 def counted(*clients):

@@ -186,7 +186,7 @@ def test_what_leaves_a_party_is_masked_or_a_magnitude(found):
     assert of_clients == {("ColumnMagnitudes", "plain"), ("MaskedPart", "masked")}
     masked = [tuple(row.shapes["values"]) for row in rows if row.message == "MaskedPart"]
     d, words = TABLE.shape[1], 6
-    assert set(masked) == {(4, d), (3, 2 * d + words), (3, d)}
+    assert set(masked) == {(4, d), (3, 3 * d + words), (3, d)}
     told = {row.message for row in rows if row.sender == "server" and row.receiver == "caller"}
     assert told == {"WithheldCells", "ClusterCounts", "ClusterMeans", "ClusterSpreads"}
     told = {row.message for row in rows if row.sender == "server" and row.receiver in SITES}
@@ -222,7 +222,7 @@ def test_words_without_gaps_take_no_sum_more(tmp_path):
     assert not result.shares["sex"][:, 2].any()
     assert not result.missing.any()
     shapes = [tuple(r.shapes["values"]) for r in result.ledger if r.message == "MaskedPart"]
-    assert set(shapes) == {(3, 4), (3, 2)}
+    assert set(shapes) == {(3, 6), (3, 2)}
     assert "WithheldCells" not in {row.message for row in result.ledger}
 
 

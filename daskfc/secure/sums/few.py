@@ -1,0 +1,60 @@
+"""Counts that tell how many clients have any, too: what is of few is opened to nobody.
+
+A client adds one number for both, so that a masked sum of counts costs what it did.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.secure.sums.total import Total
+from daskfc.site import Smallest
+
+__all__ = ["LARGEST_COUNT", "Held", "counts_and_holder", "held_counts"]
+
+_HOLDER = 2.0**33  # ours: above all samples of all clients
+LARGEST_COUNT = 2.0 * _HOLDER
+"""Public bound on what one client adds for a count."""
+
+
+class Held(NamedTuple):
+    """Counts over all clients.
+
+    Parameters
+    ----------
+    counts : ndarray of int64
+        Samples.
+    holders : ndarray of int64, of the same shape
+        Clients that have some of them.
+    """
+
+    counts: NDArray[np.int64]
+    holders: NDArray[np.int64]
+
+    def enough(self, smallest: Smallest) -> NDArray[np.bool_]:
+        """Return where they are as many as a run opens, of as many clients."""
+        found: NDArray[np.bool_] = self.counts >= smallest.samples
+        return found & (self.holders >= smallest.clients)
+
+
+def counts_and_holder(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what a client adds to a sum for its counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.secure.sums import Total
+    >>> from daskfc.secure.sums.few import counts_and_holder, held_counts
+    >>> parts = [counts_and_holder(np.array([own])) for own in ([7.0, 0.0], [2.0, 3.0])]
+    >>> held = held_counts(Total(sum(parts), 0.0, ("a", "b")))
+    >>> held.counts.tolist(), held.holders.tolist()
+    ([[9, 3]], [[2, 1]])
+    """
+    return counts + _HOLDER * (counts > 0)
+
+
+def held_counts(total: Total) -> Held:
+    """Return counts over all clients, and how many clients have any."""
+    holders, counts = np.divmod(np.rint(total.values), _HOLDER)
+    return Held(counts.astype(np.int64), holders.astype(np.int64))
