@@ -10,6 +10,7 @@ from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
 from daskfc.metrics import METRICS
 from daskfc.seeds import fresh_seed
+from daskfc.site import Smallest
 from daskfc.yaml_files import read_mapping, read_yaml
 
 __all__ = ["Pipeline", "load_pipeline"]
@@ -46,6 +47,9 @@ class Pipeline(BaseModel):
         Whether to describe the clusters of the own method's first fit by means and deviations of
         all features, and shares of words; as a mapping with the rules of
         `daskfc.secure.profiles.Profile`.
+    smallest : {"samples": int, "clients": int}
+        The smallest groups, words and columns whose sums are opened; by default 1 and 1 on this
+        machine, 5 and 2 where parties are joined. Sites may ask for more.
     choose : str or {str: object}
         What ``n_clusters`` is chosen by; as a mapping ``by`` and, for stability, ``seeds``.
 
@@ -67,6 +71,7 @@ class Pipeline(BaseModel):
     seeds: tuple[Seed, ...] = (0,)
     ids: Literal["pseudonyms", "clear"] = "pseudonyms"
     profiles: dict[str, Any] | None = None
+    smallest: Smallest | None = None
     choose: dict[str, Any] = {}
 
     @field_validator("prepare", mode="before")
@@ -151,6 +156,7 @@ class Pipeline(BaseModel):
             **({"ids": self.ids} if self.ids != "pseudonyms" else {}),
             **({"choose": dict(self.choose)} if self.choose else {}),
             **({"profiles": self.profiles or True} if self.profiles is not None else {}),
+            **({"smallest": self.smallest._asdict()} if self.smallest is not None else {}),
             **({} if self.map else {"map": False}),
         }
 

@@ -9,7 +9,7 @@ from daskfc.runs.choice import candidates_of
 from daskfc.runs.config import Pipeline
 from daskfc.runs.methods import estimator_of, known_methods, with_n_clusters
 from daskfc.secure.prepare import Prepare
-from daskfc.site import RunRequest
+from daskfc.site import BETWEEN_SITES, RunRequest
 
 __all__ = ["request_of", "requests_of"]
 
@@ -82,6 +82,7 @@ def requests_of(
     tried = [pipeline] if candidates is None else [with_n_clusters(pipeline, k) for k in candidates]
     prepare = Prepare(pipeline.prepare)
     # Preparations and profiles are masked sums, whatever the method is.
+    smallest = pipeline.smallest or BETWEEN_SITES
     asks = any(name not in _ASK_NOTHING for name, _ in prepare.steps)
     summed = asks or pipeline.profiles is not None
     preparation = tuple({name: dict(given)} for name, given in prepare.steps)
@@ -100,9 +101,12 @@ def requests_of(
                     **({"masked": True} if summed else {}),
                     preparation=preparation,
                     columns=None if columns is None else tuple(columns),
+                    smallest=smallest,
                 )
             )
-    task = RunRequest("profiles", submitter=submitter, n_clients=n_clients, masked=True)
+    task = RunRequest(
+        "profiles", submitter=submitter, n_clients=n_clients, masked=True, smallest=smallest
+    )
     if asks:
         asked = {"noised": prepare.noised}
         found.append(replace(task, method="preparation", parameters=asked))

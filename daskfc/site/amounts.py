@@ -104,8 +104,8 @@ class Smallest(NamedTuple):
     Smallest(samples=10, clients=1)
     """
 
-    samples: int = 1
-    clients: int = 1
+    samples: Annotated[int, Field(ge=1, strict=True)] = 1
+    clients: Annotated[int, Field(ge=1, strict=True)] = 1
 
 
 ANY_PART = Smallest()

@@ -22,6 +22,7 @@ _KEPT = "tests/federation/test_kept.py"
 _RULES = "tests/federation/test_site_rules.py"
 _SUMS = "tests/secure/sums/test_protocol.py"
 _TOLD = "tests/attacks/test_announced.py"
+_GROUPS = "tests/attacks/test_groups.py"
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,16 @@ ATTEMPTS = (
     Attempt("20", "rows by profiles of chosen groups, where noise is required", "b",
         "all rows", REDUCED, ("tests/site/test_policy.py::test_one_rule_says_no",
          "tests/federation/test_gate.py",)),
+    Attempt("20", "groups of one sample, of pairs, of one client; words of one sample", "b",
+        "all rows", REFUSED, (f"{_GROUPS}::test_sums_of_pairs_*", f"{_GROUPS}::test_words_*",
+         "tests/secure/profiles/test_profile.py::test_the_server_describes_no_*",
+         "tests/secure/prepare/test_few.py")),
+    Attempt("20", "profiles of two groupings that differ by a sample", "b",
+        "the sample", REFUSED, (f"{_GROUPS}::test_a_second_grouping_*",)),
+    Attempt("20", "sums of k-means over one client's rows", "s",
+        "their mean", REFUSED,
+        ("tests/secure/kmeans/test_on_sums.py::test_no_sum_is_of_one_client_alone",
+         "tests/secure/kmeans/test_on_sums.py::test_a_cluster_of_one_client_*")),
     Attempt("21", "`add-keys` and `task-finished` for the message of another", "d",
         "a public key swapped; the run stood still", REFUSED,
         (f"{_STALL}::test_nobody_says_that_it_has_*",)),

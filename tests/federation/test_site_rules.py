@@ -80,6 +80,38 @@ def test_what_the_policy_lets_passes(rules):
     assert one._state.audit() == ()
 
 
+def grouped(*numbers):
+    return lambda one: one.check_groups("digest", np.repeat(numbers, 5))
+
+
+def test_groups_have_enough_of_the_sites_own_samples(rules):
+    one = rules(Policy())
+    one.check_groups("digest", np.array([0] * 5 + [-1] * 4))
+    with refused("groups.samples"):
+        one.check_groups("digest", np.array([0] * 5 + [1] * 4))
+    rules(run=of_any_part()).check_groups("digest", np.array([0]))
+
+
+def of_any_part():
+    return replace(RUN, request={"smallest": [1, 1]})
+
+
+def test_one_grouping_is_described_unless_the_policy_says_more(rules):
+    grouped(0, 1, -1)(rules(Policy()))
+    grouped(1, 0, -1)(rules(Policy()))  # the same parts, in another process
+    grouped(-1, -1, -1)(rules(Policy()))  # nothing
+    with refused("groups.groupings"):
+        grouped(0, 1, 1)(rules(Policy()))
+    with refused("groups.groupings"):
+        grouped(0, 1, 2)(rules(Policy()))
+    rules(Policy()).check_groups("another data set", np.repeat([0, 1, 2], 5))
+    two = Policy(groups={"groupings": 2})
+    grouped(0, 1, 1)(rules(two))
+    with refused("groups.groupings"):
+        grouped(0, 1, 2)(rules(two))
+    grouped(0, 1, 2)(rules(Policy(groups={"groupings": "any"})))
+
+
 def announced(**noise):
     asked = RunRequest("FedSC", parameters={"noise": noise})
     return replace(RUN, request=json.loads(asked.as_json()), builds={"a": "x", "b": "y"})

@@ -180,8 +180,8 @@ def test_a_parameter_that_is_set_at_the_top_is_told_where_it_belongs():
         load_pipeline({"method": "OmniFC"}, overrides=["n_clusters=3"])
     assert str(refusal.value) == (
         "--set 'n_clusters=3': a pipeline has no key 'n_clusters'; it has method, params, compare, "
-        "prepare, metrics, map, seeds, ids, profiles, choose. Write --set params.n_clusters=3 for "
-        "a parameter of the method."
+        "prepare, metrics, map, seeds, ids, profiles, smallest, choose. Write "
+        "--set params.n_clusters=3 for a parameter of the method."
     )
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from daskfc.errors import ENDS_A_RUN, InvalidInput, PolicyRefused, PrivacyError
 from daskfc.federation.crossing import without_values
-from daskfc.site import Policy, Refusal, RunRequest
+from daskfc.site import Policy, Refusal, RunRequest, Smallest
 from daskfc.site.words import in_words, template
 
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)  # a Wednesday
@@ -228,6 +228,9 @@ NOISED = {"method": "preparation", "parameters": {"noised": True}}
             {},
             "budget",
         ),
+        ({"groups": {"samples": 6}}, {}, {}, "groups.samples"),
+        ({"groups": {"clients": 3}}, PROFILES, {}, "groups.clients"),
+        ({}, {"smallest": Smallest(4, 2)}, {}, "groups.samples"),
         ({}, {"allow_raw": True}, {}, "raw"),
         ({}, {"clear_ids": True}, {}, "ids"),
         ({}, {"stores": ("/srv/b.zarr",)}, {"own_store": "/srv/a.zarr"}, "stores"),
