@@ -421,7 +421,8 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
         tell("starting the workers", 0, 0)
         with open_federation(record, pipeline) as federation:
             opened = True
-            federation.smallest = pipeline.smallest or federation.smallest
+            if pipeline.smallest is not None:
+                federation.smallest = pipeline.smallest
             if federation.dashboard_link:
                 tell(Notice(f"Dask's dashboard: {federation.dashboard_link}"), 0, 0)
             folder.update(
