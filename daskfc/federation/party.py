@@ -96,7 +96,6 @@ class Party:
         self._revoked = None if options.ca is None else Revoked(options.ca)
         self._packages = options.policy.modules()
         self._store: ClientStore | None = None
-        self._dataset = ""  # by which budgets know it
         self.narration = Narration(self.name, told=options.narrates)
         self.counts = Counts()
         self.line = SlowLine(options.latency, options.bandwidth)
@@ -134,7 +133,7 @@ class Party:
         except OSError as error:  # it starts all the same, to be able to say so
             self.refusal = self.unrecorded(error)
         self._receipts = Receipts(self.name, self.ledger)
-        self.rules = PartyRules(self.options)
+        self.rules = PartyRules(self.options, self.store)
         self._uploaded: int | None = None
         handler = PrivateLog(self.folder / "party.log", delay=True)
         # The full text of an error stays at the party: it may hold values.
@@ -183,7 +182,7 @@ class Party:
                     f"the store of client {self.name!r} was written again since the federation "
                     "opened. Open the federation again."
                 )
-            self._dataset = data_set_of(store.attributes)
+            self.rules.opened(store, data_set_of(store.attributes))
             steps = [] if self.run is None else self.run.preparation.get(self.name, [])
             self._store = _prepared(store, steps)
         return self._store
@@ -402,8 +401,7 @@ class Party:
         """Count a noisy message against the budget of this client's data."""
         multiplier = multiplier_of(message)
         if multiplier is not None and self.options.store is not None:
-            self.store()
-            self.rules.charge(self._dataset, multiplier, f"{step}|{round}|{digest}")
+            self.rules.charge(self.rules.data_set, multiplier, f"{step}|{round}|{digest}")
 
     def count_upload(self, n_bytes: int) -> None:
         """Count what is about to leave in the run under way, and refuse what is too much.

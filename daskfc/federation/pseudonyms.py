@@ -27,6 +27,7 @@ from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation.handles import PerClient
 from daskfc.federation.ledger import Ledger
 from daskfc.federation.messages import Message, array
+from daskfc.federation.step_rules import own_label, takes
 from daskfc.federation.texts import text_arrays, texts_in
 from daskfc.site import RunRequest
 
@@ -269,6 +270,7 @@ def _drawn(secret: SecretKey) -> SecretKey:
     return secret.derive("pseudonyms", "shared key")
 
 
+@takes(label=own_label)
 def wrapped_id_key(
     offer: Mapping[str, KeyOffer] | None,
     sealed: Mapping[str, SealedIdKey] | None,

@@ -122,7 +122,8 @@ def serve_party(
     rules = Policy.default(is_loopback(scheduler)) if policy is None else Policy.load(policy)
     if state is None and workspace is not None:
         state = str(Path(workspace) / "state.sqlite")
-    if state is None and (rules.budget is not None or rules.runs is not None):
+    counts = rules.budget is not None or rules.runs is not None or rules.maskers.differ_by > 1
+    if state is None and counts:
         raise InvalidInput(
             f"the policy of party {name!r} counts over runs, and nothing says where. Give --state "
             "or --workspace."

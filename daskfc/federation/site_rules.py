@@ -1,12 +1,13 @@
 """What a site's policy and memory say within a run: the guard and the steps ask here."""
 
 import hashlib
+import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from daskfc.federation.step_rules import Announced, broken_rule
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.site import ANY_PART, BETWEEN_SITES, Policy, Refusal, SiteState, Smallest
 from daskfc.site.approved import Protocol, StepUse
+
+if TYPE_CHECKING:
+    from daskfc.stores import ClientStore
 
 __all__ = ["FREE", "UNNAMED", "OnceOnly", "PartyRules", "SiteRules"]
 
@@ -88,6 +92,9 @@ class SiteRules:
     def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
         """Refuse a masked sum of too few clients; see `Policy.check_maskers`."""
 
+    def check_members(self, members: Iterable[str]) -> None:
+        """Refuse a masked sum of nearly the same clients as one before."""
+
     def check_store(self, url: str) -> None:
         """Refuse a store besides the party's own; see `Policy.check_store`."""
 
@@ -96,13 +103,11 @@ class SiteRules:
         """Of what part of the samples, at least, the run opens sums."""
         return ANY_PART
 
-    def check_groups(self, dataset: str, groups: np.ndarray) -> None:
+    def check_groups(self, groups: np.ndarray) -> None:
         """Refuse groups, by a submitter, that have too few of this party's samples.
 
         Parameters
         ----------
-        dataset : str
-            Digest of the data.
         groups : ndarray of shape (n_samples,), int
             Of each sample; -1 is none.
         """
@@ -136,6 +141,8 @@ class PartyRules(SiteRules):
     ----------
     options : PartyOptions
         Its policy and memory, and the run under way.
+    open_store : callable, optional
+        Opens the party's own store, and tells `opened` of it.
 
     Attributes
     ----------
@@ -144,8 +151,11 @@ class PartyRules(SiteRules):
         method of another package, which the policy allows.
     """
 
-    def __init__(self, options: PartyOptions) -> None:
+    def __init__(
+        self, options: PartyOptions, open_store: Callable[[], object] | None = None
+    ) -> None:
         self._options = options
+        self._open_store, self._data_set = open_store, ""
         self.policy = options.policy
         run = options.run
         self._run_id, self._start = ("", "") if run is None else (run.run_id, run.start)
@@ -153,11 +163,14 @@ class PartyRules(SiteRules):
         name = hashlib.sha256(f"{self._run_id} {self._start} {options.nonce.hex()}".encode())
         scratch = Path(options.scratch)
         self._method, self._parameters, own = _announced(options)
-        self._announced = Announced(self._parameters, () if run is None else tuple(run.builds))
+        self._pseudonyms = {} if run is None else run.pseudonyms
+        clients = () if run is None else tuple(run.builds)
+        self._announced = Announced(self._parameters, clients, self._pseudonyms)
         told = {} if run is None else run.request
         self._smallest = Smallest(*told.get("smallest", BETWEEN_SITES))
         self._released: dict[str, float] = {}
-        self.composes = self.policy == Policy.default(loopback=True) or not own
+        self._free = self.policy == Policy.default(loopback=True)
+        self.composes = self._free or not own
         self._once = OnceOnly(
             scratch / f"once-{name.hexdigest()[:16]}" if scratch.is_dir() else None
         )
@@ -198,6 +211,60 @@ class PartyRules(SiteRules):
         """
         self._ask(lambda: self.policy.check_maskers(n_maskers, threshold))
 
+    def check_members(self, members: Iterable[str]) -> None:
+        """Refuse a masked sum of nearly the same clients as one before of this data set.
+
+        Sets of clients are remembered whatever the policy asks for, so that one which asks for more
+        later knows them.
+
+        Raises
+        ------
+        PolicyRefused
+            By the policy's ``maskers.differ_by``.
+        """
+        now, least = frozenset(members), self.policy.maskers.differ_by
+
+        def refusal(before: tuple[str, ...]) -> Refusal | None:
+            for apart in (now ^ set(json.loads(one)) for one in before):
+                if len(apart) < least:
+                    told = f"a sum would differ from one before by {', '.join(sorted(apart))} alone"
+                    return Refusal("maskers.differ_by", f"{told}; the policy asks for {least}.")
+            return None
+
+        if self._options.store is not None and self._remembers:
+            self._hold("members", self.data_set, json.dumps(sorted(now)), refusal)
+
+    def opened(self, store: "ClientStore", data_set: str) -> None:
+        """Hold the label of the run's pseudonyms to the submitter and to the party's own data.
+
+        What pseudonyms are made of is read after this, so that data which change do so before it.
+
+        Parameters
+        ----------
+        store : ClientStore
+            The party's own, as it was written.
+        data_set : str
+            By which digest budgets and sets of clients know it.
+
+        Raises
+        ------
+        PolicyRefused
+            By the rule ``pseudonyms``, when another used the label first, or on other data.
+        """
+        self._data_set, label = data_set, str(self._pseudonyms.get("label", ""))
+        told = f"the label {label!r} of pseudonyms is another submitter's, or of other data."
+        if self._pseudonyms and self._remembers:
+            content = json.dumps([self._options.submitter, store.build_id, store.digest])
+            refusal = Refusal("pseudonyms", told)
+            self._hold("pseudonyms", label, content, lambda before: refusal if before else None)
+
+    @property
+    def data_set(self) -> str:
+        """By which digest budgets and sets of clients know the party's data."""
+        if not self._data_set and self._open_store is not None:
+            self._open_store()
+        return self._data_set
+
     def check_store(self, url: str) -> None:
         """Refuse a store that the policy does not name.
 
@@ -213,7 +280,7 @@ class PartyRules(SiteRules):
         """As it was announced."""
         return self._smallest
 
-    def check_groups(self, dataset: str, groups: np.ndarray) -> None:
+    def check_groups(self, groups: np.ndarray) -> None:
         """Refuse groups of too few of the party's own samples, and one grouping too many.
 
         Raises
@@ -239,9 +306,7 @@ class PartyRules(SiteRules):
         # by the first sample of each group, whatever number the group has
         same = np.where(groups < 0, -1, first[place]).astype(np.int64)
         content = hashlib.sha256(same.tobytes()).hexdigest()
-        self._remember(
-            lambda state, **start: state.hold("groups", dataset, content, refusal, **start)
-        )
+        self._hold("groups", self.data_set, content, refusal)
 
     @property
     def tells_words(self) -> bool:
@@ -335,23 +400,31 @@ class PartyRules(SiteRules):
             When the budget has less left.
         """
         self._hold_to_announced(multiplier, label)
-        budget = self.policy.budget
         self._remember(
-            lambda state, **start: state.charge(dataset, multiplier, budget, label=label, **start)
+            lambda state: state.charge(
+                *(dataset, multiplier, self.policy.budget),
+                run_id=self._run_id,
+                start=self._start,
+                label=label,
+            )
         )
 
-    def _remember(self, use: Callable[..., Any]) -> None:
-        """Write into the party's memory, where it has one, what may be refused for what is there.
+    @property
+    def _remembers(self) -> bool:
+        return self._state is not None and not self._free
 
-        Raises
-        ------
-        PolicyRefused
-            By a rule, to others by its name.
-        """
+    def _hold(
+        self, use: str, name: str, content: str, check: Callable[[tuple[str, ...]], Refusal | None]
+    ) -> None:
+        where = {"run_id": self._run_id, "start": self._start}
+        self._remember(lambda state: state.hold(use, name, content, check, **where))
+
+    def _remember(self, write: Callable[[SiteState], object]) -> None:
+        """Write into the site's memory, where there is one."""
         if self._state is None:
             return
         try:
-            use(self._state, run_id=self._run_id, start=self._start)
+            write(self._state)
         except PolicyRefused as error:  # which the memory has noted
             refusal = Refusal(error.rule, error.sentence)
         else:

@@ -20,6 +20,8 @@ __all__ = [
     "as_announced",
     "at_most_honest",
     "broken_rule",
+    "own_label",
+    "own_pseudonyms",
     "some_clients",
     "takes",
 ]
@@ -37,10 +39,13 @@ class Announced:
         Of the method.
     clients : tuple of str
         Who takes part.
+    pseudonyms : mapping
+        As `Pseudonyms.as_dict` writes them; empty for clear ids.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     clients: tuple[str, ...] = ()
+    pseudonyms: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,18 @@ some_clients = Rule(
 )
 """Of those among whom a secret is shared, or an array hidden: who is two of them is two that may
 collude."""
+
+own_pseudonyms = Rule(
+    "the pseudonyms with which the run began",
+    lambda names, asked: ({} if names is None else names.as_dict()) == dict(asked.pseudonyms),
+)
+"""Those of another run would tell who of its samples is in this one's."""
+
+own_label = Rule(
+    "the label of the run's pseudonyms",
+    lambda label, asked: label == asked.pseudonyms.get("label"),
+)
+"""One key under two labels would give a sample the same digest in two runs."""
 
 
 def broken_rule(

@@ -81,10 +81,14 @@ class Maskers(_Strict):
         The share of them that must stay, where a sum survives clients that leave. Above one half:
         of two groups that are told different survivors one is too small to answer, so that never
         both masks of a client are opened.
+    differ_by : int
+        The fewest clients by which the clients of two sums over one data set may differ, where
+        they differ; their difference is the sum over these.
     """
 
     at_least: Annotated[int, Field(ge=1, strict=True)] = 3
     threshold: Annotated[InstanceOf[Fraction], BeforeValidator(_share)] = Fraction(2, 3)
+    differ_by: Annotated[int, Field(ge=1, strict=True)] = 1
 
 
 class Smallest(NamedTuple):

@@ -96,6 +96,7 @@ class Policy(BaseModel):
         The fewest samples that the party's store must have.
     maskers : Maskers
         The fewest clients of a masked sum, and the share of them that must stay for its result.
+        Its ``differ_by`` is the fewest by which the clients of two sums may differ.
     groups : Groups
         The smallest groups, words and columns whose sums may be opened.
     budget : Budget, optional

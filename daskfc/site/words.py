@@ -65,7 +65,9 @@ def _asks_noise(limits: dict[str, Limit]) -> bool:
 def _maskers(policy: Policy) -> str:
     least, share = policy.maskers.at_least, policy.maskers.threshold
     told = f"a masked sum has at least {least} client{'s' * (least > 1)}"
-    return f"{told}, and {share} of them must stay where it survives that some leave"
+    told += f", and {share} of them must stay where it survives that some leave"
+    apart = policy.maskers.differ_by
+    return told + f"; two of different clients differ by at least {apart}" * (apart > 1)
 
 
 def _groups(policy: Policy) -> str:

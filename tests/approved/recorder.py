@@ -76,7 +76,8 @@ class Recorder:
             read=lambda inner: read_step(inner.name, inner.code, Reader(trusted=True)),
         )
         for use in uses:
-            announced = Announced(request.get("parameters", {}), verbs.clients)
+            names = verbs._running().pseudonyms
+            announced = Announced(request.get("parameters", {}), verbs.clients, names)
             self._judge(method, announced, use)
 
     def _maker(self, handle, to_each=False):

@@ -27,7 +27,7 @@ ROLES = {
 
 
 class Consortium:
-    """Two clients, a server and a scheduler, and everybody's folder; "c" has not started.
+    """Clients, a server and a scheduler, and everybody's folder; who has no rows has not started.
 
     Parameters
     ----------
@@ -36,13 +36,14 @@ class Consortium:
     rows : dict of str to array
         What the clients hold.
     policy : str
-        Lines that their policies have beside those of `Site`.
+        Keys that their policies have beside those of `Site`, or in their place.
     """
 
     def __init__(self, folder, rows, policy=""):
         self.folder = folder
         self.site = Site(folder)
-        self.site.policy.write_text(f"{self.site.policy.read_text()}{policy}\n")
+        keys = [yaml.safe_load(text) for text in (self.site.policy.read_text(), policy)]
+        self.site.policy.write_text(yaml.safe_dump({**keys[0], **(keys[1] or {})}))
         self.ca = ("--ca", str(folder / "ca"))
         self.certs("init", *self.ca)
         self.authority = Authority(folder / "ca")
@@ -57,21 +58,24 @@ class Consortium:
         for name in ROLES:
             sent = shutil.copytree(self.authority.folder_of(name), folder / "sent" / name)
             self.certs("install", name, sent, "--out", self.held(name))
-        urls = stores_of(folder, rows)
+        self.urls = stores_of(folder, rows)
         self.processes = {}
         told = folder / "scheduler.json"
         self.run("scheduler", "--port", "0", "--scheduler-file", told, DASKFC_HOST="127.0.0.1")
         self.address = address_in(str(told), wait=120)
-        where = {"DASKFC_SCHEDULER": self.address}
-        for name, url in urls.items():
+        for name in self.urls:
             shutil.copy(self.site.policy, self.held(name) / "policy.yaml")  # they edited it
-            self.run(name, DASKFC_STORE=url, **where)
-        self.run("server", "--policy", self.site.policy, **where)
+            self.party(name)
+        self.run("server", "--policy", self.site.policy, DASKFC_SCHEDULER=self.address)
 
     def certs(self, *words):
         told = CliRunner().invoke(main, ["certs", *map(str, words)])
         assert told.exit_code == 0, told.output
         return told.stdout
+
+    def party(self, name):
+        """Start a client by its script."""
+        self.run(name, DASKFC_STORE=self.urls[name], DASKFC_SCHEDULER=self.address)
 
     def run(self, name, *words, **environment):
         """Start a side by its own script."""

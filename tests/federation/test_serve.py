@@ -82,6 +82,24 @@ def test_a_party_brings_a_store_of_its_own(started, url, tmp_path):
     assert started == []
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "budget: {epsilon: 1, delta: 1e-5}",
+        "runs: {at_most: 1, per: day}",
+        "maskers: {differ_by: 2}",
+    ],
+)
+def test_what_counts_over_runs_needs_a_memory(started, url, tmp_path, keys):
+    (tmp_path / "site.yaml").write_text(keys)
+    policy = str(tmp_path / "site.yaml")
+    with pytest.raises(InvalidInput, match="counts over runs, and nothing says where"):
+        serve_party("a", scheduler=ADDRESS, store=url, policy=policy)
+    state = str(tmp_path / "state.sqlite")
+    serve_party("a", scheduler=ADDRESS, store=url, policy=policy, state=state)
+    assert started[-1][1].state == state
+
+
 @pytest.mark.parametrize("limit", ["nthreads", "blas_threads", "memory_limit"])
 def test_limits_are_checked(started, url, limit):
     with pytest.raises(InvalidInput, match=rf"party 'a'.*{limit}"):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ RUN = RunSettings("r", 0, start="s")
 
 @pytest.fixture
 def rules(tmp_path):
-    def make(policy=None, run=RUN, nonce=b"n"):
+    def make(policy=None, run=RUN, nonce=b"n", **more):
         given = {} if policy is None else {"policy": policy}
         state = str(tmp_path / "state.sqlite")
         SiteState(state)
@@ -26,12 +27,11 @@ def rules(tmp_path):
                 "a",
                 "client",
                 str(tmp_path),
-                store="/own",
+                **{"store": "/own", "state": state, **more},
                 run=run,
-                state=state,
                 nonce=nonce,
                 **given,
-            )
+            ),
         )
 
     return make
@@ -81,15 +81,15 @@ def test_what_the_policy_lets_passes(rules):
 
 
 def grouped(*numbers):
-    return lambda one: one.check_groups("digest", np.repeat(numbers, 5))
+    return lambda one: one.check_groups(np.repeat(numbers, 5))
 
 
 def test_groups_have_enough_of_the_sites_own_samples(rules):
     one = rules(Policy())
-    one.check_groups("digest", np.array([0] * 5 + [-1] * 4))
+    one.check_groups(np.array([0] * 5 + [-1] * 4))
     with refused("groups.samples"):
-        one.check_groups("digest", np.array([0] * 5 + [1] * 4))
-    rules(run=of_any_part()).check_groups("digest", np.array([0]))
+        one.check_groups(np.array([0] * 5 + [1] * 4))
+    rules(run=of_any_part()).check_groups(np.array([0]))
 
 
 def of_any_part():
@@ -104,7 +104,6 @@ def test_one_grouping_is_described_unless_the_policy_says_more(rules):
         grouped(0, 1, 1)(rules(Policy()))
     with refused("groups.groupings"):
         grouped(0, 1, 2)(rules(Policy()))
-    rules(Policy()).check_groups("another data set", np.repeat([0, 1, 2], 5))
     two = Policy(groups={"groupings": 2})
     grouped(0, 1, 1)(rules(two))
     with refused("groups.groupings"):
@@ -128,6 +127,83 @@ def test_a_run_releases_no_more_than_it_announced(rules):
     one.charge("digest", each, "round 2")
     free = rules(run=announced(kind="data", sigma=1.0, clip=2.0, delta=1e-5))
     free.charge("digest", 0.1, "another")
+
+
+# -- over runs ------------------------------------------------------------------------------------
+
+
+def told(rules, data_set="wine", build="1", digest="ab"):
+    """Have rules know the party's own store, as its party does when it opens that."""
+    rules.opened(SimpleNamespace(build_id=build, digest=digest), data_set)
+    return rules
+
+
+def labelled(label="5f0c"):
+    return replace(RUN, pseudonyms={"label": label, "keys": {}})
+
+
+def test_a_label_of_pseudonyms_is_of_one_submitter_and_of_one_writing_of_the_data(rules):
+    policy = Policy()
+    told(rules(policy, labelled(), submitter="alice"))
+    told(rules(policy, replace(labelled(), run_id="resumed", driver="new"), submitter="alice"))
+    told(rules(policy, labelled("a3b1"), submitter="bob"), digest="ef")
+    for who, store in (
+        ("bob", {}),
+        (None, {}),
+        ("alice", {"build": "2"}),
+        ("alice", {"digest": "cd"}),
+    ):
+        with refused("pseudonyms"):
+            told(rules(policy, labelled(), submitter=who), **store)
+    told(rules(policy, submitter="bob"))  # asks for clear ids, of which another rule is
+    told(rules(run=labelled(), submitter="bob"))  # where nothing is forbidden
+    told(rules(policy, labelled(), submitter="bob", state=None))  # and where nothing remembers
+
+
+def test_sums_of_one_data_set_differ_by_as_many_clients_as_the_policy_says(rules):
+    policy, everybody = Policy(maskers={"differ_by": 3}), "abcdefg"
+    one = told(rules(policy))
+    one.check_members(everybody)
+    one.check_members(reversed(everybody))
+    again = told(rules(policy, replace(RUN, run_id="later")))
+    for fewer in ("abcdef", "abcde", "abcdefgh", "abcdefh"):
+        with refused("maskers.differ_by"):
+            again.check_members(fewer)
+    again.check_members("abcd")  # without three of them
+    with refused("maskers.differ_by"):
+        again.check_members("abc")  # unlike the first, and like the second
+    assert [row.rule for row in again._state.audit()] == 5 * ["maskers.differ_by"]
+    assert "differ from one before by d alone" in again._state.audit()[-1].text
+    told(rules(policy), data_set="beer").check_members("abcdef")
+
+
+def test_clients_of_sums_are_remembered_before_a_policy_asks(rules):
+    told(rules(Policy())).check_members("abc")
+    told(rules(Policy())).check_members("ab")
+    with refused("maskers.differ_by"):
+        told(rules(Policy(maskers={"differ_by": 2}))).check_members("ac")
+    told(rules()).check_members("ac")  # where nothing is forbidden
+
+
+def test_the_data_set_is_asked_of_the_party_where_no_step_has_read_it_yet(rules):
+    told(rules(Policy())).check_members("abc")
+    asked = []
+
+    def opens():
+        asked.append(told(one))
+
+    one = rules(Policy(maskers={"differ_by": 2}))
+    one._open_store = opens
+    with refused("maskers.differ_by"):
+        one.check_members("ab")
+    one.check_members("abc")
+    assert len(asked) == 1
+
+
+def test_a_party_without_data_counts_no_clients(rules):
+    one = rules(Policy(maskers={"differ_by": 2}), store=None)
+    for members in ("abc", "ab"):
+        one.check_members(members)
 
 
 # -- once -----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from daskfc.coding import FixedPoint, LagrangeCode
+from daskfc.federation.pseudonyms import Pseudonyms, wrapped_id_key
 from daskfc.federation.step_rules import Announced, as_announced, broken_rule, takes
 from daskfc.protocols.esfmc.noise import FeatureNoise
 from daskfc.protocols.esfmc.party import tell_features
@@ -21,6 +22,7 @@ from daskfc.protocols.fk_kmeans.party import noisy_gram
 from daskfc.secure.distances.party import encode_rows
 from daskfc.secure.kmeans.noise import LloydNoise, noisy_sums
 from daskfc.secure.prepare.declared import noisy_moments
+from daskfc.secure.profiles.steps import own_groups
 from daskfc.secure.sums.masked import agree
 from daskfc.site import approved
 from daskfc.site.approved import PLACE, ROUTE, Protocol
@@ -29,6 +31,7 @@ CLIENTS = tuple("abcde")
 DATA = {"kind": "data", "epsilon": 1.0, "delta": 1e-5, "clip": 2.0}
 FACTORS = {"kind": "factors", "epsilon": 1.0, "delta": 1e-5, "clip": 2.0}
 SUMS = {"epsilon": 2.0, "delta": 1e-5, "rounds": 4}
+LABELLED = Announced(pseudonyms=Pseudonyms("5f0c").as_dict())
 LEAST = noise_of(DATA, rounds=5, ridge=1e-3)
 BOTH = noise_of(FACTORS, rounds=5, ridge=1e-3)
 
@@ -111,6 +114,15 @@ def changed(noise, **fields):
         (agree, {"members": ("a", "b", "b"), "n_colluding": 0}, Announced({}, CLIENTS), "members"),
         (agree, {"members": ("a", "b", "x"), "n_colluding": 0}, Announced({}, CLIENTS), "members"),
         (agree, {"members": CLIENTS, "n_colluding": 0}, Announced({}, CLIENTS), None),
+        (wrapped_id_key, {"label": "5f0c"}, LABELLED, None),
+        (wrapped_id_key, {"label": "a3b1"}, LABELLED, "label"),
+        (wrapped_id_key, {"label": "5f0c"}, Announced(), "label"),
+        (own_groups, {"names": Pseudonyms("5f0c")}, LABELLED, None),
+        (own_groups, {"names": None}, Announced(), None),
+        (own_groups, {"names": Pseudonyms("a3b1")}, LABELLED, "names"),
+        (own_groups, {"names": Pseudonyms("5f0c", {"a": "00"})}, LABELLED, "names"),
+        (own_groups, {"names": None}, LABELLED, "names"),
+        (own_groups, {"names": Pseudonyms("5f0c")}, Announced(), "names"),
     ],
 )
 def test_what_is_not_as_announced_is_told(step, given, announced, broken):

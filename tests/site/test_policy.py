@@ -46,7 +46,7 @@ def test_a_file_is_read_as_it_is_written(tmp_path):
         stores: [/srv/new]
         columns: [age]
         samples: {at_least: 10}
-        maskers: {at_least: 4, threshold: 3/4}
+        maskers: {at_least: 4, threshold: 3/4, differ_by: 3}
         budget: {epsilon: 3, delta: 1e-5}
         hours: {days: mon-fri, times: 20:00-06:00, zone: Europe/Berlin}
         runs: {at_most: 10, per: day, longest: 12h}
@@ -60,7 +60,7 @@ def test_a_file_is_read_as_it_is_written(tmp_path):
     policy = Policy.load(file)
     assert set(policy.methods) == {"OmniFC", "FedSC"}
     assert policy.methods["FedSC"]["noise.epsilon"].max == 1
-    assert policy.maskers.threshold == Fraction(3, 4)
+    assert (policy.maskers.threshold, policy.maskers.differ_by) == (Fraction(3, 4), 3)
     assert (policy.upload, policy.runs.seconds) == (2_000_000_000, 86_400)
     assert policy.runs.longest == 43_200
     assert (policy.budget.epsilon, policy.budget.delta) == (3, 1e-5)
@@ -94,6 +94,8 @@ WRONG = [
         (f"maskers: {{threshold: {share}}}", "must be a share above 1/2 and at most 1, such as 2/3")
         for share in ("1/2", "0.5", "2/5", "0", "-1", "4/3", "1/0", "true", "half", "[2/3]")
     ),
+    ("maskers: {differ_by: 0}", "must be at least 1"),
+    ("maskers: {differ_by: '3'}", "must be a whole number"),
     ("budget: {epsilon: 1}", "key 'budget.delta' is required and missing"),
     ("budget: {epsilon: .inf, delta: 1e-5}", "finite number"),
     ("budget: {epsilon: 0, delta: 1e-5}", "must be above 0.0"),
@@ -405,6 +407,12 @@ def test_every_key_has_words():
         told = in_words(policy)
         assert set(told) == set(Policy.model_fields)
         assert all(told.values())
+
+
+def test_a_policy_says_by_how_many_clients_sums_differ_where_it_asks():
+    assert "differ" not in in_words(Policy())["maskers"]
+    told = in_words(of(maskers={"differ_by": 3}))["maskers"]
+    assert told.endswith("; two of different clients differ by at least 3")
 
 
 @pytest.mark.parametrize(

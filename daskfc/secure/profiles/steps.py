@@ -10,6 +10,7 @@ import numpy as np
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.pseudonyms import Pseudonyms
 from daskfc.federation.site_rules import FREE, SiteRules
+from daskfc.federation.step_rules import own_pseudonyms, takes
 from daskfc.secure.prepare.messages import ColumnMagnitudes, CommonMagnitudes
 from daskfc.secure.prepare.steps import powers_above
 from daskfc.secure.profiles.groups import withheld_cells
@@ -51,6 +52,7 @@ def digest_of_ids(sample_ids: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps([str(one) for one in sample_ids]).encode()).hexdigest()
 
 
+@takes(names=own_pseudonyms)
 def own_groups(
     data: ClientStore,
     groups: np.ndarray,
@@ -89,7 +91,7 @@ def own_groups(
             f"the labels given for a profile must be of the samples of client {party!r}, in the "
             "order of its store; they are of others. Give the labels of a fit on these stores."
         )
-    site.check_groups(data.digest, groups)
+    site.check_groups(groups)
     return groups
 
 

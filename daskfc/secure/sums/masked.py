@@ -230,6 +230,7 @@ def agree(
             "again."
         )
     site.check_maskers(1 + len(public))
+    site.check_members(members)
     own = KeyPair(secret.derive("aggregation"))
     keys = {name: own.shared(message.keys.tobytes(), "masks") for name, message in public.items()}
     return PairKeys(party, keys, site.once())

@@ -248,8 +248,11 @@ def masked_once(
     return MaskedPart(tag, told_alike.hex(), key, encoded, noise_of_part(part))
 
 
-def reveal(vault: Vault, tag: str, present: tuple[str, ...]) -> RevealedShares:
+def reveal(
+    vault: Vault, tag: str, present: tuple[str, ...], site: SiteRules = FREE
+) -> RevealedShares:
     """Send the shares that let the server take away the masks of a tag."""
+    site.check_members(present)
     own, pairs = vault.reveal(tag, present)
     return RevealedShares(tag, _stack(own), _stack(pairs))
 

@@ -72,6 +72,27 @@ def test_keys_are_agreed_on_with_enough_clients(rules):
         agree(NAMES[:2])
 
 
+class Counted(PartyRules):
+    """Rules that note whose arrays are added up, where they ask."""
+
+    def __init__(self, rules):
+        self.__dict__.update(rules.__dict__)
+        self.members = []
+
+    def check_members(self, members):
+        self.members.append(tuple(members))
+
+
+def test_a_client_asks_with_whom_it_is_added_up(rules):
+    """Of sums that survive who leaves, these are known when their masks are opened."""
+    clients, one = Clients(), Counted(rules)
+    name, *others = NAMES
+    sent = {o: masked.public_key(NAMES, 0, clients.secrets[o], o)[name] for o in others}
+    masked.agree(sent, NAMES, 0, clients.secrets[name], name, one)
+    vault.reveal(clients.vaults[name], TAGS[0], NAMES[:4], one)
+    assert one.members == [tuple(NAMES), tuple(NAMES[:4])]
+
+
 def test_keys_that_are_agreed_on_again_mask_no_second_array(rules):
     """Threat 11: `agree` twice under one tag gave a client's array less another one of its own."""
     clients = Clients()
