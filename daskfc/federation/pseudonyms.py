@@ -3,6 +3,8 @@
 A pseudonym is a keyed hash of an id. The key is derived from the secret beside the client's ids
 (`daskfc.stores.id_key`) and the label of a run: the caller cannot try out ids, two runs share no
 pseudonym, a run that is resumed has the same ones, and a site reads its own back with its store.
+The caller draws the label; a site that remembers holds it to its submitter and to the data as they
+were (`PartyRules.opened`).
 Each client has a key of its own, so that none can try out the ids of another. Only where clients
 hold columns or views of the same samples, one key serves all, since a sample has one label: the
 first client draws it and seals it for the others, and each hands it to the caller's keeping,

@@ -23,6 +23,7 @@ _RULES = "tests/federation/test_site_rules.py"
 _SUMS = "tests/secure/sums/test_protocol.py"
 _TOLD = "tests/attacks/test_announced.py"
 _GROUPS = "tests/attacks/test_groups.py"
+_OVER = "tests/attacks/test_over_runs.py"
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,14 @@ ATTEMPTS = (
         "told apart; ledgers of others read", REFUSED,
         (f"{_STALL}::test_the_ledger_of_a_run_*", f"{_STALL}::test_a_message_that_is_not_for_*",
          f"{_TLS}::test_3_a_run_is_ended_by_*")),
+    Attempt("23", "a label of pseudonyms used again, on data that changed or by another", "b",
+        "persons followed over runs", REFUSED, (f"{_OVER}::test_nobody_is_followed_*",
+         f"{_RULES}::test_a_label_of_pseudonyms_*")),
+    Attempt("23", "pseudonyms of another run taken for a run's own, or one key under two labels",
+        "b", "taken", REFUSED, (f"{_OVER}::test_a_run_wraps_*",)),
+    Attempt("23", "masked sums with and without one client", "b",
+        "that client's array", REDUCED, (f"{_OVER}::test_sums_with_and_without_*",
+         f"{_OVER}::test_sums_that_survive_*", f"{_RULES}::test_sums_of_one_data_set_*")),
     Attempt("-", "gather of raw rows, by driver or peer", "b", REFUSED, REFUSED,
         (f"{_GUARD}::test_raw_data_*", f"{_GUARD}::test_a_message_for_another_party_is_refused")),
     Attempt("-", "`client.run`, logs, story, plug-ins, `upload_file`", "b", REFUSED, REFUSED,
