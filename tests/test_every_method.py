@@ -41,13 +41,7 @@ FAULTS = {
 AT_SITES = ("order", "number")  # each takes processes of its own
 
 
-@pytest.fixture(autouse=True)
-def approved(recorder):
-    """A party of a site would have performed every step: daskfc.site.protocols has it."""
-    before = len(recorder.refusals)
-    yield
-    told = list(recorder.refusals)[before:]
-    assert not told, f"{' '.join(told)} Add them, as tests/approved/write.py says."
+pytestmark = pytest.mark.usefixtures("approved")
 
 
 def split_of(method):

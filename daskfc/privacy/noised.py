@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.errors import PrivacyError
 from daskfc.privacy.mechanism import RandomWords, add_gaussian_noise
 
 __all__ = ["Noised", "Part", "noise_of_part", "with_noise_share"]
@@ -22,18 +23,41 @@ class Noised:
         As they are sent.
     noise_multiplier : float
         Standard deviation of the noise over the sensitivity of the values; for the ledger.
+    n_shares : int
+        Of how many shares of that noise the values bear one: others bear the rest.
     """
 
     values: NDArray[np.float64]
     noise_multiplier: float
+    n_shares: int = 1
 
 
 Part: TypeAlias = "NDArray[np.float64] | Noised"
 
 
-def noise_of_part(part: Part) -> float:
-    """Return the noise multiplier of an array, infinite without noise."""
-    return part.noise_multiplier if isinstance(part, Noised) else math.inf
+def noise_of_part(part: Part, n_hidden: float = math.inf) -> float:
+    """Return the noise multiplier of an array, infinite without noise.
+
+    Parameters
+    ----------
+    part : ndarray or Noised
+        A term of a sum.
+    n_hidden : int, optional
+        Terms, at least, that its receiver sees the sum of and none of which it sees alone.
+
+    Raises
+    ------
+    PrivacyError
+        For a share of noise of which the sum may lack others.
+    """
+    if not isinstance(part, Noised):
+        return math.inf
+    if part.n_shares > n_hidden:
+        raise PrivacyError(
+            f"an array with one of {part.n_shares} shares of noise must be hidden among as many "
+            f"clients; here it may be among {n_hidden}. Nothing was sent; sum it with all others."
+        )
+    return part.noise_multiplier
 
 
 def with_noise_share(
@@ -77,4 +101,4 @@ def with_noise_share(
     (3.0, True)
     """
     noisy = add_gaussian_noise(values, sigma / math.sqrt(n_shares), stream=stream)
-    return Noised(noisy, sigma / sensitivity)
+    return Noised(noisy, sigma / sensitivity, n_shares)

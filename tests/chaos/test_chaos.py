@@ -120,7 +120,7 @@ from daskfc.secure.sums import vault
 from daskfc.secure.sums.masked import PairKeys
 
 key = SecretKey.from_bytes(bytes(32))
-PairKeys("a", {"b": key}).mask(np.zeros(3, dtype=np.uint64), "t", b"")
+PairKeys("a", {"b": key}, 2).mask(np.zeros(3, dtype=np.uint64), "t", b"")
 for value in (1, 2):
     vault.add_mask(np.full(3, value, dtype=np.uint64), key)
 system = ResidueSystem((251,), scale=1.0, bound=200)

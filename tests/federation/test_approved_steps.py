@@ -19,7 +19,7 @@ from daskfc.federation.requests import request_for
 from daskfc.federation.samples import own_labels
 from daskfc.federation.step_uses import identity, uses_of
 from daskfc.federation.steps import Forward
-from daskfc.protocols import FedSC, OmniFC
+from daskfc.protocols import FederatedKernelKMeans, FedSC, OmniFC
 from daskfc.protocols.fedsc.noise import DataNoise
 from daskfc.protocols.fedsc.party import samples_of
 from daskfc.secure.distances.party import encode_rows
@@ -73,7 +73,10 @@ def refused():
 @pytest.mark.slow
 class TestAtSites:
     def test_methods_that_are_followed_go_through(self, connected):
-        for model in (FedSC(2, n_init=2), OmniFC(2)):
+        short = {"n_features": 8, "iterations": 2}
+        recovering = {"clustering": "sums", "averaging": "recovering", "patience_s": 5.0}
+        kernel = FederatedKernelKMeans(2, **short, **recovering)
+        for model in (FedSC(2, n_init=2), OmniFC(2), kernel):
             assert model.fit(connected).labels_.shape == (24,)
 
     def test_samples_do_not_leave_as_a_part_of_a_sum(self, connected):

@@ -3,8 +3,10 @@
 import math
 
 import numpy as np
+import pytest
 
 from daskfc.coding import SecretKey
+from daskfc.errors import PrivacyError
 from daskfc.privacy import Noised, normal_deviates, with_noise_share
 from daskfc.privacy.noised import noise_of_part
 
@@ -31,3 +33,11 @@ def test_noise_comes_from_the_operating_system_where_no_stream_is_given():
 def test_an_array_without_noise_has_an_infinite_multiplier():
     assert noise_of_part(np.zeros(3)) == math.inf
     assert noise_of_part(Noised(np.zeros(3), 2.5)) == 2.5
+    assert noise_of_part(Noised(np.zeros(3), 2.5), 1) == 2.5
+
+
+def test_a_share_is_sent_only_where_the_others_are_sure_to_be_in_the_sum():
+    part = with_noise_share(np.zeros(3), sigma=6.0, sensitivity=1.5, n_shares=4, stream=stream())
+    assert noise_of_part(part, 4) == 4.0
+    with pytest.raises(PrivacyError, match=r"one of 4 shares of noise must be .* among 3"):
+        noise_of_part(part, 3)

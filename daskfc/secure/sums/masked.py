@@ -93,14 +93,21 @@ class PairKeys:
         Whose.
     keys : mapping of str to SecretKey
         By neighbour.
+    n_members : int
+        Clients whose parts are in the sums, this one among them.
     once : OnceOnly, optional
         Remembers which tags were used.
     """
 
     def __init__(
-        self, party: str, keys: Mapping[str, SecretKey], once: OnceOnly | None = None
+        self,
+        party: str,
+        keys: Mapping[str, SecretKey],
+        n_members: int,
+        once: OnceOnly | None = None,
     ) -> None:
         self.party = party
+        self.n_members = n_members
         self._keys = dict(keys)
         self._once = OnceOnly() if once is None else once
 
@@ -233,17 +240,18 @@ def agree(
     site.check_members(members)
     own = KeyPair(secret.derive("aggregation"))
     keys = {name: own.shared(message.keys.tobytes(), "masks") for name, message in public.items()}
-    return PairKeys(party, keys, site.once())
+    return PairKeys(party, keys, len(members), site.once())
 
 
 def masked_part(
     part: Part, keys: PairKeys, ring: FixedPoint, tag: str, told_alike: bytes = b""
 ) -> MaskedPart:
     """Send an array behind the masks of a tag, and of what this client was told."""
+    noise = noise_of_part(part, keys.n_members)
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
     keys.mask(encoded, tag, told_alike)
     none = np.empty((0, 32), dtype=np.uint8)
-    return MaskedPart(tag, told_alike.hex(), none, encoded, noise_of_part(part))
+    return MaskedPart(tag, told_alike.hex(), none, encoded, noise)
 
 
 def add_up(

@@ -42,7 +42,7 @@ class PlainSum(Aggregation):
 
 def plain_part(part: Part) -> PlainPart:
     """Send an array."""
-    return PlainPart(as_matrix(part), noise_of_part(part))
+    return PlainPart(as_matrix(part), noise_of_part(part, 1))
 
 
 def plain_total(parts: Mapping[str, PlainPart]) -> Total:

@@ -144,7 +144,7 @@ class Vault:
     ) -> None:
         self.party = party
         self._place = {tag: i for i, tag in enumerate(tags)}
-        self._threshold = threshold
+        self.threshold = threshold
         self._public = dict(public)
         self._shares = dict(shares)
         self._once = OnceOnly() if once is None else once
@@ -178,9 +178,9 @@ class Vault:
             When fewer than the threshold are present, or when other sets of a tag were asked for
             before: both shares of one client would lay its array open.
         """
-        if len(set(present)) < self._threshold or not set(present) <= set(self._shares):
+        if len(set(present)) < self.threshold or not set(present) <= set(self._shares):
             raise PrivacyError(
-                f"shares of {tag!r} are revealed for at least {self._threshold} of its clients; "
+                f"shares of {tag!r} are revealed for at least {self.threshold} of its clients; "
                 f"got {len(set(present))}. Nothing was revealed."
             )
         self._once.hold("shares", tag, "\0".join(sorted(present)).encode())
@@ -242,10 +242,11 @@ def masked_once(
     part: Part, vault: Vault, ring: FixedPoint, tag: str, secret: SecretKey, told_alike: bytes = b""
 ) -> MaskedPart:
     """Send an array behind its own mask and the pair masks of a tag."""
+    noise = noise_of_part(part, vault.threshold)
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
     public = vault.mask(encoded, tag, secret, told_alike)
     key = np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy()
-    return MaskedPart(tag, told_alike.hex(), key, encoded, noise_of_part(part))
+    return MaskedPart(tag, told_alike.hex(), key, encoded, noise)
 
 
 def reveal(

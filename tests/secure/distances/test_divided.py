@@ -358,14 +358,6 @@ def test_workers_without_room_decode_nothing(processes, monkeypatch, tmp_path, r
     assert {row.receiver for row in ledger if row.message == "CodedDistances"} == told
 
 
-@pytest.fixture
-def approved(recorder):
-    """A party of a site would have performed every step."""
-    before = len(recorder.refusals)
-    yield
-    assert not list(recorder.refusals)[before:]
-
-
 FITS = {
     "hierarchical": {"n_clusters": 3, "clusterer": "hierarchical"},
     "dbscan": {"clusterer": {"dbscan": {"eps": 1.5, "min_samples": 2}}},
@@ -376,7 +368,8 @@ FITS = {
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The neighbour graph has:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", FITS)
-def test_labels_do_not_depend_on_who_decodes(processes, monkeypatch, approved, name):
+@pytest.mark.usefixtures("approved")
+def test_labels_do_not_depend_on_who_decodes(processes, monkeypatch, name):
     labels = {}
     for workers in (1, 3):
         monkeypatch.setattr(processes, "server_workers", ("server-2", "server-3")[: workers - 1])

@@ -126,7 +126,7 @@ def test_an_array_may_be_empty(shape, columns):
     assert as_matrix(array).shape == as_matrix(Noised(array, 1.0)).shape == expected
     assert magnitude(array).bound == 0.0
     ring = FixedPoint.for_bound(0.0, n_terms=2)
-    keys = {name: PairKeys(name, {other: SecretKey(bytes(32))}) for name, other in ("ab", "ba")}
+    keys = {name: PairKeys(name, {other: SecretKey(bytes(32))}, 2) for name, other in ("ab", "ba")}
     plain = plain_total({name: plain_part(array) for name in keys})
     parts = {name: masked_part(array, own, ring, "t") for name, own in keys.items()}
     masked = add_up(parts, "t", tuple(keys))

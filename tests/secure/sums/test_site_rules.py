@@ -7,7 +7,9 @@ from daskfc.coding import FixedPoint
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party_options import PartyOptions, RunSettings
 from daskfc.federation.site_rules import FREE, PartyRules
+from daskfc.privacy import with_noise_share
 from daskfc.secure.sums import masked, vault
+from daskfc.secure.sums.plain import plain_part
 from daskfc.site import Policy
 from tests.secure.sums.test_protocol import NAMES, TAGS, Clients
 
@@ -110,3 +112,30 @@ def test_keys_that_are_agreed_on_again_mask_no_second_array(rules):
         part(2.0, rules)
     difference = part(2.0, FREE) - part(1.0, FREE)  # the attack, where nothing remembers
     np.testing.assert_allclose(ring.decode(difference), np.ones((2, 2)), atol=1e-6)
+
+
+def test_a_share_of_noise_goes_where_all_shares_go():
+    """Less noise than was announced: sums of some clients, of who stays, and of one alone."""
+    clients = Clients(threshold=3)
+    name, own = NAMES[0], clients.secrets[NAMES[0]]
+    ring = FixedPoint.for_bound(100.0, n_terms=5)
+
+    def noised(n_shares):
+        return with_noise_share(np.zeros((2, 2)), sigma=6.0, sensitivity=2.0, n_shares=n_shares)
+
+    def masked_among(members, part):
+        sent = {o: masked.public_key(members, 0, clients.secrets[o], o)[name] for o in members[1:]}
+        return masked.masked_part(part, masked.agree(sent, members, 0, own, name), ring, "t")
+
+    sealed = {other: clients.sealed[other][name] for other in NAMES}
+    kept = vault.open_vault(clients.public[name], sealed, "a", TAGS, 3, own, name)
+    ways = {
+        5: lambda part: masked_among(NAMES, part),
+        4: lambda part: masked_among(NAMES[:4], part),
+        3: lambda part: vault.masked_once(part, kept, ring, TAGS[0], own),
+        1: plain_part,
+    }
+    for n_hidden, send in ways.items():
+        with pytest.raises(PrivacyError, match=f"here it may be among {n_hidden}"):
+            send(noised(n_hidden + 1))
+        assert send(noised(n_hidden)).noise_multiplier == 3.0

@@ -1,0 +1,36 @@
+"""Every way to add up, with all that is added up: what parties of a site perform of each."""
+
+import numpy as np
+import pytest
+
+from daskfc.federation import Federation
+from daskfc.protocols import FederatedKernelKMeans
+from daskfc.testing.federation import stores_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("approved")]
+
+CLIENTS = enumerate("abc")
+ROWS = {name: np.random.default_rng(i).normal(3.0 * i, 1.0, (12, 2)) for i, name in CLIENTS}
+AWAY = {"near": 0.0, "far": 1e9}  # from the origin, which sums tell the mean of
+NOISE = {"multiplier": 0.5, "delta": 1e-5, "rounds": 2}
+SUMMED = {
+    "sums": {"clustering": "sums", "solver": "gram"},
+    "products": {"solver": "lanczos"},
+    "whole": {"communication_efficient": False},
+    "noise": {"clustering": "sums", "solver": "gram", "kernel_width": 2.0, "noise": NOISE},
+}
+
+
+@pytest.fixture(scope="module", params=AWAY)
+def federation(request, tmp_path_factory):
+    rows = {name: own + AWAY[request.param] for name, own in ROWS.items()}
+    with Federation.local(stores_of(tmp_path_factory.mktemp("stores"), rows)) as running:
+        yield running
+
+
+@pytest.mark.parametrize("averaging", ["masked", "plain", "recovering"])
+@pytest.mark.parametrize("summed", SUMMED)
+def test_a_site_performs_all_of_it(federation, averaging, summed):
+    short = {"n_features": 8, "iterations": 2, "averaging": averaging, "patience_s": 60.0}
+    model = FederatedKernelKMeans(2, **short, **SUMMED[summed]).fit(federation)
+    assert model.labels_.shape == (36,)
