@@ -24,7 +24,8 @@ RENAMED: dict[str, str] = {
 PLACE = ("method", "seed", "round", "sender", "receiver", "message")
 # Of a summary: what depends on the machine, the moment or the tree's place.
 _OF_THE_MOMENT = {
-    "run_id", "pipeline", "storage", "timing", "peak_memory_bytes", "wire_bytes", "by_message",
+    "run_id", "pipeline", "storage", "timing", "stages", "peak_memory_bytes", "wire_bytes",
+    "by_message",
 }  # fmt: skip
 _TEXTS = {"statement", "reveals"}  # sentences, which may be put better
 _OF_LABELS = {"metrics", "reconstruction"}
@@ -204,6 +205,8 @@ def _summaries(a: dict, b: dict, noisy: bool, found: Comparison) -> None:
         found.differences += _unequal(
             sorted(a.get(key) or ()), sorted(b.get(key) or ()), f"summary.json: keys of {key}"
         )
+    stages = ([name for name, *_ in summary.get("stages") or ()] for summary in (a, b))
+    found.differences += _unequal(*stages, "summary.json: names of stages")
 
 
 def _unequal(a: object, b: object, where: str) -> Iterator[str]:

@@ -35,6 +35,7 @@ SUMMARY = {
     "communication": {"messages": 2, "payload_bytes": 48, "wire_bytes": 700},
     "privacy": {"statement": "the server sees means.", "reveals": {"Means": "the means"}},
     "timing": {"total_s": 1.0},
+    "stages": [["linking", 100.0, 101.0], ["clustering", 101.5, 103.0]],
     "peak_memory_bytes": {"client-1": 1},
 }
 
@@ -87,6 +88,7 @@ def test_what_depends_on_the_moment_is_no_difference(compared):
         ledger=[second, message(time=2.0)],
         summary={
             "run_id": "s", "timing": {"total_s": 9.0}, "peak_memory_bytes": {"client-1": 2},
+            "stages": [["linking", 200.0, 200.5], ["clustering", 200.5, 209.0]],
             "communication": {**SUMMARY["communication"], "wire_bytes": 701},
         },
     )  # fmt: skip
@@ -175,6 +177,7 @@ def test_a_name_that_is_not_listed(compared):
         ),
         ({"summary": {"n_samples": 3}}, "summary.json.n_samples: None of OLD, 3 of NEW"),
         ({"summary": {"timing": {}}}, "keys of timing: ['total_s'] of OLD, [] of NEW"),
+        ({"summary": {"stages": [["linking", 1.0, 2.0]]}}, "names of stages: ['linking', 'clust"),
         ({"contents": "xyz"}, "run.json: contents.client-1: 'abc' of OLD, 'xyz' of NEW"),
     ],
 )
