@@ -83,7 +83,7 @@ def connect_client(
                 return client
             close_client(client)
             refusal = NotAdmitted(
-                f"{what}: by its certificate it is {peer}. Have one issued for the role scheduler, "
+                f"{what}: by its certificate it is {peer}. Have one signed for the role scheduler, "
                 "or correct the address."
             )
     if made and made[0].status != "closed":

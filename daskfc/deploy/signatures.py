@@ -56,7 +56,7 @@ def sign(files: SecurityFiles, content: bytes) -> dict[str, Any]:
     else:
         raise InvalidInput(
             f"the key of the certificate {Path(files.cert).name!r} must be of ECDSA or RSA; it is "
-            f"{type(key).__name__}. Have another issued."
+            f"{type(key).__name__}. Make another by 'daskfc certs request NAME'."
         )
     return {"certificate": certificate, "signature": signature}
 

@@ -12,6 +12,7 @@ from daskfc.errors import DaskfcError, PrivacyError
 from daskfc.federation.ingress import restricted
 
 __all__ = [
+    "MAKE_ANOTHER",
     "OF_ANOTHER_ROLE",
     "OF_A_REVOKED",
     "REFUSED",
@@ -26,8 +27,9 @@ logger = logging.getLogger("daskfc.party")
 REFUSED = "daskfc_refused"
 """The handler that answers in place of one that a peer's role may not ask."""
 
-OF_ANOTHER_ROLE = "to the role in your certificate. Have one issued for the role that you need."
-OF_A_REVOKED = "to a certificate that was revoked. Have another issued."
+MAKE_ANOTHER = "Make another key by 'daskfc certs request NAME', and have it signed."
+OF_ANOTHER_ROLE = "to the role in your certificate. Have one signed for the role that you need."
+OF_A_REVOKED = f"to a certificate that was revoked. {MAKE_ANOTHER}"
 
 
 class Listening:

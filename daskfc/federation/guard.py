@@ -348,7 +348,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         if peer is not None and peer.role != "scheduler":
             raise ClusterError(
                 f"party {self.party.name!r} found {peer} at the scheduler's address, by its "
-                "certificate. Have the scheduler's issued for the role scheduler."
+                "certificate. Have the scheduler's signed for the role scheduler."
             )
 
     async def get_data(

@@ -24,6 +24,7 @@ from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.settings import PIN
 from daskfc.federation.connections import (
+    MAKE_ANOTHER,
     OF_A_REVOKED,
     OF_ANOTHER_ROLE,
     REFUSED,
@@ -299,11 +300,11 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
 
     def _why_no_client(self, peer: Peer | None, client: str) -> str | None:
         if self.is_revoked(peer):
-            return "the certificate with which you connect was revoked. Have another issued."
+            return f"the certificate with which you connect was revoked. {MAKE_ANOTHER}"
         if peer is not None and peer.role != "submitter":
             return (
                 f"runs are begun with a certificate of the role submitter; yours is of {peer}. "
-                "Have one issued by 'daskfc certs issue --role submitter NAME'."
+                "Make a key by 'daskfc certs request NAME', and have it signed for that role."
             )
         if client in self.clients:
             return f"a client {client!r} is connected already. Start again."
@@ -337,13 +338,13 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         self, peer: Peer | None, name: str, resources: dict[str, float]
     ) -> str | None:
         if self.is_revoked(peer):
-            return f"the certificate of party {name!r} was revoked. Have another issued."
+            return f"the certificate of party {name!r} was revoked. {MAKE_ANOTHER}"
         if peer is not None:
             role = "client" if role_of(name) == "client" else "server"
             if (peer.role, peer.name) != (role, name):
                 return (
                     f"a worker may have the name of its certificate alone, which is of {peer}; "
-                    f"got {name!r}. Have a certificate issued for this party."
+                    f"got {name!r}. Have a certificate signed for this party."
                 )
         if resources != {name: PIN}:
             return (

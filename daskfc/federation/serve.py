@@ -199,15 +199,15 @@ def _check_certificate(
         if not (is_loopback(scheduler) or needs_certificates(scheduler)):
             raise InvalidInput(
                 f"party {name!r} would join {scheduler} without TLS, where whoever reaches its "
-                "port could read and ask. Give certificates ('daskfc certs issue' makes them) and "
-                "an address that begins with tls://."
+                f"port could read and ask. Make a key by 'daskfc certs request {name}', have it "
+                "signed, and give an address that begins with tls://."
             )
         return None
     issued = Issued.of_file(security.cert)
     if (issued.role, issued.name) != ("client" if role == "client" else "server", name):
         raise InvalidInput(
             f"the certificate of party {name!r} is of {issued.role} {issued.name!r}. Have one "
-            "issued for this party: roles and names are compared."
+            "signed for this party: roles and names are compared."
         )
     issued.check_valid()
     return issued

@@ -139,8 +139,8 @@ def _check(
     """Return what to warn of."""
     if security is None and not is_loopback(address):
         raise InvalidInput(
-            f"a scheduler without TLS may listen on the loopback address alone; got {host!r}. Give "
-            "certificates ('daskfc certs issue --role scheduler NAME' makes them)."
+            f"a scheduler without TLS may listen on the loopback address alone; got {host!r}. Make "
+            "a key by 'daskfc certs request NAME', and have it signed for the role scheduler."
         )
     if dashboard is not None:
         check_dashboard(dashboard)
@@ -150,7 +150,8 @@ def _check(
     if issued.role != "scheduler":
         raise InvalidInput(
             f"the scheduler's certificate must be of the role scheduler; it is of {issued.role} "
-            f"{issued.name!r}. Have one issued by 'daskfc certs issue --role scheduler NAME'."
+            f"{issued.name!r}. Make a key by 'daskfc certs request NAME', and have it signed for "
+            "that role."
         )
     issued.check_valid()
     return issued.warning()

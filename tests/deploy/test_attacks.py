@@ -406,7 +406,8 @@ def test_a_revoked_certificate_is_answered_nothing_without_a_restart(consortium_
         said = consortium.said("b").splitlines()[-1]
         assert said == (
             "daskfc: party 'b' was sent away by the scheduler: 'identity' is not answered to a "
-            "certificate that was revoked. Have another issued."
+            "certificate that was revoked. Make another key by 'daskfc certs request NAME', and "
+            "have it signed."
         )
         with pytest.raises((PrivacyError, ClusterError)):
             federation._roll_call.addresses()
