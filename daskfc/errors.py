@@ -53,6 +53,10 @@ class PrivacyError(DaskfcError):
     """Something would leave a party that may not."""
 
 
+class PrivacyWarning(UserWarning):
+    """A fit told a party more than its settings may seem to say."""
+
+
 class EgressRefused(PrivacyError):
     """A value that is no declared message was asked of a party; nothing was sent."""
 

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
 from daskfc.checks import boolean, integer, one_of, optional
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyWarning
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.estimator import FederatedClusterer
 from daskfc.federation.parameters import param
@@ -30,6 +31,7 @@ from daskfc.protocols.kcagc.costs import scalars_a_round
 from daskfc.protocols.kcagc.maths.landmark_lloyd import tells_as_much
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
 from daskfc.protocols.kcagc.messages import Intersections, LloydProgress, LocalClusters
+from daskfc.protocols.kcagc.placed import Placed, dimensions
 from daskfc.secure.sums import MaskedSum, check_maskers
 from daskfc.stores import ClientStore
 
@@ -197,7 +199,22 @@ class KCAGC(FederatedClusterer):
                 self.variant,
                 costs[self.variant],
             )
+        for placed in self._placed.values():
+            if placed.n_centres is not None and placed.wholly:
+                warnings.warn(
+                    f"the server of kCAGC was told distances of all {placed.rows} to "
+                    f"{placed.n_centres} centres, and they have at most {placed.n_dimensions} "
+                    "dimensions: it can place all of them up to a rigid motion. Fewer starts and "
+                    "rounds, or more participants with columns, tell it less.",
+                    PrivacyWarning,
+                    stacklevel=2,
+                )
         return self
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What the server was told distances to in the last fit, and what that lets it place."""
+        return {stage: str(placed) for stage, placed in getattr(self, "_placed", {}).items()}
 
     def server_view(self, federation: Federation) -> np.ndarray:
         """Return what the server learned last: sums of distances, for a study of what they tell.
@@ -227,6 +244,7 @@ class KCAGC(FederatedClusterer):
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         self.n_rounds_ = self.n_secure_sums_ = self.n_secure_scalars_ = 0
+        self._placed: dict[str, Placed] = {}
         sums = MaskedSum(federation, n_colluding=self.n_colluding, allow_few=self.allow_few)
         if self.variant != "tree" or self.basis == "global-norm":  # else this one sums nothing
             sums.prepare()
@@ -243,7 +261,8 @@ class KCAGC(FederatedClusterer):
                 rank = self._rank(settings, len(federation.clients))
                 state = federation.on_server(server.begin_on_samples, n_samples, settings, rank)
                 n_seeds = 1 + self.n_clusters if rank is None else 0  # and the mean of all
-                state = self._cluster(federation, sums, rows, None, state, "clustering", n_seeds)
+                how = ("clustering", n_seeds, rank)
+                state = self._cluster(federation, sums, rows, None, state, *how)
                 found = federation.on_server(server.labels_of, state, None)
         else:
             found = self._optimised(federation, sums, rows)
@@ -383,7 +402,8 @@ class KCAGC(FederatedClusterer):
         rank = self._rank(settings, len(clients))
         state = federation.on_server(server.begin_on_nodes, nodes, settings, rank, fewer=fewer)
         n_seeds = 0 if fewer or rank is not None else n_clusters
-        state = self._cluster(federation, sums, virtual, told, state, "clustering", n_seeds)
+        how = ("clustering", n_seeds, rank)
+        state = self._cluster(federation, sums, virtual, told, state, *how)
         return federation.on_server(server.labels_of, state, nodes)
 
     def _n_local(self) -> int:
@@ -398,6 +418,7 @@ class KCAGC(FederatedClusterer):
         state: Local,
         stage: str,
         n_seeds: int = 0,
+        rank: int | None = None,
     ) -> Local:
         """Drive weighted k-means to its end: one secure sum a step, the seeds' without a report.
 
@@ -409,11 +430,12 @@ class KCAGC(FederatedClusterer):
         most = (
             self.n_refine if stage == "refining" else self.max_iter + max(n_seeds, self._n_local())
         )
+        asked = self.distances, self.variant, self.n_refine
         sent: list[Sent[LloydProgress]] = []
         report: LloydProgress | None = None
         for step in itertools.count(1):
             request = federation.tell(server.next_measure, state, clients=clients)
-            parts = federation.inline(party.measure, rows, request, nodes, clients=clients)
+            parts = federation.inline(party.measure, rows, request, nodes, *asked, clients=clients)
             total = sums.sum(parts, max_abs=_LARGEST_DISTANCE)
             state = self._seen = federation.on_server(server.take_sum, state, total)
             if step <= n_seeds:
@@ -425,6 +447,7 @@ class KCAGC(FederatedClusterer):
             if report is not None and report.done:
                 break
         assert report is not None
+        self._note_placed(federation, clients, stage, nodes is None, report, rank)
         self.n_rounds_ += report.n_rounds
         self.n_secure_sums_ += report.n_sums
         self.n_secure_scalars_ += report.n_scalars
@@ -432,3 +455,27 @@ class KCAGC(FederatedClusterer):
             self.n_virtual_nodes_ = report.n_nodes
             self.inertia_ = report.inertia
         return state
+
+    def _note_placed(
+        self,
+        federation: Federation,
+        clients: tuple[str, ...],
+        stage: str,
+        of_samples: bool,
+        report: LloydProgress,
+        rank: int | None,
+    ) -> None:
+        """Keep what sums told, of an inner node of a tree only where it is more than others did."""
+        columns = federation.contract.columns
+        # a preparation makes columns of words
+        widths = [
+            self.n_clusters if self._prepared.get(name) else len(columns[name]) for name in clients
+        ]
+        told = Placed(
+            "samples" if of_samples else "virtual nodes",
+            dimensions(widths, self.n_clusters, report.n_nodes),
+            report.n_scalars // report.n_nodes if rank is None else None,
+        )
+        where = "distances" if stage == "clustering" else "distances of the refinement"
+        if not (where in self._placed and self._placed[where].wholly):
+            self._placed[where] = told

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from daskfc import seeds
 from daskfc.clustering import GraphOperator
 from daskfc.clustering.graph_filter import FilterKind
-from daskfc.errors import InvalidInput
-from daskfc.federation.samples import (
-    ClientLabels,
-)
+from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.federation.samples import ClientLabels
+from daskfc.federation.step_rules import Rule, as_announced, takes
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.linalg.local_basis import Basis
 from daskfc.protocols.kcagc.maths.intersections import VirtualNode, local_clusters, virtual_nodes
@@ -169,6 +168,15 @@ def divide_by_norms(rows: Floats, norms: GlobalNorms) -> Floats:
     return divide_rows(rows, norms.squared)
 
 
+@takes(
+    n_local_clusters=Rule(
+        "the 'n_local_clusters' that was announced, or the 'n_clusters' without",
+        lambda value, asked: (
+            value
+            == (asked.parameters.get("n_local_clusters") or asked.parameters.get("n_clusters"))
+        ),
+    )
+)
 def cluster_locally(
     rows: Floats, n_local_clusters: int, basis: str, n_init: int, random_state: int, party: str
 ) -> LocalClusters:
@@ -192,13 +200,43 @@ def nodes_of(
     return virtual_nodes(rows, nodes.ids.astype(np.int64), kind=virtual_node, labels=labels)
 
 
-def measure(rows: Floats, request: Measure, nodes: Intersections | None) -> Floats:
+@takes(
+    distances=as_announced("distances"),
+    variant=as_announced("variant"),
+    n_refine=as_announced("n_refine"),
+)
+def measure(
+    rows: Floats,
+    request: Measure,
+    nodes: Intersections | None,
+    distances: str,
+    variant: str,
+    n_refine: int,
+) -> Floats:
     """Return squared distances to the centres of a request, in the participant's columns.
 
     These are d^l of Protocol 2, line 4, (n, centres of all runs): what the participants sum up.
+
+    Raises
+    ------
+    PrivacyError
+        For distances that the run was not announced with: of samples where virtual nodes are
+        clustered and nothing is refined, and to centres where landmarks were announced.
     """
     if not request.nodes.size and not request.labels.size:
         return np.empty((len(rows), 0))
+    to_means = bool(request.labels.size)
+    if nodes is None and variant != "basic":
+        said = to_means and n_refine > 0
+    else:
+        said = not (to_means and distances == "landmarks")
+    if not said or (nodes is not None and len(nodes.sizes) != len(rows)):
+        what = "samples" if nodes is None or len(nodes.sizes) != len(rows) else "virtual nodes"
+        raise PrivacyError(
+            f"distances of {what} to {'centres' if to_means else 'single ones'} are not in a run "
+            f"that was announced with variant={variant!r}, distances={distances!r} and "
+            f"n_refine={n_refine}. Nothing was sent; announce what is asked for."
+        )
     weights = np.ones(len(rows)) if nodes is None else nodes.sizes
     wanted = (
         CentresAtNodes(request.nodes)

@@ -47,6 +47,7 @@ class _Lloyd:
     n_rounds: int = 0
     n_sums: int = 0
     n_means: int = 0
+    n_scalars: int = 0
     done: bool = False
 
 
@@ -187,6 +188,7 @@ def _take_sum(state: _Lloyd, total: Total, rehearsal: Rehearsal) -> _Lloyd:
     if state.done:
         return state
     how, n_sums = state.settings, state.n_sums + 1
+    state = replace(state, n_scalars=state.n_scalars + total.values.size)
     if state.n_landmarks:  # those of one sum span the nodes but for the rarest directions
         return replace(state, n_sums=n_sums, done=True)
     if _sorts(state):
@@ -202,7 +204,8 @@ def _take_sum(state: _Lloyd, total: Total, rehearsal: Rehearsal) -> _Lloyd:
 
 
 def _progress(state: _Lloyd) -> LloydProgress:
-    return LloydProgress(int(state.done), 1, state.n_nodes, state.n_rounds, state.n_sums, 0, 0.0)
+    sums = state.n_rounds, state.n_sums, state.n_scalars
+    return LloydProgress(int(state.done), 1, state.n_nodes, *sums, 0.0)
 
 
 def _labels_of(state: _Lloyd, nodes: Intersections | None) -> ClientLabels:

@@ -12,7 +12,11 @@ from daskfc.stores.graph import neighbour_graph
 from tests.protocols.conftest import by_id
 from tests.protocols.omnifc.test_omnifc import same_partition
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_secrets")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("own_secrets"),
+    pytest.mark.filterwarnings("ignore::daskfc.errors.PrivacyWarning"),
+]
 
 K = 6
 _FIRST = load_digits().data[:240] / 16

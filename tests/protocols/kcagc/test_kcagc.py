@@ -18,7 +18,10 @@ from daskfc.stores import ClientStore, write_store
 from daskfc.stores.graph import neighbour_graph
 from tests.protocols.kcagc.one_place import lloyd_on_sums
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::daskfc.errors.PrivacyWarning"),
+]
 
 N, K, L = 300, 10, 3
 
