@@ -54,7 +54,7 @@ class PrivacyError(DaskfcError):
 
 
 class PrivacyWarning(UserWarning):
-    """A fit told a party more than its settings may seem to say."""
+    """A fit told a party more than its settings seem to say."""
 
 
 class EgressRefused(PrivacyError):

@@ -81,7 +81,7 @@ def load_any(tree):
         for name, role in tree["parties"].items():
             check_identity(role, name)
         return tree
-    if {"raw", "budget"} & tree.keys():
+    if {"raw", "budget", "methods"} & tree.keys():
         return Policy.of(tree)
     storage = load_storage(tree)
     assert storage.client_urls()

@@ -3,17 +3,8 @@
 It takes a minute, and prints the numbers of docs/attacks.md.
 """
 
+from pipelines.attacks import kmeans
 from pipelines.attacks.distances import KNOWN, SETS, rows_beside_known
-from pipelines.attacks.kmeans import (
-    CASES,
-    PLACED,
-    STARTS_ROUNDS,
-    opened,
-    opened_now,
-    rows_of,
-    rows_placed,
-    rows_recovered,
-)
 from pipelines.attacks.rounds import averaged_rows, subset_dictionaries
 from pipelines.attacks.samples import holders_found, ids_found, rows_found
 
@@ -33,17 +24,16 @@ def main() -> None:
                          ((k, *off) for k, off in zip(KNOWN, found, strict=True)))  # fmt: skip
         print(f"error of rows of {name} by number of known ones (of the nearest): {told}")
     for embedded in (False, True):
-        for name, n in CASES:
-            rows, k = rows_of(name, n, embedded)
-            found = [rows_recovered(opened(rows, k, *how), rows) for how in STARTS_ROUNDS]
-            now = rows_recovered(opened_now(rows, k), rows)
-            told = ", ".join("{}: {:.1%} ({:.1%})".format(how, *one)
-                             for how, one in zip(STARTS_ROUNDS, found, strict=True))  # fmt: skip
-            what = f"{n} rows of {name}{' in eigenvectors' if embedded else ''}"
-            print(f"{what} by (starts, rounds) of k-means, alone (with labels): {told}, "
-                  "now: {:.1%} ({:.1%})".format(*now))  # fmt: skip
-    for rank, starts in PLACED:
-        share = rows_placed(starts, rank=rank)
+        for name, n in kmeans.CASES:
+            what, found = kmeans.shares_by_rounds(name, n, embedded)
+            rows, k = kmeans.rows_of(name, n, embedded)
+            now = kmeans.rows_recovered(kmeans.opened_now(rows, k), rows)
+            each = zip(kmeans.STARTS_ROUNDS, found, strict=True)
+            told = ", ".join("{}: {:.1%} ({:.1%})".format(how, *one) for how, one in each)
+            print(f"{n} rows of {what} by (starts, rounds) of k-means, alone (with labels): "
+                  "{}, now: {:.1%} ({:.1%})".format(told, *now))  # fmt: skip
+    for rank, starts in kmeans.PLACED:
+        share = kmeans.rows_placed(starts, rank=rank)
         print(f"rows of {rank} dimensions placed by distances to centres, {starts} starts: {share}")
     print("noise left of 16 releases, over sigma: {:.3f}, now {:.3f}".format(*averaged_rows()))
 

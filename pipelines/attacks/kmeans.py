@@ -153,6 +153,13 @@ def rows_recovered(told: Opened, rows: np.ndarray) -> tuple[float, float]:
     return found_share(alone, rows), found_share(terms.values[terms.determined], rows)
 
 
+def shares_by_rounds(name: str, n: int, embedded: bool) -> tuple[str, list[tuple[float, float]]]:
+    """Return what n rows of a set are called, and the shares found by `STARTS_ROUNDS` of them."""
+    rows, k = rows_of(name, n, embedded)
+    found = [rows_recovered(opened(rows, k, *how), rows) for how in STARTS_ROUNDS]
+    return f"{name}{', eigenvectors' if embedded else ''}", found
+
+
 def rows_placed(n_init: int, rounds: int = 30, n: int = 200, rank: int = 40) -> float:
     """Return the share of rows that kCAGC's server places by distances to centres, as written.
 

@@ -24,6 +24,8 @@ _SUMS = "tests/secure/sums/test_protocol.py"
 _TOLD = "tests/attacks/test_announced.py"
 _GROUPS = "tests/attacks/test_groups.py"
 _OVER = "tests/attacks/test_over_runs.py"
+_STEPS = "tests/federation/test_approved_steps.py"
+_MASKS = "tests/secure/sums/test_site_rules.py"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ ATTEMPTS = (
         "code ran beside the data", REFUSED,
         (f"{_TLS}::test_4_*", f"{_GUARD}::test_a_task_that_no_verb_made_is_not_run")),
     Attempt("5", "installed steps that the submitter composes", "b",
-        "raw data as \"plain\"", REDUCED, ("tests/federation/test_approved_steps.py",)),
+        "raw data as \"plain\"", REDUCED, (_STEPS,)),
     Attempt("6", "raw data where the submitter allows it", "b",
         "a site could not refuse", REDUCED, (f"{_ASKED}::test_raw_rows_*", f"{_TLS}::test_6_*")),
     Attempt("6", "`predict` on any store that the site can read", "b",
@@ -80,12 +82,14 @@ ATTEMPTS = (
     Attempt("6", "masked sums of few clients", "b",
         "a site could not refuse", REDUCED,
         (f"{_ASKED}::test_keys_are_agreed_on_*",
-         "tests/secure/sums/test_site_rules.py::test_keys_are_agreed_on_with_enough_clients")),
+         f"{_MASKS}::test_keys_are_agreed_on_with_enough_clients")),
     Attempt("6", "methods, hours, columns, submitters that a site does not take", "b",
-        "a site could not refuse", REDUCED, ("tests/federation/test_gate.py",)),
+        "a site could not refuse", REDUCED, (_GATE,)),
     Attempt("6", "what other keys of a policy forbid: ids, labels, words, uploads", "b",
         "not tried", REDUCED, (f"{_RULES}::test_a_refusal_*",
          "tests/site/test_policy.py::test_one_rule_says_no",)),
+    Attempt("6", "distances of kCAGC to centres or of single samples, where a site wants none",
+        "b, s", "not tried", REDUCED, ("tests/attacks/test_distances_told.py",)),
     Attempt("7", "a worker that offers the resource `server`", "d",
         "took the server's steps", REFUSED, (f"{_ASKED}::test_a_worker_*", f"{_TLS}::test_7_*")),
     Attempt("8", "a run named `../../..`", "e",
@@ -116,13 +120,12 @@ ATTEMPTS = (
     Attempt("11", "replay of a start", "b, c", "the same secrets again", REFUSED,
         (f"{_TLS}::test_11_*", f"{_GATE}::test_a_start_is_*")),
     Attempt("11", "two arrays under the masks of one tag", "b", "their difference", REFUSED,
-        (f"{_ASKED}::test_masks_are_used_once", "tests/secure/sums/test_site_rules.py::"
-         "test_keys_that_are_agreed_on_again_mask_no_second_array")),
+        (f"{_ASKED}::test_masks_are_used_once",
+         f"{_MASKS}::test_keys_that_are_agreed_on_again_mask_no_second_array")),
     Attempt("11", "a vault opened twice", "b", "a client unmasked", REFUSED,
-        ("tests/secure/sums/test_site_rules.py::"
-         "test_a_second_vault_reveals_no_more_than_the_first",)),
+        (f"{_MASKS}::test_a_second_vault_reveals_no_more_than_the_first",)),
     Attempt("11", "a vault sealed with threshold 1", "b", "accepted", REDUCED,
-        ("tests/secure/sums/test_site_rules.py::test_a_vault_is_sealed_for_enough_clients",)),
+        (f"{_MASKS}::test_a_vault_is_sealed_for_enough_clients",)),
     Attempt("11", "equal noise under another sigma", "b", "rows to 2.6e-8", REFUSED,
         (f"{_FEDSC}/test_noise.py::test_a_repeated_start_cannot_subtract_noise",
          "tests/site/test_state.py::test_a_label_with_other_noise_is_refused")),
@@ -162,12 +165,12 @@ ATTEMPTS = (
         "both keys of a client", REFUSED, (f"{_SUMS}::test_no_two_sets_of_holders_*",
          f"{_SUMS}::test_keys_are_dealt_once",)),
     Attempt("17", "rows shared out by a weaker code, or to one evaluator twice", "b",
-        "rows, with one site", REFUSED, ("tests/federation/test_approved_steps.py",
+        "rows, with one site", REFUSED, (_STEPS,
          "tests/secure/distances/test_steps.py::test_evaluators_in_another_order_*",)),
     Attempt("18", "less noise than was announced, or in more shares", "b",
-        "uncounted, nearly none", REFUSED, ("tests/federation/test_approved_steps.py",
+        "uncounted, nearly none", REFUSED, (_STEPS,
          "tests/federation/test_step_rules.py::test_what_is_not_as_announced_is_told",
-         "tests/secure/sums/test_site_rules.py::test_a_share_of_noise_goes_where_all_shares_go")),
+         f"{_MASKS}::test_a_share_of_noise_goes_where_all_shares_go")),
     Attempt("18", "more releases than were announced", "b",
         "uncounted without a budget", REFUSED, (f"{_RULES}::test_a_run_releases_*",)),
     Attempt("18", "noise on rows that a site prepares by its own samples", "b",
@@ -179,7 +182,7 @@ ATTEMPTS = (
         "taken", REFUSED, (f"{_KEPT}::test_public_keys_are_signed_*",)),
     Attempt("20", "rows by profiles of chosen groups, where noise is required", "b",
         "all rows", REDUCED, ("tests/site/test_policy.py::test_one_rule_says_no",
-         "tests/federation/test_gate.py",)),
+         _GATE,)),
     Attempt("20", "groups of one sample, of pairs, of one client; words of one sample", "b",
         "all rows", REFUSED, (f"{_GROUPS}::test_sums_of_pairs_*", f"{_GROUPS}::test_words_*",
          "tests/secure/profiles/test_profile.py::test_the_server_describes_no_*",

@@ -99,5 +99,5 @@ def test_a_server_that_asks_for_other_distances_gets_none(federation, monkeypatc
         return nodes_of(federation, sums, rows, nodes, n_clusters, clusters)
 
     model._on_nodes = on_samples
-    with pytest.raises(DaskfcError, match="distances of samples .* are not in a run"):
+    with pytest.raises(DaskfcError, match=r"distances of samples .* are not in a run"):
         model.fit(federation)

@@ -8,16 +8,8 @@ from scipy.spatial.distance import cdist
 
 from daskfc.errors import InvalidInput
 from daskfc.privacy import rows_between_sums, rows_by_centres
-from pipelines.attacks.kmeans import (
-    CASES,
-    PLACED,
-    STARTS_ROUNDS,
-    opened,
-    opened_now,
-    rows_of,
-    rows_placed,
-    rows_recovered,
-)
+from pipelines.attacks import kmeans
+from pipelines.attacks.kmeans import CASES
 
 X = np.random.default_rng(0).normal(size=(9, 3))
 
@@ -91,29 +83,28 @@ def page():
 @pytest.mark.parametrize(("name", "n"), CASES)
 def test_the_page_has_the_curve_of_rounds(name, n):
     for embedded in (False, True):
-        rows, k = rows_of(name, n, embedded)
-        found = (rows_recovered(opened(rows, k, *how), rows) for how in STARTS_ROUNDS)
+        what, found = kmeans.shares_by_rounds(name, n, embedded)
         row = " | ".join("{:.0%} ({:.0%})".format(*one) for one in found)
-        assert f"| {name}{', eigenvectors' if embedded else ''} | {n} | {row} |" in page()
+        assert f"| {what} | {n} | {row} |" in page()
 
 
 @pytest.mark.parametrize(("name", "n"), CASES)
 def test_what_is_opened_now_tells_no_row(name, n):
     for embedded in (False, True):
-        rows, k = rows_of(name, n, embedded)
-        told = opened_now(rows, k)
+        rows, k = kmeans.rows_of(name, n, embedded)
+        told = kmeans.opened_now(rows, k)
         inside = told.inside(rows).astype(float)
         np.testing.assert_allclose(inside @ rows, told.sums, atol=1e-7)  # the attack has the truth
         np.testing.assert_array_equal(inside.sum(axis=1), told.counts)
         assert len(told.counts) > k
-        assert rows_recovered(told, rows) == (0.0, 0.0)
+        assert kmeans.rows_recovered(told, rows) == (0.0, 0.0)
         rank = np.linalg.matrix_rank(inside)
         for few in np.random.default_rng(0).integers(0, n, (50, 4)):
             assert np.linalg.matrix_rank(np.delete(inside, few, axis=1)) == rank
 
 
 def test_the_page_has_the_curve_of_distances_to_centres():
-    shares = (rows_placed(starts, rank=rank) for rank, starts in PLACED)
+    shares = (kmeans.rows_placed(starts, rank=rank) for rank, starts in kmeans.PLACED)
     told = [f"{rank} dimensions and {starts}: {share:.0%}" for (rank, starts), share in
-            zip(PLACED, shares, strict=True)]  # fmt: skip
+            zip(kmeans.PLACED, shares, strict=True)]  # fmt: skip
     assert all(one in page() for one in told), told

@@ -187,6 +187,7 @@ def _rehearsed(stores, method, params, assumed=None, **options):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::daskfc.errors.PrivacyWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_a_plan_is_what_the_ledger_says(running, case):
     kind, method, own, known = CASES[case]

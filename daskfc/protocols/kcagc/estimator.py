@@ -124,8 +124,9 @@ class KCAGC(FederatedClusterer):
     clusters, sums over the participants of distances to landmarks, from which all distances between
     virtual nodes (or samples, variant "basic") follow, or to centres, and (basis "global-norm") of
     squared norms; a participant's own distances and norms stay hidden behind masks from the server
-    and `n_colluding` others. Features never leave a participant; all learn the intersections and
-    the clusters, with ``distances="centres"`` of each round.
+    and `n_colluding` others. Where there are as many centres as dimensions, they tell as much as
+    landmarks: `choices` says so, and a fit warns. Features never leave a participant; all learn the
+    intersections and the clusters, with ``distances="centres"`` of each round.
 
     `predict` takes one secure sum of k distances a sample. New samples are not joined to the graph
     of `fit`: their features are taken as they are, or filtered over a graph of their own.

@@ -243,5 +243,5 @@ def measure(
         if request.nodes.size
         else CentresAtMeans(request.labels.astype(np.int64), request.wanted.astype(np.bool_))
     )
-    distances = distances_to(rows, centres_of(wanted, rows, weights, request.n_clusters))
-    return distances.reshape(len(rows), -1)
+    centres = centres_of(wanted, rows, weights, request.n_clusters)
+    return distances_to(rows, centres).reshape(len(rows), -1)
