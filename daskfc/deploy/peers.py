@@ -9,7 +9,7 @@ from typing import Any
 from daskfc.errors import InvalidInput
 from daskfc.stores.config import client_name
 
-__all__ = ["ROLES", "SCHEME", "Peer", "check_identity", "is_loopback", "peer_of"]
+__all__ = ["ROLES", "SCHEME", "Peer", "check_identity", "is_loopback", "peer_of", "peer_of_stream"]
 
 ROLES = ("client", "server", "scheduler", "submitter")
 """Who has certificates: parties, the scheduler between them, and whoever starts runs."""
@@ -115,9 +115,22 @@ def peer_of(connection: Any) -> Peer | None:
         None without TLS; a peer of no role for a certificate that names none.
     """
     extra: Mapping[str, Any] = getattr(connection, "extra_info", {})
-    if "peercert" not in extra:
-        return None
-    told = extra["peercert"] or {}
+    return _named_in(extra["peercert"] or {}) if "peercert" in extra else None
+
+
+def peer_of_stream(stream: Any) -> Peer | None:
+    """Return who is at the other end of what a connection is made of; see `peer_of`.
+
+    Parameters
+    ----------
+    stream : tornado.iostream.IOStream
+        Behind the TLS handshake. After its end nobody is there.
+    """
+    told = getattr(stream.socket, "getpeercert", None)
+    return None if told is None else _named_in(told() or {})
+
+
+def _named_in(told: Mapping[str, Any]) -> Peer:
     names = told.get("subjectAltName", ())
     peer = Peer.of_names(value for kind, value in names if kind == "URI")
     return replace(peer or _NOBODY, serial=int(told.get("serialNumber", "0"), 16))

@@ -21,8 +21,9 @@ from daskfc.errors import ClusterError
 __all__ = ["Asking", "gave_nothing"]
 
 # How many in vain are too many. Dask waits a second between two, and a sixth of one where the peer
-# says that it is busy; who hangs up may be a party that is being started again.
-_ANSWERS, _BREAKS, _BUSY = 10, 30, 4_000
+# says that it is busy; who hangs up may be a party that is being started again, and who sends too
+# slowly or too much took its time already.
+_ANSWERS, _BREAKS, _BUSY, _SLOW = 10, 30, 4_000, 3
 
 
 class Asking:
@@ -41,7 +42,9 @@ class Asking:
     def __init__(self) -> None:
         self._vain: Counter[tuple[Any, str]] = Counter()
 
-    def given_up(self, peer: str, keys: Iterable[Any], event: StateMachineEvent) -> list[Any]:
+    def given_up(
+        self, peer: str, keys: Iterable[Any], event: StateMachineEvent, *, slow: bool = False
+    ) -> list[Any]:
         """Take note of how asking a peer ended; return the keys that it is not asked for again.
 
         Parameters
@@ -52,11 +55,15 @@ class Asking:
             What it was asked for.
         event : distributed.worker_state_machine.StateMachineEvent
             What Dask made of what came.
+        slow : bool
+            Whether this party broke the answer off; see `Pace.broke`.
         """
         came = event.data if isinstance(event, GatherDepSuccessEvent) else {}
         most = _ANSWERS
         if isinstance(event, GatherDepBusyEvent):
             most = _BUSY
+        elif slow:
+            most = _SLOW
         elif isinstance(event, GatherDepNetworkFailureEvent):
             most = _BREAKS
         left = []
@@ -81,5 +88,6 @@ def gave_nothing(party: str, peer: str) -> ClusterError:
     """
     return ClusterError(
         f"party {party!r} asked {peer!r} for a message again and again, and got errors, nothing, "
-        f"or a connection that broke off. Look into the party.log of {peer!r}, and resume the run."
+        f"too slow an answer, or a connection that broke off. Look into the party.log of both, and "
+        "resume the run."
     )

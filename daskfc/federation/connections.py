@@ -5,6 +5,10 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+from distributed.system import MEMORY_LIMIT
+
+from daskfc.deploy.open_connections import OpenConnections
+from daskfc.deploy.pace import Pace
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.unfinished import Unfinished
@@ -40,12 +44,27 @@ class Listening:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.unfinished = Unfinished()
+        self.connected = OpenConnections()
         super().__init__(*args, **kwargs)
+        manager = getattr(self, "memory_manager", None)  # a scheduler has none
+        self.pace = Pace(getattr(manager, "memory_limit", None) or MEMORY_LIMIT)
+        pool = self.rpc  # type: ignore[attr-defined]
+        pool.connect = self.pace.follow(pool.connect)
 
     async def listen(self, *args: Any, **kwargs: Any) -> None:
         """Listen at an address; see `Server.listen`."""
         await super().listen(*args, **kwargs)  # type: ignore[misc]
         self.unfinished.watch(self.listeners[-1])  # type: ignore[attr-defined]
+        self.pace.watch(self.listeners[-1])  # type: ignore[attr-defined]
+
+    def handle_comm(self, comm: Any) -> Any:
+        """Serve a new connection, see `Server.handle_comm`; one too many is closed."""
+        peer, stream = peer_of(comm), getattr(comm, "stream", None)
+        # A scheduler asks for all drivers at once: one could keep it from asking for the others.
+        if peer is not None and stream is not None and peer.role != "scheduler":
+            if not self.connected.admit(peer, stream):
+                comm.abort()
+        return super().handle_comm(comm)  # type: ignore[misc]
 
 
 class Connection:

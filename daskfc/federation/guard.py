@@ -390,7 +390,8 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         if self.status not in WORKER_ANY_RUNNING:
             return event
         about = {"worker": worker, "total_nbytes": total_nbytes, "stimulus_id": event.stimulus_id}
-        if given_up := self._asking.given_up(worker, to_gather, event):
+        slow = self.pace.broke(worker)
+        if given_up := self._asking.given_up(worker, to_gather, event, slow=slow):
             with contextlib.suppress(OSError):
                 await self._party_at(worker)
             error = gave_nothing(self.party.name, self._names.get(worker, worker))

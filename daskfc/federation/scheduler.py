@@ -106,6 +106,9 @@ class _Connection:
                 if kind == "client":
                     self._scheduler.spare_others(who, message)
                     return True
+                if op == "log-event":
+                    self._scheduler.tell_refusal(who, message.get("msg"))
+                    return False
                 if self._scheduler.may_tell_of_tasks(who, message):
                     return True
         else:
@@ -139,7 +142,8 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         self.blocked_handlers = AllBut(_OPEN | {REFUSED})
         self.handlers[REFUSED] = refuse_request
         self.handlers["broadcast"] = self.broadcast_for
-        self._began: dict[str, Peer] = {}  # the submitter whose run each party began last
+        # Whose run each party began last: the submitter's certificate, and its Dask client's name.
+        self._began: dict[str, tuple[Peer | None, str]] = {}
         if self._revoked is not None:
             look = PeriodicCallback(self.end_revoked, _LOOK_MS)
             self.periodic_callbacks["daskfc-revoked"] = look
@@ -258,7 +262,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         if op in ("restart_workers", "unregister") and peer is not None and not peer.is_party:
             asked = request.get("workers") if op == "restart_workers" else [request.get("address")]
             owners = {self._owner(one) for one in asked} if isinstance(asked, list) else {""}
-            if any(one is not None and self._began.get(one) != peer for one in owners):
+            if any(one is not None and self._began.get(one, (None,))[0] != peer for one in owners):
                 return "to you: it is about parties that are in no run of yours."
         if op in ("heartbeat_worker", "unregister") and peer is not None and peer.is_party:
             owner = self._owner(request.get("address"))
@@ -277,12 +281,29 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
     async def broadcast_for(self, comm: Any, **asked: Any) -> dict[str, Any]:
         """Ask parties something, see `Scheduler.broadcast`, and keep in mind whose runs begin."""
         answers: dict[str, Any] = await self.broadcast(**asked)
-        if asked["msg"]["op"] == "daskfc_start_run" and comm.peer is not None:
+        if asked["msg"]["op"] == "daskfc_start_run":
             for address, answer in answers.items():
                 if isinstance(answer, dict) and answer.get("status") == "OK":
                     if (party := self._owner(address)) is not None:
-                        self._began[party] = comm.peer
+                        self._began[party] = comm.peer, str(asked["msg"]["run"]["driver"])
         return answers
+
+    def tell_refusal(self, worker: str, refusal: Any) -> None:
+        """Tell a party's refusal to the driver of its run; Dask would tell whoever asks for it.
+
+        Parameters
+        ----------
+        worker : str
+            The address of the party's worker.
+        refusal : mapping
+            As `PartyWorker.refuse` made it.
+        """
+        peer, driver = self._began.get(self._owner(worker) or "", (None, ""))
+        there = self.client_comms.get(driver)
+        if there is not None and there.comm is not None and there.comm.peer == peer:
+            self.report(
+                {"op": "event", "topic": REFUSALS, "event": (time(), refusal)}, client=driver
+            )
 
     async def add_client(self, comm: Any, client: str, versions: dict[str, Any]) -> None:
         """Take a submitter, or say why not; see `Scheduler.add_client`."""

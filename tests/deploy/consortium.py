@@ -37,10 +37,18 @@ class Consortium:
         What the clients hold.
     policy : str
         Keys that their policies have beside those of `Site`, or in their place.
+    rest : float, optional
+        Seconds that a message may take beside its bytes, in place of those that daskfc lets it.
     """
 
-    def __init__(self, folder, rows, policy=""):
+    def __init__(self, folder, rows, policy="", rest=None):
         self.folder = folder
+        self.everywhere = {}
+        if rest is not None:
+            (folder / "sitecustomize.py").write_text(
+                f"from daskfc.deploy import pace\npace._REST_S = {rest}\n"
+            )
+            self.everywhere["PYTHONPATH"] = os.pathsep.join([str(folder), os.getcwd()])
         self.site = Site(folder)
         keys = [yaml.safe_load(text) for text in (self.site.policy.read_text(), policy)]
         self.site.policy.write_text(yaml.safe_dump({**keys[0], **(keys[1] or {})}))
@@ -81,7 +89,8 @@ class Consortium:
         """Start a side by its own script."""
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         script = str(self.held(name) / "start.sh")
-        process = self.site.start(*map(str, words), program=script, PATH=path, **environment)
+        environment = {"PATH": path, **self.everywhere, **environment}
+        process = self.site.start(*map(str, words), program=script, **environment)
         self.processes[name] = process
 
     def said(self, name):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import time
 from pathlib import Path
@@ -26,7 +27,7 @@ THERE = "tls://127.0.0.1:9"  # where c says that it listens; nobody does
 
 @pytest.fixture(scope="module")
 def consortium(tmp_path_factory):
-    made = Consortium(tmp_path_factory.mktemp("stalling"), ROWS)
+    made = Consortium(tmp_path_factory.mktemp("stalling"), ROWS, rest=4.0)
     yield made
     made.site.end()
 
@@ -178,6 +179,7 @@ def test_the_ledger_of_a_run_is_read_by_whoever_began_it(consortium, federation,
         "an error",
         "an error of the network",
         "nothing",
+        *stalling_steps.HALVES,
         pytest.param("a connection that breaks off", marks=pytest.mark.long),
     ],
 )
@@ -186,7 +188,9 @@ def test_a_peer_that_gives_no_message_fails_the_step_and_is_named(federation, wh
     try:
         began = time.monotonic()
         with pytest.raises(ClusterError, match="party 'server' asked 'a' for a message again and"):
-            federation.publish(steps.total_message, federation.ask(steps.row_sum))
+            federation.publish(
+                steps.total_message, federation.ask(steps.row_sum), wait=False
+            ).result(timeout=90)
         assert time.monotonic() - began < 60
     finally:
         federation.wait(federation.on_client("a", stalling_steps.answers_peers_with, "message"))
@@ -231,6 +235,129 @@ def test_who_asks_and_takes_nothing_keeps_nobody_out(consortium, federation, thi
         return got
 
     assert asyncio.run(asyncio.wait_for(whole(), 60)).values.tolist() == [14, 26]
+
+
+def at(consortium, federation, where):
+    return consortium.address if where == "scheduler" else workers(federation, where)["a"]
+
+
+def written(consortium, where):
+    """Return what the server at a port wrote down; a worker does so in a file for each run."""
+    if where == "address":
+        return "".join(path.read_text() for path in consortium.folder.rglob("party.log"))
+    return consortium.said("scheduler" if where == "scheduler" else "a")
+
+
+@pytest.mark.parametrize("half", list(stalling_steps.HALVES))
+@pytest.mark.parametrize("where", ["scheduler", "address", "nanny"])
+def test_a_message_that_has_begun_ends_or_its_connection_does(consortium, federation, where, half):
+    """With a certificate, after it has asked something; another one that is silent stays."""
+    there = at(consortium, federation, where)
+    said = stalling_steps.HALVES[half]
+
+    async def whole():
+        comm, silent = [await connect(there, **consortium.arguments("c")) for _ in range(2)]
+        for one in (comm, silent):
+            await one.write({"op": "identity", "reply": True})
+            await one.read()
+        began = time.monotonic()
+        await comm.stream.write(said)
+        with contextlib.suppress(OSError):
+            while await asyncio.wait_for(comm.stream.read_bytes(1), 30):
+                pass
+        took = time.monotonic() - began
+        await silent.write({"op": "identity", "reply": True})
+        assert await silent.read()
+        silent.abort()
+        return took
+
+    assert asyncio.run(whole()) < 15
+    told = "announces more than" if "petabyte" in half else "sends a message too slowly"
+    assert re.search(f"client 'c' at 127.0.0.1:[0-9]+ {told}", written(consortium, where))
+    assert federation.publish(steps.total_message, federation.ask(steps.row_sum))
+
+
+async def opened(consortium, there, name, number):
+    """Return connections with a certificate, and whether each was answered."""
+    made = [await connect(there, **consortium.arguments(name)) for _ in range(number)]
+    return made, [await answered(one) for one in made]
+
+
+async def answered(one):
+    try:
+        await one.write({"op": "identity", "reply": True})
+        return bool(await one.read())
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("where", ["scheduler", "address", "nanny"])
+def test_one_certificate_has_so_many_connections_and_no_more(consortium, federation, where):
+    there = at(consortium, federation, where)
+
+    async def whole():
+        made, told = await opened(consortium, there, "c", 280)
+        got = await asyncio.to_thread(
+            lambda: federation.publish(steps.total_message, federation.ask(steps.row_sum))
+        )
+        made[0].abort()
+        again = [False]
+        while again != [True]:  # it was closed here, and will be there
+            more, again = await opened(consortium, there, "c", 1)
+            made += more
+        for one in made:
+            one.abort()
+        return told, got
+
+    told, got = asyncio.run(asyncio.wait_for(whole(), 120))
+    assert told == [True] * 256 + [False] * 24
+    assert got.values.tolist() == [14, 26]
+    said = written(consortium, where)
+    assert said.count("client 'c' has 256 connections open; further ones are closed") == 1
+
+
+def test_the_scheduler_asks_for_all_drivers(consortium, federation):
+    async def whole():
+        made, told = await opened(consortium, workers(federation)["a"], "scheduler", 280)
+        for one in made:
+            one.abort()
+        return told
+
+    assert all(asyncio.run(asyncio.wait_for(whole(), 120)))
+
+
+def test_bob_hears_nothing_of_what_was_refused_in_alices_run(consortium, federation):
+    bob = {"op": "register-client", "reply": False, "client": "bob", "versions": {}}
+
+    async def listen():
+        comm = await connect(consortium.address, **consortium.arguments("bob"))
+        await comm.write(bob)
+        await comm.read()
+        for topic in ("daskfc-refusals", "all"):
+            await comm.write([{"op": "subscribe-topic", "client": "bob", "topic": topic}])
+        ask = {"op": "report-key", "client": "bob", "key": "no such"}
+        await comm.write([ask])
+        told = []
+        while not any(one.get("op") == "cancelled-keys" for one in told):
+            told += await asyncio.wait_for(comm.read(), 30)  # it has subscribed
+        heard = await asyncio.to_thread(refused)
+        await comm.write([{**ask, "key": "no such either"}])
+        while sum(one.get("op") == "cancelled-keys" for one in told) < 2:
+            told += await asyncio.wait_for(comm.read(), 30)
+        comm.abort()
+        return heard, told
+
+    def refused():
+        federation.ask(steps.not_the_declared, clients=["a"])
+        ends = time.monotonic() + 30
+        while federation._refusals.error is None and time.monotonic() < ends:
+            federation.dask_client.scheduler_info()
+        return federation._refusals.error
+
+    heard, told = asyncio.run(listen())
+    assert "declares Pair" in str(heard)
+    assert [one for one in told if one["op"] == "event"] == []
+    assert consortium.ask("a", op="events", topic="daskfc-refusals") == ()
 
 
 @pytest.fixture
@@ -293,9 +420,8 @@ def ended(line, seconds):
 @pytest.mark.parametrize("where", ["scheduler", "address", "nanny"])
 def test_connections_that_ask_nothing_are_ended(consortium, federation, silent, where, say):
     """Silent ones, and halves of a TLS handshake; those that somebody uses are not ended."""
-    at = consortium.address if where == "scheduler" else workers(federation, where)["a"]
     began = time.monotonic()
-    lines = silent(at, 20, say=say)
+    lines = silent(at(consortium, federation, where), 20, say=say)
     assert federation.publish(steps.total_message, federation.ask(steps.row_sum))
     assert all(ended(line, 60) for line in lines)
     assert 10 < time.monotonic() - began

@@ -1,5 +1,7 @@
 """Steps of parties that keep others waiting, and of those that they keep."""
 
+import struct
+
 import numpy as np
 from distributed import Worker
 from distributed.core import Status
@@ -17,6 +19,13 @@ def counted(number) -> Vector:
 
 
 _answers = Worker.get_data
+# The beginning of a message: the length of its first part; and a first part that tells of others.
+HALVES = {
+    "a part of a length": struct.pack("Q", 1000)[:3],
+    "a part of a message": struct.pack("Q", 1000) + b"x",
+    "a message of a petabyte": struct.pack("Q", 10**15),
+    "a message with a part of a petabyte": struct.pack("4Q", 24, 2, 0, 10**15),
+}
 
 
 def answers_peers_with(what):
@@ -32,6 +41,9 @@ def answers_peers_with(what):
         if what == "nothing":
             await comm._comm.write({"status": "OK", "data": {}})
             await comm._comm.read()
+        elif what in HALVES:
+            await comm._comm.stream.write(HALVES[what])
+            await comm._comm.read()  # until the other end hangs up
         else:
             comm._comm.abort()
         return Status.dont_reply

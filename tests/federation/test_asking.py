@@ -26,6 +26,12 @@ def test_so_many_in_vain_and_no_more(event, times):
     assert [number for number, keys in enumerate(ends, 1) if keys] == [times, 2 * times]
 
 
+def test_who_was_broken_off_for_being_slow_is_asked_three_times():
+    asking = Asking()
+    ends = [asking.given_up("a", ["k"], BROKEN, slow=True) for _ in range(3)]
+    assert ends == [[], [], ["k"]]
+
+
 def test_what_came_is_forgotten_and_the_rest_is_counted():
     asking = Asking()
     part = GatherDepSuccessEvent(**ABOUT, data={"k": 1})
