@@ -163,7 +163,8 @@ def test_a_run_begins_at_the_nannies_and_at_the_server_first(federation, everyon
         "workspace": "w",
         "results": None,
         "builds": {"a": "1", "b": "2"},
-        **{"driver": "me", "preparation": {}, "pseudonyms": {}, "request": {}, "session": ""},
+        "request": {"smallest": [1, 1]},
+        **{"driver": "me", "preparation": {}, "pseudonyms": {}, "session": ""},
     }
 
 
