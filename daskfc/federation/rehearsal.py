@@ -38,6 +38,7 @@ from daskfc.federation.steps import INJECTED, Bound, Forward, declared_message, 
 from daskfc.federation.traffic import Links, Network, framing_bytes
 from daskfc.federation.verbs import Verbs
 from daskfc.federation.wire_format import Reader
+from daskfc.site import ANY_PART
 from daskfc.stores import ClientStore
 from daskfc.stores.prepared import PreparedStore
 
@@ -176,7 +177,7 @@ class Rehearsal(Federation):
         self._links = Links(network or Network())
         self._clock, self._told = _Clock(), _Told()
         self._run = None
-        self.pseudonyms = None
+        self.pseudonyms, self.smallest = None, ANY_PART
         self._secret = SecretKey.from_os()
 
     # -- what it found ------------------------------------------------------------------------
