@@ -81,7 +81,7 @@ class Federation(ServerWork):
         the stores itself, as with `local`; set it to ask for the other.
     smallest : Smallest
         The smallest groups, words and columns whose sums the next runs open: with `connect` those
-        of five samples and two clients, `daskfc.site.BETWEEN_SITES`, with `local` all. Sites may
+        of five samples and two clients, ``daskfc.site.BETWEEN_SITES``, with `local` all. Sites may
         ask for more.
     on_progress : callable, optional
         Told ``(stage, done, total)`` as a method goes on.
