@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_wine
 
@@ -49,6 +49,7 @@ ends = st.floats(-0.5, 0.5)
 
 
 @given(st.lists(st.tuples(ends, ends), min_size=1, max_size=5))
+@settings(deadline=None)
 def test_one_sample_moves_the_sums_by_the_root_of_the_columns(pairs):
     before, after = np.array(pairs).T
     moved = np.concatenate([before - after, 3 * (before**2 - after**2)])
