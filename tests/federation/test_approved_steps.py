@@ -31,7 +31,9 @@ from daskfc.testing.federation import stores_of
 from tests.deploy.test_sites import Site, cluster_of
 from tests.federation import steps
 
-ROWS = {name: np.random.default_rng(i).normal(3.0 * i, 1.0, (8, 2)) for i, name in enumerate("abc")}
+# Every client has both blobs: one that only one client has is not found between sites.
+BLOBS = np.repeat([[0.0], [6.0]], 4, axis=0)
+ROWS = {name: BLOBS + np.random.default_rng(i).normal(size=(8, 2)) for i, name in enumerate("abc")}
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +75,10 @@ def refused():
 @pytest.mark.slow
 class TestAtSites:
     def test_methods_that_are_followed_go_through(self, connected):
-        short = {"n_features": 8, "iterations": 2}
+        short = {"n_features": 8, "iterations": 2, "random_state": 0}
         recovering = {"clustering": "sums", "averaging": "recovering", "patience_s": 5.0}
         kernel = FederatedKernelKMeans(2, **short, **recovering)
-        for model in (FedSC(2, n_init=2), OmniFC(2), kernel):
+        for model in (FedSC(2, n_init=2, random_state=0), OmniFC(2, random_state=0), kernel):
             assert model.fit(connected).labels_.shape == (24,)
 
     def test_samples_do_not_leave_as_a_part_of_a_sum(self, connected):
