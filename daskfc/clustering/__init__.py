@@ -28,7 +28,7 @@ from daskfc.clustering.library import (
 from daskfc.clustering.medoids import KMedoids
 from daskfc.clustering.nmf import NMF
 from daskfc.clustering.spectral import Spectral
-from daskfc.clustering.views import FullDistances, RowFactors, View
+from daskfc.clustering.views import DistanceBlocks, FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
 from daskfc.plugins import with_plugins
 
@@ -41,6 +41,7 @@ __all__ = [
     "AffinityPropagation",
     "Clusterer",
     "Clustering",
+    "DistanceBlocks",
     "ExactPoints",
     "FilterKind",
     "FullDistances",

@@ -15,7 +15,7 @@ from daskfc.checks import Constraint, check_params, integer
 from daskfc.clustering.decisive import between_nearest_means
 from daskfc.clustering.graphs import NeighbourGraph
 from daskfc.clustering.order import order_of_points
-from daskfc.clustering.views import FullDistances, RowFactors, View
+from daskfc.clustering.views import DistanceBlocks, FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
 
 __all__ = ["Clusterer", "Clustering", "Needs", "in_order_of_appearance", "noting_convergence"]
@@ -76,6 +76,7 @@ class Clusterer(ABC):
     constraints: ClassVar[Mapping[str, Constraint]]
     accepts: ClassVar[tuple[type, ...]]
     finds_n_clusters: ClassVar[bool] = False
+    matrices: ClassVar[float] = 1.0  # of n × n float64 that a fit on all distances holds, with them
     told_apart: ClassVar[bool] = False  # of coordinates, see `Order.told_apart`
 
     def __post_init__(self) -> None:
@@ -101,8 +102,27 @@ class Clusterer(ABC):
         -------
         {"full", "neighbours", "radius", "rows", "coordinates"}
             For `FullDistances`, `NeighbourGraph`, `RadiusGraph`, and `RowFactors` for the rows of
-            D or for coordinates of the samples.
+            D or for coordinates of the samples. In place of `FullDistances` a clusterer that
+            `accepts` them is given `DistanceBlocks` where memory does not hold `matrices` of
+            size n × n.
         """
+
+    def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
+        """Return what a fit on `DistanceBlocks` holds in memory, and what it writes to disk.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        k : int
+            Number of clusters; 0 where the clusterer finds it.
+
+        Returns
+        -------
+        (int, int) or None
+            Bytes, beside what the blocks are made of; None for a clusterer that reads no blocks.
+        """
+        return None
 
     def fit(self, view: View, n_clusters: int | None, seed: int) -> Clustering:
         """Cluster the samples behind a view of their squared distances.
@@ -295,8 +315,8 @@ def _alike(view: View) -> tuple[str, ...]:
                 "samples are copies of a few rows, and clusters beyond these mean nothing.",
             )
         return ()
-    if isinstance(view, FullDistances):
-        spread = bool(view.matrix.any())
+    if isinstance(view, FullDistances | DistanceBlocks):
+        spread = bool(view.block(slice(0, 1), slice(0, view.n)).any())
     elif isinstance(view, RowFactors):
         parts = range(0, view.n, _ROWS)  # mostly the first of them tells
         spread = any((view.points[i : i + _ROWS] != view.points[0]).any() for i in parts)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from daskfc.clustering.views import FullDistances, RowFactors, View
+from daskfc.clustering.views import DistanceBlocks, FullDistances, RowFactors, View
 
 __all__ = [
     "between_nearest_means",
@@ -84,7 +84,7 @@ def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
     """
     _, own = np.unique(labels[labels >= 0], return_inverse=True)
     k = int(own.max(initial=-1)) + 1
-    if k < 2 or not isinstance(view, FullDistances | RowFactors):
+    if k < 2 or not isinstance(view, FullDistances | DistanceBlocks | RowFactors):
         return np.empty(0)
     members = np.zeros((len(labels), k))
     members[np.flatnonzero(labels >= 0), own] = 1.0

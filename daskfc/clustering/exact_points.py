@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.clustering.order import Order, order_of_points
+from daskfc.clustering.views import DistanceBlocks, Places
 from daskfc.coding import ResidueColumns, WideIntegers
 from daskfc.linalg import IntegerPoints, points_from_columns
 
@@ -109,27 +110,40 @@ class ExactPoints:
         approximate += found
         return approximate
 
+    @cached_property
+    def _squares(self) -> Floats:
+        Y = self.points.coordinates
+        squares: Floats = np.einsum("ij,ij->i", Y, Y)
+        return squares
+
+    def block(self, rows: Places, columns: Places) -> Floats:
+        """Return the real squared distances between two sets of samples.
+
+        Parameters
+        ----------
+        rows, columns : slice or ndarray of int
+            Numbers of samples.
+        """
+        Y = self.points.coordinates
+        block: Floats = Y[rows] @ Y[columns].T
+        block *= -2.0
+        block += self._squares[columns]
+        block += self._squares[rows][:, None]
+        whole = self.whole(block, partial(ResidueColumns.block, rows=rows, columns=columns))
+        whole /= self.scale2
+        return whole
+
+    def blocks(self, folder: str | None = None) -> DistanceBlocks:
+        """Return the distances as blocks that are computed when they are read."""
+        return DistanceBlocks(self.n, self.block, self.order, folder)
+
     def panels(self) -> Iterator[tuple[int, Floats]]:
         """Yield numbers of first rows and real squared distances of some samples to all."""
-        Y = self.points.coordinates
-        squares = np.einsum("ij,ij->i", Y, Y)
-        step = max(1, _ENTRIES // self.n)
-        for start in range(0, self.n, step):
-            rows = slice(start, min(start + step, self.n))
-            block = Y[rows] @ Y.T
-            block *= -2.0
-            block += squares
-            block += squares[rows, None]
-            whole = self.whole(block, partial(ResidueColumns.rows, rows=rows))
-            whole /= self.scale2
-            yield start, whole
+        return self.blocks().panels()
 
     def full(self) -> Floats:
         """Return all real squared distances, (n, n): exactly symmetric, 0 on the diagonal."""
-        D = np.empty((self.n, self.n))
-        for start, block in self.panels():
-            D[start : start + len(block)] = block
-        return D
+        return self.blocks().full()
 
 
 def _move(array: NDArray[Any], places: Ints) -> None:

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import squareform
 
 from daskfc.checks import Constraint, one_of
+from daskfc.clustering.chains import linkage_by_chains
 from daskfc.clustering.clusterer import Clusterer, Clustering, Needs, in_order_of_appearance
-from daskfc.clustering.nearest import exact_squared_distances
-from daskfc.clustering.views import FullDistances, RowFactors
+from daskfc.clustering.nearest import distances_of
+from daskfc.clustering.views import DistanceBlocks, FullDistances, RowFactors
 from daskfc.errors import InvalidInput
 
 __all__ = ["Hierarchical", "cut"]
+
+_PANELS = 64_000_000  # rows of distances, 16 MiB, and what is made of them
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +71,8 @@ class Hierarchical(Clusterer):
     New samples join the cluster nearest by the same linkage: its smallest, largest or mean
     distance, or for Ward the distance to its centroid. Above 8,192 samples "single" and "ward"
     run on coordinates, without all n × n distances in memory (their time still grows as n²).
+    "average" and "complete" go through rows of a file of 8 n² bytes where memory does not hold all
+    distances: the same merges, but for average distances that tie up to rounding.
 
     Examples
     --------
@@ -84,14 +89,23 @@ class Hierarchical(Clusterer):
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "linkage": one_of("ward", "average", "complete", "single"),
     }
-    accepts = (FullDistances, RowFactors)
+    accepts = (FullDistances, DistanceBlocks, RowFactors)
+    matrices = 2.0
 
     def needs(self, n: int, d: int) -> Needs:
         """Return "full", or "rows" for many samples where possible; see `Clusterer.needs`."""
         # ours: 8,192 samples are 512 MiB of full and 256 MiB of condensed distances
         return "rows" if n > 8192 and self.linkage in ("single", "ward") else "full"
 
-    def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
+    def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
+        """Return bytes in memory and on disk; see `Clusterer.block_bytes`."""
+        if self.linkage in ("single", "ward"):  # which have coordinates where samples are many
+            return None
+        return 400 * n + _PANELS, 8 * n * n
+
+    def _fit(
+        self, view: FullDistances | DistanceBlocks | RowFactors, k: int, seed: int
+    ) -> Clustering:
         merges = self._merges(view) if view.n > 1 else np.empty((0, 4))
         labels = cut(merges, k)
         model: dict[str, NDArray[np.generic]] = {"labels": labels}
@@ -105,9 +119,9 @@ class Hierarchical(Clusterer):
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         if self.needs(*X.shape) == "rows":
             return self._fit(RowFactors(X), k, seed)
-        return self._fit(FullDistances(exact_squared_distances(X)), k, seed)
+        return self._fit(distances_of(X), k, seed)
 
-    def _merges(self, view: FullDistances | RowFactors) -> Floats:
+    def _merges(self, view: FullDistances | DistanceBlocks | RowFactors) -> Floats:
         if isinstance(view, RowFactors):
             if self.linkage not in ("single", "ward"):
                 raise InvalidInput(
@@ -116,6 +130,8 @@ class Hierarchical(Clusterer):
                 )
             merges: Floats = fastcluster.linkage_vector(view.points, method=self.linkage)
             return merges
+        if isinstance(view, DistanceBlocks):
+            return linkage_by_chains(view, self.linkage)
         condensed = squareform(view.matrix, checks=False)
         np.sqrt(condensed, out=condensed)
         merges = fastcluster.linkage(condensed, method=self.linkage, preserve_input=False)

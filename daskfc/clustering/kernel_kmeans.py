@@ -28,8 +28,11 @@ from daskfc.clustering.kernel_features import KERNELS, Kernel
 from daskfc.clustering.kernel_products import (
     Block,
     KernelProducts,
+    inverse_root,
     kernel_of_distances,
     kernel_of_points,
+    near_leading,
+    parts_of,
 )
 from daskfc.clustering.kernel_width import interpoint_width
 from daskfc.clustering.kmeans import best_partition, nearest_centre, needs_rows
@@ -47,7 +50,6 @@ _DENSE = 600  # ours: below this a full eigendecomposition takes a fraction of a
 _TOLERANCE = 1e-6  # ours: of the largest eigenvalue
 _PRODUCTS = 12  # ours: MNIST needs 3
 _NULL = 1e-12  # ours: eigenvalues that are rounding, of the largest
-_BLOCK = 1 << 22  # numbers of a block of rows: 32 MiB
 
 
 def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> tuple[Any, ...]:
@@ -87,14 +89,7 @@ def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> 
         values, vectors, converged = values[::-1], vectors[:, ::-1], True
     else:
         width = min(4 * s + 20, n // 2)
-        L = np.sort(generator(seed, "start").choice(n, min(max(1000, 4 * width), n // 2), False))
-        root = _inverse_root(np.asarray(block(L, L), dtype=np.float64), width)
-        start = np.empty((n, root.shape[1]))
-        for part in _parts(n, len(L)):
-            start[part] = block(part, L) @ root
-        if start.shape[1] < s:  # landmarks that are alike
-            more = generator(seed, "more").standard_normal((n, s - start.shape[1]))
-            start = np.hstack([start, more])
+        start = near_leading(block, n, width, seed, least=s)
         products = KernelProducts(block, n, dtype)
         found = block_eigenpairs(
             products.dot, start, s, tolerance=_TOLERANCE, max_products=_PRODUCTS
@@ -133,37 +128,24 @@ def landmark_embedding(block: Block, n: int, s: int, c: int, seed: int) -> tuple
         True.
     """
     L = np.sort(generator(seed, "landmarks").choice(n, c, replace=False))
-    root = _inverse_root(np.asarray(block(L, L), dtype=np.float64), c)
+    root = inverse_root(np.asarray(block(L, L), dtype=np.float64), c)
     gram = np.zeros((root.shape[1],) * 2)  # of C W^(-1/2), the rows of Nyström's features
-    for part in _parts(n, c):
+    for part in parts_of(n, c):
         features = block(part, L) @ root
         gram += features.T @ features
     vectors = scipy.linalg.eigh(gram)[1][:, ::-1][:, :s]
     projection = np.zeros((c, s))
     projection[:, : vectors.shape[1]] = root @ _signed(vectors)
     H = np.empty((n, s))
-    for part in _parts(n, c):
+    for part in parts_of(n, c):
         H[part] = block(part, L) @ projection
     return H, L, projection, True
-
-
-def _inverse_root(W: Floats, rank: int) -> Floats:
-    """Return R with R Rᵀ = W⁺ on W's leading eigenvectors, without those that are rounding."""
-    values, vectors = scipy.linalg.eigh((W + W.T) / 2)
-    kept = np.flatnonzero(values > _NULL * values[-1])[-rank:]
-    root: Floats = vectors[:, kept] / np.sqrt(values[kept])
-    return root
 
 
 def _signed(vectors: Floats) -> Floats:
     peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
     result: Floats = vectors * np.where(peaks < 0, -1.0, 1.0)
     return result
-
-
-def _parts(n: int, width: int) -> list[slice]:
-    step = max(1, _BLOCK // width)
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,31 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from daskfc.clustering.kernel_features import Kernel
+from daskfc.clustering.views import Places
+from daskfc.seeds import generator
 
-__all__ = ["Block", "KernelProducts", "kernel_of_distances", "kernel_of_points"]
+__all__ = [
+    "Block",
+    "KernelProducts",
+    "inverse_root",
+    "kernel_of_distances",
+    "kernel_of_points",
+    "near_leading",
+    "parts_of",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 Real: TypeAlias = Any  # an array of float32 or float64
-Places: TypeAlias = slice | NDArray[np.int64]
 Block: TypeAlias = Callable[[Places, Places], Real]
 
 _STEP = 2048  # ours: samples on a side of a block; 32 MiB of float64
+_NULL = 1e-12  # ours: eigenvalues that are rounding, of the largest
+_BLOCK = 1 << 22  # numbers of a block of rows: 32 MiB
 _HELD = 512 * 2**20  # ours: bytes of half a kernel matrix that is held
 
 
@@ -25,26 +37,26 @@ def kernel_of_points(points: Floats, kernel: Kernel, *, single: bool = False) ->
 
     Parameters
     ----------
-    points : ndarray of shape (n, d), float64
-        The samples.
-    kernel : Kernel
-        Between them.
-    single : bool, default False
-        Compute in float32: values of stationary kernels are then off by about 1e-6.
+        points : ndarray of shape (n, d), float64
+            The samples.
+        kernel : Kernel
+            Between them.
+        single : bool, default False
+            Compute in float32: values of stationary kernels are then off by about 1e-6.
 
     Returns
     -------
-    callable
-        From places of rows and of columns to values.
+        callable
+            From places of rows and of columns to values.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.kernel_features import Kernel
-    >>> from daskfc.clustering.kernel_products import kernel_of_points
-    >>> block = kernel_of_points(np.array([[0.0], [2.0]]), Kernel("gaussian", 1.0))
-    >>> block(slice(0, 2), slice(1, 2)).round(6).tolist()
-    [[0.135335], [1.0]]
+        >>> import numpy as np
+        >>> from daskfc.clustering.kernel_features import Kernel
+        >>> from daskfc.clustering.kernel_products import kernel_of_points
+        >>> block = kernel_of_points(np.array([[0.0], [2.0]]), Kernel("gaussian", 1.0))
+        >>> block(slice(0, 2), slice(1, 2)).round(6).tolist()
+        [[0.135335], [1.0]]
     """
     dtype = np.float32 if single else np.float64
     if kernel.kind == "laplacian":
@@ -108,31 +120,84 @@ def kernel_of_distances(squared: Floats, width: float) -> Block:
     return gaussian
 
 
-class KernelProducts:
-    """A symmetric kernel matrix, half of it held where it fits, else computed in each product.
+def near_leading(block: Block, n: int, width: int, seed: int, least: int = 1) -> Floats:
+    """Return vectors near the leading eigenvectors of a kernel matrix, by Nyström's method.
 
     Parameters
     ----------
     block : callable
         The kernel, as `kernel_of_points` returns it.
-    n : int
-        Number of samples.
-    dtype : dtype
-        Of the blocks.
+    n, width : int
+        Samples, and vectors that are wanted.
+    seed : int
+        Of about a thousand landmarks.
+    least : int
+        Vectors that there must be; random ones, where the landmarks are too much alike.
 
-    Notes
-    -----
-    Half the matrix is held up to 512 MiB: up to 10,606 samples in float64, 15,391 in float32.
-    Beyond, a product takes 32 MiB.
+    Returns
+    -------
+    ndarray of shape (n, b), float64
+        `least` to `width` vectors.
 
     Examples
     --------
     >>> import numpy as np
     >>> from daskfc.clustering.kernel_features import Kernel
-    >>> from daskfc.clustering.kernel_products import KernelProducts, kernel_of_points
-    >>> block = kernel_of_points(np.array([[0.0], [2.0]]), Kernel("gaussian", 1.0))
-    >>> KernelProducts(block, 2).dot(np.ones((2, 1))).round(6).tolist()
-    [[1.135335], [1.135335]]
+    >>> from daskfc.clustering.kernel_products import kernel_of_points, near_leading
+    >>> block = kernel_of_points(np.arange(9.0)[:, None], Kernel("gaussian", 1.0))
+    >>> near_leading(block, 9, 3, seed=0).shape
+    (9, 3)
+    """
+    L = np.sort(generator(seed, "start").choice(n, min(max(1000, 4 * width), n // 2), False))
+    root = inverse_root(np.asarray(block(L, L), dtype=np.float64), width)
+    start = np.empty((n, root.shape[1]))
+    for part in parts_of(n, len(L)):
+        start[part] = block(part, L) @ root
+    if start.shape[1] < least:  # landmarks that are alike
+        more = generator(seed, "more").standard_normal((n, least - start.shape[1]))
+        start = np.hstack([start, more])
+    return start
+
+
+def inverse_root(W: Floats, rank: int) -> Floats:
+    """Return R with R Rᵀ = W⁺ on W's leading eigenvectors, without those that are rounding."""
+    values, vectors = scipy.linalg.eigh((W + W.T) / 2)
+    kept = np.flatnonzero(values > _NULL * values[-1])[-rank:]
+    root: Floats = vectors[:, kept] / np.sqrt(values[kept])
+    return root
+
+
+def parts_of(n: int, width: int) -> list[slice]:
+    """Return slices of n rows of a width, of which each is a block."""
+    step = max(1, _BLOCK // width)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+class KernelProducts:
+    """A symmetric kernel matrix, half of it held where it fits, else computed in each product.
+
+    Parameters
+    ----------
+        block : callable
+            The kernel, as `kernel_of_points` returns it.
+        n : int
+            Number of samples.
+        dtype : dtype
+            Of the blocks.
+
+    Notes
+    -----
+        Half the matrix is held up to 512 MiB: up to 10,606 samples in float64, 15,391 in float32.
+        Beyond, a product takes 32 MiB.
+
+    Examples
+    --------
+        >>> import numpy as np
+        >>> from daskfc.clustering.kernel_features import Kernel
+        >>> from daskfc.clustering.kernel_products import KernelProducts, kernel_of_points
+        >>> block = kernel_of_points(np.array([[0.0], [2.0]]), Kernel("gaussian", 1.0))
+        >>> KernelProducts(block, 2).dot(np.ones((2, 1))).round(6).tolist()
+        [[1.135335], [1.135335]]
     """
 
     def __init__(self, block: Block, n: int, dtype: type = np.float64) -> None:

@@ -1,9 +1,9 @@
-"""k-medoids by FasterPAM (Schubert & Rousseeuw 2021) on all distances."""
+"""k-medoids by FasterPAM (Schubert & Rousseeuw 2021), on all distances or on blocks of them."""
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import kmedoids
 import numpy as np
@@ -12,11 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.checks import Constraint, integer
 from daskfc.clustering.clusterer import Clusterer, Clustering, Needs, in_order_of_appearance
-from daskfc.clustering.nearest import exact_squared_distances
-from daskfc.clustering.views import FullDistances
-from daskfc.seeds import integer_seed
+from daskfc.clustering.nearest import distances_of
+from daskfc.clustering.swaps import Medoids, medoids_by_swaps
+from daskfc.clustering.views import DistanceBlocks, FullDistances
+from daskfc.seeds import generator
 
 __all__ = ["KMedoids"]
+
+_PANELS = 64_000_000  # columns of distances, 16 MiB, and what is made of them
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class KMedoids(Clusterer):
 
     Notes
     -----
-    The distances are Euclidean, the roots of D.
+    The distances are Euclidean, the roots of D. Samples are tried in a random order, on which each
+    run begins at another place. Where memory does not hold all distances they are read by blocks,
+    once in a pass of all runs; the swaps are the same.
 
     Examples
     --------
@@ -49,40 +54,58 @@ class KMedoids(Clusterer):
 
     name: ClassVar[str] = "k-medoids"
     constraints: ClassVar[Mapping[str, Constraint]] = {"n_init": integer(1), "max_iter": integer(1)}
-    accepts = (FullDistances,)
+    accepts = (FullDistances, DistanceBlocks)
+    matrices = 2.0
 
     def needs(self, n: int, d: int) -> Needs:
         """Return "full"; see `Clusterer.needs`."""
         return "full"
 
-    def _fit(self, view: FullDistances, k: int, seed: int) -> Clustering:
-        distances = np.sqrt(view.matrix)
-        runs = [
-            kmedoids.fasterpam(
-                distances,
-                k,
-                max_iter=self.max_iter,
-                init="random",
-                random_state=integer_seed(seed, self.name, run),
-                n_cpu=1,
-            )
+    def block_bytes(self, n: int, k: int) -> tuple[int, int]:
+        """Return bytes in memory and on disk; see `Clusterer.block_bytes`."""
+        return (self.n_init + 1) * n * 40 + _PANELS, 0
+
+    def _fit(self, view: FullDistances | DistanceBlocks, k: int, seed: int) -> Clustering:
+        n = view.n
+        order = generator(seed, self.name, "order").permutation(n)
+        starts = {
+            run * n // self.n_init: generator(seed, self.name, run).choice(n, k, replace=False)
             for run in range(self.n_init)
-        ]
-        best = min(runs, key=lambda run: float(run.loss))  # the first of equal ones
-        chosen = np.asarray(best.medoids, dtype=np.int64)
-        nearest = distances[:, chosen].argmin(axis=1)
+        }
+        if isinstance(view, FullDistances):
+            runs = self._runs_in_memory(view.matrix, order, starts)
+        else:
+            runs = medoids_by_swaps(view, order, starts, self.max_iter)
+        best = min(runs, key=lambda run: run.loss)  # the first of equal ones
+        chosen = best.medoids
+        nearest = view.block(slice(0, n), chosen).argmin(axis=1)
         nearest[chosen] = np.arange(k)  # a medoid among its duplicates keeps its own cluster
         number = in_order_of_appearance(nearest, k)
         labels, medoids = number[nearest], chosen[np.argsort(number)]
-        converged = int(best.n_iter) < self.max_iter
+        converged = best.n_iter < self.max_iter
         notes: tuple[str, ...] = ()
         if not converged:
             notes = (f"{self.name} stopped after {self.max_iter} passes; raise max_iter.",)
             warnings.warn(notes[0], ConvergenceWarning, stacklevel=3)
-        return Clustering(labels, k, {"medoids": medoids}, converged, float(best.loss), notes)
+        return Clustering(labels, k, {"medoids": medoids}, converged, best.loss, notes)
+
+    def _runs_in_memory(
+        self, D: NDArray[np.float64], order: NDArray[np.int64], starts: Mapping[int, Any]
+    ) -> list[Medoids]:
+        """Return the runs of kmedoids, which tries samples in the order of its matrix."""
+        distances, place, runs = np.empty_like(D), np.empty(len(D), np.int64), []
+        for first, start in starts.items():
+            tried = np.roll(order, -first)
+            place[tried] = np.arange(len(D))
+            for row, sample in zip(distances, tried.tolist(), strict=True):
+                np.sqrt(D[sample, tried], out=row)
+            run = kmedoids.fasterpam(distances, place[start], max_iter=self.max_iter, n_cpu=1)
+            chosen = tried[np.asarray(run.medoids, dtype=np.int64)]
+            runs.append(Medoids(chosen, float(run.loss), int(run.n_iter)))
+        return runs
 
     def _pooled(self, X: NDArray[np.float64], k: int, seed: int) -> Clustering:
-        return self._fit(FullDistances(exact_squared_distances(X)), k, seed)
+        return self._fit(distances_of(X), k, seed)
 
     def _predict(self, clustering: Clustering, D: NDArray[np.float64]) -> NDArray[np.int64]:
         nearest: NDArray[np.int64] = D[:, clustering.model["medoids"]].argmin(axis=1)

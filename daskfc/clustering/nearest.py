@@ -19,9 +19,12 @@ from daskfc.clustering.exact_points import ExactPoints
 from daskfc.clustering.graphs import EdgeSource, NeighbourGraph, RadiusGraph
 from daskfc.clustering.half_distances import HalfDistances, MaybeWithin, pieces
 from daskfc.clustering.screening import first_of_each_row, is_worthwhile
+from daskfc.clustering.views import DistanceBlocks, FullDistances, Places
 from daskfc.coding.scale import GRIDS, detect_grids
 
 __all__ = [
+    "distances_of",
+    "exact_blocks",
     "exact_squared_distances",
     "half_distances",
     "nearest_columns",
@@ -303,6 +306,42 @@ def within_radius_of_points(
     return RadiusGraph(_kept(edges), len(samples.X), radius2)
 
 
+def exact_blocks(X: Floats) -> DistanceBlocks:
+    """Return all squared distances, computed when they are read.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float64
+        Samples.
+
+    Returns
+    -------
+    DistanceBlocks
+        Exact for samples on a grid, else rounded as a sum of squared differences is; symmetric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.nearest import exact_blocks
+    >>> exact_blocks(np.array([[0.0], [3.0]])).block(slice(0, 1), slice(0, 2)).tolist()
+    [[0.0, 9.0]]
+    """
+    samples = _Samples.of(X)
+    X, unit = samples.X, samples.unit
+    spread = X - np.rint(X.mean(axis=0))
+    largest = float(np.einsum("ij,ij->i", spread, spread).max())
+    if np.array_equal(X, np.rint(X)) and largest <= 2.0**51:
+        # Integers: all terms of the product stay below 4 * 2**51 = 2**53, so that it is exact.
+        return DistanceBlocks.of_points(X, whole=True, unit=unit)
+
+    def block(rows: Places, columns: Places) -> Floats:
+        real: Floats = cdist(X[rows], X[columns], "sqeuclidean")
+        real /= unit
+        return real
+
+    return DistanceBlocks(len(X), block)
+
+
 def exact_squared_distances(X: Floats) -> Floats:
     """Return all squared distances: exactly 0 on the diagonal, exactly symmetric.
 
@@ -314,7 +353,7 @@ def exact_squared_distances(X: Floats) -> Floats:
     Returns
     -------
     ndarray of shape (n, n), float64
-        Exact for samples on a grid, else rounded as a sum of squared differences is.
+        As `exact_blocks` has them.
 
     Examples
     --------
@@ -323,16 +362,26 @@ def exact_squared_distances(X: Floats) -> Floats:
     >>> exact_squared_distances(np.array([[0.0], [3.0]])).tolist()
     [[0.0, 9.0], [9.0, 0.0]]
     """
-    samples = _Samples.of(X)
-    X, n, unit = samples.X, len(samples.X), samples.unit
-    spread = X - np.rint(X.mean(axis=0))
-    largest = float(np.einsum("ij,ij->i", spread, spread).max())
-    if not np.array_equal(X, np.rint(X)) or largest > 2.0**51:
-        real: Floats = cdist(X, X, "sqeuclidean") / unit
-        return real
-    # Integers: all terms of the product stay below 4 * 2**51 = 2**53, so that it is exact.
-    whole = np.empty((n, n))
-    for start, block, _ in _screened(samples):
-        whole[start : start + len(block)] = block
-    whole /= unit
-    return whole
+    return exact_blocks(X).full()
+
+
+def distances_of(X: Floats, most: int = 8192) -> FullDistances | DistanceBlocks:
+    """Return all squared distances of samples, in memory where they are few.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float64
+        Samples.
+    most : int
+        Samples of which all distances are in memory, 512 MiB by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.nearest import distances_of
+    >>> distances_of(np.array([[0.0], [3.0]])).n
+    2
+    """
+    if len(X) > most:
+        return exact_blocks(X)
+    return FullDistances(exact_squared_distances(X))

@@ -20,6 +20,7 @@ __all__ = [
     "order_of_distances",
     "order_of_points",
     "order_of_rows",
+    "order_of_symmetric",
     "rounded",
     "rows_in_order",
 ]
@@ -155,9 +156,36 @@ def order_of_distances(D: Floats) -> Order:
     >>> order_of_distances(np.array([[0.0, 1, 9], [1, 0, 4], [9, 4, 0]])).places.tolist()
     [1, 0, 2]
     """
-    return _order(
-        _Distances(D.sum(axis=1), lambda i: D[i], lambda some, i: D[i, some], lambda w: D @ w)
-    )
+    return order_of_symmetric(D.__getitem__, D.__matmul__, len(D))
+
+
+def order_of_symmetric(
+    row: Callable[[int], Floats], dot: Callable[[Floats], Floats], n: int
+) -> Order:
+    """Return the order of samples by all their squared distances, wherever these are.
+
+    Parameters
+    ----------
+    row : callable
+        From a sample to its distances to all, (n,).
+    dot : callable
+        From weights (n,) to the distances' sums by them, (n,).
+    n : int
+        Number of samples.
+
+    Returns
+    -------
+    Order
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.order import order_of_symmetric
+    >>> D = np.array([[0.0, 1, 9], [1, 0, 4], [9, 4, 0]])
+    >>> order_of_symmetric(lambda i: D[i], lambda w: D @ w, 3).places.tolist()
+    [1, 0, 2]
+    """
+    return _order(_Distances(dot(np.ones(n)), row, lambda some, i: row(i)[some], dot))
 
 
 def order_of_points(

@@ -1,6 +1,6 @@
 """What a clusterer may be given in place of the samples: all distances, or coordinates of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -13,11 +13,13 @@ from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
 from daskfc.clustering.order import Order, order_of_distances
 from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 
-__all__ = ["FullDistances", "RowFactors", "View"]
+__all__ = ["DistanceBlocks", "FullDistances", "Places", "RowFactors", "View"]
 
 Floats = NDArray[np.float64]
+Places: TypeAlias = slice | NDArray[np.int64]
 
 _ROWS = 4096  # rows centred at a time
+_ENTRIES = 1 << 21  # ours: distances of a panel, 16 MiB
 _EXACT = 1e-12  # of the mean squared distance: what coordinates of all distances leave
 
 
@@ -52,11 +54,12 @@ class FullDistances:
         """Return distances of samples in the order that follows from these, which are moved."""
         order = order_of_distances(matrix)
         moved = order.places
-        for start in range(0, len(matrix), _ROWS):
-            part = slice(start, start + _ROWS)
+        step = max(1, _ENTRIES // len(matrix))
+        for start in range(0, len(matrix), step):
+            part = slice(start, start + step)
             matrix[:, part] = matrix[moved, part]
-        for start in range(0, len(matrix), _ROWS):
-            part = slice(start, start + _ROWS)
+        for start in range(0, len(matrix), step):
+            part = slice(start, start + step)
             matrix[part] = matrix[part][:, moved]
         return cls(matrix, order)
 
@@ -69,6 +72,10 @@ class FullDistances:
         """Return D @ weights for weights of shape (n, k)."""
         product: Floats = self.matrix @ weights
         return product
+
+    def block(self, rows: Places, columns: Places) -> Floats:
+        """Return the distances between two sets of samples; not to be written to."""
+        return self.matrix[rows][:, columns]
 
     def isometric(self) -> Floats:
         """Return the rows of D themselves, shape (n, n); not to be written to."""
@@ -85,6 +92,107 @@ class FullDistances:
         while (chosen := embedding.next_landmarks()).size:
             embedding.add_columns(chosen, self.matrix[:, chosen])
         return embedding.coordinates
+
+
+@dataclass(frozen=True)
+class DistanceBlocks:
+    """All squared distances, of which a block at a time is in memory.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    block : callable
+        From places of rows and of columns, slices or arrays of numbers, to a new array of the
+        squared distances between them, in squared units of the data: 0 between a sample and itself.
+    order : Order, optional
+        In which the samples stand, where that is not as they came.
+    folder : str, optional
+        Where a clusterer may write what memory does not hold; by default where the system has
+        temporary files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import DistanceBlocks
+    >>> x = np.array([0.0, 1.0, 3.0])
+    >>> view = DistanceBlocks(3, lambda rows, columns: (x[rows, None] - x[columns]) ** 2)
+    >>> [(start, panel.tolist()) for start, panel in view.panels()]
+    [(0, [[0.0, 1.0, 9.0], [1.0, 0.0, 4.0], [9.0, 4.0, 0.0]])]
+    """
+
+    n: int
+    block: Callable[[Places, Places], Floats]
+    order: Order | None = None
+    folder: str | None = None
+
+    @classmethod
+    def of_points(
+        cls, points: Floats, *, whole: bool = False, unit: float = 1.0, folder: str | None = None
+    ) -> "DistanceBlocks":
+        """Return the distances of points, (n, d) float64, over a unit, as products give them.
+
+        Those of `whole` numbers are exact as long as all sums of squares are below 2**53.
+        """
+        centre = points.mean(axis=0)
+        centred = points - (np.rint(centre) if whole else centre)
+        squares = np.einsum("ij,ij->i", centred, centred)
+        numbers = np.arange(len(points))
+
+        def block(rows: Places, columns: Places) -> Floats:
+            D: Floats = centred[rows] @ centred[columns].T
+            D *= -2.0
+            D += squares[rows][:, None]
+            D += squares[columns]
+            if not whole:
+                np.maximum(D, 0.0, out=D)
+                D[numbers[rows][:, None] == numbers[columns]] = 0.0
+            D /= unit
+            return D
+
+        return cls(len(points), block, folder=folder)
+
+    def panels(self, copies: int = 1) -> Iterator[tuple[int, Floats]]:
+        """Yield numbers of first rows, and squared distances of some samples to all.
+
+        Their reader holds as many copies of a panel.
+        """
+        step = max(1, _ENTRIES // copies // self.n)
+        for start in range(0, self.n, step):
+            yield start, self.block(slice(start, start + step), slice(0, self.n))
+
+    def full(self) -> Floats:
+        """Return all of them, (n, n)."""
+        D = np.empty((self.n, self.n))
+        for start, panel in self.panels():
+            D[start : start + len(panel)] = panel
+        return D
+
+    def upper(self) -> Iterator[tuple[slice, slice, Floats]]:
+        """Yield blocks that cover the upper triangle; those on the diagonal are whole."""
+        start = 0
+        while start < self.n:
+            stop = min(start + max(1, _ENTRIES // (self.n - start)), self.n)
+            rows = slice(start, stop)
+            panel = self.block(rows, slice(start, self.n))
+            yield rows, rows, panel[:, : stop - start]
+            if stop < self.n:
+                yield rows, slice(stop, self.n), panel[:, stop - start :]
+            start = stop
+
+    def dot(self, weights: Floats) -> Floats:
+        """Return D @ weights for weights of shape (n, k)."""
+        return symmetric_product(self.upper(), weights)
+
+
+def symmetric_product(blocks: Iterator[tuple[slice, slice, Floats]], vectors: Floats) -> Floats:
+    """Return a symmetric matrix times vectors, (n, k), from the blocks of its upper triangle."""
+    product = np.zeros(vectors.shape)
+    for rows, columns, block in blocks:
+        product[rows] += block @ vectors[columns]
+        if rows != columns:
+            product[columns] += block.T @ vectors[rows]
+    return product
 
 
 @dataclass(frozen=True)
@@ -208,4 +316,4 @@ class RowFactors:
             yield self.points[start : start + _ROWS] - self._centre
 
 
-View: TypeAlias = FullDistances | NeighbourGraph | RadiusGraph | RowFactors
+View: TypeAlias = FullDistances | DistanceBlocks | NeighbourGraph | RadiusGraph | RowFactors

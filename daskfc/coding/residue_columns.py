@@ -23,6 +23,7 @@ from daskfc.coding.wide import WideIntegers
 __all__ = ["ResidueColumns"]
 
 Ints = NDArray[np.int64]
+Places = slice | Ints
 
 _ROWS = 4096  # samples at a time
 _PAIRS = 1 << 22  # residues of listed pairs at a time
@@ -49,7 +50,7 @@ class ResidueColumns:
     >>> D = ((X[:, None] - X) ** 2).sum(2)
     >>> found = ResidueColumns.among((251, 241), lambda rows: D[rows, :3], range(3), n=4, rank=2,
     ...                              above=50)
-    >>> found.rows(slice(0, 4)).tolist() == D.tolist()
+    >>> found.block(slice(0, 4), slice(0, 4)).tolist() == D.tolist()
     True
     """
 
@@ -139,28 +140,37 @@ class ResidueColumns:
     def _engine(self) -> Engine:
         return select_engine(self.system, self.left.shape[2])
 
+    def _prepared(self, columns: Places) -> Operand:
+        right = np.ascontiguousarray(self.right[:, columns])
+        return prepare(right, self.system, self._engine, "right")
+
     @cached_property
     def _right(self) -> Operand:
-        return prepare(self.right, self.system, self._engine, "right")
+        return self._prepared(slice(None))
 
-    def rows(self, rows: slice) -> Ints:
-        """Return the distances of some samples to all, modulo the modulus.
+    def block(self, rows: Places, columns: Places) -> Ints:
+        """Return the distances between two sets of samples, modulo the modulus.
 
         Parameters
         ----------
-        rows : slice
-            The samples.
+        rows, columns : slice or ndarray of int
+            Numbers of samples.
 
         Returns
         -------
-        ndarray of shape (b, n), int64
+        ndarray of int64
             In [0, modulus).
         """
+        n = len(self.row_terms[0])
+        everyone = isinstance(columns, slice) and columns.indices(n) == (0, n, 1)
         answers = coded_distances(
-            np.ascontiguousarray(self.left[:, rows]), self._right, self.system, self._engine
+            np.ascontiguousarray(self.left[:, rows]),
+            self._right if everyone else self._prepared(columns),
+            self.system,
+            self._engine,
         )
         return self._combined(
-            answer + self.row_terms[a, rows, None] + self.column_terms[a]
+            answer + self.row_terms[a, rows][:, None] + self.column_terms[a, columns]
             for a, answer in enumerate(answers)
         )
 

@@ -83,12 +83,16 @@ def block_eigenpairs(
     n, wanted = len(start), k
     assert start.shape[1] >= k >= 1, (start.shape, k)
     block: Floats = np.asarray(scipy.linalg.qr(start, mode="economic")[0], dtype=np.float64)
-    basis, images = np.empty((n, 0)), np.empty((n, 0))
-    done = 0
+    room = min(n, block.shape[1] * max_products)
+    kept, known = (np.empty((n, room), order="F") for _ in range(2))  # memory as they fill
+    done = filled = 0
     while True:
         image = product(block)
         done += 1
-        basis, images = np.hstack([basis, block]), np.hstack([images, image])
+        columns = slice(filled, filled + block.shape[1])
+        kept[:, columns], known[:, columns] = block, image
+        filled = columns.stop
+        basis, images = kept[:, :filled], known[:, :filled]
         small = basis.T @ images  # (done * b, done * b), symmetric up to rounding
         values, rotation = scipy.linalg.eigh((small + small.T) / 2)
         order = np.argsort(-values, kind="stable")[:wanted]

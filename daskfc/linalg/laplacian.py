@@ -1,5 +1,6 @@
 """The symmetrically normalised adjacency of a graph, and its components."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -7,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator
 
-__all__ = ["Adjacency", "NormalisedAdjacency", "components_of"]
+__all__ = ["Adjacency", "NormalisedAdjacency", "components_of", "components_of_rows"]
 
 Floats = NDArray[np.float64]
 Adjacency: TypeAlias = "NDArray[np.float64] | sparse.csr_array[Any, Any]"
@@ -35,7 +37,7 @@ def components_of(weights: Adjacency) -> NDArray[np.int64]:
     [0, 1, 0, 1]
     """
     if isinstance(weights, np.ndarray):
-        return _dense_components(weights)
+        return components_of_rows(lambda node: weights[node], len(weights))
     labels = connected_components(weights, directed=False)[1].astype(np.int64)
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     number = np.empty(first.size, dtype=np.int64)
@@ -44,18 +46,40 @@ def components_of(weights: Adjacency) -> NDArray[np.int64]:
     return result
 
 
-def _dense_components(weights: Floats) -> NDArray[np.int64]:
-    """Walk the rows of a dense matrix, which csgraph would first copy to a sparse one."""
-    component = np.full(len(weights), -1, dtype=np.int64)
-    for number, start in enumerate(iter(lambda: int((component < 0).argmax()), None)):
-        if component[start] >= 0:
-            break
-        component[start] = number
-        frontier = [start]
-        while frontier:
-            reached = np.flatnonzero((weights[frontier.pop()] > 0) & (component < 0))
+def components_of_rows(row: Callable[[int], Floats], n: int) -> NDArray[np.int64]:
+    """Return the connected component of every node, from as few rows as tell it.
+
+    Parameters
+    ----------
+    row : callable
+        From a node to its weights, (n,).
+    n : int
+        Number of nodes.
+
+    Returns
+    -------
+    ndarray of shape (n,), int64
+        As `components_of` does; csgraph would first copy a dense matrix to a sparse one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.linalg.laplacian import components_of_rows
+    >>> components_of_rows(lambda node: np.ones(3), 3).tolist()
+    [0, 0, 0]
+    """
+    component = np.full(n, -1, dtype=np.int64)
+    open_nodes, number = n, 0
+    while open_nodes:
+        frontier = [int((component < 0).argmax())]
+        component[frontier] = number
+        open_nodes -= 1
+        while frontier and open_nodes:
+            reached = np.flatnonzero((row(frontier.pop()) > 0) & (component < 0))
             component[reached] = number
+            open_nodes -= reached.size
             frontier.extend(reached.tolist())
+        number += 1
     return component
 
 
@@ -71,6 +95,8 @@ class NormalisedAdjacency:
         Square roots of the degrees; 1 for a node without edges.
     components : ndarray of shape (n,), int64
         Component of each node.
+    near : ndarray of shape (n, b), optional
+        Vectors near the leading eigenvectors, where a product costs as much with many as with one.
 
     Examples
     --------
@@ -80,9 +106,10 @@ class NormalisedAdjacency:
     [[0.0, 1.0], [1.0, 0.0]]
     """
 
-    matrix: Adjacency
+    matrix: "Adjacency | LinearOperator"
     root_degrees: Floats
     components: NDArray[np.int64]
+    near: Floats | None = None
 
     @classmethod
     def of(cls, weights: Adjacency) -> "NormalisedAdjacency":

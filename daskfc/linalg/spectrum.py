@@ -7,6 +7,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from daskfc.linalg.block_krylov import block_eigenpairs
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.seeds import generator
 
@@ -15,6 +16,9 @@ __all__ = ["laplacian_eigenvalues", "laplacian_embedding", "largest_eigenpairs"]
 Floats = NDArray[np.float64]
 
 _DENSE = 600  # ours: below this a full eigendecomposition takes a fraction of a second
+_TOLERANCE = 1e-8  # ours: of the largest eigenvalue, where products are dear
+_PRODUCTS = 8  # ours: whose vectors are held, before the iteration begins again from its result
+_RESTARTS = 20
 
 
 def _signed(vectors: Floats) -> Floats:
@@ -165,4 +169,12 @@ def _beside_null_space(graph: NormalisedAdjacency, k: int, seed: int) -> tuple[F
             y[:, column] -= 2.0 * root * share[component]
         return np.asarray(y)
 
-    return largest_eigenpairs(product, root.size, k, seed, by_size=False)
+    if graph.near is None or k == 0:
+        return largest_eigenpairs(product, root.size, k, seed, by_size=False)
+    start = graph.near
+    for _ in range(_RESTARTS):
+        found = block_eigenpairs(product, start, k, tolerance=_TOLERANCE, max_products=_PRODUCTS)
+        if found.residual <= _TOLERANCE:
+            break
+        start = found.vectors
+    return found.values, _signed(found.vectors)

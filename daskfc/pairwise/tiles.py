@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from daskfc.checks import check_params, one_of
+from daskfc.clustering import DistanceBlocks
+from daskfc.clustering.order import order_of_symmetric
+from daskfc.clustering.row_file import RowFile
+from daskfc.clustering.views import Places
 from daskfc.errors import InvalidInput, ResourceRefused, StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid
@@ -219,6 +223,35 @@ class DistanceTiles(BlockGroup):
             out[self.grid.panel(i), self.grid.panel(j)] = block
             out[self.grid.panel(j), self.grid.panel(i)] = block.T
         return out
+
+    def in_order(self, folder: str | None = None) -> DistanceBlocks:
+        """Return samples in the order that follows from their distances, written to a file by rows.
+
+        Parameters
+        ----------
+        folder : str, optional
+            Of the file, 8 n² bytes; it is gone with what is returned.
+        """
+        n, file = self.grid.n, RowFile(self.grid.n, folder)
+        for i, j, block in self.blocks():
+            rows, columns = self.grid.panel(i), self.grid.panel(j)
+            file.write_part(rows, columns, block)
+            file.write_part(columns, rows, block.T)
+        stored = DistanceBlocks(n, lambda rows, columns: file.rows(np.arange(n)[rows])[:, columns])
+
+        def dot(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.concatenate([panel @ weights for _, panel in stored.panels()])
+
+        order = order_of_symmetric(file.row, dot, n)
+
+        def block_of(rows: Places, columns: Places) -> NDArray[np.float64]:
+            asked = order.places[columns]
+            found = np.empty((np.arange(n)[rows].size, asked.size))
+            for target, place in zip(found, order.places[rows].tolist(), strict=True):
+                target[:] = file.row(place)[asked]
+            return found
+
+        return DistanceBlocks(n, block_of, order, folder)
 
     def _fits(self, result: int, limit: int | None, what: str) -> None:
         side = min(self.grid.tile, self.grid.n)

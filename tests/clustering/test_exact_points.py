@@ -79,7 +79,7 @@ def test_as_many_primes_are_taken_as_the_error_asks_for():
 def test_residues_make_the_difference():
     """Coordinates alone are off: without residues some distances would be wrong."""
     D, points = known("six bytes")
-    rounded = points.whole(points.full() + 3.0, lambda known: known.rows(slice(0, N)))
+    rounded = points.whole(points.full() + 3.0, lambda known: known.block(slice(0, N), slice(None)))
     np.testing.assert_array_equal(rounded, D)  # 3 too many is within the doubt, and mended
 
 
@@ -99,7 +99,7 @@ def test_a_prime_that_divides_a_minor_is_passed_over():
         BYTE_PRIMES, lambda rows: D[rows][:, landmarks], landmarks, n=5, rank=2, above=10**6
     )
     assert found.system.primes == (241, 239, 233)
-    np.testing.assert_array_equal(found.rows(slice(0, 5)), D)
+    np.testing.assert_array_equal(found.block(slice(0, 5), slice(None)), D)
     i, j = np.divmod(np.arange(25), 5)
     np.testing.assert_array_equal(found.pairs(i, j), D.reshape(-1))
 
@@ -109,8 +109,8 @@ def test_residues_alone_give_distances_of_any_size(primes):
     X = np.random.default_rng(0).integers(-(2**20), 2**20, (40, 8))
     D = ((X[:, None] - X) ** 2).sum(axis=2)
     found = ResidueColumns.among(primes, lambda r: D[r][:, :9], range(9), n=40, rank=8, above=2**45)
-    np.testing.assert_array_equal(found.rows(slice(0, 40)), D)
-    np.testing.assert_array_equal(found.rows(slice(7, 9)), D[7:9])
+    np.testing.assert_array_equal(found.block(slice(0, 40), slice(None)), D)
+    np.testing.assert_array_equal(found.block(slice(7, 9), slice(None)), D[7:9])
     i, j = np.array([3, 3, 0]), np.array([5, 3, 39])
     np.testing.assert_array_equal(found.pairs(i, j), D[i, j])
 

@@ -33,8 +33,8 @@ def found(X, primes, landmarks, *, rank=None, above=None, dtype=np.int64):
 
 def check(known, D):
     n = len(D)
-    np.testing.assert_array_equal(known.rows(slice(0, n)), D % known.modulus)
-    np.testing.assert_array_equal(known.rows(slice(3, 5)), D[3:5] % known.modulus)
+    np.testing.assert_array_equal(known.block(slice(0, n), slice(None)), D % known.modulus)
+    np.testing.assert_array_equal(known.block(slice(3, 5), slice(None)), D[3:5] % known.modulus)
     i, j = (np.ravel(one) for one in np.indices((n, n)))
     pairs = known.pairs(i, j)
     assert pairs.dtype == np.int64
@@ -98,7 +98,7 @@ def test_a_product_is_exact_whatever_its_depth(p):
 @pytest.mark.parametrize("n", [1, 4])
 def test_samples_that_are_one_point_need_no_basis(n):
     known, D = found(np.full((n, 2), 5), SMALL, [0], rank=0, above=10)
-    np.testing.assert_array_equal(known.rows(slice(0, n)), D)
+    np.testing.assert_array_equal(known.block(slice(0, n), slice(None)), D)
     np.testing.assert_array_equal(known.pairs(np.zeros(n, int), np.arange(n)), np.zeros(n))
 
 
@@ -108,7 +108,7 @@ def test_the_smallest_primes(primes):
     X = np.array([[0], [1], [2], [5]])
     known, D = found(X, primes, [0, 1], above=200)
     assert known.system.primes == primes[primes[0] == 2 :][: 1 + (primes[0] == 3)]
-    np.testing.assert_array_equal(known.rows(slice(0, 4)), D)
+    np.testing.assert_array_equal(known.block(slice(0, 4), slice(None)), D)
 
 
 def test_primes_are_taken_until_their_product_exceeds_what_is_asked():

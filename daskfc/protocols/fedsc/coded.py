@@ -155,7 +155,7 @@ def coded_similarity(
     norms = federation.ask(squared_norms, distances.own)
     graph = federation.on_server(
         graph_of_distances,
-        distances.all_pairs("full", in_memory=False),
+        distances.all_pairs("full"),
         norms,
         distances.plan,
         system=distances.system,

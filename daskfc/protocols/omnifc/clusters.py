@@ -10,6 +10,7 @@ from sklearn.metrics import calinski_harabasz_score, silhouette_score
 from daskfc.clustering import (
     Clusterer,
     Clustering,
+    DistanceBlocks,
     ExactPoints,
     FullDistances,
     KMeans,
@@ -56,23 +57,33 @@ Points = TypeVar("Points", np.ndarray, ExactPoints)
 
 
 def view_of_all(
-    found: ExactPoints | Tiles, *, needs: str, n_neighbors: int | None, radius2: float | None
+    found: ExactPoints | Tiles,
+    workspace: str,
+    *,
+    needs: str,
+    n_neighbors: int | None,
+    radius2: float | None,
 ) -> View:
-    """Return what the clusterer reads of all distances, in memory where it must be.
+    """Return what the clusterer reads of all distances.
 
-    It needs "full", "neighbours" or "radius"; blocks were kept for that. Samples stand in the order
-    that follows from all distances, where these are there.
+    It needs "full" ones in memory, "blocks" of them, "neighbours" or "radius"; tiles were kept for
+    that. Samples stand in the order that follows from all distances, where these are there.
     """
     if isinstance(found, DistanceTiles):
+        if needs == "blocks":
+            return found.in_order(workspace)
         return FullDistances.in_order(found.full())
     if not isinstance(found, ExactPoints):
         return found.graph()
+    if needs == "blocks":
+        return found.blocks(workspace)
     return _view(found, ExactPoints.full, needs, n_neighbors, radius2)
 
 
 def view_of_landmarks(
     embedding: LandmarkEmbedding,
     order: Order,
+    workspace: str,
     *,
     n_features: int,
     needs: str,
@@ -87,6 +98,8 @@ def view_of_landmarks(
     points = embedding.coordinates[order.places]  # row by row, as clusterers read them
     if needs in ("rows", "coordinates"):
         return RowFactors(points, n_features, *exact)
+    if needs == "blocks":
+        return DistanceBlocks.of_points(points, folder=workspace)
     return _view(points, symmetric_squared_distances, needs, n_neighbors, radius2)
 
 
@@ -129,7 +142,7 @@ def order_of(seen: ExactPoints | View | LandmarkEmbedding) -> Order | None:
     """Return the order in which the samples of a view stand, or are to stand."""
     if isinstance(seen, LandmarkEmbedding):
         return order_of_points(seen.coordinates, seen.off_span + (2 * seen.rounding) ** 2)
-    return seen.order if isinstance(seen, ExactPoints | FullDistances) else None
+    return seen.order if isinstance(seen, ExactPoints | FullDistances | DistanceBlocks) else None
 
 
 def cluster(
@@ -161,8 +174,8 @@ def sampled(
 ) -> Sampled:
     """Return some samples of a view that tells distances, for their silhouettes and a map."""
     rows = mapped_rows(n, seed, "silhouette")
-    if isinstance(seen, FullDistances):
-        return Sampled(rows, np.sqrt(seen.matrix[np.ix_(rows, rows)]), distances=True)
+    if isinstance(seen, FullDistances | DistanceBlocks):
+        return Sampled(rows, np.sqrt(seen.block(rows, rows)), distances=True)
     if isinstance(seen, ExactPoints):
         return Sampled(rows, _with_columns(seen.points.coordinates[rows]))
     assert isinstance(seen, LandmarkEmbedding), type(seen)

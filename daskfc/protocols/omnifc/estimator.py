@@ -31,7 +31,13 @@ from daskfc.federation.sample_map import SampleMap
 from daskfc.federation.samples import LabelledSamples, labelled_new, labelled_samples
 from daskfc.protocols.omnifc import clusters
 from daskfc.protocols.omnifc.messages import ClusterReport
-from daskfc.secure.distances import SecureDistances, Tiles, choose_code, graph_of_points
+from daskfc.secure.distances import (
+    Reader,
+    SecureDistances,
+    Tiles,
+    choose_code,
+    graph_of_points,
+)
 from daskfc.stores import ClientStore
 from daskfc.stores.together import check_unique
 
@@ -276,7 +282,7 @@ class OmniFC(FederatedClusterer):
         apart: float | None = None
         for _ in range(_GRIDS):
             with self._stage(federation, "distances"):
-                view = self._view(distances, clusterer, nearest)
+                view = self._view(distances, clusterer, nearest, n_clusters or 0)
             self.dropped_evaluators_ = distances.dropped
             with self._stage(federation, "clustering"):
                 how: dict[str, Any] = {"n_clusters": n_clusters, "seed": seed}
@@ -315,14 +321,14 @@ class OmniFC(FederatedClusterer):
         return federation.publish(labelled_samples, labels, party="clients", wait=False)
 
     def _view(
-        self, distances: SecureDistances, clusterer: Clusterer, nearest: float
+        self, distances: SecureDistances, clusterer: Clusterer, nearest: float, k: int
     ) -> Local[View]:
         """Have the server make what the clusterer reads, from blocks or from landmarks.
 
         Exact coordinates leave out squared distances of `nearest` at most, where it is finite.
         """
         federation, n = distances.federation, distances.n_samples
-        need = clusterer.needs(n, distances.n_features)
+        need, reader = _read(clusterer, distances, k)
         n_neighbors = clusterer.graph_neighbors if isinstance(clusterer, Spectral) else None
         n_neighbors = n_neighbors if need == "neighbours" else None
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
@@ -334,15 +340,17 @@ class OmniFC(FederatedClusterer):
         if self.distances == "landmark" or (on_points and self.distances != "blocks"):
             if need == "coordinates" and clusterer.told_apart:
                 graph["told_apart"] = True
-            return self._view_of_landmarks(distances, need, nearest, graph, sample)
+            return self._view_of_landmarks(distances, need, nearest, reader, graph, sample)
         # all distances of few samples, so that ties follow from them and from nothing else
-        keep, kept = ("full", {}) if on_points or n <= _FEW else (need, graph)
+        few = on_points or n <= _FEW
+        keep = "full" if few or need == "blocks" else need
+        kept = graph if keep == need and keep != "full" else {}
         found: Local[ExactPoints] | Local[Tiles]
         if self.distances == "blocks":
-            found = distances.blocks(keep, **kept)
+            found = distances.blocks(keep, **kept, reader=reader)
             self.route_, self._reason = "blocks", "as asked for"
         else:
-            found = distances.all_pairs(keep, **kept)
+            found = distances.all_pairs(keep, **kept, reader=reader)
             self.route_, self._reason = distances.route, distances.reason
         log.info("distances from %s: %s", self.route_, self._reason)
         if self.route_ == "columns":
@@ -352,7 +360,8 @@ class OmniFC(FederatedClusterer):
                 self._some = federation.on_server(clusters.sampled, points, None, **sample)
                 return graph_of_points(distances, points, **graph)
             found = points
-        view = federation.on_server(clusters.view_of_all, found, needs=keep, **graph)
+        read = need if need == "blocks" else keep
+        view = federation.on_server(clusters.view_of_all, found, needs=read, **graph)
         if keep == "full":
             self._order = self._order or federation.on_server(clusters.order_of, view)
             self._some = federation.on_server(clusters.sampled, view, None, **sample)
@@ -363,13 +372,17 @@ class OmniFC(FederatedClusterer):
         distances: SecureDistances,
         need: str,
         nearest: float,
+        reader: Reader,
         graph: Mapping[str, Any],
         sample: Mapping[str, Any],
     ) -> Local[View]:
         federation, exact = distances.federation, self.distances == "exact"
         tolerance = ROWS_TOLERANCE if exact else self.landmark_tolerance
         span = (tolerance, 0.0) if math.isinf(nearest) else (0.0, nearest)
-        embedding = distances.columns(*span)
+        kept = {"full": "full", "blocks": "full", "coordinates": "rows"}.get(need, need)
+        embedding = distances.columns(
+            *span, keep=kept, n_neighbors=graph["n_neighbors"], reader=reader
+        )
         self.route_ = "columns" if exact else "landmark"
         self._reason = "they give coordinates of all samples" if exact else "as asked for"
         self._order = federation.on_server(clusters.order_of, embedding)
@@ -409,6 +422,24 @@ class OmniFC(FederatedClusterer):
             )
         labels = federation.tell(clusters.new_labels, panels, clients=tuple(new))
         return federation.publish(labelled_new, new, labels, party=tuple(new), wait=False)
+
+
+def _read(clusterer: Clusterer, distances: SecureDistances, k: int) -> tuple[str, Reader]:
+    """Return what a clusterer reads, and what it takes where that is all distances.
+
+    It reads blocks of them where it can and the server's memory has no room for what it makes of
+    all of them at once.
+    """
+    n = distances.n_samples
+    need: str = clusterer.needs(n, distances.n_features)
+    if need != "full":
+        # all distances of few samples, or of many that are asked for in blocks
+        return need, Reader(clusterer.name, int(clusterer.matrices * 8 * n * n))
+    whole = Reader(clusterer.name, int(clusterer.matrices * 8 * n * n))
+    by_blocks = clusterer.block_bytes(n, k)
+    if by_blocks is None or distances.sizing.holds(whole):
+        return need, whole
+    return "blocks", Reader(clusterer.name, *by_blocks)
 
 
 def _check_neighbours(clusterer: Clusterer, n: int, n_features: int) -> None:

@@ -2,12 +2,15 @@
 
 from daskfc.secure.distances.choice import choose_code
 from daskfc.secure.distances.graphs import graph_of_points
+from daskfc.secure.distances.memory import NOBODY, Reader
 from daskfc.secure.distances.secure_distances import NewPanel, SecureDistances
 from daskfc.secure.distances.server import Columns, RowPlan, Tiles
 
 __all__ = [
+    "NOBODY",
     "Columns",
     "NewPanel",
+    "Reader",
     "RowPlan",
     "SecureDistances",
     "Tiles",

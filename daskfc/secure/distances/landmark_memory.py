@@ -3,37 +3,43 @@
 Letters as in `plan`: n samples, d features, l segments, r primes, K answers, k' = ceil(d / l).
 """
 
-from daskfc.secure.distances.memory import PROCESS_BYTES, Needs
+from daskfc.secure.distances.memory import NOBODY, PROCESS_BYTES, Needs, Reader
 
 __all__ = ["landmark_needs", "view_bytes"]
 
 _SCREEN = 400_000_000  # ours: a block of scores in float32, rows for it, pairs of a part of it
+_PANELS = 64_000_000  # ours: rows of distances, 16 MiB, in a few copies
 _EACH = 12  # ours: of which so many bytes for a pair, where they are fewer than a block
 _PAIRS = 2**25 * 8  # pairs within a radius that are kept
 
 
-def view_bytes(keep: str, n_samples: int, n_neighbors: int | None) -> int | None:
+def view_bytes(
+    keep: str, n_samples: int, n_neighbors: int | None, reader: Reader = NOBODY
+) -> int | None:
     """Return what the server makes of coordinates; None for as much as these.
 
     Parameters
     ----------
-    keep : {"full", "panels", "neighbours", "radius", "rows"}
-        What the clusterer reads; "panels" are those of all distances, one after the other.
+    keep : {"full", "neighbours", "radius", "rows"}
+        What the clusterer reads.
     n_samples : int
         Number of samples.
     n_neighbors : int or None
         Neighbours of each, with "neighbours".
+    reader : Reader
+        Of all distances, with "full".
 
     Examples
     --------
     >>> from daskfc.secure.distances.landmark_memory import view_bytes
-    >>> view_bytes("full", 10_000, None) // 10**6
-    1000
+    >>> from daskfc.secure.distances.memory import Reader
+    >>> view_bytes("full", 10_000, None, Reader("k-medoids", memory=1_600_000_000)) // 10**6
+    1664
     """
     if keep == "rows":
         return None
     if keep == "full":
-        return n_samples**2 * 8 + min(n_samples**2 * 8, 200_000_000)
+        return reader.memory + min(n_samples**2 * 24, _PANELS)
     screen = min(_SCREEN, _EACH * n_samples**2)
     if keep == "radius":
         return screen + min(_PAIRS, 8 * n_samples**2)
@@ -55,6 +61,7 @@ def landmark_needs(
     kept_bytes: int = 0,
     view_bytes: int | None = None,
     n_keys: int = 0,
+    reader: Reader = NOBODY,
 ) -> Needs:
     """Return what the landmark columns need.
 
@@ -72,7 +79,7 @@ def landmark_needs(
         Bytes of a distance that is kept until all columns are there.
     view_bytes : int, optional
         What the clusterer holds beside the coordinates; by default as much again.
-    n_keys : int, default 0
+    n_keys, reader
         As for `Workload`.
 
     Returns
@@ -107,11 +114,11 @@ def landmark_needs(
     # what clusters coordinates makes a copy for a moment, and a few numbers of each sample
     after = points + 128 * n if view_bytes is None else view_bytes
     return Needs(
-        operation=f"the landmark columns of {n} samples with {d} features",
+        operation=f"the landmark columns of {n} samples with {d} features{reader.beside}",
         tile=panel,
         evaluator_bytes=PROCESS_BYTES + share + max(share, evaluating),
         server_bytes=PROCESS_BYTES + points + max(decoding + kept, after),
-        server_disk_bytes=0,
+        server_disk_bytes=reader.disk,
         wire_bytes=(n_answers - n_keys) * share
         + n_answers * rounds * r * n * landmarks * residue_bytes,
         way_out="or lower the number of samples or of features",

@@ -14,10 +14,12 @@ from daskfc.pairwise.grid import SymmetricGrid
 __all__ = [
     "COMFORT",
     "LARGEST_TILE",
+    "NOBODY",
     "PROCESS_BYTES",
     "SMALLEST_TILE",
     "USABLE",
     "Needs",
+    "Reader",
     "Workload",
     "check",
     "choose_tile",
@@ -35,6 +37,32 @@ SMALLEST_TILE = 64  # below it a round trip through the scheduler costs more tha
 
 _STEP = 64
 _SMALL = 4_000_000  # ours: Python objects, markers, codecs
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Who reads all distances at the server, and what that takes beside them.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    memory, disk : int
+        Bytes; the distances themselves are among them where they are all in memory.
+    """
+
+    name: str = ""
+    memory: int = 0
+    disk: int = 0
+
+    @property
+    def beside(self) -> str:
+        """What is said of it beside the distances."""
+        return f", and {self.name} on all distances," if self.name else ""
+
+
+NOBODY = Reader()
+"""Or one that reads panels and keeps little of them."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +89,8 @@ class Workload:
         Bytes of a residue: 1 for primes below 2**8, 4 for larger ones.
     distance_bytes : {4, 8}
         Bytes of a stored distance, mode "full" only.
-    in_memory : {"nothing", "full"}
-        What the clusterer reads at once, mode "full" only: n² float64.
+    reader : Reader
+        Who reads the distances, mode "full" only.
     n_keys : int
         Evaluators that are sent the key of their share, and not the share.
 
@@ -82,7 +110,7 @@ class Workload:
     window: int = 2
     residue_bytes: int = 1
     distance_bytes: int = 4
-    in_memory: str = "nothing"
+    reader: Reader = NOBODY
     n_keys: int = 0
 
     def __post_init__(self) -> None:
@@ -97,7 +125,6 @@ class Workload:
             "window": integer(low=1),
             "residue_bytes": one_of(1, 4),
             "distance_bytes": one_of(4, 8),
-            "in_memory": one_of("nothing", "full"),
             "n_keys": integer(low=0),
         }
         check_params("Workload", {name: getattr(self, name) for name in rules}, rules)
@@ -106,10 +133,10 @@ class Workload:
                 f"the 'n_neighbors' parameter of Workload must be given with mode 'neighbours' and "
                 f"with no other; got {self.n_neighbors!r} with mode {self.mode!r}."
             )
-        if self.mode != "full" and self.in_memory != "nothing":
+        if self.mode != "full" and self.reader != NOBODY:
             raise InvalidInput(
-                f"the 'in_memory' parameter of Workload must be 'nothing' unless the mode is "
-                f"'full'; got {self.in_memory!r} with mode {self.mode!r}."
+                f"the 'reader' parameter of Workload must be left out unless the mode is 'full'; "
+                f"got {self.reader!r} with mode {self.mode!r}."
             )
 
     @property
@@ -123,7 +150,8 @@ class Workload:
             "neighbours": f"the exact graph of {self.n_neighbors} neighbours",
             "radius": "the exact radius graph",
         }[self.mode]
-        return f"{what} of {self.n_samples} samples with {self.n_features} features"
+        size = f"{self.n_samples} samples with {self.n_features} features"
+        return f"{what} of {size}{self.reader.beside}"
 
 
 @dataclass(frozen=True)
@@ -236,10 +264,10 @@ def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], in
     """Return the memory held while blocks arrive, and after the last; and the disk."""
     n, b, panels = w.n_samples, min(grid.tile, w.n_samples), grid.n_panels
     if w.mode == "full":
-        after = {"nothing": b * n * 8, "full": n * n * 8}
+        after = max(b * n * 8, w.reader.memory)
         # a chunk is written whole, at the lower and right edge too
-        disk = grid.n_blocks * b * b * w.distance_bytes
-        return (b * b * w.distance_bytes, after[w.in_memory] + 2 * b * b * 8), disk
+        disk = grid.n_blocks * b * b * w.distance_bytes + w.reader.disk
+        return (b * b * w.distance_bytes, after + 2 * b * b * 8), disk
     if w.mode == "radius":
         cell = b * (-(-b // 8))
         # a bit and a byte a pair; then a part of 2**18 pairs as row and column numbers, twice

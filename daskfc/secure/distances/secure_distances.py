@@ -25,6 +25,7 @@ from daskfc.secure.distances.grids import (
     place_of_samples,
     refuse_far_samples,
 )
+from daskfc.secure.distances.memory import NOBODY, Reader
 from daskfc.secure.distances.messages import CodedDistances
 from daskfc.secure.distances.new_panels import NewPanel, new_panels
 from daskfc.secure.distances.server import Columns, Tiles
@@ -64,6 +65,8 @@ class SecureDistances:
     ----------
     n_samples, n_features : int
         Number of rows of all clients, and their length.
+    sizing : Sizing
+        What they take of the parties.
     route, reason : str
         How `all_pairs` made its distances, "columns" or "blocks", and why; empty before.
 
@@ -117,7 +120,7 @@ class SecureDistances:
             federation, code, system, engine=engine,
             hide_segments=hide_segments and code.n_segments > 1,  # one has nothing to hide
         )  # fmt: skip
-        self._sizing = Sizing(
+        self.sizing = Sizing(
             federation, code, system, self.n_samples, self.n_features, self._evaluation.names, tile
         )
 
@@ -179,10 +182,9 @@ class SecureDistances:
         OverflowRefused
             As `of_samples`.
         """
-        system = choose_grid(
-            self.federation, self.code, self._place, tolerance=0.5, resolve=resolve
-        )
-        return type(self)(self.federation, self.code, system, self._place, **self._options)
+        place = self._place
+        system = choose_grid(self.federation, self.code, place, tolerance=0.5, resolve=resolve)
+        return type(self)(self.federation, self.code, system, place, **self._options)
 
     @classmethod
     def of_rows(
@@ -264,7 +266,7 @@ class SecureDistances:
         *,
         n_neighbors: int | None = None,
         radius2: float | None = None,
-        in_memory: bool = True,
+        reader: Reader = NOBODY,
     ) -> Local[Tiles]:
         """Compute all blocks of distances that the server does not hold yet.
 
@@ -274,9 +276,8 @@ class SecureDistances:
             What the server keeps: all distances, or one of two graphs.
         n_neighbors, radius2 : int, float, optional
             For the graphs: neighbours of each row, or the squared radius.
-        in_memory : bool
-            Whether the server will read all distances at once, where it keeps them, or panel by
-            panel.
+        reader : Reader
+            Of all distances, where the server keeps them.
 
         Returns
         -------
@@ -289,7 +290,7 @@ class SecureDistances:
             When a party's memory or the server's disk cannot hold it; before anything is encoded.
         """
         federation, evaluation = self.federation, self._evaluation
-        tile = self._sizing.tile(keep, n_neighbors, in_memory)
+        tile = self.sizing.tile(keep, n_neighbors, reader)
         grid = SymmetricGrid(self.n_samples, tile)
         kept = f"{keep}-{n_neighbors}-{radius2}-{tile}-{self.system.primes}-{self.system.scale!r}"
         name = f"{self._place.public.problem:016x}-{hashlib.sha256(kept.encode()).hexdigest()[:12]}"
@@ -298,22 +299,13 @@ class SecureDistances:
         )
         missing = federation.publish(server.missing_blocks, tiles).blocks
         # in squares of 4 x 4 blocks, so that an evaluator prepares a panel for several of them
-        blocks = sorted(
-            ((int(i), int(j)) for i, j in missing), key=lambda b: (b[0] // 4, b[1] // 4, b)
-        )
+        blocks = sorted(map(tuple, missing.tolist()), key=lambda b: (b[0] // 4, b[1] // 4, b))
         if not blocks:
             return tiles
         self._encode()
-        compute_blocks(
-            federation,
-            evaluation,
-            tiles,
-            blocks,
-            grid=grid,
-            decoders=self._sizing.decoders(tile, keep, n_neighbors, in_memory),
-            n_neighbors=n_neighbors,
-            radius2=radius2,
-        )
+        decoders = self.sizing.decoders(tile, keep, n_neighbors, reader)
+        kinds: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
+        compute_blocks(federation, evaluation, tiles, blocks, grid=grid, decoders=decoders, **kinds)
         return tiles
 
     def all_pairs(
@@ -322,7 +314,7 @@ class SecureDistances:
         *,
         n_neighbors: int | None = None,
         radius2: float | None = None,
-        in_memory: bool = True,
+        reader: Reader = NOBODY,
     ) -> Local[ExactPoints] | Local[Tiles]:
         """Compute what gives all distances exactly, the cheaper way: from columns or in blocks.
 
@@ -334,7 +326,7 @@ class SecureDistances:
 
         Parameters
         ----------
-        keep, n_neighbors, radius2, in_memory
+        keep, n_neighbors, radius2, reader
             As for `blocks`.
 
         Returns
@@ -353,7 +345,7 @@ class SecureDistances:
         Privacy: the server learns the same either way. Columns also tell the evaluators which
         samples were chosen as landmarks: those far from the others.
         """
-        self.route, self.reason = self._sizing.cheaper(keep, n_neighbors, in_memory)
+        self.route, self.reason = self.sizing.cheaper(keep, n_neighbors, reader)
         if self.route == "columns":
             kept = None
             for _, chosen, columns in self._search(
@@ -368,9 +360,17 @@ class SecureDistances:
             if status.certified:
                 return points
             self.route = "blocks"
-        return self.blocks(keep, n_neighbors=n_neighbors, radius2=radius2, in_memory=in_memory)
+        return self.blocks(keep, n_neighbors=n_neighbors, radius2=radius2, reader=reader)
 
-    def columns(self, tolerance: float, nearest: float = 0.0) -> Local[LandmarkEmbedding]:
+    def columns(
+        self,
+        tolerance: float,
+        nearest: float = 0.0,
+        *,
+        keep: str = "rows",
+        n_neighbors: int | None = None,
+        reader: Reader = NOBODY,
+    ) -> Local[LandmarkEmbedding]:
         """Compute the columns of landmarks, round by round, until they span all rows.
 
         Parameters
@@ -379,6 +379,8 @@ class SecureDistances:
             Largest squared distance to the landmarks' span, relative to the mean squared distance.
         nearest : float
             The same in squared units of the data; the larger one counts.
+        keep, n_neighbors, reader
+            What will be made of the coordinates: "rows", or as for `blocks`.
 
         Returns
         -------
@@ -390,7 +392,7 @@ class SecureDistances:
         ResourceRefused
             When a party's memory cannot hold it; before anything is encoded.
         """
-        self._sizing.check_columns()
+        self.sizing.check_columns(keep, n_neighbors, reader)
         embedding = self.federation.on_server(
             server.start_landmarks, self.plan, tolerance=tolerance, nearest=nearest
         )
@@ -407,7 +409,7 @@ class SecureDistances:
         turn, rank, converged, n_primes = 0, 0, False, len(self.system.primes)
         while not converged:
             # what the server goes on with stays there: a copy at a client is for that client alone
-            count = self._sizing.landmarks(rank)
+            count = self.sizing.landmarks(rank)
             chosen = federation.on_server(server.next_landmarks, embedding, count=count)
             told = federation.tell(server.told_landmarks, chosen, clients=self._evaluation.names)
             known = (embedding, chosen) if n_primes < len(self.system.primes) else (None, None)

@@ -12,7 +12,17 @@ from daskfc.secure.distances import server
 from daskfc.secure.distances.columns import entry_bytes
 from daskfc.secure.distances.evaluation import WINDOW
 from daskfc.secure.distances.landmark_memory import landmark_needs, view_bytes
-from daskfc.secure.distances.memory import Needs, Workload, check, choose_tile, fits, needs
+from daskfc.secure.distances.memory import (
+    NOBODY,
+    PROCESS_BYTES,
+    Needs,
+    Reader,
+    Workload,
+    check,
+    choose_tile,
+    fits,
+    needs,
+)
 
 __all__ = ["COLUMN_ROWS", "Sizing"]
 
@@ -69,7 +79,7 @@ class Sizing:
             "window": WINDOW,
         }
 
-    def tile(self, keep: str, n_neighbors: int | None, in_memory: bool) -> int:
+    def tile(self, keep: str, n_neighbors: int | None, reader: Reader) -> int:
         """Return the rows of a block.
 
         Parameters
@@ -78,15 +88,15 @@ class Sizing:
             What the server keeps.
         n_neighbors : int or None
             Neighbours of each row, with "neighbours".
-        in_memory : bool
-            Whether the server will read all distances at once.
+        reader : Reader
+            Of all distances, with "full".
 
         Raises
         ------
         ResourceRefused
             Where some party cannot hold what it needs.
         """
-        workload = self._workload(keep, n_neighbors, in_memory)
+        workload = self._workload(keep, n_neighbors, reader)
         limits = self._limits()
         known = [limits[name] for name in self._names]
         tile = self._tile or choose_tile(
@@ -108,7 +118,7 @@ class Sizing:
         return tile
 
     def decoders(
-        self, tile: int, keep: str, n_neighbors: int | None, in_memory: bool
+        self, tile: int, keep: str, n_neighbors: int | None, reader: Reader
     ) -> tuple[str, ...]:
         """Return who decodes blocks: the server, and as many of its workers as memory allows.
 
@@ -116,10 +126,10 @@ class Sizing:
         ----------
         tile : int
             Rows of a block.
-        keep, n_neighbors, in_memory
+        keep, n_neighbors, reader
             As for `tile`.
         """
-        workload = self._workload(keep, n_neighbors, in_memory)
+        workload = self._workload(keep, n_neighbors, reader)
         limits = self._federation.limits()
         workers = self._federation.server_workers
         for count in range(len(workers), 0, -1):
@@ -134,13 +144,13 @@ class Sizing:
             log.info("no room for blocks at the server's workers, which it decodes alone")
         return (SERVER,)
 
-    def _workload(self, keep: str, n_neighbors: int | None, in_memory: bool) -> Workload:
+    def _workload(self, keep: str, n_neighbors: int | None, reader: Reader) -> Workload:
         return Workload(
             **self._sizes,
             mode=keep,
             n_neighbors=n_neighbors,
             distance_bytes=8,
-            in_memory="full" if keep == "full" and in_memory else "nothing",
+            reader=reader if keep == "full" else NOBODY,
         )
 
     def landmarks(self, rank: int) -> int:
@@ -148,29 +158,39 @@ class Sizing:
         spares = _SPARES if self._system.bound > _ROUNDED else 0
         return max(1, min(LANDMARKS_A_ROUND, self._n_features + 1 + spares - rank))
 
-    def check_columns(self) -> None:
-        """Refuse columns of landmarks, and coordinates of them, that some party cannot hold."""
-        self._check(self._columns("rows", None))
+    def holds(self, reader: Reader) -> bool:
+        """Return whether the server's memory has room for a reader of all distances."""
+        points = self._n_samples * min(self._n_samples, self._n_features) * 8
+        return fits(PROCESS_BYTES + points + reader.memory, self._limits()[SERVER])
 
-    def cheaper(self, keep: str, n_neighbors: int | None, in_memory: bool) -> tuple[str, str]:
+    def check_columns(self, keep: str, n_neighbors: int | None, reader: Reader) -> None:
+        """Refuse columns of landmarks, and what is made of them, that some party cannot hold."""
+        self._check(self._columns(keep, n_neighbors, reader), self._disk_for(reader))
+
+    def cheaper(self, keep: str, n_neighbors: int | None, reader: Reader) -> tuple[str, str]:
         """Return "columns" or "blocks" for all distances, and why blocks.
 
         Parameters
         ----------
-        keep, n_neighbors, in_memory
+        keep, n_neighbors, reader
             As for `tile`.
         """
         if self._n_samples <= 2 * (self._n_features + 2):
             return "blocks", f"{self._n_samples} samples are no more than 2 (d + 2)"
         try:
-            read = keep if in_memory else "panels"
-            self._check(self._columns(read, n_neighbors, entry_bytes(self._system)))
+            need = self._columns(keep, n_neighbors, reader, entry_bytes(self._system))
+            self._check(need, self._disk_for(reader))
         except ResourceRefused as refused:
             return "blocks", str(refused)
         return "columns", ""
 
-    def _columns(self, keep: str, n_neighbors: int | None, kept_bytes: int = 0) -> Needs:
-        view = view_bytes(keep, self._n_samples, n_neighbors)
+    def _disk_for(self, reader: Reader) -> int | None:
+        return self._federation.publish(server.server_disk).free if reader.disk else None
+
+    def _columns(
+        self, keep: str, n_neighbors: int | None, reader: Reader, kept_bytes: int = 0
+    ) -> Needs:
+        view = view_bytes(keep, self._n_samples, n_neighbors, reader)
         if view is not None and self._system.bound > _ROUNDED:  # residues of both factors
             rank = min(self._n_samples, self._n_features)
             view += (
@@ -182,6 +202,7 @@ class Sizing:
             batch=self.landmarks(0),
             kept_bytes=kept_bytes,
             view_bytes=view,
+            reader=reader,
         )
 
     def _check(self, need: Needs, free_disk: int | None = None) -> None:

@@ -21,6 +21,7 @@ from daskfc.federation.sample_map import map_of_points
 from daskfc.protocols import OmniFC
 from daskfc.protocols.omnifc import estimator
 from daskfc.secure.distances import messages, party
+from daskfc.secure.distances.sizing import Sizing
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore, write_store
 from daskfc.testing.federation import order_of
@@ -102,6 +103,44 @@ def test_row_clusterers_agree_between_exact_and_landmark(federation, spec):
     exact = OmniFC(3, clusterer=spec, tolerance=1e-6).fit(federation)
     landmark = OmniFC(3, clusterer=spec, tolerance=1e-6, distances="landmark").fit(federation)
     assert same_partition(exact.labels_.values, landmark.labels_.values)
+
+
+BY_BLOCKS = ("gaussian", "complete", "average", "k-medoids", "affinity-propagation")
+
+
+@pytest.mark.parametrize("distances", ["exact", "blocks", "landmark"])
+@pytest.mark.parametrize("name", BY_BLOCKS)
+def test_labels_where_memory_has_no_room_for_all_distances(
+    federation, iris, monkeypatch, name, distances
+):
+    """The same as in memory, from coordinates and from tiles on the server's disk."""
+    n_clusters = None if name in FIND_CLUSTERS else 3
+    how = {"clusterer": CLUSTERERS[name], "random_state": 0, "landmark_tolerance": 1e-12}
+    whole = OmniFC(n_clusters, distances=distances, **how).fit(federation)
+    asked = []
+
+    def no_room(sizing, reader):
+        asked.append(reader.memory)
+        return False
+
+    monkeypatch.setattr(Sizing, "holds", no_room)
+    model = OmniFC(n_clusters, distances=distances, **how).fit(federation)
+    matrices = make_clusterer(CLUSTERERS[name]).matrices
+    assert set(asked) == {int(matrices * 8 * len(iris[0]) ** 2)}
+    np.testing.assert_array_equal(by_id(model.labels_), by_id(whole.labels_))
+    assert model.silhouette_ == pytest.approx(whole.silhouette_, abs=1e-6)
+
+
+def test_a_clusterer_that_reads_no_blocks_is_refused_with_what_it_would_take(
+    federation, monkeypatch
+):
+    small = dict.fromkeys(federation.parties, 10**9) | {"server": 401_000_000}
+    monkeypatch.setattr(Federation, "limits", lambda self: small)
+    spec = {"scikit-learn": {"estimator": "DBSCAN", "on": "distances"}}
+    said = r"and scikit-learn on all distances, would take 0\.3\d GB of memory at party 'server'"
+    with pytest.raises(ResourceRefused, match=said):
+        OmniFC(clusterer=spec).fit(federation)
+    assert federation.ledger.payload_bytes < 10_000  # nothing was shared out
 
 
 def test_the_caller_hears_what_the_server_noticed(federation):

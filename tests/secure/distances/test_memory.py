@@ -12,8 +12,10 @@ from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, Symmetri
 from daskfc.secure.distances.landmark_memory import landmark_needs, view_bytes
 from daskfc.secure.distances.memory import (
     COMFORT,
+    NOBODY,
     PROCESS_BYTES,
     USABLE,
+    Reader,
     Workload,
     check,
     choose_tile,
@@ -125,9 +127,20 @@ def test_refusals_name_party_operation_both_numbers_and_the_way_out():
 def test_what_the_clusterer_reads_at_once_is_refused_before_the_run():
     work = dataclasses.replace(MNIST, mode="full", n_neighbors=None)
     check(needs(work, 2048), {"server": 4 * GB})
-    need = needs(dataclasses.replace(work, in_memory="full"), 2048)
-    with pytest.raises(ResourceRefused, match=r"exact distances .* would take 39\.59"):
+    reader = Reader("k-medoids", memory=2 * 8 * 70_000**2)
+    need = needs(dataclasses.replace(work, reader=reader), 2048)
+    said = r"exact distances .*, and k-medoids on all distances, would take 78\.79"
+    with pytest.raises(ResourceRefused, match=said):
         check(need, {"server": 4 * GB})
+
+
+def test_what_the_clusterer_writes_is_refused_before_the_run():
+    work = dataclasses.replace(MNIST, mode="full", n_neighbors=None)
+    more = dataclasses.replace(work, reader=Reader("hierarchical", disk=8 * 70_000**2))
+    disk = needs(more, 2048).server_disk_bytes
+    assert disk == needs(work, 2048).server_disk_bytes + 8 * 70_000**2
+    with pytest.raises(ResourceRefused, match="GB of disk at party 'server'"):
+        check(needs(more, 2048), {}, free_disk=disk - 1)
 
 
 def test_no_tile_fits():
@@ -149,7 +162,7 @@ def test_small_data_get_one_panel():
         ({"mode": "rows"}, "one of 'full', 'neighbours', 'radius'; got 'rows'"),
         ({"n_neighbors": None}, "must be given with mode 'neighbours'"),
         ({"mode": "full"}, "and with no other; got 10 with mode 'full'"),
-        ({"in_memory": "full"}, "must be 'nothing' unless the mode is 'full'"),
+        ({"reader": Reader("ward")}, "must be left out unless the mode is 'full'"),
         ({"residue_bytes": 2}, "one of 1, 4; got 2"),
     ],
 )
@@ -161,15 +174,13 @@ def test_workloads_are_checked(change, said):
 @pytest.mark.slow
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("tile", [256, 1024])
-@pytest.mark.parametrize(
-    ("mode", "in_memory"),
-    [("neighbours", "nothing"), ("radius", "nothing"), ("full", "full")],
-)
-def test_memory_stays_within_the_plan(mode, in_memory, tile, ties, tmp_path):
+@pytest.mark.parametrize("mode", ["neighbours", "radius", "full"])
+def test_memory_stays_within_the_plan(mode, tile, ties, tmp_path):
     grid = SymmetricGrid(2 * tile + 300, tile)
     X = np.random.default_rng(0).standard_normal((grid.n, 50))
     k = 10 if mode == "neighbours" else None
-    work = Workload(grid.n, 50, 2, 1, 1, mode=mode, n_neighbors=k, in_memory=in_memory, window=1)
+    reader = Reader("all of them", memory=8 * grid.n**2) if mode == "full" else NOBODY
+    work = Workload(grid.n, 50, 2, 1, 1, mode=mode, n_neighbors=k, reader=reader, window=1)
     path = str(tmp_path / "a")
     if mode == "neighbours":
         tiles = NeighbourTiles.create(path, grid, 10)

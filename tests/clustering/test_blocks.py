@@ -1,0 +1,221 @@
+"""Clusterers on blocks of distances against themselves, and libraries, on all of them."""
+
+import fastcluster
+import kmedoids
+import numpy as np
+import pytest
+import sklearn.cluster
+from scipy.spatial.distance import squareform
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.exceptions import ConvergenceWarning
+
+from daskfc.clustering import DistanceBlocks, FullDistances, make_clusterer, views
+from daskfc.clustering.chains import linkage_by_chains
+from daskfc.clustering.exemplars import exemplars_by_blocks
+from daskfc.clustering.gaussian_graph import median_apart, nth_smallest
+from daskfc.clustering.nearest import exact_blocks
+from daskfc.clustering.row_file import RowFile
+from daskfc.clustering.spectral import median_gamma
+from daskfc.clustering.swaps import medoids_by_swaps
+from daskfc.linalg.laplacian import components_of_rows
+
+BY_BLOCKS = [
+    "k-medoids",
+    {"hierarchical": {"linkage": "average"}},
+    {"hierarchical": {"linkage": "complete"}},
+    {"spectral": {"affinity": "gaussian"}},
+    {"spectral": {"affinity": "gaussian", "gamma": 0.005}},
+    "affinity-propagation",
+]
+
+
+@pytest.fixture(autouse=True)
+def small_panels(monkeypatch):
+    """Let few samples be many panels."""
+    monkeypatch.setattr(views, "_ENTRIES", 1 << 12)
+
+
+def data(kind):
+    if kind == "digits":  # whole numbers: many distances tie
+        return load_digits().data[:400]
+    if kind == "copies":
+        return np.repeat(np.random.default_rng(2).normal(size=(60, 3)), 3, axis=0)
+    return make_blobs(350, n_features=5, centers=4, cluster_std=3.0, random_state=1)[0]
+
+
+@pytest.mark.parametrize("spec", BY_BLOCKS, ids=str)
+@pytest.mark.parametrize("kind", ["digits", "blobs"])
+def test_labels_are_those_in_memory(spec, kind, tmp_path):
+    clusterer = make_clusterer(spec)
+    source = exact_blocks(data(kind))
+    view = DistanceBlocks(source.n, source.block, folder=str(tmp_path))
+    k = None if clusterer.finds_n_clusters else 5
+    whole = clusterer.fit(FullDistances(view.full()), k, 0)
+    found = clusterer.fit(view, k, 0)
+    assert np.array_equal(found.labels, whole.labels)
+    assert found.score == pytest.approx(whole.score)
+    np.testing.assert_allclose(found.decisive, whole.decisive, rtol=1e-9)
+    assert not list(tmp_path.iterdir())  # files have no names, and are gone
+
+
+def test_who_reads_blocks_says_what_that_takes():
+    for spec in BY_BLOCKS:
+        memory, disk = make_clusterer(spec).block_bytes(20_000, 10)
+        assert 0 < memory < 400_000_000
+        assert disk in (0, 8 * 20_000**2, 3 * 8 * 20_000**2)
+    for spec in ("spectral", {"hierarchical": {"linkage": "ward"}}, "k-means"):
+        assert make_clusterer(spec).block_bytes(20_000, 10) is None
+
+
+@pytest.mark.parametrize("kind", ["digits", "blobs", "copies"])
+def test_complete_linkage_is_that_of_fastcluster_ties_and_all(kind):
+    view = exact_blocks(data(kind))
+    condensed = np.sqrt(squareform(view.full(), checks=False))
+    assert np.array_equal(
+        linkage_by_chains(view, "complete"), fastcluster.linkage(condensed, "complete")
+    )
+
+
+def test_average_linkage_is_that_of_fastcluster_up_to_rounding():
+    view = exact_blocks(data("blobs"))
+    condensed = np.sqrt(squareform(view.full(), checks=False))
+    ours, theirs = linkage_by_chains(view, "average"), fastcluster.linkage(condensed, "average")
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+def test_chains_end_where_rounding_breaks_symmetry():
+    """Distances that are off by rounding, in another way on each side of the diagonal."""
+    source = exact_blocks(data("digits"))
+
+    def block(rows, columns):
+        D = source.block(rows, columns)
+        numbers = np.arange(source.n)
+        return D * (1 + 1e-15 * (numbers[rows][:, None] > numbers[columns]))
+
+    for linkage in ("average", "complete"):
+        merges = linkage_by_chains(DistanceBlocks(source.n, block), linkage)
+        assert np.array_equal(np.unique(merges[:, :2]), np.arange(2 * source.n - 2))
+        assert merges[-1, 3] == source.n
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 40])
+def test_swaps_are_those_of_kmedoids(k):
+    view = exact_blocks(data("blobs"))
+    order = np.random.default_rng(0).permutation(view.n)
+    starts = {at: np.random.default_rng(at).choice(view.n, k, False) for at in (0, 30, 349)}
+    found = medoids_by_swaps(view, order, starts, 100)
+    D = np.sqrt(view.full())
+    for (at, start), ours in zip(starts.items(), found, strict=True):
+        tried = np.roll(order, -at)
+        place = np.argsort(tried)
+        theirs = kmedoids.fasterpam(np.ascontiguousarray(D[tried][:, tried]), place[start], n_cpu=1)
+        assert sorted(ours.medoids) == sorted(tried[theirs.medoids])
+        assert ours.loss == pytest.approx(theirs.loss)
+        assert k == 1 or ours.n_iter == theirs.n_iter
+
+
+def test_a_pass_too_few_is_told_as_in_memory():
+    view = exact_blocks(data("blobs"))
+    clusterer = make_clusterer({"k-medoids": {"max_iter": 1, "n_init": 2}})
+    for seen in (view, FullDistances(view.full())):
+        with pytest.warns(ConvergenceWarning, match="stopped after 1 passes"):
+            assert not clusterer.fit(seen, 5, 0).converged
+
+
+@pytest.mark.parametrize("kind", ["digits", "blobs", "copies"])
+@pytest.mark.parametrize("preference", [None, -50.0, -2000.0])
+def test_exemplars_are_those_of_scikit_learn_to_the_last_bit(kind, preference):
+    view = exact_blocks(data(kind)[::2])
+    theirs = sklearn.cluster.AffinityPropagation(
+        affinity="precomputed", preference=preference, damping=0.9, random_state=3, max_iter=400
+    ).fit(-view.full())
+    exemplars, labels = exemplars_by_blocks(
+        view, preference=preference, damping=0.9, max_iter=400, seed=3
+    )
+    assert np.array_equal(labels, theirs.labels_)
+    assert np.array_equal(exemplars, theirs.cluster_centers_indices_)
+
+
+def test_exemplars_that_did_not_settle_are_warned_of():
+    view = exact_blocks(data("blobs"))
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        exemplars_by_blocks(view, preference=None, damping=0.5, max_iter=5, seed=0)
+
+
+@pytest.mark.parametrize(("preference", "clusters"), [(-9.0, 1), (-1.0, 6)])
+def test_samples_that_are_all_as_far_from_each_other(preference, clusters):
+    view = exact_blocks(np.eye(6))
+    labels = exemplars_by_blocks(view, preference=preference, damping=0.5, max_iter=9, seed=0)[1]
+    assert len(set(labels)) == clusters
+
+
+def test_a_kernel_that_is_0_between_parts_has_their_components():
+    parts = np.array([[0.0], [0.1], [1e4], [1e4 + 0.1], [5e4]])
+    found = make_clusterer({"spectral": {"affinity": "gaussian", "gamma": 1.0}})
+    labels = found.fit(exact_blocks(np.repeat(parts, 30, axis=0)), 5, 0).labels
+    assert len(set(zip(labels, np.repeat([0, 0, 1, 1, 2], 30), strict=True))) == len(set(labels))
+
+
+def test_components_read_no_more_rows_than_they_need():
+    read = []
+
+    def row(i):
+        read.append(i)
+        return np.ones(50)
+
+    assert not components_of_rows(row, 50).any()
+    assert read == [0]
+
+
+@pytest.mark.parametrize("kind", ["digits", "blobs", "copies"])
+def test_the_median_is_that_of_all_at_once(kind):
+    view = exact_blocks(data(kind))
+    assert 0.5 / median_apart(view) == median_gamma(view.full())
+
+
+def test_values_in_order_whatever_their_bits():
+    random = np.random.default_rng(0)
+    values = np.concatenate(
+        [random.lognormal(0, 40, 500), np.full(90, 2.5), [0.0, 5e-324, 1.7e308], np.zeros(3)]
+    )
+    pieces = np.array_split(random.permutation(values), 7)
+    for n in (0, 3, 4, 250, 300, values.size - 1):
+        assert nth_smallest(lambda: iter(pieces), n) == np.sort(values)[n]
+
+
+def test_more_alike_than_are_sorted(monkeypatch):
+    monkeypatch.setattr("daskfc.clustering.gaussian_graph._FEW", 2)
+    values = np.concatenate([np.full(9, 2.5), 2.5 + np.arange(9) * 2.0**-50, np.arange(9.0)])
+    for n in range(values.size):
+        assert nth_smallest(lambda: iter([values]), n) == np.sort(values)[n]
+
+
+def test_blocks_cover_the_upper_triangle_once():
+    view = exact_blocks(data("blobs"))
+    seen = np.zeros((view.n, view.n))
+    for rows, columns, block in view.upper():
+        seen[rows, columns] += 1
+        assert block.shape == seen[rows, columns].shape
+    counted = seen + np.where(seen.T > 0, np.where(seen > 0, 0, seen.T), 0)
+    assert (counted == 1).all()
+    weights = np.random.default_rng(0).normal(size=(view.n, 3))
+    np.testing.assert_allclose(view.dot(weights), view.full() @ weights, atol=1e-9)
+
+
+def test_distances_of_points_are_0_to_themselves():
+    X = np.random.default_rng(0).normal(size=(40, 3)) + 50.0
+    view = DistanceBlocks.of_points(X)
+    np.testing.assert_allclose(view.full(), exact_blocks(X).full(), atol=1e-12)
+    some = np.array([3, 30, 7])
+    assert not view.block(some, some).diagonal().any()
+
+
+def test_rows_of_a_file(tmp_path):
+    D = np.random.default_rng(0).normal(size=(9, 9))
+    with RowFile(9, str(tmp_path)) as file:
+        file.write(0, D[:4])
+        file.write_part(slice(4, 9), slice(0, 5), D[4:, :5])
+        file.write_part(slice(4, 9), slice(5, 9), np.asfortranarray(D[4:, 5:]))
+        assert np.array_equal(file.read(0, 9), D)
+        assert np.array_equal(file.rows(np.array([7, 2])), D[[7, 2]])
+        assert file.read(3, 3).shape == (0, 9)
