@@ -20,7 +20,7 @@ from daskfc.federation.federation import Federation
 from daskfc.federation.handles import Inline, PerClient, Sent
 from daskfc.federation.messages import Message, array
 from daskfc.federation.pseudonyms import KeyOffer
-from daskfc.federation.samples import order_secret
+from daskfc.federation.samples import canonical_positions, order_secret, sample_digests
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "digest_key",
     "digest_key_offer",
     "digest_keys",
+    "order_of",
     "own_digest_key",
     "sealed_digest_key",
 ]
@@ -135,3 +136,33 @@ def digest_keys(
     return federation.inline(
         digest_key, PerClient(offers), PerClient(sealed), clients=(first, *others)
     )
+
+
+def order_of(stores: Mapping[str, ClientStore]) -> dict[str, np.ndarray]:
+    """Return the places that the server of a federation of these clients gives their samples.
+
+    Parameters
+    ----------
+    stores : mapping of str to ClientStore
+        In the order of the federation's clients.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        ``(n_samples of the client,)`` int64, together a permutation.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from daskfc.stores import ClientStore
+    >>> from daskfc.federation.sample_keys import order_of
+    >>> from daskfc.testing.federation import stores_of
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     urls = stores_of(folder, {"a": np.eye(3), "b": np.eye(3)})
+    ...     places = order_of({name: ClientStore.open(url) for name, url in urls.items()})
+    >>> sorted(np.concatenate(list(places.values())).tolist())
+    [0, 1, 2, 3, 4, 5]
+    """
+    key = own_digest_key(next(iter(stores.values())))
+    return canonical_positions({name: sample_digests(own, key) for name, own in stores.items()})

@@ -11,6 +11,7 @@ from daskfc.runs.plan import Plan, plan
 from daskfc.runs.plan_table import print_plan
 from daskfc.runs.run import Run, prepare, resume, run
 from daskfc.runs.scheduled import remove_old_runs, start_or_resume
+from daskfc.runs.simulation import Simulation, simulate
 from daskfc.runs.status import list_runs, status_of
 from daskfc.runs.table import print_summary
 
@@ -22,6 +23,7 @@ __all__ = [
     "Progress",
     "Run",
     "RunFailed",
+    "Simulation",
     "audit",
     "check_pipeline",
     "estimator_of",
@@ -38,6 +40,7 @@ __all__ = [
     "remove_old_runs",
     "resume",
     "run",
+    "simulate",
     "site_labels",
     "start_or_resume",
     "status_of",

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from daskfc.federation import Federation
-from daskfc.federation.sample_keys import own_digest_key
-from daskfc.federation.samples import canonical_positions, sample_digests
-from daskfc.stores import ClientStore, write_store
+from daskfc.federation.sample_keys import order_of
+from daskfc.stores import write_store
 
 __all__ = ["federation_of", "order_of", "stores_of"]
 
@@ -101,32 +100,3 @@ def federation_of(
     """
     with Federation.local(stores_of(folder, rows, labels), **options) as federation:
         yield federation
-
-
-def order_of(stores: Mapping[str, ClientStore]) -> dict[str, np.ndarray]:
-    """Return the places that the server of a federation of these clients gives their samples.
-
-    Parameters
-    ----------
-    stores : mapping of str to ClientStore
-        In the order of the federation's clients.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray
-        ``(n_samples of the client,)`` int64, together a permutation.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore
-    >>> from daskfc.testing.federation import order_of, stores_of
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     urls = stores_of(folder, {"a": np.eye(3), "b": np.eye(3)})
-    ...     places = order_of({name: ClientStore.open(url) for name, url in urls.items()})
-    >>> sorted(np.concatenate(list(places.values())).tolist())
-    [0, 1, 2, 3, 4, 5]
-    """
-    key = own_digest_key(next(iter(stores.values())))
-    return canonical_positions({name: sample_digests(own, key) for name, own in stores.items()})

@@ -1,0 +1,95 @@
+"""All distances as arrays that people know: xarray on Dask, computed when they are looked at."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from daskfc.clustering import DistanceBlocks, FullDistances
+from daskfc.errors import InvalidInput
+from daskfc.pairwise.tiles import DistanceTiles
+
+__all__ = ["distance_array"]
+
+_SIDE = 1024  # ours: samples on a side of a chunk, 8 MiB
+
+
+class _Read:
+    """What looks like an array to Dask, of which a part is read when it is asked for."""
+
+    ndim = 2
+
+    def __init__(self, source: DistanceTiles | DistanceBlocks | FullDistances) -> None:
+        self._source = source
+        self.shape = source.n, source.n
+        self.dtype = source.dtype if isinstance(source, DistanceTiles) else np.dtype(np.float64)
+
+    def __getitem__(self, key: tuple[slice, slice]) -> NDArray[Any]:
+        rows, columns = key
+        if not isinstance(self._source, DistanceTiles):
+            return self._source.block(rows, columns)
+        i, j = (part.start // self._source.grid.tile for part in (rows, columns))
+        return self._source.block(i, j) if i <= j else self._source.block(j, i).T
+
+
+def distance_array(
+    source: DistanceTiles | DistanceBlocks | FullDistances,
+    *,
+    clients: Sequence[str] | NDArray[Any] | None = None,
+    sample_ids: Sequence[Any] | NDArray[Any] | None = None,
+) -> xr.DataArray:
+    """Return all squared distances as a labelled array that computes only what is looked at.
+
+    Parameters
+    ----------
+    source : DistanceTiles, DistanceBlocks or FullDistances
+        Tiles of the upper triangle on disk, of which the lower one is the mirror image; or what a
+        clusterer is given.
+    clients, sample_ids : sequence of n, optional
+        Whose each sample is, and its id or pseudonym.
+
+    Returns
+    -------
+    xarray.DataArray
+        ``(sample, other)`` in squared units of the data, on a `dask.array` with a chunk for each
+        tile; coordinates ``client`` and ``sample_id``, and the same with ``other_`` before them.
+
+    Raises
+    ------
+    InvalidInput
+        For coordinates of another length.
+
+    Notes
+    -----
+    Privacy: of whoever holds the distances, who computes in its own process: within a party Dask's
+    arrays never go through the federation's scheduler.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import DistanceBlocks
+    >>> from daskfc.pairwise.arrays import distance_array
+    >>> view = DistanceBlocks.of_points(np.array([[0.0], [1.0], [3.0]]))
+    >>> D = distance_array(view, sample_ids=["a", "b", "c"])
+    >>> np.exp(-D / 2).sum("other").round(2).values.tolist()
+    [1.62, 1.74, 1.15]
+    """
+    read = _Read(source)
+    side = source.grid.tile if isinstance(source, DistanceTiles) else _SIDE
+    how = {"asarray": False, "fancy": False, "meta": np.empty((0, 0), read.dtype)}
+    lazy = da.from_array(read, chunks=(side, side), **how)
+    coords: dict[str, Any] = {}
+    for name, values in (("client", clients), ("sample_id", sample_ids)):
+        if values is None:
+            continue
+        if len(values) != source.n:
+            raise InvalidInput(
+                f"{name!r} of an array of distances must have one value for each of {source.n} "
+                f"samples; got {len(values)}. Give them in the order of the samples."
+            )
+        coords[name] = "sample", np.asarray(values)
+        coords[f"other_{name}"] = "other", np.asarray(values)
+    return xr.DataArray(lazy, coords, ("sample", "other"), name="squared_distance")
