@@ -26,7 +26,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests test-long attack fuzz chaos docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean
+.PHONY: help demo test check lint types layers spelling tests test-long memory attack fuzz chaos docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean
 
 # Notes on docs/long-checks.md when the check ended, and how.
 NOTED = -m tests.long_checks "make $@"
@@ -79,6 +79,9 @@ test-long: $(VENV)/.installed-test  ## the tests that `make test` leaves out for
 chaos: $(VENV)/.installed-test  ## FAULTS=100 seeded faults of local runs and of sites, into docs/chaos.md: goes on after ROWS, a quarter of a minute each
 	$(BIN)/python -m tests.chaos.run --faults $(FAULTS) --jobs $(JOBS) --rows $(ROWS); ended=$$?; \
 	  $(BIN)/python -m tests.chaos.table $(ROWS) && exit $$ended
+
+memory: $(VENV)/.installed-test  ## what plans foresee of memory beside what processes take, into docs/memory.md: minutes
+	$(BIN)/python -m tests.memory_table
 
 attack: $(VENV)/.installed-test  ## every attempt of docs/security.md, and how it ends: minutes
 	$(BIN)/python -m tests.attacks.table

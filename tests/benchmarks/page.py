@@ -54,6 +54,11 @@ ABOUT = {
     "two threads, beside `euclidean_distances`, wall time and processor time.",
     "Neighbour graphs": "20,000 samples of 784 features, ten neighbours or a radius, beside brute "
     "force.",
+    "Distances by blocks": "16 features, in one process with one thread, where memory holds all "
+    "distances and where it does not; three starts of k-medoids, 30 iterations of affinity "
+    "propagation. Labels are equal.",
+    "70,000 samples by blocks": "MNIST, one process and one thread; one start of k-medoids.",
+    "Dask's arrays beside loops over tiles": "8,192 samples, tiles of 1,024 on disk, one thread.",
     "FedSC beside scikit-learn's SpectralClustering": "Ten clients, default atoms, five rounds, "
     "beside nearest neighbours with lobpcg; server and scikit-learn have one thread of BLAS.",
     "kCAGC beside AGC": "Cells of the paper's Tables II: Cora, 50 starts; beside AGC on the pooled "
