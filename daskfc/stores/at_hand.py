@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores.cells import Cells, words_of
 from daskfc.stores.config import SourceConfig
+from daskfc.stores.labelled import samples_of_array
 from daskfc.stores.layout import default_names
 from daskfc.stores.readers import open_source
 from daskfc.stores.samples import Samples, encode_labels, ids_as_text
@@ -27,7 +28,13 @@ from daskfc.stores.spelling import Spelling, WordMap, word_map
 
 __all__ = ["Given", "numbered", "samples_at_hand", "source_of"]
 
-Given: TypeAlias = "np.ndarray | pd.DataFrame | xr.DataArray | sparse.sparray | str | PathLike[str]"
+if TYPE_CHECKING:
+    from dask.array import Array
+
+Given: TypeAlias = (
+    "np.ndarray | pd.DataFrame | xr.DataArray | xr.Dataset | Array | sparse.sparray | str "
+    "| PathLike[str]"
+)
 Column: TypeAlias = "str | Sequence[Any] | np.ndarray | None"
 
 
@@ -47,8 +54,9 @@ def samples_at_hand(
 
     Parameters
     ----------
-    data : ndarray, list of rows, DataFrame, DataArray, sparse array or matrix, or path-like
-        Rows are samples. A path is read as by `source.path` of a storage file.
+    data : ndarray, list of rows, DataFrame, DataArray, Dataset, dask.array, sparse array, or path
+        Rows are samples. A path is read as by `source.path` of a storage file. See
+        `daskfc.stores.labelled` for arrays of xarray and Dask, which are read block by block.
     sample_ids, labels : str or sequence, optional
         One value a sample; or the name of a column of a DataFrame or of a table in a file, or
         of an array of an npz. By default a DataFrame's own index, unless it is 0, 1, ..., and a
@@ -95,12 +103,14 @@ def samples_at_hand(
             f"{where}: an array has no columns with names that could be categorical or dates; give "
             "a DataFrame."
         )
-    if isinstance(data, xr.DataArray):
-        data, sample_ids, columns = _of_data_array(data, sample_ids, columns, where)
     if isinstance(sample_ids, str) or isinstance(labels, str):
         raise StoreError(
             f"{where}: an array has no columns with names to take ids or labels from; give one "
             "value a sample."
+        )
+    if isinstance(data, xr.DataArray | xr.Dataset) or hasattr(data, "__dask_graph__"):
+        return _with_sides(
+            samples_of_array(data, columns, missing, where), sample_ids, labels, where
         )
     is_sparse = sparse.issparse(data)
     rows: Any = sparse.csr_array(data) if is_sparse else _as_array(data, where)
@@ -222,22 +232,6 @@ def _checked_words(words: Any, where: str) -> WordMap:
     return found
 
 
-def _of_data_array(
-    data: xr.DataArray, ids: Column, columns: Sequence[str] | None, where: str
-) -> tuple[Any, Column, Sequence[str] | None]:
-    if data.ndim != 2:
-        raise StoreError(
-            f"{where}: a DataArray must have samples and features; got the dimensions "
-            f"{', '.join(map(str, data.dims)) or 'none'}. Select or stack them."
-        )
-    sample, feature = data.dims
-    if ids is None and sample in data.coords:
-        ids = data.coords[sample].to_numpy()
-    if columns is None and feature in data.coords:
-        columns = [str(name) for name in data.coords[feature].to_numpy()]
-    return data.to_numpy(), ids, columns
-
-
 def _with_sides(samples: Samples, ids: Any, labels: Any, where: str) -> Samples:
     """Add ids and labels, each as many as samples."""
     for what, values in (("ids", ids), ("labels", labels)):
@@ -247,7 +241,7 @@ def _with_sides(samples: Samples, ids: Any, labels: Any, where: str) -> Samples:
                 f"{samples.n_samples}."
             )
     found, classes = (None, None) if labels is None else encode_labels(labels, where)
-    own = None if ids is None else ids_as_text(ids, where)
+    own = samples.sample_ids if ids is None else ids_as_text(ids, where)
     return replace(samples, sample_ids=own, labels=found, classes=classes)
 
 

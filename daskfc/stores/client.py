@@ -426,23 +426,27 @@ class ClientStore:
             )
         return self._graph.blocks(_GRAPH_ROWS if rows is None else rows)
 
-    def dataset(self) -> xr.Dataset:
+    def dataset(self, chunks: Any = None) -> xr.Dataset:
         """Return an xarray view that loads only what is indexed.
+
+        Parameters
+        ----------
+        chunks : "auto", or as of `xarray.Dataset.chunk`, optional
+            Have Dask read ``features``: "auto" takes whole chunks of the store at a time.
 
         Returns
         -------
         xarray.Dataset
-            ``features`` over (sample, feature), coordinates ``sample_id`` and ``feature``; no
-            labels.
+            ``features`` over (sample, feature), with ids, names, words as JSON, and no labels.
 
         Notes
         -----
-        It is not backed by dask: a dask array computed at a party would go through the scheduler,
-        which could place its tasks at another party.
+        For a site's own people. Computing it within a step of a run is refused: a step finds no
+        scheduler, which could place tasks at another party.
         """
         from daskfc.stores.lazy_rows import lazy_dataset  # xarray's 80 MB, which steps do not need
 
-        return lazy_dataset(self)
+        return lazy_dataset(self, chunks)
 
     def check(self) -> None:
         """Read everything and check it against checksums, digests and rules.

@@ -45,9 +45,10 @@ def write_store(
         Where: a URL of fsspec or a path.
     name : str
         The client's name.
-    features : array_like, DataFrame, DataArray, sparse array, path, or iterable of row blocks
+    features : array_like, DataFrame, DataArray, Dataset, sparse array, path, or iterable of blocks
         Samples in rows, of finite numbers. A path names a file as `source.path` of a storage file
-        does; an iterable, as a generator, gives one block of rows at a time.
+        does; an iterable, as a generator, gives one block of rows at a time. Arrays of Dask, also
+        in a DataArray or in what `ClientStore.dataset` gives, are never in memory as a whole.
     sample_ids : str or sequence, optional
         One id a row, all different; or the column of a table that holds them. By default a table's
         own index if it has one, else the client's name and a number.
@@ -79,6 +80,13 @@ def write_store(
     ------
     StoreError
         For bad input, a store that is there already, or a place that cannot be written.
+
+    Notes
+    -----
+    Dask's chunks of rows are computed one after the other, each once, also where the type is found
+    out; two are in memory, with 1024 rows or a chunk of the store. What many chunks need, as the
+    mean of a column, is computed for each of them: compute it before. A Dataset keeps ids, names of
+    features, words and gaps, and no labels, graph or name of a view.
 
     Examples
     --------
@@ -163,7 +171,7 @@ def _check_name(name: str) -> None:
 
 
 def _of_blocks(
-    blocks: Iterator[np.ndarray], ids: Any, labels: Any, names: Sequence[str] | None, where: str
+    blocks: Any, ids: Any, labels: Any, names: Sequence[str] | None, where: str
 ) -> Samples:
     """Return samples whose blocks come once, as they are."""
     first = next(blocks, None)

@@ -382,6 +382,11 @@ def own_worker():
     return worker
 
 
+def computes_lazily(data, scheduler) -> Vector:
+    lazy = data.dataset(chunks={"sample": 2})["features"]
+    return Vector(lazy.sum("sample").compute(scheduler=scheduler).values)
+
+
 def tells_an_event(data):
     own_worker().log_event("rows", data.rows(0, 1).tolist())
 

@@ -153,6 +153,20 @@ def test_steps_find_no_client_of_the_scheduler(federation, way):
     assert len(federation.ledger) == 0
 
 
+def test_a_lazy_store_is_not_computed_by_the_scheduler(federation):
+    """Its tasks could be placed at another party."""
+    with pytest.raises(PartyError, match="Steps reach no scheduler"):
+        federation.publish(steps.computes_lazily, None, party="client-1")
+    assert len(federation.ledger) == 0
+    told = federation.publish(steps.computes_lazily, "synchronous", party="client-1")
+    assert told.values.tolist() == pytest.approx(ROWS["client-1"].sum(axis=0).tolist())
+    assert federation.dask_client.run_on_scheduler(_prefixes_of_arrays) == []
+
+
+def _prefixes_of_arrays(dask_scheduler):
+    return [name for name in dask_scheduler.task_prefixes if name.startswith(("features", "sum"))]
+
+
 def _told_by_dask(dask_scheduler):
     extensions = dask_scheduler.extensions
     named = [list(extensions["variables"].variables), list(extensions["queues"].queues)]
