@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from dask.utils import key_split
 
 from daskfc.federation.guard import hand_over, run_step
 from daskfc.federation.handles import Local, PerClient, Sent
@@ -40,6 +41,23 @@ def asked(federation):
 
 def handle(sent):
     return type(sent), sent.party, sent.step, tuple(sent.futures)
+
+
+@pytest.mark.parametrize(
+    ("party", "prefix"),
+    [
+        ("hospital-a", "total|hospital-a"),
+        ("server", "total|server"),
+        ("client-1", "total|client"),  # all numbered clients are one line
+        ("deadbeef", "total|deadbeef"),
+    ],
+)
+def test_dasks_pages_group_tasks_by_step_and_party(federation, party, prefix):
+    """Whatever the number of tasks: a scheduler never forgets a prefix."""
+    tags = ["00000000", "abcdefab", "12345678", "1234abcd", federation._tag]
+    for federation._tag in tags:
+        task = federation._pinned(party, "total", steps.total, "x")
+        assert key_split(task.key) == prefix
 
 
 def test_a_step_at_the_server_stays_there(federation):

@@ -163,6 +163,14 @@ def test_a_lazy_store_is_not_computed_by_the_scheduler(federation):
     assert federation.dask_client.run_on_scheduler(_prefixes_of_arrays) == []
 
 
+def test_dasks_pages_show_steps_by_name_and_party(federation):
+    federation.publish(steps.total_message, federation.ask(steps.row_sum))
+    prefixes = federation.dask_client.run_on_scheduler(
+        lambda dask_scheduler: list(dask_scheduler.task_prefixes)
+    )
+    assert {"row_sum|client", "total_message|server"} <= set(prefixes)
+
+
 def _prefixes_of_arrays(dask_scheduler):
     return [name for name in dask_scheduler.task_prefixes if name.startswith(("features", "sum"))]
 
