@@ -46,6 +46,9 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
 @click.option("--port", default=0, type=_PORT, help="Of the worker. Default: any.")
 @click.option("--nanny-port", default=0, type=_PORT, help="Of its starter. Default: any.")
 @click.option("--contact-address", help="Host by which others reach the two ports, if another.")
+@click.option(
+    "--trusted", is_flag=True, help="Beside a Dask worker of others; 'trusted' of a policy."
+)
 @click.option("--metrics", help="Page for Prometheus, e.g. 127.0.0.1:9100; none by default.")
 @security_options
 def party(
@@ -64,6 +67,7 @@ def party(
     port: int,
     nanny_port: int,
     contact_address: str | None,
+    trusted: bool,
     metrics: str | None,
     tls_ca_file: str | None,
     tls_cert: str | None,
@@ -107,4 +111,5 @@ def party(
             narrates=True,
             policy=policy,
             state=state,
+            trusted=trusted,
         )

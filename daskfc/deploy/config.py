@@ -5,21 +5,17 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from dask.utils import parse_bytes, parse_timedelta
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from daskfc.checks import sentence_of
-from daskfc.deploy.bandwidth import parse_bandwidth
-from daskfc.deploy.dashboard import check_dashboard
+from daskfc.deploy.config_values import (
+    ADDRESS,
+    Address,
+    Bandwidth,
+    Bytes,
+    Dashboard,
+    Seconds,
+)
 from daskfc.errors import InvalidInput
 from daskfc.yaml_files import read_mapping
 
@@ -32,6 +28,7 @@ __all__ = [
     "ServerShape",
     "SshHost",
     "SshStart",
+    "TrustedStart",
     "WorkerLimits",
     "load_cluster",
     "needs_certificates",
@@ -40,67 +37,7 @@ __all__ = [
 SCHEDULER = "scheduler"
 """What the host of the scheduler is called among those that SSH starts."""
 
-# Ours: a party that has loaded what steps import takes 210 MB, and is stopped at 95 % of its limit.
-LEAST_MEMORY = 256_000_000
-
-
-def _bytes(value: Any) -> int:
-    try:
-        number = int(parse_bytes(value))
-    except (TypeError, ValueError, AttributeError, OverflowError):
-        raise ValueError("must be a number of bytes such as 2GB") from None
-    if number < LEAST_MEMORY:
-        least = f"{LEAST_MEMORY // 1_000_000}MB"
-        raise ValueError(f"must be at least {least}, which a worker process needs by itself")
-    return number
-
-
-def _seconds(value: Any) -> float:
-    try:
-        number = float(parse_timedelta(value))
-    except (TypeError, ValueError, LookupError, AttributeError):
-        raise ValueError("must be a time such as 60s or 5 minutes") from None
-    if not 0 < number < float("inf"):
-        raise ValueError("must be a time above 0")
-    return number
-
-
-_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://.+:\d+")
-
-
-def _address(value: str) -> str:
-    if not _ADDRESS.fullmatch(value):
-        raise ValueError(
-            "must be the address of a Dask scheduler with its port, such as tcp://10.0.0.1:8786 or "
-            "tls://10.0.0.1:8786"
-        )
-    return value
-
-
-def _dashboard(value: Any) -> str | None:
-    if value is None or value is False:
-        return None
-    if not isinstance(value, str):
-        raise ValueError("must be an address of this machine such as 127.0.0.1:8787, or false")
-    try:
-        check_dashboard(value)
-    except InvalidInput as error:
-        raise ValueError(str(error)) from None
-    return value
-
-
-def _bandwidth(value: Any) -> float | None:
-    if value is None or (isinstance(value, float) and 0 < value < float("inf")):
-        return value  # bytes a second, as run.json has it
-    try:
-        return parse_bandwidth(str(value))
-    except InvalidInput as error:  # what was got is said of every key
-        raise ValueError(str(error).partition("; got ")[0]) from None
-
-
 _SERVER_WORKER = re.compile(r"server-[1-9][0-9]*")  # a client may be called server-room
-_Bytes = Annotated[int, BeforeValidator(_bytes)]
-_Seconds = Annotated[float, BeforeValidator(_seconds)]
 
 
 class _Strict(BaseModel):
@@ -122,13 +59,13 @@ class WorkerLimits(_Strict):
 
     nthreads: int = Field(default=1, ge=1)
     blas_threads: int = Field(default=1, ge=1)
-    memory_limit: _Bytes = 2_000_000_000
+    memory_limit: Bytes = 2_000_000_000
 
 
 class _SomeLimits(_Strict):
     nthreads: int | None = Field(default=None, ge=1)
     blas_threads: int | None = Field(default=None, ge=1)
-    memory_limit: _Bytes | None = None
+    memory_limit: Bytes | None = None
 
 
 class ServerShape(_Strict):
@@ -173,11 +110,11 @@ class LocalCluster(_Strict):
     worker: WorkerLimits = WorkerLimits()
     server: ServerShape = ServerShape()
     parties: dict[str, _SomeLimits] = {}
-    deadline: _Seconds = 60.0
-    startup: _Seconds = 60.0
+    deadline: Seconds = 60.0
+    startup: Seconds = 60.0
     latency: float = Field(default=0.0, ge=0, le=60, allow_inf_nan=False)
-    bandwidth: Annotated[float | None, BeforeValidator(_bandwidth)] = None
-    dashboard: Annotated[str | None, BeforeValidator(_dashboard)] = None
+    bandwidth: Bandwidth = None
+    dashboard: Dashboard = None
     dask: dict[str, Any] = {}
 
     def limits(self, party: str) -> WorkerLimits:
@@ -234,7 +171,7 @@ class SshHost(_Strict):
     store: str | None = None
     workspace: str | None = None
     policy: str | None = None
-    memory_limit: _Bytes = 2_000_000_000
+    memory_limit: Bytes = 2_000_000_000
     security: SecurityFiles | None = None
 
 
@@ -255,8 +192,26 @@ class SshStart(_Strict):
 
     known_hosts: str
     client_key: str | None = None
-    keepalive: _Seconds = 15.0
+    keepalive: Seconds = 15.0
     hosts: dict[str, SshHost]
+
+
+class TrustedStart(_Strict):
+    """How parties are started beside the plain workers of a Dask cluster that others run.
+
+    Attributes
+    ----------
+    stores : dict
+        Each client's store, as its worker reads it: a path there, or a URL.
+    policies : dict
+        Policies of clients, as paths there; what a worker's DASKFC_POLICY names goes before.
+    memory_limit : int
+        Bytes that each party's own process may use, beside its worker.
+    """
+
+    stores: dict[str, str] = Field(min_length=1)
+    policies: dict[str, str] = {}
+    memory_limit: Bytes = 2_000_000_000
 
 
 class ExistingCluster(_Strict):
@@ -283,20 +238,23 @@ class ExistingCluster(_Strict):
         Seconds until the scheduler must have answered.
     ssh : SshStart, optional
         How all of it is started before it is joined, from a file with ``cluster: ssh``.
+    trusted : TrustedStart, optional
+        The scheduler is anybody's, and its workers are plain: parties are started beside them.
     dask : dict
         Any of Dask's own configuration keys, dotted or nested.
     """
 
     cluster: Literal["existing"]
-    scheduler: Annotated[str, AfterValidator(_address)] | None = None
+    scheduler: Address | None = None
     scheduler_file: str | None = None
     security: SecurityFiles | None = None
     expect: tuple[str, ...] | None = Field(default=None, min_length=1)
     server: ServerShape = ServerShape()
-    deadline: _Seconds = 60.0
-    startup: _Seconds | None = None
-    connect: _Seconds = 15.0
+    deadline: Seconds = 60.0
+    startup: Seconds | None = None
+    connect: Seconds = 15.0
     ssh: SshStart | None = None
+    trusted: TrustedStart | None = None
     dask: dict[str, Any] = {}
 
     @model_validator(mode="after")
@@ -313,6 +271,16 @@ class ExistingCluster(_Strict):
     def place(self) -> str:
         """Where the scheduler is, as sentences say it."""
         return self.scheduler or f"the scheduler of {self.scheduler_file}"
+
+    @property
+    def unprotected(self) -> str:
+        """What is not protected where parties run beside plain workers; empty elsewhere."""
+        if self.trusted is None:
+            return ""
+        return (
+            f"trusted: whoever runs the Dask cluster at {self.place}, or may submit to it, can "
+            "read what the parties hold"
+        )
 
     def at(self, address: str) -> "ExistingCluster":
         """Return the same cluster with the address that its file told.
@@ -341,16 +309,16 @@ class SshCluster(_Strict):
     """
 
     cluster: Literal["ssh"]
-    scheduler: Annotated[str, AfterValidator(_address)]
+    scheduler: Address
     known_hosts: str
     hosts: dict[str, SshHost]
     client_key: str | None = None
-    keepalive: _Seconds = 15.0
+    keepalive: Seconds = 15.0
     security: SecurityFiles | None = None
     server: ServerShape = ServerShape()
-    deadline: _Seconds = 60.0
-    startup: _Seconds = 300.0
-    connect: _Seconds = 60.0
+    deadline: Seconds = 60.0
+    startup: Seconds = 300.0
+    connect: Seconds = 60.0
     dask: dict[str, Any] = {}
 
     @model_validator(mode="after")
@@ -462,7 +430,7 @@ spelling or remove it.
     """
     if isinstance(source, LocalCluster | ExistingCluster):
         return source
-    if isinstance(source, str) and _ADDRESS.fullmatch(source):
+    if isinstance(source, str) and ADDRESS.fullmatch(source):
         source = {"cluster": "existing", "scheduler": source}
     name, folder = "the cluster", os.curdir
     if source is None:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, Self
 
 from daskfc.deploy.signatures import sign
-from daskfc.errors import ENDS_A_RUN, DaskfcError, DeadlineError, EgressRefused, InvalidInput
+from daskfc.errors import ENDS_A_RUN, DeadlineError, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.envelopes import Outgoing, message_of
 from daskfc.federation.gate import content_of_end, content_of_reading, signed_content
@@ -25,27 +25,11 @@ from daskfc.federation.roll_call import RollCall
 from daskfc.federation.server_work import ServerWork
 from daskfc.federation.session_key import SessionKey
 from daskfc.federation.stage import Stage
-from daskfc.federation.waiting import Absences, translated, wait_for
+from daskfc.federation.waiting import Absences, Refusals, translated, wait_for
 from daskfc.html_tables import html_table
 from daskfc.site import ANY_PART, BETWEEN_SITES, RunRequest
 
 __all__ = ["Federation"]
-
-
-class _Refusals:
-    """What the driver heard of refusals in the run under way, as it was begun last."""
-
-    def __init__(self) -> None:
-        self.run_id: str | None = None
-        self.start = ""
-        self.error: DaskfcError | None = None
-
-    def hear(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        _, message = event
-        of = message["run_id"], message["start"]
-        if of == (self.run_id, self.start) and self.error is None:
-            kinds = {kind.__name__: kind for kind in ENDS_A_RUN}
-            self.error = kinds.get(message["kind"], EgressRefused)(message["sentence"])
 
 
 class Federation(ServerWork):
@@ -85,6 +69,9 @@ class Federation(ServerWork):
         ask for more.
     on_progress : callable, optional
         Told ``(stage, done, total)`` as a method goes on.
+    trusted : str
+        What is not protected where parties run beside plain workers of a Dask cluster that others
+        run; empty where they are guarded, as by default.
     opening_ledger : Ledger
         What clients of a running cluster told when it was joined: whose their stores are. And how
         clients that share samples agreed on a key of their pseudonyms.
@@ -110,6 +97,7 @@ class Federation(ServerWork):
         self.results: str | None = None
         self.preparation: Any = None
         self.smallest = ANY_PART
+        self.trusted = opened.trusted
         self.pseudonyms: Pseudonyms | None = None
         self._limits = dict(opened.limits)
         self._default_deadline = opened.deadline
@@ -117,7 +105,7 @@ class Federation(ServerWork):
         self._run: RunSettings | None = None
         self._roll_call = RollCall(opened.dask_client)
         self._absences = Absences(self._roll_call, self.parties, opened.deadline)
-        self._refusals = _Refusals()
+        self._refusals = Refusals()
         self._contract = opened.contract
         self.opening_ledger = Ledger([])
         opened.dask_client.subscribe_topic(REFUSALS, self._refusals.hear)
@@ -150,12 +138,13 @@ class Federation(ServerWork):
 
         Parameters
         ----------
-        cluster : path-like, mapping or ExistingCluster
-            A cluster file with ``cluster: existing``, or its content.
+        cluster : path-like, mapping, ExistingCluster, distributed.Client, or a Dask cluster
+            A cluster file with ``cluster: existing``, its content, or what is connected already.
         allow_raw : bool
             Whether messages with protection "raw" may leave a party.
         **options
-            See `daskfc.federation.opening.open_existing`: clients.
+            See `daskfc.federation.opening.open_existing`: clients; and, where the workers are plain
+            ones, trusted, stores and policies.
         """
         federation = cls(open_existing(cluster, **options), allow_raw=allow_raw)
         federation.pseudonyms, federation.smallest = Pseudonyms.fresh(), BETWEEN_SITES
@@ -201,7 +190,8 @@ class Federation(ServerWork):
         )
 
     def __repr__(self) -> str:
-        return f"<Federation of {len(self.clients)} clients: {', '.join(self.clients)}>"
+        words = f"Federation of {len(self.clients)} clients: {', '.join(self.clients)}"
+        return f"<{words}; {self.trusted}>" if self.trusted else f"<{words}>"
 
     def _repr_html_(self) -> str:
         """Return the parties as a table, for notebooks."""
@@ -211,8 +201,10 @@ class Federation(ServerWork):
             (name, role_of(name), f"{limit / 1e9:.1f} GB" if limit else "none")
             for name, limit in ((name, self._limits.get(name)) for name in self.parties)
         ]
-        note = "Raw data may leave parties." if self.allow_raw else ""
-        return html_table(title, ["party", "role", "limit of memory"], rows, note)
+        note = ["Raw data may leave parties."] * self.allow_raw + [self.trusted] * bool(
+            self.trusted
+        )
+        return html_table(title, ["party", "role", "limit of memory"], rows, " ".join(note))
 
     # -- runs ---------------------------------------------------------------------------------
 
@@ -277,6 +269,7 @@ class Federation(ServerWork):
             request={
                 **({} if request is None else json.loads(request.as_json())),
                 "smallest": list(self.smallest),
+                **({"trusted": True} if self.trusted else {}),
             },
             session="" if session is None else session.public,
         )
@@ -487,7 +480,7 @@ class Federation(ServerWork):
                 proof=proof,
             )
 
-        return Ledger(collected(ask, self.parties))
+        return Ledger(collected(ask, self.parties), self.trusted)
 
     def peak_memory(self) -> dict[str, int]:
         """Return the most memory (bytes) that each party's process has used since it started."""

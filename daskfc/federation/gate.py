@@ -254,6 +254,7 @@ class Gate:
             submitter=submitter,
             clear_ids=not told.is_task and not settings.pseudonyms,
             n_clients=len(settings.builds) or None,
+            trusted=told.trusted or self._options.trusted,
         )
 
     def _judge(self, settings: RunSettings, request: RunRequest) -> None:

@@ -124,12 +124,14 @@ class LedgerFile:
             When it cannot be written.
         """
         told = json.dumps(settings, sort_keys=True, default=str).encode()
+        trusted = settings.get("request", {}).get("trusted", False)
         self._run = {"run": str(settings["run_id"]), "start": str(settings["start"])}
         line = {
             "party": party,
             "key": "" if self._key is None else self._key.public,
             "versions": HERE,
             "settings": hashlib.sha256(told).hexdigest(),
+            **({"trusted": True} if trusted else {}),
         }
         self._append([{"kind": "start", **self._run, **line, "time": time.time()}])
 
@@ -334,6 +336,8 @@ class Ledger:
     ----------
     rows : iterable of mapping
         Rows with the fields of `LedgerRow`.
+    trusted : str
+        What was not protected, see `Federation`.
 
     Examples
     --------
@@ -342,7 +346,8 @@ class Ledger:
     0
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, rows: Iterable[Mapping[str, Any]], trusted: str = "") -> None:
+        self.trusted = trusted
         same = _Same()
         self.rows = tuple(sorted((same.row(one) for one in rows), key=lambda row: row.time))
 
@@ -353,7 +358,8 @@ class Ledger:
         return iter(self.rows)
 
     def __repr__(self) -> str:
-        return f"<Ledger: {len(self)} messages, {self.payload_bytes} payload bytes>"
+        more = f"; {self.trusted}" if self.trusted else ""
+        return f"<Ledger: {len(self)} messages, {self.payload_bytes} payload bytes{more}>"
 
     def _repr_html_(self) -> str:
         """Return the summary as a table, for notebooks."""
@@ -362,7 +368,7 @@ class Ledger:
         rows = [(*kind, *map(int, counts)) for kind, counts in kinds]
         head = ["message", "protection", "messages", "senders", "receivers", "payload", "wire"]
         title = f"Ledger: {len(self):,} messages, {self.payload_bytes:,} bytes of content"
-        return html_table(title, head, rows)
+        return html_table(title, head, rows, self.trusted)
 
     @property
     def payload_bytes(self) -> int:

@@ -15,12 +15,14 @@ from distributed import Client
 from daskfc.coding import warm_up
 from daskfc.coding.streams import SecretKey
 from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_cluster
-from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.config import SecurityFiles, TrustedStart
 from daskfc.deploy.connection import close_client, connect_client
+from daskfc.deploy.given_cluster import cluster_given, is_given
 from daskfc.deploy.reaching import address_in
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.settings import quiet_logs
 from daskfc.deploy.ssh import SshParties
+from daskfc.deploy.trusted import TrustedParties
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.contract import Contract, store_summary
 from daskfc.federation.envelopes import Here
@@ -33,6 +35,7 @@ from daskfc.stores import ClientStore, load_storage
 
 __all__ = ["Opened", "check_party_name", "open_existing", "open_local", "who_takes_part"]
 
+_BESIDE_S = 300.0  # in which parties beside plain workers are there, as of SSH
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -62,6 +65,8 @@ class Opened:
         That the parties were given, when they were started here.
     security : SecurityFiles, optional
         The submitter's certificate, with whose key runs are begun.
+    trusted : str
+        What is not protected, where parties run beside plain workers; empty elsewhere.
     """
 
     dask_client: Client
@@ -74,6 +79,7 @@ class Opened:
     server_workers: tuple[str, ...] = ()
     driver_key: SecretKey | None = None
     security: SecurityFiles | None = None
+    trusted: str = ""
 
 
 def check_party_name(name: str, role: str = "client") -> None:
@@ -188,15 +194,30 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
         )
 
 
-def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Opened:
+def open_existing(
+    cluster: Any,
+    *,
+    clients: Sequence[str] | None = None,
+    trusted: bool = False,
+    stores: Mapping[str, str] | None = None,
+    policies: Mapping[str, str] | None = None,
+) -> Opened:
     """Join a running scheduler, which is started before by SSH where the file says so.
 
     Parameters
     ----------
-    cluster : path-like, mapping or ExistingCluster
-        A cluster file with ``cluster: existing`` or ``cluster: ssh``, or its content.
+    cluster : path-like, mapping, ExistingCluster, distributed.Client or Dask cluster
+        A cluster file with ``cluster: existing`` or ``cluster: ssh``, its content, or what is
+        connected to a scheduler: a Client, a LocalCluster, one of dask-jobqueue or of Gateway.
     clients : sequence of str, optional
         Who takes part; by default those whom the cluster's file expects.
+    trusted : bool
+        The scheduler may be anybody's, and its workers are plain: they are asked to start the
+        parties, and whoever runs them, or may submit to them, can read what the parties hold.
+    stores : mapping of str to str, optional
+        Each client's store as its worker reads it, if trusted.
+    policies : mapping of str to str, optional
+        Files of clients' policies at their workers, if trusted.
 
     Raises
     ------
@@ -206,9 +227,21 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
         When the scheduler does not answer, when parties are missing, when a worker has no guard, or
         when the scheduler or a party runs another version; see `daskfc.federation.versions`.
     """
-    config = load_cluster(cluster)
+    given = cluster if is_given(cluster) else None
+    config = load_cluster(cluster) if given is None else cluster_given(given, trusted=trusted)
     if not isinstance(config, ExistingCluster):
         raise InvalidInput("Federation.connect needs a cluster file with 'cluster: existing'.")
+    if trusted or stores or policies:
+        paths = [stores or {}, policies or {}]
+        if not (trusted and stores and all(map(_is_urls, paths))):
+            raise InvalidInput(
+                "trusted=True goes with stores={client: path or URL}, and policies={client: path} "
+                "where there are some: parties are then started beside the plain workers of a Dask "
+                "cluster, and open these. Give both or neither."
+            )
+        keys = [{name: os.fspath(path) for name, path in one.items()} for one in paths]
+        start = TrustedStart(stores=keys[0], policies=keys[1])
+        config = config.model_copy(update={"trusted": start})
     names = who_takes_part(config, clients)
     with ExitStack() as stack:
         stack.enter_context(quiet_logs())
@@ -220,6 +253,16 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
             started = SshParties(config.ssh, config.scheduler)
             stack.callback(started.close)
             check_started = started.check
+        workers = server_workers(config.server.workers)
+        parties, unprotected = (*names, SERVER, *workers), config.unprotected
+        if config.trusted is not None:
+            config = config.model_copy(update={"startup": config.startup or _BESIDE_S})
+            beside = TrustedParties(config, parties, given)
+            stack.callback(beside.close)
+            check_started = beside.check
+            places = {"scheduler": beside.address, "security": beside.security}
+            config = config.model_copy(update=places)
+        assert config.scheduler is not None
         try:
             dask_client = connect_client(
                 config.scheduler, timeout=config.connect, security=config.security
@@ -230,8 +273,6 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
         stack.callback(close_client, dask_client)
         roll_call = RollCall(dask_client)
         check_scheduler_versions(roll_call.scheduler_versions())
-        workers = server_workers(config.server.workers)
-        parties = (*names, SERVER, *workers)
         found = _find_parties(roll_call, config, parties, check_started)
         check_party_versions({name: found[name].get("versions", {}) for name in parties})
         return Opened(
@@ -242,6 +283,7 @@ def open_existing(cluster: Any, *, clients: Sequence[str] | None = None) -> Open
             closing=stack.pop_all(),
             server_workers=workers,
             security=config.security,
+            trusted=unprotected,
         )
 
 
@@ -276,6 +318,18 @@ def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tu
     ('a', 'b')
     """
     named, expected = tuple(clients or ()), config.expect or ()
+    if config.trusted is not None:
+        expected = expected or tuple(config.trusted.stores)
+        owners = config.trusted.stores
+        if (
+            sorted(expected) != sorted(owners)
+            or not owners.keys() >= config.trusted.policies.keys()
+        ):
+            raise InvalidInput(
+                f"{', '.join(expected)} are expected, stores are given of {', '.join(owners)}, and "
+                f"policies of {', '.join(config.trusted.policies) or 'nobody'}. Give a store of "
+                "each client, and policies of these alone."
+            )
     for name in (*named, *expected):
         check_party_name(name)
     if not named and not expected:
@@ -311,7 +365,8 @@ def _find_parties(
             raise ClusterError(
                 f"worker {', '.join(map(repr, _in_order(set(unguarded))))} of {config.scheduler} "
                 "is a plain Dask worker without the guard. Stop it and start parties with "
-                "'daskfc party'."
+                "'daskfc party', or, where whoever runs the cluster may read the data, have them "
+                "started beside it by Federation.connect(..., trusted=True, stores=...)."
             )
         missing = [name for name in parties if name not in answers]
         if not missing:

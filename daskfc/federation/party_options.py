@@ -123,6 +123,8 @@ class PartyOptions:
         Number of the party's own certificate; 0 without TLS.
     files : SecurityFiles, optional
         The party's own certificate and key, by which it signs; None without TLS.
+    trusted : bool
+        Whether it runs beside a worker of a Dask cluster that others run.
     """
 
     name: str
@@ -146,6 +148,7 @@ class PartyOptions:
     ca: str | None = None
     serial: int = 0
     files: SecurityFiles | None = None
+    trusted: bool = False
 
     def check_time(self) -> None:
         """Raise when the run under way has had the time that the policy lets it.

@@ -58,7 +58,8 @@ class _Writer:
             return {_KIND: "labelled", "name": value.name, "dims": dims, "data": data,
                     "coords": coords}  # fmt: skip
         if isinstance(value, Ledger):
-            return {_KIND: "ledger", "rows": [self.plain(vars(row)) for row in value]}
+            rows = [self.plain(vars(row)) for row in value]
+            return {_KIND: "ledger", "rows": rows, "trusted": value.trusted}
         if isinstance(value, Mapping):
             return {_KIND: "mapping", "items": [self.plain([k, v]) for k, v in value.items()]}
         kind = type(value)
@@ -103,7 +104,7 @@ class _Reader:
             data = self.value(told["data"])
             return xr.DataArray(data, coords, told["dims"], name=told["name"])
         if kind == "ledger":
-            return Ledger(self.value(told["rows"]))
+            return Ledger(self.value(told["rows"]), told.get("trusted", ""))
         if kind == "mapping":
             return {key: one for key, one in self.value(told["items"])}
         module, _, name = told["class"].partition(":")

@@ -52,6 +52,7 @@ def serve_party(
     narrates: bool = False,
     policy: str | None = None,
     state: str | None = None,
+    trusted: bool = False,
 ) -> None:
     """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
 
@@ -97,6 +98,9 @@ def serve_party(
         elsewhere what a file without keys lets run; see `daskfc.site.Policy`.
     state : str, optional
         File of what the party remembers of all runs; by default ``state.sqlite`` in `workspace`.
+    trusted : bool
+        The party is started beside a worker of a Dask cluster that others run, who can read what it
+        holds: a policy must allow it, and without one the caller may ask whatever he can do anyway.
 
     Raises
     ------
@@ -119,7 +123,9 @@ def serve_party(
         assert scheduler_file is not None
         scheduler = address_in(scheduler_file, wait=wait)
     issued = _check_certificate(name, role, scheduler, security)
-    rules = Policy.default(is_loopback(scheduler)) if policy is None else Policy.load(policy)
+    rules = (
+        Policy.default(trusted or is_loopback(scheduler)) if policy is None else Policy.load(policy)
+    )
     if state is None and workspace is not None:
         state = str(Path(workspace) / "state.sqlite")
     counts = rules.budget is not None or rules.runs is not None or rules.maskers.differ_by > 1
@@ -165,6 +171,7 @@ def serve_party(
             ca=None if security is None else security.ca,
             serial=0 if issued is None else issued.serial,
             files=security,
+            trusted=trusted,
         )
         narration = Narration(name, told=narrates)
         data = f"{held.n_samples:,} samples x {held.n_features}" if held else "no data"

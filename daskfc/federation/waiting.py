@@ -2,9 +2,10 @@
 
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from typing import Any
 
 from distributed.scheduler import KilledWorker, NoValidWorkerError
 
@@ -14,13 +15,14 @@ from daskfc.errors import (
     ClusterError,
     DaskfcError,
     DeadlineError,
+    EgressRefused,
     InvalidInput,
     PartyError,
 )
 from daskfc.federation.handles import Handle
 from daskfc.federation.roll_call import RollCall
 
-__all__ = ["Absences", "error_of", "translated", "wait_for"]
+__all__ = ["Absences", "Refusals", "error_of", "translated", "wait_for"]
 
 _GONE = (ClusterError, DeadlineError)  # a party that died or is away; it refused nothing
 _LOOK_S = 1.0  # how often to look which parties are there, while nothing finishes
@@ -270,3 +272,20 @@ class _Watch:
             self._told.get(timeout=seconds)
             while True:  # several that ended together are handled together
                 self._told.get_nowait()
+
+
+class Refusals:
+    """What the driver heard of refusals in the run under way, as it was begun last."""
+
+    def __init__(self) -> None:
+        self.run_id: str | None = None
+        self.start = ""
+        self.error: DaskfcError | None = None
+
+    def hear(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        """Take a refusal of the run under way as it was begun last; the first one counts."""
+        _, message = event
+        of = message["run_id"], message["start"]
+        if of == (self.run_id, self.start) and self.error is None:
+            kinds = {kind.__name__: kind for kind in ENDS_A_RUN}
+            self.error = kinds.get(message["kind"], EgressRefused)(message["sentence"])

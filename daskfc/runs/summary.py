@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from daskfc.deploy import load_cluster
 from daskfc.runs.communication import communication_of, costliest_client
 from daskfc.runs.config import Pipeline
 from daskfc.runs.evaluate import Truth, confusion_of, score
@@ -56,10 +57,17 @@ def unfinished_summary(record: Mapping[str, Any]) -> dict[str, Any]:
         "n_clusters_choice": {},
         "changes": {},
         "communication": {},
-        "privacy": {},
+        "privacy": {"statement": told} if (told := _unprotected(record)) else {},
         "timing": {},
         "peak_memory_bytes": {},
     }
+
+
+def _unprotected(record: Mapping[str, Any]) -> str:
+    """Return what was not protected in a run beside plain workers; empty for all others."""
+    cluster = record.get("cluster") or {}
+    where = load_cluster(cluster) if cluster.get("trusted") else None
+    return f"{where.unprotected}." if where is not None and where.cluster == "existing" else ""
 
 
 def _timing(own: Sequence[Fit], fits: Sequence[Fit], total_s: float) -> dict[str, float]:
@@ -102,7 +110,10 @@ def _reconstruction(own: Fit) -> dict[str, Any]:
 
 
 def _privacy(
-    communication: Mapping[str, Any], fits: Sequence[Fit], preparation: pd.DataFrame | None
+    communication: Mapping[str, Any],
+    fits: Sequence[Fit],
+    preparation: pd.DataFrame | None,
+    unprotected: str,
 ) -> dict[str, Any]:
     own = fits[0]
     kinds = communication["by_message"]
@@ -110,7 +121,7 @@ def _privacy(
     for row in kinds.values():
         protections[row["protection"]] = protections.get(row["protection"], 0) + row["messages"]
     return {
-        "statement": own.facts.get("privacy", ""),
+        "statement": f"{own.facts.get('privacy', '')} {unprotected}".strip(),
         "messages_by_protection": protections,
         "reveals": {name: row["reveals"] for name, row in kinds.items()},
         **_noise(fits, preparation),
@@ -186,7 +197,7 @@ def summary_of(
         "confusion": confusion_of(truth, own[0].labels.to_numpy()),
         "methods": methods,
         "communication": communication,
-        "privacy": _privacy(communication, own, preparation),
+        "privacy": _privacy(communication, own, preparation, _unprotected(record)),
         "timing": _timing(own, fits, total_s),
         "peak_memory_bytes": peaks,
         "histories": own[0].facts.get("histories", {}),

@@ -9,19 +9,20 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
 from daskfc.site.amounts import Budget, Groups, Maskers, Rate, Samples, Upload
 from daskfc.site.hours import Hours
-from daskfc.site.limits import AsLimit, value_at
+from daskfc.site.limits import value_at
 from daskfc.site.packages import modules_of
+from daskfc.site.policy_keys import Methods, Names, Packages
 from daskfc.site.prefixes import is_below
 from daskfc.site.request import Refusal, RunRequest
 from daskfc.yaml_files import read_mapping
@@ -30,50 +31,6 @@ __all__ = ["Policy"]
 
 _OWN = "daskfc"  # the package whose methods need no leave
 _MANY = 5  # ours: names in a sentence
-
-
-def _names(value: Any) -> Any:
-    if value == "any":
-        return value
-    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
-        raise ValueError("must be 'any' or a list of names")
-    return tuple(value)
-
-
-def _methods(value: Any) -> Any:
-    if value == "any":
-        return None  # a union would put its branches into the path of a wrong key
-    listed = [value] if isinstance(value, dict) else value
-    if not isinstance(listed, list | tuple) or not all(
-        isinstance(one, str | dict) for one in listed
-    ):
-        raise ValueError("must be 'any', a list of names, or names with limits on parameters")
-    found: dict[Any, Any] = {}
-    for one in listed:
-        for name, limits in ({one: None} if isinstance(one, str) else one).items():
-            if name in found:
-                raise ValueError(f"names {name!r} twice; keep one of the two")
-            found[name] = {} if limits is None else limits
-    return found
-
-
-def _packages(value: Any) -> Any:
-    names = _names(value)
-    for one in () if names == "any" else names:
-        try:
-            asked = Requirement(one)
-        except InvalidRequirement:
-            asked = None
-        if asked is None or asked.url or asked.extras or asked.marker:
-            raise ValueError(
-                "must be 'any', or a list of packages with versions, such as 'our-methods>=1.2,<2'"
-            )
-    return names
-
-
-_Names = Annotated[tuple[str, ...] | Literal["any"], BeforeValidator(_names)]
-_Packages = Annotated[tuple[str, ...] | Literal["any"], BeforeValidator(_packages)]
-_Methods = Annotated[dict[str, dict[str, AsLimit]] | None, BeforeValidator(_methods)]
 
 
 class Policy(BaseModel):
@@ -86,6 +43,9 @@ class Policy(BaseModel):
     methods : "any", list of str, or {str: {str: limit}}
         Methods that may run. A limit is on one parameter, named by a dotted path: ``required``, a
         value, a list of values, or ``{min: ..., max: ...}``. The attribute is None for any.
+    trusted : {"never", "allow"}
+        Whether the party may take part beside a worker of a Dask cluster that others run, who can
+        then read what it holds.
     submitters : "any" or list of str
         Who may begin runs.
     stores : "any" or list of str
@@ -144,10 +104,11 @@ class Policy(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     raw: Literal["never", "allow"] = "never"
-    methods: _Methods = None
-    submitters: _Names = "any"
-    stores: _Names = ()
-    columns: _Names = "any"
+    trusted: Literal["never", "allow"] = "never"
+    methods: Methods = None
+    submitters: Names = "any"
+    stores: Names = ()
+    columns: Names = "any"
     samples: Samples = Samples()
     maskers: Maskers = Maskers()
     groups: Groups = Groups()
@@ -161,7 +122,7 @@ class Policy(BaseModel):
     preparation: Literal["never", "noised", "allow"] | None = None
     profiles: Literal["never", "allow"] | None = None
     errors: Literal["sentences", "codes"] = "sentences"
-    packages: _Packages = ()
+    packages: Packages = ()
 
     @classmethod
     def default(cls, loopback: bool) -> "Policy":
@@ -184,6 +145,7 @@ class Policy(BaseModel):
         nobody = Maskers.model_construct(at_least=1, threshold=Fraction(0))  # no file may say so
         return cls(
             raw="allow",
+            trusted="allow",
             stores="any",
             maskers=nobody,
             groups=Groups(samples=1, clients=1, groupings="any"),
@@ -275,6 +237,11 @@ got 'sometimes'. Correct the value.
         def refuse(rule: str, sentence: str) -> None:
             found.append(Refusal(rule, sentence))
 
+        if request.trusted and self.trusted == "never":
+            said = (
+                "whoever runs the Dask cluster could read what is here; the policy says trusted: "
+            )
+            refuse("trusted", f"{said}never.")
         if self.submitters != "any" and request.submitter not in self.submitters:
             who = "nobody in particular" if request.submitter is None else repr(request.submitter)
             refuse("submitters", f"{who} asks; the policy names {_few(self.submitters)}.")

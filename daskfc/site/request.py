@@ -50,6 +50,9 @@ class RunRequest:
         The columns that are used; None for all that the store has.
     smallest : Smallest
         Of what part of the samples, at least, sums are opened.
+    trusted : bool
+        Whether parties run beside workers of a Dask cluster that others run, who can read what the
+        parties hold.
 
     Notes
     -----
@@ -79,6 +82,7 @@ class RunRequest:
     stores: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     smallest: Smallest = BETWEEN_SITES
+    trusted: bool = False
 
     @property
     def is_task(self) -> bool:

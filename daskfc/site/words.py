@@ -121,6 +121,9 @@ def in_words(policy: Policy) -> dict[str, str]:
     upload = policy.upload
     return {
         "raw": "no raw data leave" if policy.raw == "never" else "raw data may leave",
+        "trusted": "never beside a worker of a Dask cluster that others run"
+        if policy.trusted == "never"
+        else "also beside a worker of a Dask cluster that others run, who can read the data",
         "ids": "the caller is told pseudonyms" + (", or clear ids" * (policy.ids == "allow")),
         "labels": "no true labels leave" if policy.labels == "never" else "true labels may leave",
         "words": "nobody is told which words samples have"

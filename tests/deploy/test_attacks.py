@@ -14,7 +14,7 @@ import psutil
 import pytest
 from dask._task_spec import Task
 from dask.highlevelgraph import HighLevelGraph
-from distributed import CancelledError
+from distributed import CancelledError, Client
 from distributed.comm import connect
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.protocol import to_serialize
@@ -23,7 +23,9 @@ from distributed.protocol.serialize import ToPickle
 from daskfc.deploy.config import SecurityFiles
 from daskfc.deploy.settings import PIN
 from daskfc.deploy.signatures import sign
+from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, DaskfcError, PartyError, PrivacyError
+from daskfc.federation import Federation
 from daskfc.federation.gate import content_of_end, signed_content
 from daskfc.federation.graph import PinnedTask, start
 from daskfc.federation.guard import run_step
@@ -50,6 +52,16 @@ def federation(consortium):
     with consortium.joined() as federation:
         federation.start_run(f"r-{id(federation)}", random_state=0, deadline_s=60)
         yield federation
+
+
+def test_a_connection_lends_the_certificates_of_its_files(consortium):
+    security = security_of(SecurityFiles(**consortium.files["bob"]))
+    with (
+        Client(consortium.address, security=security, set_as_default=False) as client,
+        Federation.connect(client, clients=["a"]) as federation,
+    ):
+        federation.start_run("lent", random_state=0)
+        assert federation.publish(steps.row_sum, party="a").values.tolist() == [4.0, 6.0]
 
 
 def workers(federation, what="address"):

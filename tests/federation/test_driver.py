@@ -19,9 +19,9 @@ from daskfc.errors import (
 from daskfc.federation import Federation, Ledger
 from daskfc.federation import federation as module
 from daskfc.federation.envelopes import Outgoing
-from daskfc.federation.federation import _Refusals
 from daskfc.federation.guard import REFUSALS
 from daskfc.federation.party_options import RunSettings
+from daskfc.federation.waiting import Refusals
 from tests.federation import steps
 from tests.federation.driver import CLIENTS, Future, in_a_run, opened
 
@@ -122,7 +122,7 @@ def test_a_federation_hears_what_parties_of_its_run_refuse(federation):
     [("EgressRefused", EgressRefused), ("LedgerError", LedgerError), ("Other", EgressRefused)],
 )
 def test_a_refusal_has_its_class_or_that_of_most(kind, error):
-    refusals = _Refusals()
+    refusals = Refusals()
     assert (refusals.run_id, refusals.error) == (None, None)
     refusals.run_id = "r"
     refusals.hear(heard("r", kind))

@@ -96,6 +96,15 @@ def test_clear_ids_are_asked_for_by_the_settings_whatever_the_request_says(gate)
         gate(policy=Policy()).admit(RunSettings("r", 0, start="s", request=told), None)
 
 
+@pytest.mark.parametrize("told", ["the request", "the party"])
+def test_whoever_says_that_a_dask_cluster_is_trusted_is_believed(gate, told):
+    said = {"request": RunRequest("opening", trusted=told == "the request")}
+    knows = {"trusted": told == "the party"}
+    with refused("trusted"):
+        gate(policy=Policy(), **knows).admit(settings(**said), None)
+    gate(policy=Policy(trusted="allow"), **knows).admit(settings("t", **said), None)
+
+
 def test_what_a_run_is_for_may_be_refused_by_itself(gate):
     one = gate(policy=Policy(methods=[]))
     one.admit(settings("1", request=RunRequest("opening")), None)

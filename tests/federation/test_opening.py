@@ -239,7 +239,9 @@ def test_a_worker_without_guard_is_refused_at_once(clock):
         ClusterError,
         match=exactly(
             f"worker 'plain-2', 'plain-10' of {ADDRESS} is a plain Dask worker without the guard. "
-            "Stop it and start parties with 'daskfc party'."
+            "Stop it and start parties with 'daskfc party', or, where whoever runs the cluster may "
+            "read the data, have them started beside it by Federation.connect(..., trusted=True, "
+            "stores=...)."
         ),
     ):
         _find_parties(parties, config_of(), ("a", "server"))

@@ -100,6 +100,20 @@ def test_what_counts_over_runs_needs_a_memory(started, url, tmp_path, keys):
     assert started[-1][1].state == state
 
 
+@pytest.mark.parametrize(
+    ("options", "allows"), [({}, True), ({"policy": "raw: never"}, False)], ids=["no policy", "own"]
+)
+def test_beside_a_worker_of_others_a_policy_must_allow_it(started, url, tmp_path, options, allows):
+    """Without one the caller, who started the party, may ask for what he could read anyway."""
+    if "policy" in options:
+        (tmp_path / "site.yaml").write_text(options["policy"])
+        options = {"policy": str(tmp_path / "site.yaml")}
+    serve_party("a", scheduler=ADDRESS, store=url, trusted=True, **options)
+    party = started[-1][1]
+    assert party.trusted
+    assert (party.policy.trusted == "allow") == allows
+
+
 @pytest.mark.parametrize("limit", ["nthreads", "blas_threads", "memory_limit"])
 def test_limits_are_checked(started, url, limit):
     with pytest.raises(InvalidInput, match=rf"party 'a'.*{limit}"):

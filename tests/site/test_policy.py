@@ -168,6 +168,7 @@ WIDE = RunRequest(
     clear_ids=True,
     masked=True,
     stores=("/etc/new.zarr",),
+    trusted=True,
 )
 
 
@@ -182,7 +183,9 @@ def test_on_the_loopback_everything_may_run():
 def test_without_a_file_a_network_allows_what_protects():
     policy = Policy.default(loopback=False)
     assert rules(policy) == []
-    assert rules(policy, WIDE) == ["raw", "packages", "stores", "ids", "maskers.at_least"]
+    assert rules(policy, WIDE) == [
+        "raw", "packages", "stores", "ids", "trusted", "maskers.at_least"
+    ]  # fmt: skip
     policy.check_maskers(3, threshold=2)
     for n_maskers, threshold, rule in ((2, None, "at_least"), (4, 2, "threshold")):
         with pytest.raises(PolicyRefused) as refused:
@@ -235,6 +238,7 @@ NOISED = {"method": "preparation", "parameters": {"noised": True}}
         ({}, {"smallest": Smallest(4, 2)}, {}, "groups.samples"),
         ({}, {"allow_raw": True}, {}, "raw"),
         ({}, {"clear_ids": True}, {}, "ids"),
+        ({}, {"trusted": True}, {}, "trusted"),
         ({}, {"stores": ("/srv/b.zarr",)}, {"own_store": "/srv/a.zarr"}, "stores"),
     ],
 )
@@ -255,6 +259,7 @@ def test_one_rule_says_no(keys, asked, known, rule):
         ({"runs": {"at_most": 3, "per": "day"}}, {}, {"runs_before": 2}),
         ({"hours": {"times": "11:00-13:00", "zone": "UTC"}}, {}, {}),
         ({"raw": "allow", "ids": "allow"}, {"allow_raw": True, "clear_ids": True}, {}),
+        ({"trusted": "allow"}, {"trusted": True}, {}),
         ({}, {"stores": ("/srv/a.zarr",)}, {"own_store": "/srv/a.zarr"}),
         ({"stores": ["/srv/new"]}, {"stores": ("/srv/new/b.zarr",)}, {}),
         ({"stores": "any"}, {"stores": ("s3://b/c",)}, {}),

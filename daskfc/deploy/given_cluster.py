@@ -1,0 +1,68 @@
+"""A connection or a cluster of Dask that a caller has, in place of a cluster's file."""
+
+import os
+from typing import Any
+
+from distributed import Client
+
+from daskfc.deploy.config import ExistingCluster, SecurityFiles
+from daskfc.errors import InvalidInput
+
+__all__ = ["cluster_given", "is_given"]
+
+
+def is_given(source: Any) -> bool:
+    """Return whether this is a Client, a LocalCluster, or what has a scheduler's address as one.
+
+    Examples
+    --------
+    >>> from daskfc.deploy.given_cluster import is_given
+    >>> is_given("tcp://10.0.0.1:8786")
+    False
+    """
+    return isinstance(source, Client) or isinstance(getattr(source, "scheduler_address", None), str)
+
+
+def cluster_given(given: Any, *, trusted: bool) -> ExistingCluster:
+    """Return the running cluster that a caller is connected to, with its address and certificates.
+
+    Parameters
+    ----------
+    given : distributed.Client or Dask cluster
+        Clusters of dask-jobqueue and of Dask Gateway among them.
+    trusted : bool
+        Whether it is only asked to start parties, by the connection that is there.
+
+    Raises
+    ------
+    InvalidInput
+        When the connection is closed, or its certificates are in no files.
+    """
+    if getattr(given, "asynchronous", False):
+        raise InvalidInput(
+            "a federation does not wait for a Client that is asynchronous. Give one that is not, "
+            "or the scheduler's address."
+        )
+    if not isinstance(given, Client):
+        address = given.scheduler_address
+    elif given.scheduler is None:
+        raise InvalidInput("the Client is closed. Connect another, and open the federation by it.")
+    else:
+        address = given.scheduler.address
+    files = None if trusted else _files_of(given.security)
+    # Addresses are those that Dask gave, which in trusted mode may be of a proxy.
+    return ExistingCluster.model_construct(cluster="existing", scheduler=address, security=files)
+
+
+def _files_of(security: Any) -> SecurityFiles | None:
+    names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+    found = [getattr(security, name, None) for name in names]
+    if not any(found):
+        return None
+    if all(isinstance(one, str) and os.path.isfile(one) for one in found):
+        ca, cert, key = map(str, found)
+        return SecurityFiles(ca=ca, cert=cert, key=key)
+    raise InvalidInput(
+        "the certificates of the Client must be files, for its parties know a submitter by them: "
+        f"{', '.join(names)} of its Security. Give their paths, or a cluster's file."
+    )
