@@ -9,9 +9,9 @@ from typing import Any
 
 import dask.config
 from distributed import Client
-from distributed.versions import VersionMismatchWarning
 
 from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.dask_insides import VersionMismatchWarning, stop_loop
 from daskfc.deploy.peers import peer_of
 from daskfc.deploy.reaching import reach
 from daskfc.deploy.tls import security_of
@@ -131,4 +131,4 @@ def close_client(client: Client) -> None:
         client.close(timeout=2)
     except PrivacyError:
         client.status = "closed"  # else it would try again when it is collected
-        client._loop_runner.stop()
+        stop_loop(client)

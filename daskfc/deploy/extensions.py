@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from distributed import scheduler, worker
+from daskfc.deploy.dask_insides import SCHEDULER_EXTENSIONS, WORKER_EXTENSIONS
 
 __all__ = ["scheduler_extensions", "worker_extensions"]
 
@@ -22,7 +22,7 @@ def scheduler_extensions() -> dict[str, Any]:
     """
     # With a list of one's own Dask does not look whether its configuration has stealing.
     left_out = _KEEP_ALL | {"stealing"}
-    return {name: one for name, one in scheduler.DEFAULT_EXTENSIONS.items() if name not in left_out}
+    return {name: one for name, one in SCHEDULER_EXTENSIONS.items() if name not in left_out}
 
 
 def worker_extensions() -> dict[str, Any]:
@@ -34,4 +34,4 @@ def worker_extensions() -> dict[str, Any]:
     >>> "spans" in worker_extensions()
     False
     """
-    return {name: one for name, one in worker.DEFAULT_EXTENSIONS.items() if name not in _KEEP_ALL}
+    return {name: one for name, one in WORKER_EXTENSIONS.items() if name not in _KEEP_ALL}

@@ -7,10 +7,10 @@ from typing import Any
 
 import dask.config
 from distributed import Scheduler
-from distributed.utils import LoopRunner
 
 from daskfc.deploy.config import LocalCluster
 from daskfc.deploy.dashboard import dashboard_options, dashboard_settings
+from daskfc.deploy.dask_insides import LoopRunner
 from daskfc.deploy.extensions import scheduler_extensions
 from daskfc.deploy.scratch import own_folder
 from daskfc.deploy.settings import PIN, dask_settings, quiet_logs

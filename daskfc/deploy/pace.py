@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary, ref
 
 from tornado.iostream import StreamClosedError
 
+from daskfc.deploy.dask_insides import stream_server
 from daskfc.deploy.peers import Peer, peer_of_stream
 from daskfc.deploy.seldom import Seldom
 
@@ -84,7 +85,7 @@ class Pace:
         listener : distributed.comm.tcp.BaseTCPListener
             That has started.
         """
-        server = listener.tcp_server
+        server = stream_server(listener)
         serve = server.handle_stream
 
         async def handle_stream(stream: Any, address: tuple[Any, ...]) -> None:

@@ -7,9 +7,8 @@ import ssl
 import time
 from pathlib import Path
 
-from distributed.comm.addressing import get_address_host_port
-
 from daskfc.deploy.config import SecurityFiles, needs_certificates
+from daskfc.deploy.dask_insides import get_address_host_port
 from daskfc.deploy.tls import security_of
 from daskfc.errors import ClusterError, InvalidInput, NotAdmitted
 

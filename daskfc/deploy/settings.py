@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["PIN", "THREADS", "dask_settings", "quiet_logs"]
+__all__ = ["NEEDED", "PIN", "THREADS", "dask_settings", "quiet_logs"]
 
 PIN = 1e9  # capacity of a party's resource: it pins steps and never limits how many run
 # Threads of OpenMP that spin while they wait take the cores of others: k-means of 2,000 rows took
@@ -18,7 +18,7 @@ THREADS = {
 }
 
 # Each of these is needed for a promise of the federation; cluster files may override the rest.
-_NEEDED: dict[str, Any] = {
+NEEDED: dict[str, Any] = {
     # Raw data must not be written to disk by a memory manager, nor copied to other parties.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
@@ -69,7 +69,7 @@ def dask_settings(own: Mapping[str, Any]) -> dict[str, Any]:
     own : mapping
         Keys of the cluster's file; they win over speed settings, not over needed ones.
     """
-    return {**_FAST, **_flat(own), **_NEEDED}
+    return {**_FAST, **_flat(own), **NEEDED}
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dask.config
-from distributed.core import rpc
-from distributed.security import Security
+from distributed import Security, rpc
 
 from daskfc.deploy.config import SecurityFiles, WorkerLimits
 from daskfc.deploy.reaching import reach

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import dask.config
-from distributed.utils import get_mp_context
 
+from daskfc.deploy.dask_insides import get_mp_context
 from daskfc.deploy.scratch import own_folder
 from daskfc.deploy.settings import THREADS
 

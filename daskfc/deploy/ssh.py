@@ -9,10 +9,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from distributed.comm.addressing import get_address_host_port
-from distributed.utils import LoopRunner
-
 from daskfc.deploy.config import SCHEDULER, SecurityFiles, SshHost, SshStart
+from daskfc.deploy.dask_insides import LoopRunner, get_address_host_port
 from daskfc.errors import ClusterError, InvalidInput
 
 __all__ = ["SshParties", "command_of"]

@@ -6,7 +6,8 @@ import signal
 from collections.abc import Awaitable
 
 from distributed import Scheduler
-from distributed.core import Server
+
+from daskfc.deploy.dask_insides import Server
 
 __all__ = ["StopSignals", "close_scheduler"]
 

@@ -1,6 +1,6 @@
 """Dask's settings for TLS, of the three files that every side has."""
 
-from distributed.security import Security
+from distributed import Security
 
 from daskfc.deploy.config import SecurityFiles
 

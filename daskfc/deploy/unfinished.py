@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict
 from typing import Any
 
+from daskfc.deploy.dask_insides import stream_server
 from daskfc.deploy.descriptors import allow_many_descriptors
 
 __all__ = ["Unfinished"]
@@ -56,7 +57,7 @@ class Unfinished:
         listener : distributed.comm.tcp.BaseTCPListener
             That has started.
         """
-        server = listener.tcp_server
+        server = stream_server(listener)
         serve = server.handle_stream
 
         async def handle_stream(stream: Any, address: tuple[Any, ...]) -> None:

@@ -9,13 +9,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from distributed.worker_state_machine import (
+from daskfc.deploy.dask_insides import (
     GatherDepBusyEvent,
     GatherDepNetworkFailureEvent,
     GatherDepSuccessEvent,
-    StateMachineEvent,
 )
-
 from daskfc.errors import ClusterError
 
 __all__ = ["Asking", "gave_nothing"]
@@ -31,7 +29,7 @@ class Asking:
 
     Examples
     --------
-    >>> from distributed.worker_state_machine import GatherDepSuccessEvent
+    >>> from daskfc.deploy.dask_insides import GatherDepSuccessEvent
     >>> from daskfc.federation.asking import Asking
     >>> asking = Asking()
     >>> empty = GatherDepSuccessEvent(worker="a", total_nbytes=0, data={}, stimulus_id="s")
@@ -43,7 +41,7 @@ class Asking:
         self._vain: Counter[tuple[Any, str]] = Counter()
 
     def given_up(
-        self, peer: str, keys: Iterable[Any], event: StateMachineEvent, *, slow: bool = False
+        self, peer: str, keys: Iterable[Any], event: Any, *, slow: bool = False
     ) -> list[Any]:
         """Take note of how asking a peer ended; return the keys that it is not asked for again.
 

@@ -5,8 +5,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from distributed.system import MEMORY_LIMIT
-
+from daskfc.deploy.dask_insides import MEMORY_LIMIT
 from daskfc.deploy.open_connections import OpenConnections
 from daskfc.deploy.pace import Pace
 from daskfc.deploy.peers import Peer, peer_of

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Protocol
 
-from distributed.core import Status
-from distributed.protocol import to_serialize
+from distributed import Status
 
+from daskfc.deploy.dask_insides import to_serialize
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused
 from daskfc.federation.connections import Connection
 from daskfc.federation.envelopes import Outgoing, no_memory_at

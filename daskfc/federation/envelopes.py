@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from distributed.protocol.serialize import dask_deserialize, dask_serialize
 
 from daskfc.coding.streams import SecretKey
+from daskfc.deploy.dask_insides import dask_deserialize, dask_serialize
 from daskfc.errors import ClusterError
 from daskfc.federation.messages import (
     Message,

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dask._task_spec import Task, TaskRef
-from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.highlevelgraph import HighLevelGraph
 from distributed import Client, Future
+
+from daskfc.deploy.dask_insides import MaterializedLayer, Task, TaskRef
 
 __all__ = ["PinnedTask", "start"]
 
@@ -35,7 +36,7 @@ class PinnedTask:
     args: tuple[Any, ...]
     inputs: "tuple[PinnedTask | Future, ...]" = ()
 
-    def spec(self) -> Task:
+    def spec(self) -> Any:
         """Return the task as Dask's graphs have it."""
         results = (TaskRef(one.key) for one in self.inputs)
         return Task(self.key, self.function, *self.args, *results)
@@ -62,7 +63,7 @@ def start(
     list of distributed.Future
         One for each that is wanted.
     """
-    layers: dict[str, dict[str, Task]] = {}
+    layers: dict[str, dict[str, Any]] = {}
     for task in tasks:
         layers.setdefault(task.party, {})[task.key] = task.spec()
     # The resource survives a restart of the worker, which its name and address do not.

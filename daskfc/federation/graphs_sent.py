@@ -5,14 +5,12 @@ takes the tasks of `daskfc.federation.graph` and refuses the rest, so that no me
 what somebody else composed.
 """
 
-import importlib
-import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
-from dask._task_spec import Task
-from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.highlevelgraph import HighLevelGraph
 
+from daskfc.deploy.dask_insides import HLGExpr, MaterializedLayer, Task
 from daskfc.errors import PrivacyError
 from daskfc.federation.ingress import is_admitted
 
@@ -39,14 +37,14 @@ class _SentGraph(HighLevelGraph):
         super().__init__(made, {party: set() for party in made})
 
 
-def _checked_layer(party: str, layer: Any) -> MaterializedLayer:
+def _checked_layer(party: str, layer: Any) -> Any:
     if type(layer) is not _SentLayer:
         raise PrivacyError("a task graph that came in has a layer that is no table of tasks.")
     tasks = {key: _checked_task(key, task) for key, task in layer.__dict__["mapping"].items()}
     return MaterializedLayer(tasks, annotations={"resources": {party: 1}})
 
 
-def _checked_task(key: Any, task: Any) -> Task:
+def _checked_task(key: Any, task: Any) -> Any:
     """Return a task made anew of what steps have: a key, a function of the list, bytes, inputs."""
     if type(key) is not str or not is_admitted(task):
         raise PrivacyError(
@@ -55,14 +53,11 @@ def _checked_task(key: Any, task: Any) -> Task:
     return Task(key, task.func, *task.args)
 
 
-_EXPRESSIONS = "dask._expr"
-
-
 def _expression(kind: Any, graph: Any, *_: Any) -> Any:
     """Return the expression in which newer versions of Dask wrap a graph."""
     if kind != "HLGExpr" or type(graph) is not _SentGraph:
         raise PrivacyError("a task graph that came in is none that a Federation sends.")
-    return importlib.import_module(_EXPRESSIONS).HLGExpr(graph)
+    return HLGExpr(graph)
 
 
 def _names() -> dict[tuple[str, str], Any]:
@@ -71,9 +66,9 @@ def _names() -> dict[tuple[str, str], Any]:
         ("dask.highlevelgraph", "MaterializedLayer"): _SentLayer,
         ("distributed.protocol.serialize", "ToPickle"): _Wrapped,
     }
-    if importlib.util.find_spec(_EXPRESSIONS) is not None:
-        names[_EXPRESSIONS, "HLGExpr"] = "HLGExpr"  # words: who sends one gets no class to call
-        names[_EXPRESSIONS, "Expr._reconstruct"] = _expression
+    if HLGExpr is not None:
+        names["dask._expr", "HLGExpr"] = "HLGExpr"  # words: who sends one gets no class to call
+        names["dask._expr", "Expr._reconstruct"] = _expression
     return names
 
 

@@ -25,17 +25,18 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from distributed import Worker, get_worker
-from distributed.protocol import to_serialize
-from distributed.worker import WORKER_ANY_RUNNING, _worker_cvar
-from distributed.worker_state_machine import (
+from threadpoolctl import threadpool_limits
+
+from daskfc.deploy.dask_insides import (
+    WORKER_ANY_RUNNING,
     ExecuteFailureEvent,
     GatherDepFailureEvent,
     GatherDepNetworkFailureEvent,
     GatherDepSuccessEvent,
-    StateMachineEvent,
+    current_worker,
+    requests,
+    to_serialize,
 )
-from threadpoolctl import threadpool_limits
-
 from daskfc.deploy.extensions import worker_extensions
 from daskfc.deploy.metrics_page import Family, serve_metrics
 from daskfc.deploy.peers import Peer, peer_of
@@ -72,8 +73,7 @@ __all__ = [
 _AT_ONCE = 4
 REFUSALS = "daskfc-refusals"  # the event topic by which a party tells the driver
 
-_WORKER_OPEN = frozenset(
-    "close echo free_keys get_data identity ping terminate versions "
+_WORKER_OPEN = requests("worker") | frozenset(
     "daskfc_describe daskfc_ledger daskfc_peak_memory daskfc_refused daskfc_start_run".split()
 )
 _TAKEN_FOR_GONE = ("scheduler-remove-worker", "worker-heartbeat-missing")
@@ -103,7 +103,7 @@ def run_step(call: bytes, *values: Any) -> Any:
     """Perform a step at the party whose worker process this is."""
     worker = get_worker()
     give_back(worker.memory_manager.memory_limit)
-    own = _worker_cvar.set(_NoWorker())
+    own = current_worker.set(_NoWorker())
     try:
         return worker.party.perform_sent(call, values)
     except Exception as error:
@@ -111,7 +111,7 @@ def run_step(call: bytes, *values: Any) -> Any:
         worker.crossing[worker.get_current_task()] = error
         raise
     finally:
-        _worker_cvar.reset(own)
+        current_worker.reset(own)
 
 
 def hand_over(receiver: str, envelopes: dict[str, Outgoing]) -> Outgoing:
@@ -155,7 +155,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         self.handlers["daskfc_start_run"] = self.start_run
         self.handlers[REFUSED] = refuse_request
         # A copy at a third party would be asked for a message that it did not write.
-        self.stream_handlers["acquire-replicas"] = lambda **_: None
+        self.stream_handlers.update(dict.fromkeys(requests("copies"), lambda **_: None))
         connect = self.rpc.connect
 
         async def to_peer(*args: Any, **kwargs: Any) -> Any:
@@ -384,7 +384,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
 
     async def gather_dep(
         self, worker: str, to_gather: Any, total_nbytes: int, *, stimulus_id: str
-    ) -> StateMachineEvent:
+    ) -> Any:
         """Ask a peer for messages, and not for ever; see `Worker.gather_dep`."""
         event = await super().gather_dep(worker, to_gather, total_nbytes, stimulus_id=stimulus_id)
         if self.status not in WORKER_ANY_RUNNING:
@@ -402,7 +402,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
             return GatherDepNetworkFailureEvent(**about)
         return event
 
-    async def execute(self, key: Any, *, stimulus_id: str) -> StateMachineEvent:
+    async def execute(self, key: Any, *, stimulus_id: str) -> Any:
         """Run a task; poison among its inputs and values in its errors end here."""
         task = self.state.tasks[key]
         inputs = [self.data.get(d.key) for d in task.dependencies]
@@ -436,9 +436,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
             self.refuse(crossing)  # which the party did in the run under way
         return self._failure(key, event.run_id, crossing, event.stimulus_id)
 
-    def _failure(
-        self, key: Any, run_id: int, error: DaskfcError, stimulus_id: str
-    ) -> ExecuteFailureEvent:
+    def _failure(self, key: Any, run_id: int, error: DaskfcError, stimulus_id: str) -> Any:
         return ExecuteFailureEvent(
             key=key,
             run_id=run_id,

@@ -19,12 +19,16 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NoReturn
 
-import distributed.protocol.core
-import distributed.protocol.pickle
-from dask._task_spec import Task, TaskRef
-from distributed.protocol.serialize import dask_deserialize
-
 from daskfc import errors
+from daskfc.deploy.dask_insides import (
+    INPUT,
+    Task,
+    TaskRef,
+    dask_deserialize,
+    dask_loads,
+    dask_merge,
+    read_by,
+)
 from daskfc.errors import DaskfcError, PrivacyError
 from daskfc.federation.envelopes import Outgoing, Unread
 
@@ -39,8 +43,6 @@ __all__ = [
 
 logger = logging.getLogger("daskfc.party")
 _restricted: contextvars.ContextVar[bool] = contextvars.ContextVar("restricted", default=False)
-_dask_loads = distributed.protocol.pickle.loads
-_dask_deserialize = distributed.protocol.core.merge_and_deserialize
 
 
 class Forbidden:
@@ -80,10 +82,8 @@ _refusals = [
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, DaskfcError)
 ]
-# What a task holds in place of another's result: older versions of Dask have a class of their own.
-_INPUT = type(Task("task", len, TaskRef("input")).args[0])
 _allowed: dict[tuple[str, str], Any] = {
-    _name(value): value for value in (Task, TaskRef, _INPUT, Outgoing, *_refusals)
+    _name(value): value for value in (Task, TaskRef, INPUT, Outgoing, *_refusals)
 }
 
 
@@ -138,7 +138,7 @@ def _is_restricted() -> bool:
 
 def _loads(data: Any, *, buffers: Iterable[Any] = ()) -> Any:
     if not _is_restricted():
-        return _dask_loads(data, buffers=buffers)
+        return dask_loads(data, buffers=buffers)
     try:
         # A header may hold any number in place of a pickle: `bytes` would make so many zeros of it.
         return _Unpickler(io.BytesIO(memoryview(data)), buffers=buffers).load()
@@ -151,9 +151,9 @@ def _loads(data: Any, *, buffers: Iterable[Any] = ()) -> Any:
 
 def _deserialize(header: Any, frames: Any, deserializers: Any = None) -> Any:
     if not _is_restricted():
-        return _dask_deserialize(header, frames, deserializers=deserializers)
+        return dask_merge(header, frames, deserializers=deserializers)
     try:
-        return _dask_deserialize(header, frames, deserializers=deserializers)
+        return dask_merge(header, frames, deserializers=deserializers)
     except MemoryError:
         return Unread
     except Exception as error:
@@ -173,8 +173,7 @@ def admit(functions: Iterable[Callable[..., Any]], others: Iterable[Any] = ()) -
     """
     _State.functions = tuple(functions)
     _allowed.update({_name(value): value for value in (*_State.functions, *others)})
-    distributed.protocol.pickle.loads = _loads
-    distributed.protocol.core.merge_and_deserialize = _deserialize
+    read_by(_loads, _deserialize)
 
 
 def restrict_process(also: Mapping[tuple[str, str], Any] | None = None) -> None:
@@ -207,5 +206,5 @@ def is_admitted(spec: Any) -> bool:
         and not spec.kwargs
         and len(spec.args) > 0
         and type(spec.args[0]) in (bytes, str)
-        and all(type(argument) is _INPUT for argument in spec.args[1:])
+        and all(type(argument) is INPUT for argument in spec.args[1:])
     )

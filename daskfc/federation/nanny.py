@@ -8,9 +8,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import psutil
-from distributed import Nanny
-from distributed.core import Status
+from distributed import Nanny, Status
 
+from daskfc.deploy.dask_insides import requests
 from daskfc.deploy.peers import Peer
 from daskfc.deploy.revocation import Revoked
 from daskfc.deploy.spawn import without_main
@@ -23,9 +23,8 @@ from daskfc.federation.workspaces import empty
 
 __all__ = ["PartyNanny"]
 
-_NANNY_OPEN = frozenset(
-    "close close_gracefully echo identity instantiate kill ping restart "
-    "terminate daskfc_end_run daskfc_processor_seconds daskfc_refused daskfc_start_run".split()
+_NANNY_OPEN = requests("nanny") | frozenset(
+    "daskfc_end_run daskfc_processor_seconds daskfc_refused daskfc_start_run".split()
 )
 # The scheduler notices a moment later that a client has closed, so a nanny looks several times.
 _LOOKS, _AGAIN_S = 10, 0.1

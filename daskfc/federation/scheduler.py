@@ -15,10 +15,9 @@ from time import time
 from typing import Any
 
 from distributed import Scheduler
-from distributed.batched import BatchedSend
-from distributed.comm import CommClosedError
 from tornado.ioloop import PeriodicCallback
 
+from daskfc.deploy.dask_insides import BatchedSend, CommClosedError, connections_of, requests
 from daskfc.deploy.extensions import scheduler_extensions
 from daskfc.deploy.peers import Peer, peer_of
 from daskfc.deploy.revocation import Revoked
@@ -39,27 +38,15 @@ __all__ = ["GuardedScheduler"]
 
 logger = logging.getLogger("daskfc.scheduler")
 
-_ANYBODY = frozenset({"identity", "unregister"})
-_OF_PARTIES = _ANYBODY | {"register-worker", "register_nanny", "heartbeat_worker", "events"}
-_OF_SUBMITTERS = _ANYBODY | frozenset(
-    "register-client versions processing who_has gather broadcast restart_workers".split()
-)
+_OF_PARTIES = requests("anybody") | requests("party")
+_OF_SUBMITTERS = requests("anybody") | requests("submitter")
 _OPEN = _OF_PARTIES | _OF_SUBMITTERS
 _REQUESTS = {"client": _OF_PARTIES, "server": _OF_PARTIES, "submitter": _OF_SUBMITTERS}
 # What a Federation asks parties through their scheduler; a run is begun at the nanny alone.
 _ASKED_OF_WORKERS = frozenset({"daskfc_describe", "daskfc_ledger", "daskfc_peak_memory"})
 _ASKED_OF_NANNIES = frozenset({"daskfc_end_run", "daskfc_processor_seconds", "daskfc_start_run"})
 # Within a connection that stays: what a worker tells of its tasks, what a client asks for.
-_TOLD = {
-    "worker": frozenset(
-        "task-finished task-erred release-worker-data add-keys keep-alive log-event "
-        "worker-status-change request-refresh-who-has close-stream".split()
-    ),
-    "client": frozenset(
-        "update-graph client-desires-keys client-releases-keys heartbeat-client close-client "
-        "subscribe-topic unsubscribe-topic cancel-keys report-key close-stream".split()
-    ),
-}
+_TOLD = {"worker": requests("told by workers"), "client": requests("told by clients")}
 # What a Federation hears, and what each of Dask's clients listens for. Other topics tell who is
 # connected, and a client's name holds parties.
 _TOPICS = (REFUSALS, "print", "warn")
@@ -229,7 +216,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
 
     def end_revoked(self) -> None:
         """End the connections of certificates that were revoked since they began."""
-        for comm in list(self._comms):
+        for comm in connections_of(self):
             if self.is_revoked(comm.peer):
                 self._told(f"ended a connection of {comm.peer}: its certificate was revoked")
                 comm.abort()

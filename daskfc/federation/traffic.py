@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from dask.utils import parse_timedelta
-from distributed.protocol import dumps, to_serialize
-from distributed.protocol.utils import pack_frames_prelude
 
 from daskfc.deploy.bandwidth import parse_bandwidth
+from daskfc.deploy.dask_insides import dumps, to_serialize
 from daskfc.errors import InvalidInput
 from daskfc.federation.digests import new_salt
 from daskfc.federation.envelopes import Outgoing
@@ -24,7 +23,7 @@ DELAYS = 4
 """One-way trips from one step to the next at another party: the word that it ended, to the
 scheduler; from there the word to go on; the request for the message; the message."""
 
-_FRAMES = 8  # bytes: how many frames follow
+_NUMBER = 8  # bytes; before its frames a message has their total, their count and their sizes
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def _framing(
     key = f"{step}|{sender}-{uuid.uuid4().hex[:8]}-999"
     frames = list(dumps({"status": "OK", "data": {key: to_serialize(envelope)}}))
     total = sum(memoryview(frame).nbytes for frame in frames)
-    return total + len(pack_frames_prelude(frames)) + _FRAMES - payload_bytes(small)
+    return total + _NUMBER * (2 + len(frames)) - payload_bytes(small)
 
 
 def _small(value: object) -> object:

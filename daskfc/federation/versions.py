@@ -11,8 +11,7 @@ import platform
 import warnings
 from collections.abc import Iterator, Mapping
 
-from distributed.versions import get_versions
-
+from daskfc.deploy.dask_insides import get_versions
 from daskfc.errors import ClusterError
 
 __all__ = ["HERE", "check_party_versions", "check_scheduler_versions"]

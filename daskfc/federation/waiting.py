@@ -7,9 +7,10 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any
 
-from distributed.scheduler import KilledWorker, NoValidWorkerError
+from distributed import KilledWorker
 
 from daskfc import errors
+from daskfc.deploy.dask_insides import NoValidWorkerError
 from daskfc.errors import (
     ENDS_A_RUN,
     ClusterError,

@@ -88,8 +88,8 @@ def unchecked():
     stack = contextlib.ExitStack()
     put = functools.partial(mock.patch.object)
     for place, name, value in (
-        (distributed.protocol.pickle, "loads", ingress._dask_loads),
-        (distributed.protocol.core, "merge_and_deserialize", ingress._dask_deserialize),
+        (distributed.protocol.pickle, "loads", ingress.dask_loads),
+        (distributed.protocol.core, "merge_and_deserialize", ingress.dask_merge),
         (guard, "restrict_process", lambda *_: None),
         (guard, "is_admitted", lambda spec: True),
         (guard, "peer_of", _nobody),

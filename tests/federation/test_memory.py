@@ -131,5 +131,5 @@ def test_what_there_is_no_memory_to_read_is_not_taken_for_forbidden(monkeypatch)
         assert ingress._loads(pickle.dumps(TaskRef)) is TaskRef
         monkeypatch.setattr(ingress._Unpickler, "find_class", no_memory)
         assert ingress._loads(pickle.dumps(TaskRef)) is Unread
-        monkeypatch.setattr(ingress, "_dask_deserialize", no_memory)
+        monkeypatch.setattr(ingress, "dask_merge", no_memory)
         assert ingress._deserialize({}, []) is Unread
