@@ -13,6 +13,7 @@ FAULTS ?= 100
 JOBS ?= 3
 ROWS ?= .chaos-rows.jsonl
 FUZZ_MINUTES ?= 60
+DASK ?=
 
 # What touches other packages' interfaces, and a real fit of every method; recovery hangs on the
 # version of distributed. What goes wrong under a run's folder is the file system's matter.
@@ -26,7 +27,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests test-long memory attack fuzz chaos docs packages test-lowest test-newest test-deploy bench mutants mutants-report clean
+.PHONY: help demo test check lint types layers spelling tests test-long memory attack fuzz chaos docs packages test-lowest test-newest test-dask test-deploy bench mutants mutants-report clean
 
 # Notes on docs/long-checks.md when the check ended, and how.
 NOTED = -m tests.long_checks "make $@"
@@ -109,6 +110,9 @@ test-lowest:     ## the lowest versions of pyproject.toml: the tests that depend
 test-newest:     ## the newest versions there are: the same tests
 	$(MAKE) --no-print-directory version-tests VENV=$(NEWEST) INSTALLED=newest
 
+test-dask: $(VENV)/.installed-test  ## eight releases of Dask, each beside the same other packages, into docs/dask-releases.md; DASK=2026.8.0 for one of them
+	$(BIN)/python -m tests.dask_releases $(DASK)
+
 .PHONY: version-tests
 version-tests: $(VENV)/.installed-$(INSTALLED)
 	NUMBA_CACHE_DIR=$(abspath $(VENV))/numba $(BIN)/python -m tests.long_checks "make test-$(INSTALLED)" \
@@ -153,4 +157,4 @@ mutants-report:  ## what `make mutants` has found so far
 	$(BIN)/python tests/mutations/mutants.py report
 
 clean:           ## remove caches and virtual environments; runs and stores stay
-	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(PREFECT) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) .venv-dask $(PREFECT) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks

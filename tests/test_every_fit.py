@@ -1,0 +1,41 @@
+"""One fit of each method, on two groups of samples that nobody can miss.
+
+Short enough for every release of Dask, see `tests.dask_releases`.
+"""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import adjusted_rand_score
+
+from daskfc.federation import Federation
+from daskfc.stores.together import SPLITS
+from tests.test_every_method import CLIENTS, METHODS, model_of, split_of, write
+
+pytestmark = pytest.mark.slow
+
+N = 12  # samples, of which `write` puts every second one far from the others
+
+
+@pytest.fixture(scope="module", params=SPLITS)
+def opened(request, tmp_path_factory):
+    """A federation, and the methods of its split."""
+    split, folder = request.param, tmp_path_factory.mktemp(request.param)
+    same_group = sp.csr_array(np.subtract.outer(range(N), range(N)) % 2 == 0, dtype=np.float64)
+    same_group.setdiag(0)
+    same_group.eliminate_zeros()
+    graph = {} if split == "samples" else {"graph": same_group}  # AGC and GCC need one
+    urls = {client: write(folder, split, client, **graph) for client in CLIENTS}
+    with Federation.local(urls, allow_raw=True) as federation:
+        yield federation, [method for method in METHODS if split_of(method) == split]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_of_each_method(opened):
+    federation, methods = opened
+    assert methods
+    for method in methods:
+        labels = model_of(method).fit(federation).labels_.values
+        assert len(labels) == (N * len(CLIENTS) if split_of(method) == "samples" else N)
+        for own in labels.reshape(-1, N):  # two in twelve may be wrong: some draw at random
+            assert adjusted_rand_score(np.arange(N) % 2, own) > 0.3, method
