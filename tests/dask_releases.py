@@ -73,6 +73,9 @@ def python_with(release: str) -> Path:
         subprocess.run([*pip, "--no-deps", "--target", packages, *pins], check=True)
         shared = sysconfig.get_path("purelib")
         (packages / "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
+        command = python.with_name("daskfc")  # which sites' scripts start
+        command.write_text(f"#!{python}\nfrom daskfc.cli import main\n\nmain()\n")
+        command.chmod(0o755)
         made.touch()
     return python
 
