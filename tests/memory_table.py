@@ -135,7 +135,9 @@ def _same_ids(folder: str, n: int) -> dict[str, str]:
     urls = {}
     for name, part in data("kCAGC", n).items():
         urls[name] = str(Path(folder) / f"{name}-same.zarr")
-        write_store(urls[name], name, part, [f"s{i}" for i in range(n)], chunk_rows=512)
+        columns = [f"{name}.{i}" for i in range(part.shape[1])]
+        ids = [f"s{i}" for i in range(n)]
+        write_store(urls[name], name, part, ids, feature_names=columns, chunk_rows=512)
     return urls
 
 

@@ -124,6 +124,10 @@ class Clusterer(ABC):
         """
         return None
 
+    def row_bytes(self, n: int) -> int:
+        """Return the bytes that a fit on coordinates of n samples holds beside these and a copy."""
+        return 0
+
     def fit(self, view: View, n_clusters: int | None, seed: int) -> Clustering:
         """Cluster the samples behind a view of their squared distances.
 

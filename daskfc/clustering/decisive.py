@@ -1,5 +1,7 @@
 """Squared distances that labels depend on, which must be told well for the labels to hold."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
@@ -15,8 +17,10 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _EQUAL = 1e-18  # ours: of the largest; samples so near count as equal, as float64 tells them
+_ENTRIES = 1 << 21  # ours: distances at a time, 16 MiB
 _WORK = 1 << 29  # ours: differences of coordinates that are computed; a second or less
 
 
@@ -123,11 +127,19 @@ def to_kth_nearest(view: FullDistances | RowFactors, k: int) -> Floats:
     if kth < 1:
         return np.empty(0)
     if isinstance(view, FullDistances):
-        rows = view.matrix[_evenly(view.n, 1)]
+        ask: Callable[[Ints], Floats] = view.matrix.__getitem__
+        some = _evenly(view.n, 1)
     else:
-        rows = cdist(view.points[_evenly(*view.points.shape)], view.points, "sqeuclidean")
-    found: Floats = np.partition(rows, kth, axis=1)[:, kth]
-    return found
+        points = view.points
+        ask = lambda part: cdist(points[part], points, "sqeuclidean")  # noqa: E731
+        some = _evenly(*points.shape)
+
+    def nearest(part: Ints) -> Floats:
+        rows = ask(part)
+        rows.partition(kth, axis=1)
+        return rows[:, kth].copy()
+
+    return _by_parts(nearest, some, view.n)
 
 
 def to_nearest_apart(points: Floats) -> Floats:
@@ -150,13 +162,23 @@ def to_nearest_apart(points: Floats) -> Floats:
     >>> to_nearest_apart(np.array([[0.0], [0.0], [3.0]])).tolist()
     [9.0, 9.0, 9.0]
     """
-    rows = cdist(points[_evenly(*points.shape)], points, "sqeuclidean")
-    rows[rows == 0.0] = np.inf
-    found: Floats = rows.min(axis=1)
-    return found
+
+    def nearest(part: Ints) -> Floats:
+        rows = cdist(points[part], points, "sqeuclidean")
+        rows[rows == 0.0] = np.inf
+        least: Floats = rows.min(axis=1)
+        return least
+
+    return _by_parts(nearest, _evenly(*points.shape), len(points))
 
 
-def _evenly(n: int, width: int) -> NDArray[np.int64]:
+def _by_parts(ask: Callable[[Ints], Floats], some: Ints, width: int) -> Floats:
+    """Return what is asked of some samples, of few enough at a time for rows of that width."""
+    step = max(1, _ENTRIES // width)
+    return np.concatenate([ask(some[i : i + step]) for i in range(0, some.size, step)])
+
+
+def _evenly(n: int, width: int) -> Ints:
     """Return some of n samples, as many as are compared with all in a second or so."""
     most = max(32, _WORK // (n * (width + 1)))
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

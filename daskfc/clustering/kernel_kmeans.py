@@ -26,6 +26,7 @@ from daskfc.checks import Constraint, integer, one_of, optional, real
 from daskfc.clustering.clusterer import Clusterer, Clustering, Needs
 from daskfc.clustering.kernel_features import KERNELS, Kernel
 from daskfc.clustering.kernel_products import (
+    HELD,
     Block,
     KernelProducts,
     inverse_root,
@@ -49,6 +50,7 @@ Ints = NDArray[np.int64]
 _DENSE = 600  # ours: below this a full eigendecomposition takes a fraction of a second
 _TOLERANCE = 1e-6  # ours: of the largest eigenvalue
 _PRODUCTS = 12  # ours: MNIST needs 3
+_START = 100_000_000  # kernels of some samples with a thousand landmarks, in a few copies
 _NULL = 1e-12  # ours: eigenvalues that are rounding, of the largest
 
 
@@ -278,6 +280,13 @@ class KernelKMeans(_KernelClusterer):
 
     name: ClassVar[str] = "kernel-k-means"
 
+    matrices = 2.0
+
+    def row_bytes(self, n: int) -> int:
+        """Return bytes of half the kernel, where it is held; see `Clusterer.row_bytes`."""
+        sizes = (KernelProducts.size(n, dtype) for dtype in (np.float64, np.float32))
+        return next((size for size in sizes if size <= HELD), 0) + _START
+
     def _embed(self, block: Block, n: int, s: int, seed: int, dtype: type) -> tuple[Any, ...]:
         return exact_embedding(block, n, s, seed, dtype=dtype)
 
@@ -310,6 +319,10 @@ class NystroemKMeans(_KernelClusterer):
         **_KernelClusterer.constraints,
         "n_landmarks": integer(1),
     }
+
+    def row_bytes(self, n: int) -> int:
+        """Return bytes of kernels with landmarks; see `Clusterer.row_bytes`."""
+        return min(24 * n * self.n_landmarks, _START)
 
     def _embed(self, block: Block, n: int, s: int, seed: int, dtype: type) -> tuple[Any, ...]:
         c = min(self.n_landmarks, n)

@@ -13,6 +13,7 @@ from daskfc.clustering.views import Places
 from daskfc.seeds import generator
 
 __all__ = [
+    "HELD",
     "Block",
     "KernelProducts",
     "inverse_root",
@@ -29,7 +30,8 @@ Block: TypeAlias = Callable[[Places, Places], Real]
 _STEP = 2048  # ours: samples on a side of a block; 32 MiB of float64
 _NULL = 1e-12  # ours: eigenvalues that are rounding, of the largest
 _BLOCK = 1 << 22  # numbers of a block of rows: 32 MiB
-_HELD = 512 * 2**20  # ours: bytes of half a kernel matrix that is held
+HELD = 512 * 2**20
+"""Ours: bytes of half a kernel matrix that is held."""
 
 
 def kernel_of_points(points: Floats, kernel: Kernel, *, single: bool = False) -> Block:
@@ -207,9 +209,14 @@ class KernelProducts:
         self._held: dict[tuple[int, int], Real] | None = {} if self.holds(n, dtype) else None
 
     @staticmethod
-    def holds(n: int, dtype: type) -> bool:
+    def size(n: int, dtype: type) -> int:
+        """Return the bytes of half the matrix of n samples."""
+        return int(n * (n + _STEP) // 2 * np.dtype(dtype).itemsize)
+
+    @classmethod
+    def holds(cls, n: int, dtype: type) -> bool:
         """Return whether half the matrix of n samples is held."""
-        return n * (n + _STEP) // 2 * np.dtype(dtype).itemsize <= _HELD
+        return cls.size(n, dtype) <= HELD
 
     def _at(self, i: int, j: int) -> Real:
         if self._held is not None and (i, j) in self._held:

@@ -375,7 +375,10 @@ class AffinityPropagation(Clusterer):
             exemplars = np.asarray(library.cluster_centers_indices_, dtype=np.int64)
         labels, count = _numbered(found)
         model = {"exemplars": exemplars, "labels": labels}
-        return Clustering(labels, count, model, not notes, None, notes)
+        apart = view.block(exemplars, exemplars).copy()
+        np.fill_diagonal(apart, np.inf)
+        decisive = apart.min(axis=1, initial=np.inf)
+        return Clustering(labels, count, model, not notes, None, notes, decisive)
 
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         return self._fit(distances_of(X), k, seed)

@@ -189,11 +189,15 @@ class Spectral(Clusterer):
 
     def _gamma(self, view: _View) -> float:
         """Return γ: as given, or 1 / (2 median) of the squared distances that are not 0."""
+        if isinstance(view, NeighbourGraph):
+            raise InvalidInput(
+                "spectral with affinity 'gaussian' must be given FullDistances; got a "
+                "NeighbourGraph. Build all distances or use affinity 'nearest_neighbors'."
+            )
         if self.gamma is not None:
             return self.gamma
         if isinstance(view, FullDistances):
             return median_gamma(view.matrix)
-        assert isinstance(view, DistanceBlocks)
         return 0.5 / (median_apart(view) or 0.5)
 
     def _decisive(self, view: _View, labels: NDArray[np.int64]) -> Floats:
@@ -217,11 +221,6 @@ class Spectral(Clusterer):
 
     def _graph(self, view: _View, k: int, seed: int) -> NormalisedAdjacency:
         if self.affinity == "gaussian":
-            if isinstance(view, NeighbourGraph):
-                raise InvalidInput(
-                    "spectral with affinity 'gaussian' must be given FullDistances; got a "
-                    "NeighbourGraph. Build all distances or use affinity 'nearest_neighbors'."
-                )
             gamma = self._gamma(view)
             if isinstance(view, DistanceBlocks):
                 return gaussian_graph(view, gamma, k, seed)

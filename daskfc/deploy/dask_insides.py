@@ -58,7 +58,9 @@ __all__ = [
     "dask_merge",
     "dask_serialize",
     "dumps",
+    "get_address_host",
     "get_address_host_port",
+    "get_ip",
     "get_mp_context",
     "get_versions",
     "lacking",
@@ -135,6 +137,8 @@ BatchedSend = _name("distributed.batched.BatchedSend", "to a worker that joined 
 get_address_host_port = _name(
     "distributed.comm.addressing.get_address_host_port", "where a scheduler is to be reached"
 )
+get_address_host = _name("distributed.comm.addressing.get_address_host", "the host of a scheduler")
+get_ip = _name("distributed.utils.get_ip", "by which of its addresses this machine reaches another")
 
 # -- processes ---------------------------------------------------------------------------------
 

@@ -19,12 +19,11 @@ from typing import Any
 
 from dask.utils import format_time
 from distributed import Client, Future
-from distributed.comm.addressing import get_address_host
-from distributed.utils import get_ip
 
 from daskfc.deploy.authority import Authority
 from daskfc.deploy.beside import Side, run_beside, stop_beside, tls_options
 from daskfc.deploy.config import SCHEDULER, ExistingCluster, SecurityFiles
+from daskfc.deploy.dask_insides import get_address_host, get_ip
 from daskfc.deploy.reaching import address_in
 from daskfc.deploy.scratch import scratch_folder
 from daskfc.deploy.tls import security_of

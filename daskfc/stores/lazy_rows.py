@@ -3,9 +3,9 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-import dask
 import numpy as np
 import xarray as xr
+from dask import config
 from dask.utils import parse_bytes
 from xarray.backends import BackendArray
 from xarray.core import indexing
@@ -95,6 +95,6 @@ def _writing(store: "ClientStore") -> tuple[str, str]:
 
 def _whole_chunks(store: "ClientStore") -> dict[str, int]:
     """Return whole rows, as many of the store's chunks as Dask's ``array.chunk-size`` takes."""
-    most = parse_bytes(dask.config.get("array.chunk-size"))
+    most = parse_bytes(config.get("array.chunk-size"))
     a_chunk = store.chunk_rows * store.n_features * store.dtype.itemsize
     return {"sample": store.chunk_rows * max(most // a_chunk, 1), "feature": store.n_features}

@@ -52,7 +52,7 @@ def test_blocks_of_distances_are_the_gaussian_kernel():
 @pytest.mark.parametrize("step", [1, 7, 64])
 def test_a_product_in_blocks_is_the_product(held, step, monkeypatch):
     monkeypatch.setattr("daskfc.clustering.kernel_products._STEP", step)
-    monkeypatch.setattr("daskfc.clustering.kernel_products._HELD", 1 << 20 if held else 0)
+    monkeypatch.setattr("daskfc.clustering.kernel_products.HELD", 1 << 20 if held else 0)
     X, kernel = samples(40), Kernel("gaussian", 2.0)
     products = KernelProducts(kernel_of_points(X, kernel), 40)
     V = np.random.default_rng(0).standard_normal((40, 3))

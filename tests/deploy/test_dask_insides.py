@@ -25,6 +25,7 @@ OTHERS = {path: tree for path, tree in SOURCES.items() if path != INSIDES}
 # What Dask's documentation has, or its docstrings by example, may be taken from Dask itself.
 DOCUMENTED = {
     "dask": {"config"},
+    "dask.array": {"Array", "dask.array"},
     "dask.config": {"dask.config"},
     "dask.highlevelgraph": {"HighLevelGraph"},
     "dask.utils": {"format_time", "parse_bytes", "parse_timedelta"},

@@ -328,7 +328,7 @@ class OmniFC(FederatedClusterer):
         Exact coordinates leave out squared distances of `nearest` at most, where it is finite.
         """
         federation, n = distances.federation, distances.n_samples
-        need, reader = _read(clusterer, distances, k)
+        need, reader = self._read(clusterer, distances, k)
         n_neighbors = clusterer.graph_neighbors if isinstance(clusterer, Spectral) else None
         n_neighbors = n_neighbors if need == "neighbours" else None
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
@@ -366,6 +366,22 @@ class OmniFC(FederatedClusterer):
             self._order = self._order or federation.on_server(clusters.order_of, view)
             self._some = federation.on_server(clusters.sampled, view, None, **sample)
         return view
+
+    def _read(self, clusterer: Clusterer, distances: SecureDistances, k: int) -> tuple[str, Reader]:
+        """Return what a clusterer reads, and what it takes beside that at the server.
+
+        It reads blocks of all distances where it can and memory has no room for what it makes of
+        all of them at once.
+        """
+        n, name = distances.n_samples, clusterer.name
+        need: str = clusterer.needs(n, distances.n_features)
+        if need in ("rows", "coordinates") and self.distances != "blocks":
+            return need, Reader(name, clusterer.row_bytes(n))
+        whole = Reader(name, int(clusterer.matrices * 8 * n * n))
+        by_blocks = clusterer.block_bytes(n, k) if need == "full" else None
+        if by_blocks is None or distances.sizing.holds(whole):
+            return need, whole
+        return "blocks", Reader(name, *by_blocks)
 
     def _view_of_landmarks(
         self,
@@ -422,24 +438,6 @@ class OmniFC(FederatedClusterer):
             )
         labels = federation.tell(clusters.new_labels, panels, clients=tuple(new))
         return federation.publish(labelled_new, new, labels, party=tuple(new), wait=False)
-
-
-def _read(clusterer: Clusterer, distances: SecureDistances, k: int) -> tuple[str, Reader]:
-    """Return what a clusterer reads, and what it takes where that is all distances.
-
-    It reads blocks of them where it can and the server's memory has no room for what it makes of
-    all of them at once.
-    """
-    n = distances.n_samples
-    need: str = clusterer.needs(n, distances.n_features)
-    if need != "full":
-        # all distances of few samples, or of many that are asked for in blocks
-        return need, Reader(clusterer.name, int(clusterer.matrices * 8 * n * n))
-    whole = Reader(clusterer.name, int(clusterer.matrices * 8 * n * n))
-    by_blocks = clusterer.block_bytes(n, k)
-    if by_blocks is None or distances.sizing.holds(whole):
-        return need, whole
-    return "blocks", Reader(clusterer.name, *by_blocks)
 
 
 def _check_neighbours(clusterer: Clusterer, n: int, n_features: int) -> None:

@@ -112,7 +112,7 @@ def landmark_needs(
     rounds = -(-(rank + 1) // landmarks) + 2  # two more than the rank asks for, as on MNIST
     kept = n * min(rounds * landmarks, n) * kept_bytes
     # what clusters coordinates makes a copy for a moment, and a few numbers of each sample
-    after = points + 128 * n if view_bytes is None else view_bytes
+    after = points + 128 * n + reader.memory if view_bytes is None else view_bytes
     return Needs(
         operation=f"the landmark columns of {n} samples with {d} features{reader.beside}",
         tile=panel,
