@@ -224,6 +224,7 @@ class Spectral(Clusterer):
             gamma = self._gamma(view)
             if isinstance(view, DistanceBlocks):
                 return gaussian_graph(view, gamma, k, seed)
+            assert isinstance(view, FullDistances)
             weights = view.matrix * -gamma
             return NormalisedAdjacency.of(np.exp(weights, out=weights))
         self._check_neighbors(view.n)
