@@ -13,7 +13,7 @@ from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
 from daskfc.clustering.order import Order, order_of_distances
 from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 
-__all__ = ["DistanceBlocks", "FullDistances", "Places", "RowFactors", "View"]
+__all__ = ["DistanceBlocks", "FullDistances", "Places", "RowFactors", "View", "symmetric_product"]
 
 Floats = NDArray[np.float64]
 Places: TypeAlias = slice | NDArray[np.int64]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
 from daskfc.secure.distances.landmark_memory import landmark_needs, view_bytes
@@ -21,6 +22,7 @@ from daskfc.secure.distances.memory import (
     choose_tile,
     needs,
 )
+from daskfc.secure.distances.sizing import Sizing
 
 MNIST = Workload(70_000, 784, 2, 4, 7, mode="neighbours", n_neighbors=10)
 GB = 1_000_000_000
@@ -132,6 +134,18 @@ def test_what_the_clusterer_reads_at_once_is_refused_before_the_run():
     said = r"exact distances .*, and k-medoids on all distances, would take 78\.79"
     with pytest.raises(ResourceRefused, match=said):
         check(need, {"server": 4 * GB})
+
+
+def test_all_distances_are_held_where_80_percent_of_the_limit_have_room():
+    class Parties:
+        def limits(self):
+            return {"server": GB}
+
+    code, system = LagrangeCode(1, 1, 3), ResidueSystem((251, 241), scale=1.0, bound=30_000)
+    sizing = Sizing(Parties(), code, system, 5000, 20, ("a", "b", "c"), None)
+    room = int(USABLE * GB) - PROCESS_BYTES - 5000 * 20 * 8
+    assert sizing.holds(Reader("k-medoids", memory=room))
+    assert not sizing.holds(Reader("k-medoids", memory=room + 1))
 
 
 def test_what_the_clusterer_writes_is_refused_before_the_run():
