@@ -27,8 +27,7 @@ with simulate(data) as federation:
     tile = D[:256, 256:512].compute()
     degrees = np.exp(-by_client / by_client.mean()).sum("other").compute()
     blocks = by_client.compute()
-
-print("messages:", len(federation.ledger))
+    print("messages:", len(federation.ledger))
 
 # %%
 # A tile as it lies on the server's disk, and all of them with the clients beside each other.
