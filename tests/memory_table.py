@@ -148,7 +148,7 @@ def page(rows: list[Row]) -> str:
         "",
         f"Fits of {CLIENTS} clients with {FEATURES} features, one process and one thread a party, "
         "8 GB of memory",
-        "each where nothing else is said. *Worst*: of all parties, measured to foreseen. Made by "
+        "each where nothing else is said. *Worst*: of all parties, measured to foreseen. Made by",
         "`make memory`.",
         "",
         "| clusterer or method | samples | server, MB foreseen | measured | ratio | worst |",

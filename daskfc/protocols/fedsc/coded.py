@@ -15,7 +15,7 @@ from daskfc.protocols.fedsc.coded_rows import (
     squared_norms,
     votes_of_panel,
 )
-from daskfc.secure.distances import SecureDistances, choose_code
+from daskfc.secure.distances import Reader, SecureDistances, choose_code
 
 __all__ = ["TOLERANCE", "CodedSimilarity", "choose_coded", "coded_predict", "coded_similarity"]
 
@@ -23,6 +23,8 @@ TOLERANCE = 2e-7
 """Ours: RMS error of a squared distance over the squared radius. With radius 1 that is S = 4.1e6,
 and similarities with an RMS error near 1e-7, and never above √d / S + d / (4 S²), 2.5e-6 for
 100 atoms. Six primes of one byte; 48 bits for all would allow a grid twice as fine and no finer."""
+
+_PANELS = 100_000_000  # similarities of some samples with all, and what of them is kept
 
 
 def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> LagrangeCode:
@@ -153,9 +155,10 @@ def coded_similarity(
         tile=tile,
     )
     norms = federation.ask(squared_norms, distances.own)
+    reader = Reader("the graph", memory=min(_PANELS, 40 * distances.n_samples**2))
     graph = federation.on_server(
         graph_of_distances,
-        distances.all_pairs("full"),
+        distances.all_pairs("full", reader=reader),
         norms,
         distances.plan,
         system=distances.system,
