@@ -126,20 +126,17 @@ def to_kth_nearest(view: FullDistances | RowFactors, k: int) -> Floats:
     kth = min(k, view.n - 1)
     if kth < 1:
         return np.empty(0)
-    if isinstance(view, FullDistances):
-        ask: Callable[[Ints], Floats] = view.matrix.__getitem__
-        some = _evenly(view.n, 1)
-    else:
-        points = view.points
-        ask = lambda part: cdist(points[part], points, "sqeuclidean")  # noqa: E731
-        some = _evenly(*points.shape)
+    width = 1 if isinstance(view, FullDistances) else view.points.shape[1]
 
     def nearest(part: Ints) -> Floats:
-        rows = ask(part)
+        if isinstance(view, FullDistances):
+            rows = view.matrix[part]
+        else:
+            rows = cdist(view.points[part], view.points, "sqeuclidean")
         rows.partition(kth, axis=1)
         return rows[:, kth].copy()
 
-    return _by_parts(nearest, some, view.n)
+    return _by_parts(nearest, _evenly(view.n, width), view.n)
 
 
 def to_nearest_apart(points: Floats) -> Floats:

@@ -32,10 +32,6 @@ def gaussian_graph(view: DistanceBlocks, gamma: float, k: int, seed: int) -> Nor
     seed : int
         Of the vectors near to these.
 
-    Notes
-    -----
-    Privacy: at the server, of what it holds.
-
     Examples
     --------
     >>> import numpy as np

@@ -29,7 +29,8 @@ class KMedoids(Clusterer):
     Parameters
     ----------
     n_init : int, default 10
-        Runs from different random medoids; the one with the smallest sum counts.
+        Runs from different random medoids, at most one for each sample; the one with the smallest
+        sum counts.
     max_iter : int, default 100
         Passes over the samples of one run.
 
