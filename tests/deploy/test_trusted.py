@@ -46,8 +46,14 @@ def urls(tmp_path):
     return stores_of(tmp_path, ROWS)
 
 
+@pytest.fixture
 def sides():
-    """Processes of sides below this one, its workers' among them."""
+    """Processes of sides below this one that no other test has left running."""
+    others = {process.pid for process in processes_of_sides()}
+    return lambda: [process for process in processes_of_sides() if process.pid not in others]
+
+
+def processes_of_sides():
     words = ("daskfc", "party"), ("daskfc", "scheduler")
     found = []
     for process in psutil.Process().children(recursive=True):
@@ -61,7 +67,7 @@ def sides():
 
 
 @pytest.mark.slow
-def test_a_fit_beside_plain_workers_is_that_of_a_local_federation(cluster, urls):
+def test_a_fit_beside_plain_workers_is_that_of_a_local_federation(cluster, urls, sides):
     with Federation.connect(cluster, trusted=True, stores=urls) as federation:
         assert len(cluster.workers) == 4  # the cluster was asked for three more
         assert federation.clients == ("a", "b", "c")
@@ -85,7 +91,7 @@ def test_a_fit_beside_plain_workers_is_that_of_a_local_federation(cluster, urls)
 
 
 @pytest.mark.long
-def test_a_policy_refuses_unless_it_says_so(cluster, urls, tmp_path):
+def test_a_policy_refuses_unless_it_says_so(cluster, urls, sides, tmp_path):
     (tmp_path / "site.yaml").write_text("maskers: {at_least: 1}\n")
     options = {"stores": {"b": urls["b"]}, "policies": {"b": str(tmp_path / "site.yaml")}}
     with pytest.raises(PolicyRefused, match="party 'b' refuses this by its rule 'trusted'"):
@@ -94,7 +100,7 @@ def test_a_policy_refuses_unless_it_says_so(cluster, urls, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_ends_a_run_in_a_sentence(cluster, urls):
+def test_a_worker_that_is_killed_ends_a_run_in_a_sentence(cluster, urls, sides):
     """Its party ends with it, and no process is left."""
     cluster.scale(2)
     where = {
@@ -116,7 +122,7 @@ def test_a_worker_that_is_killed_ends_a_run_in_a_sentence(cluster, urls):
 
 
 @pytest.mark.slow
-def test_plain_workers_are_no_parties_unless_the_caller_says_so(cluster, urls):
+def test_plain_workers_are_no_parties_unless_the_caller_says_so(cluster, urls, sides):
     with Client(cluster, set_as_default=False) as client:
         for given in (client, cluster):
             with pytest.raises(ClusterError, match=r"without the guard.*trusted=True, stores="):

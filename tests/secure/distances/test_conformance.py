@@ -8,6 +8,7 @@ import pytest
 
 from daskfc.errors import InvalidInput
 from daskfc.secure.distances import SecureDistances, choose_code, landmark_memory
+from daskfc.secure.distances.memory import NOBODY
 from daskfc.testing.distances import (
     SecureDistancesTests,
     all_distances,
@@ -113,10 +114,10 @@ def test_columns_that_do_not_fit_are_blocks(federation, monkeypatch):
 def test_few_samples_are_blocks(federation, monkeypatch):
     code = choose_code(len(federation.clients), 1, 2, None)
     distances = SecureDistances.of_samples(federation, code, tolerance=1e-6)
-    monkeypatch.setattr(distances._sizing, "_n_features", 21)
-    assert distances._sizing.cheaper("full", None, True)[0] == "blocks"
-    monkeypatch.setattr(distances._sizing, "_n_features", 20)
-    assert distances._sizing.cheaper("full", None, True)[0] == "columns"
+    monkeypatch.setattr(distances.sizing, "_n_features", 21)
+    assert distances.sizing.cheaper("full", None, NOBODY)[0] == "blocks"
+    monkeypatch.setattr(distances.sizing, "_n_features", 20)
+    assert distances.sizing.cheaper("full", None, NOBODY)[0] == "columns"
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,6 @@ def test_few_samples_are_blocks(federation, monkeypatch):
 def test_blocks_without_number_are_refused(federation, tile, n_samples, told):
     code = choose_code(len(federation.clients), None, None, None)
     distances = SecureDistances.of_samples(federation, code, tolerance=1e-6, tile=tile)
-    distances._sizing._n_samples = n_samples
+    distances.sizing._n_samples = n_samples
     with pytest.raises(InvalidInput, match=told):
         distances.blocks("full")
