@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.clustering.gaussian_graph import nth_smallest
+from daskfc.clustering.gaussian_graph import ranked
 from daskfc.clustering.row_file import RowFile
 from daskfc.clustering.views import DistanceBlocks
 
@@ -107,11 +107,9 @@ def _median(view: DistanceBlocks) -> float:
             yield D[np.triu_indices(len(D), 1)] if rows == columns else D.ravel()
 
     n = view.n
-
-    def ranked(place: int) -> float:  # the diagonal comes first, then each pair twice
-        return 0.0 if place < n else nth_smallest(apart, (place - n) // 2)
-
-    return (ranked((n * n - 1) // 2) + ranked(n * n // 2)) / 2
+    middle = [place - n for place in ((n * n - 1) // 2, n * n // 2)]  # behind the n of the diagonal
+    pairs = [place // 2 for place in middle if place >= 0]  # each is there twice
+    return float(ranked(apart, lambda _: tuple(pairs)).sum()) / 2
 
 
 def _write_similarities(

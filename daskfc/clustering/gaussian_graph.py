@@ -10,12 +10,12 @@ from daskfc.clustering.kernel_products import near_leading
 from daskfc.clustering.views import DistanceBlocks, Places, symmetric_product
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of_rows
 
-__all__ = ["gaussian_graph", "median_apart", "nth_smallest"]
+__all__ = ["gaussian_graph", "median_apart", "ranked"]
 
 Floats = NDArray[np.float64]
 
 _BITS = 21  # of a float64, looked at in a pass: 2 million counts
-_FEW = 1 << 20  # values that are sorted: 8 MiB
+_FEW = 1 << 23  # values that are sorted: 64 MiB
 
 
 def gaussian_graph(view: DistanceBlocks, gamma: float, k: int, seed: int) -> NormalisedAdjacency:
@@ -88,48 +88,78 @@ def median_apart(view: DistanceBlocks) -> float:
             part = D[np.triu_indices(len(D), 1)] if rows == columns else D.ravel()
             yield part[part > 0]
 
-    count = sum(part.size for part in apart())
-    if count == 0:
-        return 0.0
-    return sum(nth_smallest(apart, one) for one in ((count - 1) // 2, count // 2)) / 2
+    middle = ranked(apart, lambda n: ((n - 1) // 2, n // 2) if n else ())
+    return float(middle.mean()) if middle.size else 0.0
 
 
-def nth_smallest(pieces: Callable[[], Iterator[Floats]], n: int) -> float:
-    """Return the n-th smallest of many values, from 0 on, without holding them.
+def ranked(
+    pieces: Callable[[], Iterator[Floats]], places: Callable[[int], tuple[int, ...]]
+) -> Floats:
+    """Return those of many values that are at some places in their order, without holding them.
 
     Parameters
     ----------
     pieces : callable
         Called for every pass; gives the values, at least 0, in arrays.
-    n : int
-        Below their number.
+    places : callable
+        Of the number of values: the places, from 0 on and ascending; near to each other, such as
+        the two in the middle.
 
     Notes
     -----
-    Positive float64 are in the order of their bits: a pass counts the first 21 of these, the next
-    one, where there are more than a million alike, the next 21.
+    Positive float64 are in the order of their bits: a pass counts the first 21 of these. The next
+    one collects the values between those of the places, or, where these are more than 8 million,
+    one for each place counts the next 21 bits.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from daskfc.clustering.gaussian_graph import nth_smallest
-    >>> nth_smallest(lambda: iter([np.array([3.0, 1.0]), np.array([2.0])]), 1)
-    2.0
+    >>> from daskfc.clustering.gaussian_graph import ranked
+    >>> values = [np.array([3.0, 1.0]), np.array([2.0, 8.0])]
+    >>> ranked(lambda: iter(values), lambda n: (n // 2 - 1, n // 2))
+    array([2., 3.])
     """
+    below = _counted(pieces, 0, 63).cumsum()
+    wanted = places(int(below[-1]))
+    if not wanted:
+        return np.empty(0)
+    low, high = np.searchsorted(below, [wanted[0], wanted[-1]], side="right")
+    before = below[low - 1] if low else 0
+    if below[high] - before <= _FEW:
+        between = _collected(pieces, int(low), int(high), 63 - _BITS)
+        return np.take(between, np.array(wanted) - before)
+    return np.array([_nth_smallest(pieces, place) for place in wanted])
+
+
+def _counted(pieces: Callable[[], Iterator[Floats]], first: int, shift: int) -> NDArray[np.int64]:
+    """Count the values that begin as `first` does but for `shift` bits, by the next of these."""
+    counts = np.zeros(1 << _BITS, dtype=np.int64)
+    for part in pieces():
+        bits = part.view(np.int64)
+        inside = bits if shift == 63 else bits[bits >> shift == first >> shift]
+        counts += np.bincount((inside - first) >> (shift - _BITS), minlength=1 << _BITS)
+    return counts
+
+
+def _collected(pieces: Callable[[], Iterator[Floats]], low: int, high: int, shift: int) -> Floats:
+    """Return the values whose bits but the last `shift` are from `low` to `high`, sorted."""
+    found = []
+    for part in pieces():
+        keys = part.view(np.int64) >> shift
+        found.append(part[(keys >= low) & (keys <= high)])
+    return np.sort(np.concatenate(found))
+
+
+def _nth_smallest(pieces: Callable[[], Iterator[Floats]], n: int) -> float:
     first, shift = 0, 63
     while shift > 0:
-        counts = np.zeros(1 << _BITS, dtype=np.int64)
-        for part in pieces():
-            bits = part.view(np.int64)
-            inside = bits if shift == 63 else bits[bits >> shift == first >> shift]
-            keys = (inside - first) >> (shift - _BITS)
-            counts += np.bincount(keys, minlength=1 << _BITS)
+        counts = _counted(pieces, first, shift)
         shift -= _BITS
         before = counts.cumsum()
         key = int(np.searchsorted(before, n, side="right"))
         n -= int(before[key] - counts[key])
         first += key << shift
         if counts[key] <= _FEW:
-            alike = [part[part.view(np.int64) >> shift == first >> shift] for part in pieces()]
-            return float(np.partition(np.concatenate(alike), n)[n])
+            alike = first >> shift
+            return float(_collected(pieces, alike, alike, shift)[n])
     return float(np.int64(first).view(np.float64))

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from daskfc.clustering import DistanceBlocks, FullDistances, make_clusterer, views
 from daskfc.clustering.chains import linkage_by_chains
 from daskfc.clustering.exemplars import exemplars_by_blocks
-from daskfc.clustering.gaussian_graph import median_apart, nth_smallest
+from daskfc.clustering.gaussian_graph import median_apart, ranked
 from daskfc.clustering.nearest import exact_blocks
 from daskfc.clustering.row_file import RowFile
 from daskfc.clustering.spectral import median_gamma
@@ -179,15 +179,30 @@ def test_values_in_order_whatever_their_bits():
         [random.lognormal(0, 40, 500), np.full(90, 2.5), [0.0, 5e-324, 1.7e308], np.zeros(3)]
     )
     pieces = np.array_split(random.permutation(values), 7)
-    for n in (0, 3, 4, 250, 300, values.size - 1):
-        assert nth_smallest(lambda: iter(pieces), n) == np.sort(values)[n]
+    assert ranked(lambda: iter(pieces), lambda _: ()).size == 0
+    for n in (0, 3, 4, 250, 300, values.size - 2):
+        for places in ((n,), (n, n + 1)):
+            found = ranked(lambda: iter(pieces), lambda _, places=places: places)
+            np.testing.assert_array_equal(found, np.sort(values)[list(places)])
+
+
+def test_the_middle_takes_two_passes():
+    passes = []
+
+    def pieces():
+        passes.append(1)
+        return iter([np.arange(1.0, 1001.0)])
+
+    assert ranked(pieces, lambda n: (n // 2 - 1, n // 2)).tolist() == [500.0, 501.0]
+    assert len(passes) == 2
 
 
 def test_more_alike_than_are_sorted(monkeypatch):
     monkeypatch.setattr("daskfc.clustering.gaussian_graph._FEW", 2)
     values = np.concatenate([np.full(9, 2.5), 2.5 + np.arange(9) * 2.0**-50, np.arange(9.0)])
-    for n in range(values.size):
-        assert nth_smallest(lambda: iter([values]), n) == np.sort(values)[n]
+    for n in range(values.size - 1):
+        found = ranked(lambda: iter([values]), lambda _, n=n: (n, n + 1))
+        np.testing.assert_array_equal(found, np.sort(values)[n : n + 2])
 
 
 def test_blocks_cover_the_upper_triangle_once():
