@@ -41,6 +41,9 @@ _PRELOAD = (
     "numba",
     "distributed",
     "distributed.nanny",
+    "fsspec.implementations.chained",
+    "multiprocessing.popen_forkserver",
+    "tornado.platform.asyncio",
     "daskfc.stores",
     "daskfc.coding",
     "daskfc.pairwise",
@@ -49,6 +52,7 @@ _PRELOAD = (
     "daskfc.linalg",
     "daskfc.federation.guard",
     "daskfc.deploy.last_out",
+    "daskfc.deploy.warm_processes",
 )
 
 _LONGEST = 70  # characters; with what multiprocessing appends a socket's path may have 107

@@ -1,0 +1,5 @@
+"""Imported by the process that worker processes are forked from: they share what is compiled."""
+
+from daskfc.coding import warm_up
+
+warm_up()
