@@ -1,26 +1,99 @@
 """The command line: ``daskfc init``, ``run``, ``resume``, ``labels``, ``party`` and others."""
 
-import click
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
-from daskfc.cli.audit import audit
-from daskfc.cli.budget import budget
-from daskfc.cli.certs import certs
-from daskfc.cli.compare import compare
-from daskfc.cli.init import init
-from daskfc.cli.labels import labels, predict
-from daskfc.cli.methods import methods
-from daskfc.cli.party import party
-from daskfc.cli.plan import plan
-from daskfc.cli.policy import policy
-from daskfc.cli.runs import report, resume, run
-from daskfc.cli.scheduler import scheduler
-from daskfc.cli.status import runs, status
-from daskfc.cli.stores import stores
+import click
 
 __all__ = ["main"]
 
+# Of each command the module, imported when it is called, and what ``--help`` says of it: the first
+# sentence of its own.
+_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "audit": (
+        "audit",
+        "Check that the parties' ledgers of RUN are whole, and agree on what was sent.",
+    ),
+    "budget": (
+        "budget",
+        "Show what noisy releases of a site's data cost in all runs, and grant more.",
+    ),
+    "certs": (
+        "certs",
+        "Certificates for TLS between sites, where there is no authority that issues them.",
+    ),
+    "compare": (
+        "compare",
+        "Print runs side by side: what differs, scores, clusters, bytes and seconds.",
+    ),
+    "init": ("init", "Write the YAML files of an example into FOLDER, this one by default."),
+    "labels": ("labels", "Give this site the clusters of its own samples, under its own ids."),
+    "methods": (
+        "methods",
+        "List the methods that a pipeline's 'method' and 'compare' may name, or explain NAME.",
+    ),
+    "party": ("party", "Start the worker of the party NAME and serve runs until it is stopped."),
+    "plan": ("plan", "Tell what 'daskfc run' of PIPELINE would do, and start nothing."),
+    "policy": (
+        "policy",
+        "Say what a site takes part in: a file at the site, which no submitter can loosen.",
+    ),
+    "predict": (
+        "labels",
+        "Label new samples by the model of RUN, a run's folder, without clustering again.",
+    ),
+    "report": ("runs", "Write report.html of RUN, a run's folder, and print its tables."),
+    "resume": ("runs", "Continue RUN, the folder of a run that was interrupted or failed."),
+    "run": ("runs", "Run the method that PIPELINE names, on a storage and a cluster."),
+    "runs": (
+        "status",
+        "List the runs of a folder, the newest first: what became of them, scores and costs.",
+    ),
+    "scheduler": (
+        "scheduler",
+        "Start the scheduler of a federation, and serve until it is stopped.",
+    ),
+    "status": (
+        "status",
+        "Tell what became of RUN, a run's folder, so far: while it runs, its stage and what is "
+        "left.",
+    ),
+    "stores": (
+        "stores",
+        "Make, list and check clients' stores, one by one or all that a storage file names.",
+    ),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class _Commands(Mapping[str, click.Command]):
+    """Commands, imported when they are called: together that takes seconds."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        command = getattr(importlib.import_module(f"{__name__}.{_COMMANDS[name][0]}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _Group(click.Group):
+    """Lists its commands without importing them."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, told) for name, (_, told) in _COMMANDS.items()])
+
+
+@click.group(
+    cls=_Group,
+    commands=cast(Any, _Commands()),  # a mapping that nobody changes
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="daskfc", prog_name="daskfc")
 def main() -> None:
     """Cluster data that may not be pooled.
@@ -32,10 +105,3 @@ def main() -> None:
     input, nothing was started; 75 nothing was started, and the same may succeed later: a scheduler
     or a party is away or busy, or another process carries out the run.
     """
-
-
-for command in (
-    init, run, plan, resume, runs, status, report, compare, audit, labels, predict, stores, party,
-    scheduler, certs, policy, budget, methods,
-):  # fmt: skip
-    main.add_command(command)

@@ -2,4 +2,6 @@
 
 from daskfc.coding import warm_up
 
+__all__: list[str] = []
+
 warm_up()

@@ -4,6 +4,7 @@ import sys
 
 import click
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from daskfc.cli import main
@@ -25,6 +26,23 @@ def test_every_command_has_help(daskfc, path):
     assert result.exit_code == 0
     assert len(result.output) > 150
     assert "\\b" not in result.output  # click's mark for lines that stay as they are
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself():
+    wide = {"terminal_width": 400, "max_content_width": 400}
+    listed = CliRunner().invoke(main, ["--help"], **wide).output.partition("Commands:")[2]
+    told = dict(line.split(maxsplit=1) for line in listed.strip().splitlines())
+    assert told == {name: one.get_short_help_str(400) for name, one in main.commands.items()}
+
+
+def test_help_and_version_import_no_method_and_no_cluster():
+    """They answer at once."""
+    code = (
+        "import sys; from daskfc.cli import main; main([{!r}], standalone_mode=False); "
+        "assert not {{'numpy', 'dask', 'rich'}} & set(sys.modules)"
+    )
+    for option in ("--help", "--version"):
+        subprocess.run([sys.executable, "-c", code.format(option)], check=True)
 
 
 def test_the_promised_commands_exist():

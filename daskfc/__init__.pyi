@@ -1,0 +1,36 @@
+from .baselines import FFCM as FFCM
+from .baselines import KFED as KFED
+from .baselines import MUFC as MUFC
+from .baselines import Central as Central
+from .baselines import FedMAvg as FedMAvg
+from .errors import ClusterError as ClusterError
+from .errors import DaskfcError as DaskfcError
+from .errors import DeadlineError as DeadlineError
+from .errors import EgressRefused as EgressRefused
+from .errors import InvalidInput as InvalidInput
+from .errors import PartyError as PartyError
+from .errors import PrivacyError as PrivacyError
+from .errors import ResourceRefused as ResourceRefused
+from .errors import StoreError as StoreError
+from .federation import Federation as Federation
+from .federation import Ledger as Ledger
+from .federation import Message as Message
+from .protocols import ESFMC as ESFMC
+from .protocols import KCAGC as KCAGC
+from .protocols import FederatedKernelKMeans as FederatedKernelKMeans
+from .protocols import FedSC as FedSC
+from .protocols import OmniFC as OmniFC
+from .runs import Run as Run
+from .runs import RunFailed as RunFailed
+from .runs import known_methods as known_methods
+from .runs import load as load
+from .runs import resume as resume
+from .runs import run as run
+from .runs import simulate as simulate
+from .secure.prepare import Prepare as Prepare
+from .stores import ClientStore as ClientStore
+from .stores import Storage as Storage
+from .stores import load_storage as load_storage
+from .stores import write_store as write_store
+
+__version__: str
