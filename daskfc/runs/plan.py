@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from daskfc.deploy import LocalCluster, load_cluster
-from daskfc.errors import DaskfcError, InvalidInput
+from daskfc.deploy import ClusterConfig, LocalCluster, load_cluster
+from daskfc.errors import DaskfcError, InvalidInput, ResourceRefused
 from daskfc.federation import SERVER, FederatedClusterer
 from daskfc.federation.messages import server_workers
 from daskfc.federation.opening import who_takes_part
@@ -24,25 +24,26 @@ from daskfc.runs.communication import communication_of, ledger_frame
 from daskfc.runs.config import Pipeline, load_pipeline
 from daskfc.runs.evaluate import evaluation_labels
 from daskfc.runs.execution import Progress
-from daskfc.runs.methods import check_pipeline, estimator_of, known_methods
+from daskfc.runs.methods import check_pipeline, estimator_of, known_methods, with_n_clusters
 from daskfc.runs.parties import locate
 from daskfc.runs.promises import privacy_of
 from daskfc.runs.rehearse import STAND_INS
+from daskfc.secure.distances.memory import PROCESS_BYTES
 from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.together import number_of_samples
 
-__all__ = ["Plan", "Planned", "plan"]
+__all__ = ["Plan", "Planned", "check_memory", "plan", "surely_below"]
 
-# Resident memory of a party that has imported what steps need, without the kernels of coded
-# distances: 220 to 250 MB measured (Python 3.11, Linux).
-PROCESS_BYTES = 250_000_000
+# Ours, of what a run is surely below, so that it need not be planned to be let through: arrays of
+# n x n and copies of all samples in one step, and the process itself, a network's with it.
+_SQUARES, _COPIES, _PROCESS = 10, 20, 1_000_000_000
 
 LEFT_OUT = (
     "Time is that of messages: computing takes none in it, and each waits four trips, of which "
     "Dask takes three. Bytes are those of messages; Dask's own words to its scheduler, a few kB a "
     "step, and TLS come on top. Memory is that of a party's process, of what its largest step gets "
-    "and makes, and of what runs check before they begin: OmniFC's distances and its clusterer."
+    "and makes, and of OmniFC's distances and its clusterer."
 )
 
 Source = str | PathLike[str] | Mapping[str, Any]
@@ -68,6 +69,8 @@ class Planned:
         Of messages on the network, in one fit.
     memory : dict of str to (int, str)
         Bytes that each party needs, and for what.
+    too_large : str
+        Why these are more than a party's limit; empty where they are not.
     assumptions : tuple of Assumption
         What only a run can tell.
     choices : dict of str to str
@@ -86,6 +89,7 @@ class Planned:
     delays: int = 0
     seconds: float = 0.0
     memory: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    too_large: str = ""
     assumptions: tuple[Assumption, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
     privacy: str = ""
@@ -112,7 +116,7 @@ class Planned:
         return {
             "name": self.name,
             "fits": self.fits,
-            "refused": self.refused or None,
+            "refused": self.refused or self.too_large or None,
             "rounds": self.rounds,
             "delays": self.delays,
             "network_s": self.seconds,
@@ -174,7 +178,8 @@ class Plan:
     @property
     def refused(self) -> str:
         """Why a run would not begin, or break off; empty where it would not."""
-        return next((part.refused for part in self.parts if part.refused), "")
+        told = (part.refused or part.too_large for part in self.parts)
+        return next((one for one in told if one), "")
 
     def of(self, name: str) -> Planned:
         """Return one part by its name."""
@@ -257,19 +262,70 @@ None; got 0.
             "a plan is for one number of clusters; got several to choose from. Give one, as "
             "--set params.n_clusters=3: a choice costs as much again for each number that is tried."
         )
-    where = load_cluster(cluster)
-    workers = server_workers(where.server.workers)
-    limits = {
-        name: where.limits(name).memory_limit if isinstance(where, LocalCluster) else None
-        for name in (*stores, SERVER, *workers)
+    where, on = load_cluster(cluster), network or Network()
+    limits = _limits(where, stores)
+    parts = _parts(definition, stores, limits, network=on, assumed=dict(assumed or {}))
+    _check_assumed(assumed or {}, parts)
+    return Plan(definition, n_samples, limits, on, parts)
+
+
+def check_memory(
+    pipeline: Pipeline, stores: Mapping[str, ClientStore], cluster: ClusterConfig
+) -> None:
+    """Refuse a run that would not fit the memory of its parties, as far as this is known.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        What would run; of several numbers of clusters the largest counts.
+    stores : mapping of str to ClientStore
+        Of every client.
+    cluster : ClusterConfig
+        Where; only limits of workers that the run itself starts are known.
+
+    Raises
+    ------
+    ResourceRefused
+        Names the method, its step, the party, the bytes and the limit.
+    """
+    limits = _limits(cluster, stores)
+    n_samples = number_of_samples(stores)
+    surely = surely_below(stores)
+    if all(limit is None or limit >= surely for limit in limits.values()):
+        return
+    candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
+    if candidates:
+        pipeline = with_n_clusters(pipeline, candidates[-1])
+    for part in _parts(pipeline, stores, limits):
+        if part.too_large:
+            raise ResourceRefused(part.too_large)
+
+
+def surely_below(stores: Mapping[str, ClientStore]) -> int:
+    """Return bytes that no party needs more than, of any run on these stores."""
+    n_bytes = sum(store.n_samples * store.n_features * 8 for store in stores.values())
+    return _PROCESS + _COPIES * n_bytes + _SQUARES * 8 * number_of_samples(stores) ** 2
+
+
+def _limits(cluster: ClusterConfig, stores: Mapping[str, ClientStore]) -> dict[str, int | None]:
+    """Return the memory that every party may use, where the cluster's file says it."""
+    return {
+        name: cluster.limits(name).memory_limit if isinstance(cluster, LocalCluster) else None
+        for name in (*stores, SERVER, *server_workers(cluster.server.workers))
     }
+
+
+def _parts(
+    definition: Pipeline,
+    stores: Mapping[str, ClientStore],
+    limits: Mapping[str, int | None],
+    **options: Any,
+) -> tuple[Planned, ...]:
     methods = (definition.method, *definition.compare)
-    options: dict[str, Any] = {
-        "network": network or Network(),
+    options |= {
         "limits": limits,
-        "server_workers": workers,
+        "server_workers": tuple(name for name in limits if name not in {*stores, SERVER}),
         "allow_raw": any(known_methods()[name].needs_raw for name in methods),
-        "assumed": dict(assumed or {}),
         "process_bytes": PROCESS_BYTES,
     }
     prepared, parts = None, list[Planned]()
@@ -297,8 +353,7 @@ None; got 0.
         rehearsal.start_run("evaluation", random_state=0)
         rehearsal.publish(evaluation_labels, party=_first_owners(stores))
         parts.append(_planned("evaluation", rehearsal))
-    _check_assumed(options["assumed"], parts)
-    return Plan(definition, n_samples, limits, options["network"], tuple(parts))
+    return tuple(parts)
 
 
 def _stores(
@@ -371,9 +426,24 @@ def _planned(name: str, rehearsal: Rehearsal, **told: Any) -> Planned:
         delays=rehearsal.depth,
         seconds=rehearsal.clock,
         memory=rehearsal.memory,
+        too_large=_too_large(name, rehearsal.memory, rehearsal.limits()),
         assumptions=tuple(rehearsal.assumptions),
         **told,
     )
+
+
+def _too_large(
+    name: str, memory: Mapping[str, tuple[int, str]], limits: Mapping[str, int | None]
+) -> str:
+    for party, (needed, what) in memory.items():
+        limit = limits[party]
+        if limit is not None and needed > limit:
+            return (
+                f"{name} would take {needed / 1e9:.2f} GB of memory at party {party!r} for {what}, "
+                f"more than its limit of {limit / 1e9:.2f} GB. Raise 'memory_limit' in the "
+                "cluster's file, or see docs/guides/memory.md for what takes less."
+            )
+    return ""
 
 
 def _check_assumed(assumed: Mapping[str, float], parts: Sequence[Planned]) -> None:

@@ -41,8 +41,8 @@ def print_plan(found: Plan, console: Console) -> None:
     console.print(_overview(found))
     own = found.of(found.pipeline.method)
     for part in found.parts:
-        if part.refused:
-            console.print(Text(f"{part.refused}\n", style="bold"))
+        if part.refused or part.too_large:
+            console.print(Text(f"{part.refused or part.too_large}\n", style="bold"))
     if not own.refused:
         console.print(_messages(own))
         console.print(_parties(own, found.limits))

@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 from rich.console import Console
 
+from daskfc.deploy import load_cluster
 from daskfc.federation.pseudonyms import Pseudonyms
 from daskfc.runs.changes import earlier_run
 from daskfc.runs.comparison import comparison
@@ -20,6 +21,7 @@ from daskfc.runs.execution import Progress, execute
 from daskfc.runs.folder import RunFolder
 from daskfc.runs.methods import check_pipeline
 from daskfc.runs.parties import locate
+from daskfc.runs.plan import check_memory
 from daskfc.runs.remarks import check_bound, data_warnings
 from daskfc.runs.report import write_report
 from daskfc.runs.settings import digests_of
@@ -260,6 +262,7 @@ def prepare(
     }
     if located.stores is not None:
         check_bound(definition, located.stores)
+        check_memory(definition, located.stores, load_cluster(cluster))
         record["warnings"] = data_warnings(definition, located.stores)
     if since is not None:
         record["since"] = earlier_run(since, located.stores)

@@ -23,7 +23,7 @@ OMNIFC = {"method": "OmniFC", "params": {"n_clusters": 3}, "compare": ["k-FED"]}
 def test_a_plan_is_tables_and_leaves_no_run(planned, tmp_path):
     result = planned(OMNIFC)
     assert result.exit_code == 0, result.output
-    for word in ("k-FED", "CodedRows", "client → client", "320.0 MB", "Assumed: columns"):
+    for word in ("k-FED", "CodedRows", "client → client", "280.0 MB", "Assumed: columns"):
         assert word in result.stdout
     assert not Path(tmp_path, "runs").exists()
 
@@ -56,7 +56,7 @@ def test_what_a_run_would_refuse_is_exit_code_2(planned):
         {"method": "ESFMC", "params": {"n_clusters": 3, "noise": noise, "incomplete": "align"}}
     )
     assert result.exit_code == 2
-    tight = {"cluster": "local", "worker": {"memory_limit": "256MB"}}
+    tight = {"cluster": "local", "worker": {"memory_limit": "300MB"}}
     Path("c.yaml").write_text(yaml.safe_dump(tight), encoding="utf-8")
     result = planned(OMNIFC, "--cluster", "c.yaml")
     assert result.exit_code == 2

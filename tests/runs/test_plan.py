@@ -1,6 +1,8 @@
 """A plan is held against ledgers of real runs: messages exactly, bytes within 2 %, memory 25 %."""
 
 import inspect
+import re
+import sys
 from collections import Counter
 
 import numpy as np
@@ -8,12 +10,12 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_digits, load_iris
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.federation import Federation
 from daskfc.federation.rehearsal import Rehearsal
 from daskfc.federation.steps import INJECTED
 from daskfc.runs import known_methods, make_estimator, plan, run
-from daskfc.runs.plan import PROCESS_BYTES
+from daskfc.runs.plan import PROCESS_BYTES, surely_below
 from daskfc.runs.rehearse import STAND_INS
 from daskfc.secure.distances import sizing
 from daskfc.secure.distances import stand_ins as distances_stand_ins
@@ -316,6 +318,7 @@ def test_memory_is_what_parties_take(tmp_path, method, params, most):
     assert set(memory) == set(taken)
     for party, (needed, _) in memory.items():
         assert (1 - MEMORY) * taken[party] <= needed <= (1 + most) * taken[party], party
+        assert needed <= surely_below(stores)
 
 
 def test_every_method_can_be_planned(tmp_path):
@@ -336,9 +339,10 @@ def test_every_method_can_be_planned(tmp_path):
                 ],
             )  # fmt: skip
             stores[name] = ClientStore.open(url)
-        rehearsal = Rehearsal(stores, STAND_INS, allow_raw=True)
+        rehearsal = Rehearsal(stores, STAND_INS, allow_raw=True, process_bytes=PROCESS_BYTES)
         model_of(method).rehearse(rehearsal)
         assert len(rehearsal.ledger), method
+        assert max(needed for needed, _ in rehearsal.memory.values()) <= surely_below(stores)
         planned.add(method)
     assert planned == set(known_methods())
 
@@ -365,7 +369,7 @@ def test_a_plan_starts_nothing(storage, monkeypatch):
 
 
 def test_a_method_that_a_run_would_refuse(storage):
-    small = {"cluster": "local", "worker": {"memory_limit": "256MB"}}
+    small = {"cluster": "local", "worker": {"memory_limit": "300MB"}}
     found = plan(
         {"method": "OmniFC", "params": {"n_clusters": 3}, "compare": ["k-FED"]},
         storage=storage,
@@ -374,6 +378,26 @@ def test_a_method_that_a_run_would_refuse(storage):
     assert "OmniFC would be refused: " in found.refused
     assert "of memory at party" in found.refused
     assert not found.of("k-FED").refused
+
+
+@pytest.mark.parametrize("n_clusters", [3, [2, 4]])
+def test_a_run_that_would_not_fit_is_refused_before_a_worker_starts(
+    storage, tmp_path, monkeypatch, n_clusters
+):
+    def refused(*_, **__):
+        raise AssertionError("a worker was started")
+
+    monkeypatch.setattr("daskfc.federation.opening.LocalParties", refused)
+    monkeypatch.setattr(sys.modules["daskfc.runs.plan"], "PROCESS_BYTES", 400_000_000)
+    tight = {"cluster": "local", "parties": {"client-2": {"memory_limit": "390MB"}}}
+    pipeline = {"method": "k-FED", "params": {"n_clusters": n_clusters}}
+    told = r"k-FED would take 0.40 GB of memory at party 'client-2' for step .*limit of 0.39 GB"
+    found = plan({**pipeline, "params": {"n_clusters": 3}}, storage=storage, cluster=tight)
+    assert re.search(told, found.refused)
+    assert found.of("k-FED").memory
+    with pytest.raises(ResourceRefused, match=told):
+        run(pipeline, storage=storage, cluster=tight, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
 
 
 def test_noise_says_what_it_guarantees(storage):

@@ -27,9 +27,9 @@ __all__ = [
     "needs",
 ]
 
-# Resident memory of a worker that has imported numpy, scipy, scikit-learn, zarr, xarray and
-# distributed: 238 MB measured (Python 3.11, Linux); 312 MB with onnxruntime and numba.
-PROCESS_BYTES = 320_000_000
+# Resident memory of a worker that has loaded what steps import and compile: 249 MB measured, 270
+# after a fit (Python 3.11, Linux).
+PROCESS_BYTES = 280_000_000
 USABLE = 0.8  # of a limit: above it Dask's default pauses a worker, and the run would stand still
 COMFORT = 0.6  # of a limit: above it Dask's default begins to spill
 LARGEST_TILE = 2048  # 4.2 million pairs a task; larger ones save no time and cost memory

@@ -131,7 +131,7 @@ def test_what_the_clusterer_reads_at_once_is_refused_before_the_run():
     check(needs(work, 2048), {"server": 4 * GB})
     reader = Reader("k-medoids", memory=2 * 8 * 70_000**2)
     need = needs(dataclasses.replace(work, reader=reader), 2048)
-    said = r"exact distances .*, and k-medoids on all distances, would take 78\.79"
+    said = r"exact distances .*, and k-medoids on all distances, would take 78\.75"
     with pytest.raises(ResourceRefused, match=said):
         check(need, {"server": 4 * GB})
 
@@ -159,7 +159,7 @@ def test_what_the_clusterer_writes_is_refused_before_the_run():
 
 def test_no_tile_fits():
     with pytest.raises(
-        ResourceRefused, match=r"0.54 GB of memory at party .an evaluator. with tiles of \d+ rows"
+        ResourceRefused, match=r"0.50 GB of memory at party .an evaluator. with tiles of \d+ rows"
     ):
         choose_tile(MNIST, evaluator_limit=GB // 2)
 
