@@ -27,15 +27,7 @@ _LONGEST = 80  # ours: characters of a value in an error
 
 @dataclass(frozen=True)
 class Constraint:
-    """A rule in words and the test that decides it.
-
-    Parameters
-    ----------
-    rule : str
-        Completes the sentence "must be ...".
-    holds : callable
-        From a value to bool.
-    """
+    """A rule in words, completing "must be ...", and the test that decides it."""
 
     rule: str
     holds: Callable[[Any], bool]
@@ -52,14 +44,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 def integer(low: int | None = None, high: int | None = None) -> Constraint:
-    """Return the constraint "an int in [low, high]".
-
-    Examples
-    --------
-    >>> from daskfc.checks import integer
-    >>> integer(low=1).rule
-    'an int of at least 1'
-    """
+    """Return the constraint "an int in [low, high]"."""
 
     def holds(value: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, Integral):
@@ -72,14 +57,7 @@ def integer(low: int | None = None, high: int | None = None) -> Constraint:
 def real(
     low: float | None = None, high: float | None = None, *, above: float | None = None
 ) -> Constraint:
-    """Return the constraint "a finite number in [low, high]", or above a bound.
-
-    Examples
-    --------
-    >>> from daskfc.checks import real
-    >>> real(above=0).holds(0.0)
-    False
-    """
+    """Return the constraint "a finite number in [low, high]", or strictly above a bound."""
 
     def holds(value: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, Real):
@@ -98,14 +76,7 @@ def real(
 
 
 def between_0_and_1() -> Constraint:
-    """Return the constraint "a number strictly between 0 and 1".
-
-    Examples
-    --------
-    >>> from daskfc.checks import between_0_and_1
-    >>> [between_0_and_1().holds(value) for value in (0.0, 1e-9, 1.0)]
-    [False, True, False]
-    """
+    """Return the constraint "a number strictly between 0 and 1"."""
     inside = real(0, 1, above=0)
     return Constraint(
         "a number strictly between 0 and 1",
@@ -132,31 +103,7 @@ def optional(constraint: Constraint) -> Constraint:
 
 
 def check_params(owner: str, params: Mapping[str, Any], table: Mapping[str, Constraint]) -> None:
-    """Check parameters against a table of constraints.
-
-    Parameters
-    ----------
-    owner : str
-        Whose parameters they are, for the message.
-    params : mapping
-        Names and values.
-    table : mapping
-        Names and constraints; every parameter must have one.
-
-    Raises
-    ------
-    InvalidInput
-        For the first parameter without a constraint, or that breaks its constraint.
-
-    Examples
-    --------
-    >>> from daskfc.checks import check_params, integer
-    >>> check_params("OmniFC", {"n_clusters": 0}, {"n_clusters": integer(low=1)})
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: the 'n_clusters' parameter of OmniFC must be an int of at \
-least 1; got 0.
-    """
+    """Refuse the first parameter that has no constraint in the table, or breaks its own."""
     for name, value in params.items():
         if name not in table:
             known = ", ".join(sorted(table))
@@ -172,20 +119,7 @@ least 1; got 0.
 
 
 def sentence_of(error: ValidationError, source: str) -> str:
-    """Return one sentence for the first fault that pydantic found in a file.
-
-    Parameters
-    ----------
-    error : pydantic.ValidationError
-        The refusal.
-    source : str
-        The file (or dictionary) that was read.
-
-    Returns
-    -------
-    str
-        File, key, rule, value and the way out, on one line.
-    """
+    """Return one line for the first fault that pydantic found: file, key, rule, value, way out."""
     faults = error.errors()
     first = faults[0]
     key = ".".join(str(part) for part in first["loc"])
@@ -247,25 +181,7 @@ def _rule_of(fault: Mapping[str, Any]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as errors show it: short, and never a table of data.
-
-    Parameters
-    ----------
-    value : object
-        What was given.
-
-    Returns
-    -------
-    str
-        Its representation where it is a plain value, or a short list of these; else its type.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.checks import shown
-    >>> shown("a"), shown([1, 2]), shown({"path": "x", "ids": "y"}), shown(np.eye(3))
-    ("'a'", '[1, 2]', 'a mapping with path, ids', 'a ndarray')
-    """
+    """Return a value as errors show it: a plain value or short list, else its type; never data."""
     if isinstance(value, Mapping):
         keys = [
             key if isinstance(key, str) and key.isprintable() else shown(key)

@@ -31,30 +31,7 @@ _RESERVED = frozenset('/\\:*?"<>|')
 
 
 def check_folder_name(what: str, name: object) -> None:
-    """Check a name against what every file system takes as the name of one folder.
-
-    Parameters
-    ----------
-    what : str
-        Whose name it is, for the sentence.
-    name : object
-        The name.
-
-    Raises
-    ------
-    InvalidInput
-        When it is no text, empty or too long, begins with a dot, or has letters that cannot be
-        printed or that separate folders.
-
-    Examples
-    --------
-    >>> from daskfc.folders import check_folder_name
-    >>> check_folder_name("run", "../data")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: the name of a run must be usable as the name of a folder, and not \
-begin with a dot; got '../data'. Choose another.
-    """
+    """Refuse a name that not every file system takes for a folder, or that begins with a dot."""
     if (
         not isinstance(name, str)
         or not name
@@ -72,7 +49,7 @@ begin with a dot; got '../data'. Choose another.
 def make_private(path: str | os.PathLike[str]) -> Path:
     """Make a folder, and those above it that are missing, which only their owner may enter.
 
-    A folder that is there stays as it is: whoever opened it to others meant it.
+    An existing folder keeps its permissions: whoever opened it to others meant it.
     """
     folder = Path(path)
     for one in (*reversed(folder.absolute().parents), folder):
@@ -81,18 +58,7 @@ def make_private(path: str | os.PathLike[str]) -> Path:
 
 
 def check_place(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Check that a file can be written, as far as that shows before.
-
-    Parameters
-    ----------
-    path, overwrite
-        As for `write_private`.
-
-    Raises
-    ------
-    InvalidInput
-        When a file is there, or its folder is not, or may not be written to.
-    """
+    """Refuse a path that `write_private` could not write, as far as that shows before."""
     target = Path(path)
     if target.exists() and not overwrite:
         raise InvalidInput(
@@ -106,28 +72,7 @@ def check_place(path: str | os.PathLike[str], *, overwrite: bool = False) -> Non
 def write_private(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
     """Write a file that only its owner may read, all of it or nothing.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    data : bytes
-        Its content.
-    overwrite : bool
-        Whether a file that is there may be replaced.
-
-    Raises
-    ------
-    InvalidInput
-        When a file is there, or it cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.folders import write_private
-    >>> path = tempfile.mkdtemp() + "/clusters.csv"
-    >>> write_private(path, b"sample_id,cluster")
-    >>> oct(os.stat(path).st_mode & 0o777)
-    '0o600'
+    An existing file is refused unless `overwrite`.
     """
     check_place(path, overwrite=overwrite)
     target = Path(path)
@@ -142,27 +87,9 @@ def write_private(path: str | os.PathLike[str], data: bytes, *, overwrite: bool 
 
 
 def write_once(path: str | os.PathLike[str], data: bytes) -> bool:
-    """Write a file that only its owner may read where there is none, all of it or nothing.
+    """Write an owner-only file, all or nothing, unless one exists; return whether it was written.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, in a folder that is there.
-    data : bytes
-        Its content.
-
-    Returns
-    -------
-    bool
-        Whether it was written; else there was one, which stays.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.folders import write_once
-    >>> path = tempfile.mkdtemp() + "/began"
-    >>> write_once(path, b"first"), write_once(path, b"second")
-    (True, False)
+    An existing file stays.
     """
     target = Path(path)
     with _partial(target, data) as partial:
@@ -190,13 +117,7 @@ def _partial(target: Path, data: bytes) -> Iterator[Path]:
 
 
 def flush(path: str | os.PathLike[str]) -> None:
-    """Wait until a file's bytes, or the names in a folder, are on the disk.
-
-    Parameters
-    ----------
-    path : path-like
-        An existing file or folder.
-    """
+    """Wait until a file's bytes, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -205,13 +126,7 @@ def flush(path: str | os.PathLike[str]) -> None:
 
 
 def flush_tree(folder: str | os.PathLike[str]) -> None:
-    """Wait until a folder and everything below it is on the disk.
-
-    Parameters
-    ----------
-    folder : path-like
-        An existing folder.
-    """
+    """Wait until a folder and everything below it is on the disk."""
     for below, _, files in os.walk(folder):
         for name in files:
             flush(Path(below) / name)
@@ -221,14 +136,7 @@ def flush_tree(folder: str | os.PathLike[str]) -> None:
 class PrivateLog(logging.FileHandler):
     """A log that only its owner may read: the text of an error may hold values.
 
-    Nothing fails for it: where its disk is full, whoever wrote the record will notice by itself.
-
-    Parameters
-    ----------
-    path : path
-        The file; appended to.
-    delay : bool
-        Whether to open it with the first record only.
+    Failed writes are ignored: where the disk is full, whoever logged will notice by itself.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, delay: bool = False) -> None:

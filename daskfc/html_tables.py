@@ -9,25 +9,7 @@ __all__ = ["html_table"]
 def html_table(
     title: str, head: Sequence[str], rows: Iterable[Sequence[object]], note: str = ""
 ) -> str:
-    """Return a table with a title above it and a note below, all escaped.
-
-    Parameters
-    ----------
-    title : str
-        What it shows; the first line.
-    head : sequence of str
-        Names of the columns.
-    rows : iterable of sequence
-        Values. Numbers stand at the right.
-    note : str
-        A sentence below.
-
-    Examples
-    --------
-    >>> from daskfc.html_tables import html_table
-    >>> html_table("Sizes", ["cluster", "samples"], [("<0>", 1200)]).count("&lt;0&gt;")
-    1
-    """
+    """Return a table with a title above it and a note below, all escaped; numbers align right."""
 
     def cell(value: object) -> str:
         number = isinstance(value, int | float)

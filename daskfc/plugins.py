@@ -15,30 +15,10 @@ T = TypeVar("T")
 
 
 def with_plugins(group: str, own: Mapping[str, T], is_one: Callable[[Any], bool]) -> dict[str, T]:
-    """Return our own entries, then those that installed packages register by an entry point.
+    """Return our own entries in order, then plug-ins from the entry-point `group`, sorted by name.
 
     A plug-in that cannot be loaded, is not what the group asks for, or has a name that is taken is
-    left out with a warning in the log: a broken package must not stop what does not need it.
-
-    Parameters
-    ----------
-    group : str
-        ``daskfc.methods``, ``daskfc.clusterers`` or ``daskfc.readers``.
-    own : mapping of str to object
-        What daskfc itself has under these names.
-    is_one : callable
-        Whether an object is what the group asks for.
-
-    Returns
-    -------
-    dict of str to object
-        Ours first, in their order; then plug-ins, sorted by name.
-
-    Examples
-    --------
-    >>> from daskfc.plugins import with_plugins
-    >>> with_plugins("daskfc.nothing", {"ours": 1}, lambda one: isinstance(one, int))
-    {'ours': 1}
+    left out with a logged warning: a broken package must not stop what does not need it.
     """
     found = dict(own)
     for point in sorted(entry_points_of(group), key=lambda point: (point.name, point.value)):
@@ -61,12 +41,6 @@ def entry_points_of(group: str) -> tuple[EntryPoint, ...]:
     """Return what installed packages register in a group, looked up once for each search path.
 
     A look at every installed package takes as long as a step of a small fit.
-
-    Examples
-    --------
-    >>> from daskfc.plugins import entry_points_of
-    >>> entry_points_of("daskfc.nothing")
-    ()
     """
     return _entry_points(group, tuple(sys.path))
 

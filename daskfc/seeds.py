@@ -9,14 +9,7 @@ __all__ = ["fresh_seed", "generator", "integer_seed"]
 
 
 def fresh_seed() -> int:
-    """Return a seed in [0, 2**31) from the operating system, for who asks for no certain one.
-
-    Examples
-    --------
-    >>> from daskfc.seeds import fresh_seed
-    >>> 0 <= fresh_seed() < 2**31
-    True
-    """
+    """Return a seed in [0, 2**31) from the operating system, for callers that give none."""
     return int.from_bytes(os.urandom(4), "little") >> 1
 
 
@@ -30,36 +23,12 @@ def _sequence(random_state: int, labels: tuple[str | int, ...]) -> np.random.See
 def generator(random_state: int, *labels: str | int) -> np.random.Generator:
     """Return the generator of one purpose, the same in every process and every order.
 
-    Parameters
-    ----------
-    random_state : int
-        The user's seed, at least 0.
-    *labels : str or int
-        What the numbers are for, for example ``("client-3", 2, "k-means++")``.
-
-    Returns
-    -------
-    numpy.random.Generator
-        Independent of the generators of all other labels. Never used for masks, shares or noise.
-
-    Examples
-    --------
-    >>> from daskfc.seeds import generator
-    >>> bool(generator(0, "client-1").random() == generator(0, "client-1").random())
-    True
-    >>> bool(generator(0, "client-1").random() == generator(0, "client-2").random())
-    False
+    The labels name the purpose, such as ``("client-3", 2, "k-means++")``; other labels give an
+    independent generator. Never use it for masks, shares or noise.
     """
     return np.random.default_rng(_sequence(random_state, labels))
 
 
 def integer_seed(random_state: int, *labels: str | int) -> int:
-    """Return a seed in [0, 2**31) for a library that wants an int.
-
-    Examples
-    --------
-    >>> from daskfc.seeds import integer_seed
-    >>> integer_seed(0, "spectral") == integer_seed(0, "spectral")
-    True
-    """
+    """Return a seed in [0, 2**31) for a library that wants an int."""
     return int(_sequence(random_state, labels).generate_state(1)[0] >> 1)

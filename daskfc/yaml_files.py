@@ -79,36 +79,7 @@ def _n_values(node: yaml.Node, known: dict[yaml.Node, float]) -> float:
 
 
 def read_yaml(text: str, source: str) -> Any:
-    """Read YAML, with errors of one sentence.
-
-    Parameters
-    ----------
-    text : str
-        The YAML.
-    source : str
-        Where it comes from, for the message.
-
-    Returns
-    -------
-    object
-        What the YAML says; numbers such as ``1e-4`` are floats.
-
-    Raises
-    ------
-    InvalidInput
-        When it is no YAML, or a mapping holds a key twice.
-
-    Examples
-    --------
-    >>> from daskfc.yaml_files import read_yaml
-    >>> read_yaml("tolerance: 1e-4", "an example")
-    {'tolerance': 0.0001}
-    >>> read_yaml("{deadline: 60s, deadline: 5s}", "an example")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: an example, line 1, column 17: not valid YAML: key 'deadline' is \
-given twice, first in line 1. Keep one of the two.
-    """
+    """Read YAML, with one-sentence errors; ``1e-4`` is a float, a repeated key is refused."""
     try:
         return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -124,37 +95,10 @@ given twice, first in line 1. Keep one of the two.
 
 
 def read_mapping(path: str | os.PathLike[str], kind: str, *, keys: str) -> dict[Any, Any]:
-    """Read a YAML file that must hold a mapping.
+    """Read a YAML file in UTF-8 that must hold a mapping; refuse a repeated key.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, in UTF-8.
-    kind : str
-        What it should be, for messages: pipeline, storage, cluster, policy or
-        parties.
-    keys : str
-        The keys that it must have, for the message when it holds no mapping.
-
-    Returns
-    -------
-    dict
-        What the file says.
-
-    Raises
-    ------
-    InvalidInput
-        When the file is missing, cannot be read, is not UTF-8 or no YAML, is empty, holds something
-        else than a mapping, a mapping in it holds a key twice, or it is a file of another kind.
-
-    Examples
-    --------
-    >>> from daskfc.yaml_files import read_mapping
-    >>> read_mapping("cluster-configs/none.yaml", "cluster", keys="the key 'cluster'")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: cluster-configs/none.yaml: there is no such file. Correct the path \
-of the cluster file.
+    ``kind`` (pipeline, storage, cluster, policy or parties) and ``keys``, those that it must have,
+    go into error messages; a file of another kind is refused.
     """
     source = os.fspath(path)
     try:

@@ -37,14 +37,9 @@ def nearest_of_new(new: ClientStore, centers: np.ndarray) -> LabelledSamples:
 
 
 class CenterClusterer(FederatedClusterer):
-    """Base of the baselines whose model is one centre per cluster.
+    """Base of the baselines whose model is one centre per cluster, ``(n_clusters, n_features)``.
 
-    `predict` labels new samples with the nearest of ``cluster_centers_``.
-
-    Attributes
-    ----------
-    cluster_centers_ : numpy.ndarray
-        ``(n_clusters, n_features)`` float64, published by the server.
+    `predict` labels new samples with the nearest of ``cluster_centers_``, published by the server.
     """
 
     split: ClassVar = "samples"

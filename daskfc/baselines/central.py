@@ -91,29 +91,11 @@ def place_rows(
     run: str,
     workspace: str,
 ) -> int:
-    """Put blocks of rows into the pool, a file of the server.
+    """Write one block of rows per client into the server's pool file; return the rows there now.
 
-    Parameters
-    ----------
-    parts : mapping of str to RawRows
-        A block of each client that still has rows.
-    positions : mapping of str to numpy.ndarray
-        Places of each client's samples in the canonical order.
-    placed : int
-        Rows in the pool before; orders the blocks.
-    start : int
-        First row of the block within each client.
-    shape : tuple of int
-        ``(n, d)`` of the pool.
-    run : str
-        Names the file.
-    workspace : str
-        The server's folder.
-
-    Returns
-    -------
-    int
-        Rows in the pool afterwards.
+    ``shape`` is the pool's ``(n, d)``, ``positions`` the clients' places in the canonical order,
+    ``start`` the block's first row within each client. ``placed``, the rows there before, orders
+    the calls, and 0 starts a new file.
     """
     path = _pool_path(workspace, run)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,27 +125,10 @@ def cluster_pool(
     run: str,
     workspace: str,
 ) -> np.ndarray:
-    """Cluster the pool and delete the raw rows.
+    """Return int64 ``(n,)`` labels of the pool in canonical order, and delete its raw rows.
 
-    Parameters
-    ----------
-    placed : int
-        Rows in the pool; the server starts when all are there.
-    clusterer : Clusterer
-        The central algorithm.
-    n_clusters : int or None
-        Clusters wanted; None where the algorithm finds their number.
-    seed : int
-        Seed of the algorithm.
-    run : str
-        Names the file.
-    workspace : str
-        The server's folder.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(n,)`` int64 labels in canonical order.
+    ``placed`` makes the server wait until all rows are there; ``n_clusters`` is None where the
+    algorithm finds the number itself.
     """
     path = _pool_path(workspace, run)
     try:

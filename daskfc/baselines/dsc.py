@@ -149,33 +149,10 @@ def first_rows(
     random_state: int,
     party: str,
 ) -> np.ndarray:
-    """Embed the coordinator's samples.
+    """Return V of the coordinator's samples, float64 ``(n, K)``.
 
-    Parameters
-    ----------
-    data : ClientStore
-        ``(n, d)`` rows.
-    n_clusters : int
-        K, at most n.
-    n_neighbors : int or None
-        Neighbours of a sample, itself not counted; ⌈log n⌉ where None.
-    kernel_scale : float
-        s of exp(-(distance / s)²), in units of the data.
-    random_state : int
-        The user's seed.
-    party : str
-        The client.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(n, K)`` float64, V.
-
-    Raises
-    ------
-    InvalidInput
-        When the samples are too few for the clusters or the neighbours, and when no two of them
-        are similar.
+    ``n_neighbors`` does not count the sample itself, None is ⌈log n⌉; ``kernel_scale`` is s of
+    exp(-(distance / s)²). Refuses too few samples, and samples of which no two are similar.
     """
     n = _checked(data, n_clusters, n_neighbors, party)
     return _embed(
@@ -213,26 +190,9 @@ def aligned_rows(
     random_state: int,
     party: str,
 ) -> np.ndarray:
-    """Embed a client's samples with the shared one added, and match the signs there.
+    """Return V of a client's samples, float64 ``(n, K)``, its signs matched at the shared sample.
 
-    Parameters
-    ----------
-    data : ClientStore
-        ``(n, d)`` rows.
-    shared : SharedSample
-        What the coordinator sent.
-    n_clusters, n_neighbors, kernel_scale, random_state, party
-        As for `first_rows`.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(n, K)`` float64, V without the row of the shared sample.
-
-    Raises
-    ------
-    InvalidInput
-        As for `first_rows`.
+    The shared sample is added for the embedding; its row is not returned. Else as `first_rows`.
     """
     n = _checked(data, n_clusters, n_neighbors, party)
     V = _embed(
@@ -280,25 +240,7 @@ def merge_centers(
 ) -> CommonCenters:
     """Cluster the centres of all clients at the coordinator, each counting once.
 
-    Parameters
-    ----------
-    rows : numpy.ndarray
-        ``(n, K)`` float64, the coordinator's own V.
-    parts : mapping of str to EmbeddedCenters
-        What each other client sent.
-    n_clusters : int
-        K.
-    n_init : int
-        Starts of k-means.
-    random_state : int
-        The user's seed.
-    party : str
-        The coordinator.
-
-    Returns
-    -------
-    CommonCenters
-        C.
+    ``rows`` is the coordinator's own V, float64 ``(n, K)``; ``n_init`` counts starts of k-means.
     """
     of_coordinator = _local_centers(rows, n_clusters, n_init, random_state, party)
     points = np.concatenate([of_coordinator, *(parts[name].centers for name in sorted(parts))])

@@ -136,21 +136,8 @@ def first_basis(
 ) -> Basis:
     """Draw the first basis around the mean of all samples and fix ρ.
 
-    Parameters
-    ----------
-    parts : mapping of str to GramMoments
-        What each client sent.
-    n_clusters : int
-        k.
-    orthogonality : float
-        ρ in units of the mean squared norm of a sample.
-    random_state : int
-        The user's seed.
-
-    Returns
-    -------
-    Basis
-        The same for every partition of the same data, up to rounding.
+    ``orthogonality`` is ρ in units of the mean squared norm of a sample. The basis is the same
+    for every partition of the same data, up to rounding.
     """
     n = sum(part.n_samples for part in parts.values())
     mean = np.sum([parts[name].sums for name in sorted(parts)], axis=0) / n
@@ -166,33 +153,9 @@ def first_basis(
 def step_coefficients(
     coefficients: np.ndarray, cross: np.ndarray, gram: np.ndarray, *, penalty: float, steps: int
 ) -> np.ndarray:
-    """Take projected gradient steps on H.
+    """Take Q_1 = ``steps`` projected gradient steps on H, float64 ``(n, k)``, kept at least 0.
 
-    Parameters
-    ----------
-    coefficients : numpy.ndarray
-        ``(n, k)`` float64, H.
-    cross : numpy.ndarray
-        ``(n, k)`` float64, X Wᵀ.
-    gram : numpy.ndarray
-        ``(k, k)`` float64, W Wᵀ.
-    penalty : float
-        ρ.
-    steps : int
-        Q_1.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(n, k)`` float64, at least 0; the objective is not larger than before.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.fedmavg import step_coefficients
-    >>> start, cross = np.zeros((1, 2)), np.array([[2.0, -1.0]])
-    >>> step_coefficients(start, cross, np.eye(2), penalty=0.0, steps=1)
-    array([[2., 0.]])
+    ``cross`` is X Wᵀ, ``gram`` W Wᵀ, ``penalty`` ρ. The objective never grows.
     """
     curvature = float(np.linalg.eigvalsh(gram)[-1]) + penalty * max(len(gram) - 1, 0)
     if curvature <= 0:
@@ -225,23 +188,9 @@ def local_factors(
     coefficient_steps: int,
     basis_steps: int,
 ) -> LocalFactors:
-    """Update H_p, then W_p from the averaged W: one round at one client.
+    """Update H_p, then W_p from the averaged W: one round at one client; the result stays there.
 
-    Parameters
-    ----------
-    data : ClientStore
-        ``(n, d)`` rows, read in blocks, twice.
-    average : Basis
-        W and ρ.
-    last : LocalFactors or None
-        The round before; None in the first, where H starts at 0.
-    coefficient_steps, basis_steps : int
-        Gradient steps on H and on W.
-
-    Returns
-    -------
-    LocalFactors
-        Stays at the client.
+    Reads the rows twice, in blocks. ``last`` is None in the first round, where H starts at 0.
     """
     shape = (data.n_samples, len(average.basis))
     before = np.zeros(shape) if last is None else last.coefficients
@@ -266,16 +215,7 @@ def local_basis(factors: LocalFactors) -> LocalBasis:
 def average_basis(
     parts: Mapping[str, LocalBasis], shares: Mapping[str, float], before: Basis
 ) -> Basis:
-    """Average the clients' bases by their shares of the samples; ρ stays as before.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.fedmavg import Basis, LocalBasis, average_basis
-    >>> parts = {"a": LocalBasis(np.array([[4.0]])), "b": LocalBasis(np.array([[8.0]]))}
-    >>> average_basis(parts, {"a": 0.25, "b": 0.75}, Basis(np.zeros((1, 1)), 0.0)).basis
-    array([[7.]])
-    """
+    """Average the clients' bases by their shares of the samples; ρ stays as before."""
     averaged = np.sum([shares[name] * parts[name].basis for name in sorted(parts)], axis=0)
     return Basis(averaged, before.penalty)
 
@@ -295,27 +235,10 @@ def coefficient_labels(
 
 
 def nearest_direction(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Return for each row the cluster whose direction explains most of it.
+    """Return ``argmin_j min_{h ≥ 0} |x - h w_j|²`` for each row: int64 ``(n,)``.
 
-    Parameters
-    ----------
-    rows : numpy.ndarray
-        ``(n, d)`` float64.
-    basis : numpy.ndarray
-        ``(k, d)`` float64.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(n,)`` int64: ``argmin_j min_{h ≥ 0} |x - h w_j|²``, the exact optimum of the objective
-        for a new sample when at most one coefficient may differ from 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.fedmavg import nearest_direction
-    >>> nearest_direction(np.array([[1.0, 9.0]]), np.array([[5.0, 0.0], [0.0, 1.0]]))
-    array([1])
+    It is the exact optimum of the objective for a new sample of which at most one coefficient
+    may differ from 0.
     """
     norms = np.linalg.norm(basis, axis=1)
     cosines = rows @ (basis / np.where(norms > 0, norms, 1)[:, None]).T

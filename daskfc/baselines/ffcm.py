@@ -86,25 +86,10 @@ def fuzzy_c_means(
     max_iterations: int,
     tolerance: float,
 ) -> FuzzyCenters:
-    """Run fuzzy c-means on one client's rows from given centres.
+    """Run fuzzy c-means on one client's rows from given centres, float64 ``(c, d)``.
 
-    Parameters
-    ----------
-    data : ClientStore
-        ``(n, d)`` rows, read in blocks.
-    centers : numpy.ndarray
-        ``(c, d)`` float64, the start.
-    fuzzifier : float
-        m > 1.
-    max_iterations : int
-        Updates of the centres at most, at least 1.
-    tolerance : float
-        Stops when the centres move by less than this times their norm.
-
-    Returns
-    -------
-    FuzzyCenters
-        The client's centres, and its supports under the last memberships.
+    Makes 1 to ``max_iterations`` updates, until the centres move by less than ``tolerance``
+    times their norm; the supports returned are those of the last memberships.
     """
     supports = np.zeros(len(centers))
     for _ in range(max_iterations):
@@ -157,10 +142,7 @@ def local_centers(
 ) -> FuzzyCenters:
     """Run fuzzy c-means on one client's rows from the global centres, as every round does.
 
-    Raises
-    ------
-    InvalidInput
-        When the centres have another number of features, as those of an earlier fit may.
+    Refuses centres with another number of features, as those of an earlier fit may have.
     """
     if centers.centers.shape[1] != data.n_features:
         raise InvalidInput(
@@ -182,10 +164,7 @@ def first_centers(
 ) -> GlobalCenters:
     """Cluster the clients' own centres into the first global ones.
 
-    Raises
-    ------
-    InvalidInput
-        When the clients sent fewer different centres than clusters.
+    Refuses fewer different centres than clusters.
     """
     points = np.concatenate([parts[name].centers for name in sorted(parts)])
     seed = integer_seed(random_state, "FFCM", "server")
@@ -199,35 +178,7 @@ def merge_centers(
     averaging: Literal["k-means", "weighted"],
     random_state: int,
 ) -> GlobalCenters:
-    """Merge the clients' centres into global ones.
-
-    Parameters
-    ----------
-    parts : mapping of str to FuzzyCenters
-        What each client sent, ``c`` centres each.
-    last : GlobalCenters
-        What they started from.
-    averaging : {"k-means", "weighted"}
-        How.
-    random_state : int
-        The user's seed.
-
-    Returns
-    -------
-    GlobalCenters
-        Numbered like `last`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.ffcm import FuzzyCenters, GlobalCenters, merge_centers
-    >>> a = FuzzyCenters(np.array([[0.0], [8.0]]), np.array([3.0, 1.0]))
-    >>> b = FuzzyCenters(np.array([[2.0], [9.0]]), np.array([1.0, 1.0]))
-    >>> last = GlobalCenters(np.zeros((2, 1)))
-    >>> merge_centers({"a": a, "b": b}, last, averaging="weighted", random_state=0).centers
-    array([[0.5],
-           [8.5]])
-    """
+    """Merge the clients' centres, c each, into global ones, numbered like those of `last`."""
     if averaging == "weighted":
         return GlobalCenters(_weighted_mean(parts, last.centers))
     return GlobalCenters(_merged_by_k_means(parts, last.centers, random_state))

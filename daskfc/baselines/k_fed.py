@@ -101,17 +101,7 @@ class Grouping:
 def project(data: ClientStore, rank: int) -> np.ndarray:
     """Return the rows' coordinates on their leading right singular vectors.
 
-    Parameters
-    ----------
-    data : ClientStore
-        ``(n, d)`` rows, read in blocks.
-    rank : int
-        Singular vectors wanted.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(n, min(rank, n, d))`` float64; inner products of its rows are those of the projections.
+    Float64 ``(n, min(rank, n, d))``; inner products of its rows are those of the projections.
     """
     n, d = data.n_samples, data.n_features
     rank = min(rank, n, d)
@@ -137,23 +127,8 @@ def local_clustering(
 ) -> LocalClustering:
     """Cluster one client's rows (Algorithm 1); the result stays there.
 
-    Parameters
-    ----------
-    data : ClientStore
-        ``(n, d)`` rows, read in blocks.
-    n_local_clusters : int
-        k^(z), lowered to the number of different rows.
-    max_iterations : int
-        Rounds of Lloyd at most.
-    random_state : int
-        The user's seed.
-    party : str
-        The client, for its own stream of chance.
-
-    Returns
-    -------
-    LocalClustering
-        Its centres and the labels of its rows.
+    k^(z) is lowered to the number of different rows; ``party`` gives the client its own random
+    stream.
     """
     k = min(n_local_clusters, data.n_samples)
     projected = project(data, k)  # line 1: Â
@@ -175,24 +150,8 @@ def local_clustering(
 def core_of(projected: np.ndarray, nu: np.ndarray) -> np.ndarray:
     """Find the rows that lie clearly nearest to one centre: S_r of Algorithm 1, line 2.
 
-    Parameters
-    ----------
-    projected : numpy.ndarray
-        ``(n, r)`` float64, Â.
-    nu : numpy.ndarray
-        ``(k, r)`` float64, ν.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(n,)`` int64, the r of the S_r that holds the row, -1 for a row in none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.k_fed import core_of
-    >>> core_of(np.array([[1.0], [1.5], [4.0]]), np.array([[0.0], [4.0]])).tolist()
-    [0, -1, 1]
+    Returns int64 ``(n,)``, the r of each row, -1 for a row in none; ``projected`` is Â ``(n, r)``
+    and ``nu`` is ν ``(k, r)``.
     """
     distances = squared_distances(projected, nu)
     nearest = distances.argmin(axis=1)
@@ -212,34 +171,7 @@ def local_centers(local: LocalClustering) -> LocalCenters:
 
 
 def group_centers(parts: Mapping[str, LocalCenters], *, n_clusters: int) -> Grouping:
-    """Group the clients' centres around k far-apart ones (Algorithm 2, lines 2 to 4).
-
-    Parameters
-    ----------
-    parts : mapping of str to LocalCenters
-        What each client sent.
-    n_clusters : int
-        k.
-
-    Returns
-    -------
-    Grouping
-        The mean of each group, and the group of each local centre.
-
-    Raises
-    ------
-    InvalidInput
-        When the clients sent fewer than k centres.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.k_fed import LocalCenters, group_centers
-    >>> parts = {"a": np.array([[0.0], [9.0]]), "b": np.array([[10.0], [50.0], [1.0]])}
-    >>> found = group_centers({c: LocalCenters(x) for c, x in parts.items()}, n_clusters=3)
-    >>> found.groups["a"].tolist(), found.groups["b"].tolist()
-    ([2, 0], [0, 1, 2])
-    """
+    """Group the clients' centres around k far-apart ones (Algorithm 2, lines 2 to 4)."""
     names = sorted(parts)
     points = np.concatenate([parts[name].centers for name in names])  # (Σ k^(z), d)
     if len(points) < n_clusters:

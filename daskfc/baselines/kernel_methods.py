@@ -16,22 +16,7 @@ __all__ = ["FederatedKernelClusterer", "KernelChoice"]
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """A kernel whose width is not known yet.
-
-    Parameters
-    ----------
-    kind : str
-        One of `KERNELS`.
-    degree : int
-        Of the polynomial kernel.
-
-    Examples
-    --------
-    >>> from daskfc.baselines.kernel_methods import KernelChoice
-    >>> from daskfc.secure.sums import KernelWidth
-    >>> KernelChoice("gaussian", 3).of_width(KernelWidth(2.0)).width
-    2.0
-    """
+    """A kernel, one of `KERNELS`, before its width is known; `degree` is the polynomial one's."""
 
     kind: str
     degree: int
@@ -44,10 +29,7 @@ class KernelChoice:
 class FederatedKernelClusterer(FederatedClusterer):
     """Base of the baselines that end in distributed linear k-means on rows that a kernel gives.
 
-    Attributes
-    ----------
-    kernel_width_ : float
-        The width that was given, or that the clients agreed on.
+    ``kernel_width_`` is the width that was given, or that the clients agreed on.
     """
 
     split: ClassVar = "samples"

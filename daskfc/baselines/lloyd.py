@@ -25,20 +25,7 @@ __all__ = [
 
 
 def assign(data: ClientStore, centers: np.ndarray) -> np.ndarray:
-    """Return the index of the nearest centre of every row; the lower index on ties.
-
-    Parameters
-    ----------
-    data : ClientStore
-        The rows.
-    centers : numpy.ndarray
-        ``(k, d)`` float64.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(n,)`` int64.
-    """
+    """Return the nearest centre of every row, int64 ``(n,)``; the lower index on ties."""
     labels = np.empty(data.n_samples, dtype=np.int64)
     for start, rows in data.blocks():
         labels[start : start + len(rows)] = squared_distances(rows, centers).argmin(axis=1)
@@ -46,21 +33,9 @@ def assign(data: ClientStore, centers: np.ndarray) -> np.ndarray:
 
 
 def means_of(data: ClientStore, labels: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """Return the mean of the rows of each label.
+    """Return the mean of the rows of each label, float64 ``(k, d)``.
 
-    Parameters
-    ----------
-    data : ClientStore
-        The rows.
-    labels : numpy.ndarray
-        ``(n,)`` int64; rows with a negative label count nowhere.
-    otherwise : numpy.ndarray
-        ``(k, d)`` float64, taken for labels that no row has.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(k, d)`` float64.
+    Rows with a negative label are left out; a label without rows takes its row of ``otherwise``.
     """
     sums = np.zeros_like(otherwise)
     counts = np.zeros(len(otherwise))
@@ -78,23 +53,10 @@ def means_of(data: ClientStore, labels: np.ndarray, otherwise: np.ndarray) -> np
 def lloyd(
     data: ClientStore, centers: np.ndarray, *, max_iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run Lloyd's rounds until no label changes.
+    """Run Lloyd's rounds until no label changes; 0 rounds only label the rows.
 
-    Parameters
-    ----------
-    data : ClientStore
-        The rows.
-    centers : numpy.ndarray
-        ``(k, d)`` float64, the start.
-    max_iterations : int
-        Rounds at most; 0 only labels the rows.
-
-    Returns
-    -------
-    centers : numpy.ndarray
-        ``(k, d)`` float64; a centre that lost all its rows stays where it was.
-    labels : numpy.ndarray
-        ``(n,)`` int64, the nearest of these centres.
+    Returns the centres ``(k, d)`` and int64 ``(n,)`` labels, the nearest of these centres; a
+    centre that loses all its rows stays where it was.
     """
     labels = assign(data, centers)
     for _ in range(max_iterations):
@@ -108,28 +70,11 @@ def lloyd(
 
 
 def kmeans_plus_plus(data: ClientStore, n_centers: int, random: np.random.Generator) -> np.ndarray:
-    """Draw rows as centres, each with a probability in proportion to its cost so far.
+    """Draw up to `n_centers` rows as centres, each with a probability in proportion to its cost.
 
-    Parameters
-    ----------
-    data : ClientStore
-        The rows.
-    n_centers : int
-        How many, at least 1.
-    random : numpy.random.Generator
-        Where chance comes from.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(k, d)`` float64 with k at most `n_centers`, and fewer only when the rows hold fewer
-        different values.
-
-    Notes
-    -----
-    Arthur and Vassilvitskii (2007), without greedy trials: one pass over the rows per centre. The
-    cost of a row is its squared distance to the nearest centre. Rows are drawn by an order that
-    follows from what is in them, so that nothing hangs on how they are stored.
+    Arthur and Vassilvitskii (2007), without greedy trials: one pass over the rows per centre; the
+    cost is the squared distance to the nearest centre so far. Fewer centres only where there are
+    fewer different rows, drawn in an order that follows from their values, not their storage.
     """
     order = _order(data)
     first = int(order[random.integers(data.n_samples)])
@@ -167,30 +112,8 @@ def weighted_k_means(
 ) -> tuple[np.ndarray, float]:
     """Cluster weighted points with k-means++ and Lloyd, the best of several starts.
 
-    Parameters
-    ----------
-    points : numpy.ndarray
-        ``(c, d)`` float64.
-    weights : numpy.ndarray
-        ``(c,)`` float64, positive.
-    n_clusters : int
-        Centres wanted.
-    seed : int
-        Where chance comes from.
-    n_init : int
-        Starts.
-
-    Returns
-    -------
-    centers : numpy.ndarray
-        ``(n_clusters, d)`` float64.
-    inertia : float
-        Weighted sum of squared distances to the nearest centre.
-
-    Raises
-    ------
-    InvalidInput
-        When there are fewer different points than clusters.
+    Returns the centres and the weighted sum of squared distances to the nearest one; weights are
+    positive. Refuses fewer different points than clusters.
     """
     distinct = len(np.unique(points, axis=0))
     if distinct < n_clusters:

@@ -89,26 +89,7 @@ def extent(data: ClientStore) -> Extent:
 
 
 def common_grid(parts: Mapping[str, Extent], bin_width: float | None = None) -> Grid:
-    """Choose the bin width ``max |x| / √n``, or take the given one.
-
-    Parameters
-    ----------
-    parts : mapping of str to Extent
-        What each client measured; not read where the width is given.
-    bin_width : float, optional
-        The user's choice.
-
-    Returns
-    -------
-    Grid
-        With bins of side 1 when all values are 0.
-
-    Examples
-    --------
-    >>> from daskfc.baselines.mufc import Extent, common_grid
-    >>> common_grid({"a": Extent(60, 2.0), "b": Extent(40, 5.0)})
-    Grid(bin_width=0.5)
-    """
+    """Choose the bin width ``max |x| / √n``, 1 when all values are 0, or take the given one."""
     if bin_width is not None:
         return Grid(bin_width)
     n = sum(part.n_samples for part in parts.values())
@@ -127,30 +108,8 @@ def local_bins(
 ) -> BinCounts:
     """Seed local centres by k-means++, quantise them and count their rows (Algorithm 1).
 
-    Parameters
-    ----------
-    data : ClientStore
-        ``(n, d)`` rows, read in blocks.
-    grid : Grid
-        The bin width.
-    n_local_clusters : int
-        Seeds, fewer where the client has fewer different rows.
-    local_iterations : int
-        Rounds of Lloyd after seeding; the paper's 0 leaves the seeds.
-    random_state : int
-        The user's seed.
-    party : str
-        The client, for its own stream of chance.
-
-    Returns
-    -------
-    BinCounts
-        Occupied bins in ascending order; a bin's count sums over the centres in it.
-
-    Raises
-    ------
-    OverflowRefused
-        When the grid is too fine for the values.
+    ``local_iterations`` of Lloyd follow the seeding, in the paper 0. Bins ascend, and a bin's
+    count sums over the centres in it. Raises OverflowRefused when the grid is too fine.
     """
     random = generator(random_state, "MUFC", party)
     seeds = kmeans_plus_plus(data, n_local_clusters, random)
@@ -169,25 +128,7 @@ def local_bins(
 def sum_bins(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Add sparse counts of bins: what the paper's SCMA lets the server see, and nothing else.
 
-    Parameters
-    ----------
-    parts : list of (bins, counts)
-        ``(b, d)`` and ``(b,)`` int64 each.
-
-    Returns
-    -------
-    bins : numpy.ndarray
-        ``(b, d)`` int64, different bins in ascending order.
-    counts : numpy.ndarray
-        ``(b,)`` int64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.mufc import sum_bins
-    >>> bins, counts = sum_bins([(np.array([[4], [1]]), np.array([2, 3])), (np.array([[4]]), [5])])
-    >>> bins[:, 0].tolist(), counts.tolist()
-    ([1, 4], [3, 7])
+    Returns int64 bins ``(b, d)``, each once in ascending order, and their counts ``(b,)``.
     """
     bins = np.concatenate([part[0] for part in parts])
     counts = np.concatenate([part[1] for part in parts])
@@ -202,26 +143,7 @@ def cluster_bins(
 ) -> GlobalCenters:
     """Draw a point from every occupied bin and cluster the points (Algorithm 2).
 
-    Parameters
-    ----------
-    parts : mapping of str to BinCounts
-        What each client sent.
-    grid : Grid
-        The bin width.
-    n_clusters : int
-        K.
-    random_state : int
-        The user's seed.
-
-    Returns
-    -------
-    GlobalCenters
-        K centres.
-
-    Raises
-    ------
-    InvalidInput
-        When fewer bins are occupied than clusters asked for.
+    Refuses fewer occupied bins than clusters.
     """
     bins, counts = sum_bins([(parts[name].bins, parts[name].counts) for name in sorted(parts)])
     random = generator(random_state, "MUFC", "server")

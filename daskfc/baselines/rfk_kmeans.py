@@ -39,25 +39,9 @@ def feature_rows(
     n_features: int,
     random_state: int,
 ) -> np.ndarray:
-    """Turn a client's samples into random features; they stay there.
+    """Turn a client's samples into random features, float64 ``(n, D)``; they stay there.
 
-    Parameters
-    ----------
-    data : ClientStore
-        ``(n, d)`` rows, read in blocks.
-    width : KernelWidth
-        Of the kernel.
-    choice : KernelChoice
-        The kernel.
-    n_features : int
-        D.
-    random_state : int
-        The user's seed: one draw for all clients.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(n, D)`` float64.
+    ``random_state`` must be the same at all clients: one draw of features for all.
     """
     seed = integer_seed(random_state, "RFK k-means")
     features = choice.of_width(width).features(n_features, seed, data.n_features)

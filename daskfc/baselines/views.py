@@ -53,18 +53,9 @@ def add_rows(
 
 
 def joined_columns(rows: Mapping[str, Floats], found: Linked) -> Floats:
-    """Return the columns of all views beside each other, scaled to [0, 1], gaps filled by means.
+    """Return the columns of all views beside each other, (N, Σ d_m).
 
-    Parameters
-    ----------
-    rows : mapping of str to ndarray of shape (n_m, d_m)
-        Of each client.
-    found : Linked
-        Which samples they are of.
-
-    Returns
-    -------
-    ndarray of shape (N, Σ d_m)
+    Columns are scaled to [0, 1] and gaps filled by means.
     """
     views = []
     for view in sorted(set(found.views.values())):
@@ -191,15 +182,7 @@ def tell_clusters(found: LocalLabels) -> OwnClusters:
 def labels_of_view(
     found: Linked, clusters: Mapping[str, OwnClusters]
 ) -> Mapping[str, ClientLabels]:
-    """Tell every client what the chosen view says of its samples.
-
-    Parameters
-    ----------
-    found : Linked
-        The samples.
-    clusters : mapping of str to OwnClusters
-        Of the client of the chosen view.
-    """
+    """Return for every client the labels that the chosen view gives its samples."""
     every = np.full(found.n_samples, -1, dtype=np.int64)
     for name, own in clusters.items():
         every[found.places[name]] = own.labels

@@ -21,32 +21,10 @@ Ints = NDArray[np.int64]
 
 
 def linkage_by_chains(view: DistanceBlocks, linkage: str) -> Floats:
-    """Return the merges of a hierarchical clustering, without all distances in memory.
+    """Return the merges of a hierarchical clustering without all distances in memory, (n - 1, 4).
 
-    Parameters
-    ----------
-    view : DistanceBlocks
-        Squared distances of at least two samples; Euclidean ones count.
-    linkage : {"average", "complete"}
-        Distance of two clusters.
-
-    Returns
-    -------
-    ndarray of shape (n - 1, 4)
-        In scipy's layout, heights ascending.
-
-    Notes
-    -----
-    A file of 8 n² bytes, 3 n rows of it read and n written.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import DistanceBlocks
-    >>> from daskfc.clustering.chains import linkage_by_chains
-    >>> view = DistanceBlocks.of_points(np.array([[0.0], [1.0], [9.0]]))
-    >>> linkage_by_chains(view, "complete").round(9).tolist()
-    [[0.0, 1.0, 1.0, 2.0], [2.0, 3.0, 9.0, 3.0]]
+    In scipy's layout, heights ascending, of Euclidean distances. Uses a file of 8 n² bytes, of
+    which 3 n rows are read and n written.
     """
     with RowFile(view.n, view.folder) as file:
         for start, panel in view.panels():

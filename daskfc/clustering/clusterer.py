@@ -330,26 +330,7 @@ def _alike(view: View) -> tuple[str, ...]:
 
 
 def in_order_of_appearance(labels: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Renumber clusters so that the first sample of 0 comes before the first of 1, and so on.
-
-    Parameters
-    ----------
-    labels : array_like of shape (n,), int
-        Clusters in [0, k).
-    k : int
-        Number of clusters, empty ones included; those come last.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        The new number of each old cluster.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.clusterer import in_order_of_appearance
-    >>> in_order_of_appearance([2, 2, 0, 2], 4).tolist()
-    [1, 2, 0, 3]
-    """
+    """Return new numbers (k,) of clusters 0 to k - 1, by first appearance; empty ones come last."""
     found, first = np.unique(np.asarray(labels), return_index=True)
     order = np.full(k, np.iinfo(np.int64).max)
     order[found] = first
@@ -360,22 +341,9 @@ def in_order_of_appearance(labels: ArrayLike, k: int) -> NDArray[np.int64]:
 
 @contextmanager
 def noting_convergence() -> Iterator[list[str]]:
-    """Collect a library's convergence warnings, to be told in our words; pass on all others.
+    """Collect a library's convergence warnings, to be raised in our words; pass on all others.
 
-    Yields
-    ------
-    list of str
-        Filled with the texts of the warnings when the block ends.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from sklearn.exceptions import ConvergenceWarning
-    >>> from daskfc.clustering.clusterer import noting_convergence
-    >>> with noting_convergence() as texts:
-    ...     warnings.warn("gave up", ConvergenceWarning)
-    >>> texts
-    ['gave up']
+    The list is filled when the block ends.
     """
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:

@@ -22,27 +22,10 @@ Ints = NDArray[np.integer[Any]]
 
 
 class Contraction:
-    """Connected components of a graph whose edges arrive in blocks.
+    """Connected components of a graph of n nodes whose edges arrive in blocks.
 
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-
-    Notes
-    -----
     Edges wait until there are about as many as nodes; then each component found becomes one node.
     Memory is O(n + block), whatever the number of edges.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.dbscan import Contraction
-    >>> graph = Contraction(4)
-    >>> graph.add(np.array([0]), np.array([3]))
-    >>> graph.add(np.array([3]), np.array([1]))
-    >>> graph.components().tolist()
-    [0, 0, 1, 0]
     """
 
     def __init__(self, n: int) -> None:

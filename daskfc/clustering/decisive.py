@@ -25,39 +25,13 @@ _WORK = 1 << 29  # ours: differences of coordinates that are computed; a second 
 
 
 def smallest_hundredth(squared: Floats) -> float:
-    """Return the squared distance that a hundredth of them, those above 0, do not exceed.
-
-    Parameters
-    ----------
-    squared : ndarray of shape (m,)
-        Squared distances.
-
-    Returns
-    -------
-    float
-        0.0 where none is above 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.decisive import smallest_hundredth
-    >>> smallest_hundredth(np.array([0.0, 9.0, 4.0]))
-    4.0
-    """
+    """Return the first percentile of the squared distances above 0; 0.0 where there are none."""
     apart = squared[_apart(squared)]
     return float(np.quantile(apart, 0.01, method="lower")) if apart.size else 0.0
 
 
 def many_are_equal(squared: Floats) -> bool:
-    """Return whether over a hundredth of the squared distances are of equal samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.decisive import many_are_equal
-    >>> many_are_equal(np.array([0.0, 9.0, 4.0])), many_are_equal(np.array([9.0, 4.0]))
-    (True, False)
-    """
+    """Return whether over a hundredth of the squared distances are of equal samples."""
     return bool((~_apart(squared)).sum() > squared.size // 100)
 
 
@@ -70,21 +44,7 @@ def _apart(squared: Floats) -> NDArray[np.bool_]:
 def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
     """Return, for each cluster, the squared distance of its mean to the nearest other mean.
 
-    Parameters
-    ----------
-    view : View
-        Of n samples; graphs tell of no means.
-    labels : ndarray of shape (n,)
-        Clusters from 0 on; less is noise.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import RowFactors
-    >>> from daskfc.clustering.decisive import between_nearest_means
-    >>> view = RowFactors(np.array([[0.0], [2.0], [9.0]]))
-    >>> between_nearest_means(view, np.array([0, 0, 1])).tolist()
-    [64.0, 64.0]
+    Labels (n,) below 0 are noise; neighbour graphs have no means and give nothing.
     """
     _, own = np.unique(labels[labels >= 0], return_inverse=True)
     k = int(own.max(initial=-1)) + 1
@@ -106,22 +66,9 @@ def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
 
 
 def to_kth_nearest(view: FullDistances | RowFactors, k: int) -> Floats:
-    """Return squared distances of some samples, evenly chosen, to their k-th nearest other.
+    """Return squared distances of some evenly chosen samples to their k-th nearest other.
 
-    Parameters
-    ----------
-    view : FullDistances or RowFactors
-        Of n samples.
-    k : int
-        At least 1; n - 1 in place of more.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import RowFactors
-    >>> from daskfc.clustering.decisive import to_kth_nearest
-    >>> to_kth_nearest(RowFactors(np.array([[0.0], [1.0], [3.0]])), 1).tolist()
-    [1.0, 1.0, 4.0]
+    k above n - 1 counts as n - 1.
     """
     kth = min(k, view.n - 1)
     if kth < 1:
@@ -140,24 +87,9 @@ def to_kth_nearest(view: FullDistances | RowFactors, k: int) -> Floats:
 
 
 def to_nearest_apart(points: Floats) -> Floats:
-    """Return squared distances of some samples, evenly chosen, to the nearest other than theirs.
+    """Return squared distances of some evenly chosen samples to the nearest different one.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, q)
-        Samples.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Infinite where all others are equal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.decisive import to_nearest_apart
-    >>> to_nearest_apart(np.array([[0.0], [0.0], [3.0]])).tolist()
-    [9.0, 9.0, 9.0]
+    Infinite where all others are equal.
     """
 
     def nearest(part: Ints) -> Floats:

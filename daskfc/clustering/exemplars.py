@@ -32,48 +32,11 @@ _EPS, _TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny * 100
 def exemplars_by_blocks(
     view: DistanceBlocks, *, preference: float | None, damping: float, max_iter: int, seed: int
 ) -> tuple[Ints, Ints]:
-    """Return what scikit-learn's affinity propagation does, without a matrix in memory.
+    """Return the exemplars (k,), ascending, and labels (n,) of scikit-learn's affinity propagation.
 
-    Parameters
-    ----------
-    view : DistanceBlocks
-        Squared distances of at least two samples.
-    preference : float or None
-        How readily a sample stands for others; None for minus the median squared distance.
-    damping : float
-        In [0.5, 1).
-    max_iter : int
-        Iterations at most.
-    seed : int
-        Of the noise that settles ties.
-
-    Returns
-    -------
-    exemplars : ndarray of shape (k,), int64
-        Samples that stand for others, ascending.
-    labels : ndarray of shape (n,), int64
-        The number of each sample's exemplar; -1 where there are none.
-
-    Warns
-    -----
-    ConvergenceWarning
-        Where the exemplars still change in the last iteration, or there are none.
-
-    Notes
-    -----
-    Three files of 8 n² bytes; an iteration reads all of them and writes two.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import DistanceBlocks
-    >>> from daskfc.clustering.exemplars import exemplars_by_blocks
-    >>> view = DistanceBlocks.of_points(np.array([[0.0], [0.1], [0.3], [9.0], [9.1], [9.3]]))
-    >>> exemplars, labels = exemplars_by_blocks(
-    ...     view, preference=None, damping=0.5, max_iter=200, seed=0
-    ... )
-    >>> exemplars.tolist(), labels.tolist()
-    ([1, 4], [0, 0, 0, 1, 1, 1])
+    Each iteration reads three files of 8 n² bytes and writes two; no matrix is in memory. A
+    preference of None is minus the median squared distance. Without exemplars labels are -1. Warns
+    (ConvergenceWarning) if it did not converge.
     """
     n = view.n
     preferred = -_median(view) if preference is None else preference

@@ -28,27 +28,9 @@ Floats = NDArray[np.float64]
 
 
 def memberships(distances: Floats, fuzziness: float) -> Floats:
-    """Return the memberships that minimise the objective for given centres.
+    """Return the optimal memberships u_ij ∝ d_ij^(-1/(m-1)), (n, k), for squared distances d.
 
-    Parameters
-    ----------
-    distances : ndarray of shape (n, k)
-        Squared distances of rows to centres, at least 0.
-    fuzziness : float
-        The exponent m, above 1.
-
-    Returns
-    -------
-    ndarray of shape (n, k)
-        u_ij ∝ d_ij^(-1/(m-1)), rows sum to 1; a row at distance 0 of some centres belongs to
-        them in equal parts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.fuzzy import memberships
-    >>> memberships(np.array([[1.0, 3.0], [0.0, 5.0]]), 2.0).tolist()
-    [[0.75, 0.25], [1.0, 0.0]]
+    Rows sum to 1; a row at distance 0 of some centres belongs to them in equal parts.
     """
     least = distances.min(axis=1, keepdims=True)
     # Relative to the nearest centre, so that nothing overflows; 0/0 marks the centres hit.
@@ -72,29 +54,10 @@ def _to_centres(rows: Floats, squares: Floats, centres: Floats) -> Floats:
 def fuzzy_partition(
     rows: Floats, centres: Floats, *, fuzziness: float, tol: float, max_iter: int
 ) -> tuple[Floats, float, float]:
-    """Alternate memberships and centres from given centres.
+    """Alternate memberships and centres, from given centres, until all changes are at most `tol`.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, q)
-        What is clustered; best centred.
-    centres : ndarray of shape (k, q)
-        The start.
-    fuzziness : float
-        The exponent m.
-    tol : float
-        Stop when no membership changes by more.
-    max_iter : int
-        Iterations at most.
-
-    Returns
-    -------
-    memberships : ndarray of shape (n, k)
-        At the last centres.
-    objective : float
-        Σ u_ij^m |row_i - centre_j|².
-    change : float
-        The largest last change of a membership.
+    Returns memberships (n, k) at the last centres, the objective Σ u_ij^m |row_i - centre_j|², and
+    the largest last change of a membership. Rows are best centred.
     """
     squares = np.einsum("ij,ij->i", rows, rows)
     distances = _to_centres(rows, squares, centres)

@@ -34,15 +34,7 @@ _LEAST = 2.0**-40
 
 
 def box_of(points: Floats) -> Floats:
-    """Return how wide samples (n, d) are along their principal axes, (d,), widest spread first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.gap import box_of
-    >>> box_of(np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])).round(12).tolist()
-    [10.0, 0.0]
-    """
+    """Return how wide samples (n, d) are along their principal axes, (d,), widest spread first."""
     centred = points - points.mean(axis=0)
     _, axes = scipy.linalg.eigh(centred.T @ centred)
     along = centred @ axes[:, ::-1]
@@ -51,26 +43,7 @@ def box_of(points: Floats) -> Floats:
 
 
 def reference(widths: Floats, n: int, seed: int, number: int) -> Floats:
-    """Return n samples, (n, d), uniform over a box.
-
-    Parameters
-    ----------
-    widths : ndarray of shape (d,)
-        Of `box_of`.
-    n : int
-        How many.
-    seed : int
-        The run's.
-    number : int
-        Which reference.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.gap import reference
-    >>> reference(np.array([2.0, 0.0]), 3, seed=0, number=1).shape
-    (3, 2)
-    """
+    """Return n samples, (n, d), uniform over a box; `number` distinguishes the references."""
     # axis by axis, so that one without width changes nothing of those before it
     chance = generator(seed, "gap", number).random((widths.size, n))
     drawn: Floats = (chance * widths[:, None]).T
@@ -78,55 +51,17 @@ def reference(widths: Floats, n: int, seed: int, number: int) -> Floats:
 
 
 def dispersion(points: Floats, labels: NDArray[np.int64]) -> float:
-    """Return W_k, the squared distances of samples (n, d) to the means of their clusters, summed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.gap import dispersion
-    >>> dispersion(np.array([[0.0], [2.0], [9.0]]), np.array([0, 0, 1]))
-    2.0
-    """
+    """Return W_k, the sum of squared distances of samples (n, d) to their clusters' means."""
     parts = (points[labels == cluster] for cluster in np.unique(labels))
     return float(sum(np.square(part - part.mean(axis=0)).sum() for part in parts))
 
 
 def gap_statistic(points: Floats, k: int, clusterer: KMeans, seed: int) -> tuple[float, float]:
-    """Return the gap statistic of k clusters, and its error by chance.
+    """Return the gap statistic of k clusters, and its standard error by chance, the paper's s_k.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Samples.
-    k : int
-        Number of clusters.
-    clusterer : KMeans
-        On coordinates; of the samples and of every reference.
-    seed : int
-        Of k-means and of the references: the same samples and seed have the same statistic.
-
-    Returns
-    -------
-    gap : float
-        Mean of log W_k over the references, less that of the samples; infinite for samples without
-        differences, and for fewer than k. The number of clusters is the smallest k with
-        ``gap(k) >= gap(k + 1) - error(k + 1)``.
-    error : float
-        The paper's s_k.
-
-    Notes
-    -----
-    `REFERENCES` + 1 times the time of k-means, in the memory of one reference.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import KMeans
-    >>> from daskfc.clustering.gap import gap_statistic
-    >>> pairs = np.array([[0.0], [0.1], [9.0], [9.1]])
-    >>> gap, _ = gap_statistic(pairs, 2, KMeans(), seed=0)
-    >>> gap > 3
-    True
+    The gap is the mean log W_k of the references, less that of the samples; infinite for samples
+    that do not differ, or fewer than k. Choose the smallest k with
+    ``gap(k) >= gap(k + 1) - error(k + 1)``.
     """
     n = len(points)
     total = dispersion(points, np.zeros(n, dtype=np.int64))

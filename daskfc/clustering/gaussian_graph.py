@@ -19,27 +19,9 @@ _FEW = 1 << 23  # values that are sorted: 64 MiB
 
 
 def gaussian_graph(view: DistanceBlocks, gamma: float, k: int, seed: int) -> NormalisedAdjacency:
-    """Return the graph with weights exp(-γ D), whose products compute these anew.
+    """Return the graph with weights exp(-γ D), recomputed in every product, for k eigenvectors.
 
-    Parameters
-    ----------
-    view : DistanceBlocks
-        Squared distances.
-    gamma : float
-        γ, in inverse squared units of the data.
-    k : int
-        Number of eigenvectors that are wanted of it.
-    seed : int
-        Of the vectors near to these.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import DistanceBlocks
-    >>> from daskfc.clustering.gaussian_graph import gaussian_graph
-    >>> view = DistanceBlocks.of_points(np.array([[0.0], [1.0], [99.0], [98.0]]))
-    >>> gaussian_graph(view, 1.0, 2, seed=0).components.tolist()
-    [0, 0, 1, 1]
+    γ is in inverse squared units of the data.
     """
     n = view.n
 
@@ -72,16 +54,7 @@ def gaussian_graph(view: DistanceBlocks, gamma: float, k: int, seed: int) -> Nor
 
 
 def median_apart(view: DistanceBlocks) -> float:
-    """Return the median of the squared distances above 0; 0.0 where there are none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import DistanceBlocks
-    >>> from daskfc.clustering.gaussian_graph import median_apart
-    >>> median_apart(DistanceBlocks.of_points(np.array([[0.0], [1.0], [3.0]])))
-    4.0
-    """
+    """Return the median of the squared distances above 0; 0.0 where there are none."""
 
     def apart() -> Iterator[Floats]:
         for rows, columns, D in view.upper():
@@ -95,29 +68,11 @@ def median_apart(view: DistanceBlocks) -> float:
 def ranked(
     pieces: Callable[[], Iterator[Floats]], places: Callable[[int], tuple[int, ...]]
 ) -> Floats:
-    """Return those of many values that are at some places in their order, without holding them.
+    """Return the values at nearby ranks, ascending, from 0, without holding all values.
 
-    Parameters
-    ----------
-    pieces : callable
-        Called for every pass; gives the values, at least 0, in arrays.
-    places : callable
-        Of the number of values: the places, from 0 on and ascending; near to each other, such as
-        the two in the middle.
-
-    Notes
-    -----
-    Positive float64 are in the order of their bits: a pass counts the first 21 of these. The next
-    one collects the values between those of the places, or, where these are more than 8 million,
-    one for each place counts the next 21 bits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.gaussian_graph import ranked
-    >>> values = [np.array([3.0, 1.0]), np.array([2.0, 8.0])]
-    >>> ranked(lambda: iter(values), lambda n: (n // 2 - 1, n // 2))
-    array([2., 3.])
+    `pieces` is called for each pass and yields values, at least 0; `places` maps their number to
+    ranks. As positive float64 sort like their bits, a pass counts 21 of these; the next collects
+    the values between, or counts the next 21 bits where over 8 million are left.
     """
     below = _counted(pieces, 0, 63).cumsum()
     wanted = places(int(below[-1]))

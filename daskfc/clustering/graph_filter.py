@@ -265,15 +265,7 @@ class GraphOperator:
 
 
 def dense(features: Any) -> Array:
-    """Return features as an ndarray, from an ndarray or any sparse format.
-
-    Examples
-    --------
-    >>> import scipy.sparse
-    >>> from daskfc.clustering.graph_filter import dense
-    >>> dense(scipy.sparse.eye_array(2)).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Return features as an ndarray, from an ndarray or any sparse format."""
     is_sparse: bool = sparse.issparse(features)
     return np.asarray(features.toarray() if is_sparse else features)
 

@@ -32,13 +32,7 @@ _PIECE = 1 << 21  # pairs that may all be listed at a time, in a few copies
 
 @dataclass(frozen=True)
 class Share:
-    """Which of the blocks of all pairs: every `of`-th one, from number `part` on.
-
-    Parameters
-    ----------
-    part, of : int
-        ``0 <= part < of``; by default all blocks.
-    """
+    """Every `of`-th of the blocks of all pairs, from number `part` on; by default all."""
 
     part: int = 0
     of: int = 1
@@ -57,31 +51,11 @@ def pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class HalfDistances:
-    """Minus half the squared distances of all pairs, as products of rows in float32.
+    """Minus half the squared distances of all pairs, in `unit`, as products of rows in float32.
 
-    They are x·y - |x|²/2 - |y|²/2 for samples that are shifted to their mean and scaled to entries
-    of at most 1, with two columns more: half the squared norm, and 1. With u = 2⁻²⁴ one is off by
-    at most (d + 5) u (|x| + |y|)² / 2 but for u² and for what float32 flushes to 0: `error` has
-    room.
-
-    Parameters
-    ----------
-    rows : callable
-        From the numbers of the first row and of the one after the last to these rows, (m, d + 2)
-        float32.
-    error : ndarray of shape (n,), float32
-        How far the scores of each row with all others may be off.
-    unit : float
-        A squared distance of 1 is so much between the samples themselves.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.half_distances import HalfDistances
-    >>> scores = HalfDistances.of(np.array([[0.0], [3.0], [4.0]]))
-    >>> start, block = next(scores.blocks())
-    >>> np.abs(2 * scores.unit * block).round(3).tolist()
-    [[0.0, 9.0, 16.0], [9.0, 0.0, 1.0], [16.0, 1.0, 0.0]]
+    x·y - |x|²/2 - |y|²/2 of samples centred and scaled to entries of at most 1, off by at most
+    (d + 5) u (|x| + |y|)² / 2, u = 2⁻²⁴; `error` (n,) has room for u² and underflow.
+    `rows(first, last)` are (m, d + 2), with half the squared norm and 1.
     """
 
     rows: Callable[[int, int], Rounded]
@@ -90,14 +64,9 @@ class HalfDistances:
 
     @classmethod
     def of(cls, X: Floats, error: float = 0.0) -> Self | None:
-        """Return the scores of samples; None where their squares are no numbers of float32.
+        """Return the scores of samples (n, d); None where their squares are no numbers of float32.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d), float64
-            Samples.
-        error : float
-            How far their squared distances are from the true ones.
+        `error` is how far their squared distances are from the true ones.
         """
         n, d = X.shape
         shift = np.rint(X.mean(axis=0))
@@ -142,9 +111,9 @@ class HalfDistances:
         return found
 
     def blocks(self, share: Share = ALL, k: int = 0) -> Iterator[tuple[int, Rounded]]:
-        """Yield the number of a first row, and scores of some rows with themselves and later ones.
+        """Yield the first row's number, and scores of some rows with themselves and all later rows.
 
-        They are written over when the next are made. With k as in `screening.block_rows`.
+        The array is overwritten by the next block. `k` as in `screening.block_rows`.
         """
         buffer = score_buffer(self.n, share.of, k)
         for start, stop in block_rows(self.n, share.part, share.of, k):
@@ -153,19 +122,9 @@ class HalfDistances:
             yield start, rounded_products(left, self.rows, start, self.n, buffer)
 
     def nearest(self, k: int, share: Share = ALL) -> tuple[Ints, Ints] | None:
-        """Return pairs with those of each row and its k nearest others.
+        """Return pairs (rows, others) that include those of each row with its k nearest others.
 
-        Parameters
-        ----------
-        k : int
-            At least 1.
-        share : Share
-            Those of its blocks alone.
-
-        Returns
-        -------
-        tuple of two ndarray of shape (c,), int64, or None
-            Numbers of rows, and of others; None where float32 tells few pairs apart.
+        None where float32 distinguishes too few pairs. Only pairs of the share's blocks.
         """
         screen = PairScreen(k, self.error)
         for start, S in self.blocks(share, k):
@@ -181,14 +140,9 @@ class HalfDistances:
         return 200.0 * float(self.error.max()) * self.unit < radius2
 
     def within(self, radius2: float, share: Share = ALL) -> Iterator[MaybeWithin]:
-        """Yield pairs that may be within a squared radius, and which of them are not sure to be.
+        """Yield pairs that may be within a squared radius, and which are not sure to be.
 
-        Parameters
-        ----------
-        radius2 : float
-            Between the samples themselves.
-        share : Share
-            Those of its blocks alone.
+        The radius is in squared units of the samples.
         """
         limit = np.float64(-radius2 / self.unit / 2)  # or it would be rounded
         for start, S in self.blocks(share):

@@ -24,27 +24,10 @@ Floats = NDArray[np.float64]
 
 
 def cut(merges: Floats, k: int) -> NDArray[np.int64]:
-    """Return the clusters that are left after the first n - k merges.
+    """Return the k clusters, (n,), that are left after the first n - k merges of a scipy linkage.
 
-    Parameters
-    ----------
-    merges : ndarray of shape (n - 1, 4)
-        A linkage in scipy's layout, heights ascending.
-    k : int
-        Number of clusters, at most n.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Exactly k clusters in order of appearance; scipy's `fcluster(..., "maxclust")` gives fewer
-        when heights are equal at the cut.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.hierarchical import cut
-    >>> cut(np.array([[0.0, 1.0, 1.0, 2.0], [2.0, 3.0, 1.0, 3.0]]), 2).tolist()
-    [0, 0, 1]
+    Exactly k, in order of appearance; scipy's `fcluster(..., "maxclust")` gives fewer when heights
+    are equal at the cut.
     """
     n = len(merges) + 1
     pairs = merges[: n - k, :2].astype(np.int64)

@@ -34,27 +34,9 @@ _RULES: dict[str, Constraint] = {
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel between samples.
+    """The kernel exp(-|x - y|² / (2 r²)), exp(-|x - y|₁ / r) or (x·y / r² + 1)^p between samples.
 
-    Parameters
-    ----------
-    kind : {"gaussian", "laplacian", "polynomial"}
-        exp(-|x - y|² / (2 r²)), exp(-|x - y|₁ / r) or (x·y / r² + 1)^p.
-    width : float
-        r > 0, in units of the data.
-    degree : int
-        p of the polynomial kernel, at least 1.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter that breaks its rule.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.kernel_features import Kernel
-    >>> Kernel("polynomial", 1.0, degree=2).values([[1.0], [2.0]], [[3.0]]).tolist()
-    [[16.0], [49.0]]
+    `width` is r > 0, in units of the data; `degree` is p.
     """
 
     kind: str
@@ -71,19 +53,7 @@ class Kernel:
         return self.kind != "polynomial"
 
     def values(self, X: ArrayLike, Y: ArrayLike) -> Floats:
-        """Return κ(x, y), exactly.
-
-        Parameters
-        ----------
-        X : array_like of shape (n, d)
-            Samples.
-        Y : array_like of shape (m, d)
-            Samples of the same features.
-
-        Returns
-        -------
-        ndarray of shape (n, m), float64
-        """
+        """Return κ(x, y), exactly, (n, m), for samples X (n, d) and Y (m, d)."""
         if self.kind == "gaussian":
             return gaussian_kernel(X, Y, self.width)
         X, Y = same_features(X, Y)
@@ -92,47 +62,18 @@ class Kernel:
         return np.asarray((X @ Y.T / self.width**2 + 1.0) ** self.degree)
 
     def features(self, n_features: int, seed: int, n_columns: int) -> "RandomFeatures":
-        """Draw random features of this kernel.
+        """Draw D = `n_features` random features of samples with d = `n_columns`.
 
-        Parameters
-        ----------
-        n_features : int
-            D, at least 1.
-        seed : int
-            The same draw for the same seed, at every client.
-        n_columns : int
-            d, features of the samples.
-
-        Returns
-        -------
-        RandomFeatures
+        The same seed gives the same draw, at every client.
         """
         return RandomFeatures(self, n_features, seed, n_columns)
 
 
 @dataclass(frozen=True)
 class RandomFeatures:
-    """One draw of random features of a kernel.
+    """One draw of random features, whose inner products estimate the kernel without bias.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Whose values the inner products estimate without bias.
-    n_features : int
-        D.
-    seed : int
-        Of the draw; public.
-    n_columns : int
-        d, features of the samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.kernel_features import Kernel
-    >>> kernel, X = Kernel("gaussian", 1.0), np.array([[0.0, 0.0], [1.0, 0.0]])
-    >>> phi = kernel.features(20_000, seed=0, n_columns=2).of(X)
-    >>> bool(np.abs(phi @ phi.T - kernel.values(X, X)).max() < 0.02)
-    True
+    There are D = `n_features` for samples (n, d = `n_columns`); the seed is public.
     """
 
     kernel: Kernel
@@ -160,18 +101,7 @@ class RandomFeatures:
         return math.sqrt(2.0) if self.kernel.is_stationary else math.inf
 
     def of(self, X: ArrayLike) -> Floats:
-        """Return the features of samples.
-
-        Parameters
-        ----------
-        X : array_like of shape (n, d)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n, D), float64
-            φ(x), the paper's a(x) / √D.
-        """
+        """Return the features φ(x) of samples, (n, D), the paper's a(x) / √D."""
         rows = real_matrix(X, "X")
         if rows.shape[1] != self.n_columns:
             raise InvalidInput(
@@ -187,19 +117,7 @@ class RandomFeatures:
         return phi
 
     def with_slope(self, x: ArrayLike) -> tuple[Floats, Floats]:
-        """Return φ(x) of one sample and its derivatives, for Fourier features.
-
-        Parameters
-        ----------
-        x : array_like of shape (d,)
-            The sample.
-
-        Returns
-        -------
-        phi : ndarray of shape (D,), float64
-        slope : ndarray of shape (d, D), float64
-            ∂φ_j / ∂x_i.
-        """
+        """Return φ(x), (D,), and ∂φ_j / ∂x_i, (d, D), of one sample, for Fourier features."""
         angle = np.asarray(x, dtype=np.float64) @ self._frequencies + self._phases
         scale = math.sqrt(2.0 / self.n_features)
         return scale * np.cos(angle), -scale * np.sin(angle) * self._frequencies

@@ -55,34 +55,12 @@ _NULL = 1e-12  # ours: eigenvalues that are rounding, of the largest
 
 
 def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> tuple[Any, ...]:
-    """Return coordinates of the samples on the leading eigenvectors of their kernel matrix.
+    """Return coordinates H = U_s Λ_s^(1/2), (n, s), on the kernel's leading eigenvectors.
 
-    Parameters
-    ----------
-    block : callable
-        The kernel, as `kernel_of_points` returns it.
-    n, s : int
-        Samples, and eigenvectors wanted.
-    seed : int
-        Of the start.
-    dtype : dtype
-        Of the blocks.
-
-    Returns
-    -------
-    H : ndarray of shape (n, s), float64
-        U_s Λ_s^(1/2).
-    places : ndarray of shape (n,), int64
-        Samples of which a new one's kernel makes its coordinates: all.
-    projection : ndarray of shape (n, s), float64
-        U_s Λ_s^(-1/2): a new sample with kernel values κ has coordinates κᵀ times it.
-    converged : bool
-        Whether every residual |K u - λ u| is at most 1e-6 of the largest eigenvalue.
-
-    Notes
-    -----
-    Beyond 600 samples: block Krylov from the eigenvectors of about a thousand landmarks (Nyström),
-    with blocks wide enough for 3 products with K on MNIST; a random start takes 5 or 6.
+    Also the samples that a new one needs kernel values with (all), the projection U_s Λ_s^(-1/2) of
+    these values to coordinates, and whether all |K u - λ u| are at most 1e-6 of the largest
+    eigenvalue. Beyond 600 samples, block Krylov from Nyström vectors: 3 products on MNIST; random
+    starts take 5 or 6.
     """
     places = np.arange(n)
     if n <= max(_DENSE, 8 * s):
@@ -107,27 +85,9 @@ def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> 
 
 
 def landmark_embedding(block: Block, n: int, s: int, c: int, seed: int) -> tuple[Any, ...]:
-    """Return coordinates on the leading eigenvectors of Nyström's approximation of K.
+    """Return coordinates H, (n, s), with H Hᵀ the best rank-s approximation of Nyström's C W⁺ Cᵀ.
 
-    Parameters
-    ----------
-    block : callable
-        The kernel, as `kernel_of_points` returns it.
-    n, s, c : int
-        Samples, eigenvectors wanted, landmarks; s ≤ c ≤ n.
-    seed : int
-        Of the landmarks.
-
-    Returns
-    -------
-    H : ndarray of shape (n, s), float64
-        H Hᵀ is the best approximation of rank s of C W⁺ Cᵀ.
-    places : ndarray of shape (c,), int64
-        The landmarks.
-    projection : ndarray of shape (c, s), float64
-        From kernel values with the landmarks to coordinates.
-    converged : bool
-        True.
+    Also the landmarks (c,), the projection (c, s) of kernel values with them to coordinates; True.
     """
     L = np.sort(generator(seed, "landmarks").choice(n, c, replace=False))
     root = inverse_root(np.asarray(block(L, L), dtype=np.float64), c)

@@ -35,30 +35,9 @@ HELD = 512 * 2**20
 
 
 def kernel_of_points(points: Floats, kernel: Kernel, *, single: bool = False) -> Block:
-    """Return the kernel between any two sets of samples.
+    """Return a function of places of rows and columns of samples (n, d) to their kernel's values.
 
-    Parameters
-    ----------
-        points : ndarray of shape (n, d), float64
-            The samples.
-        kernel : Kernel
-            Between them.
-        single : bool, default False
-            Compute in float32: values of stationary kernels are then off by about 1e-6.
-
-    Returns
-    -------
-        callable
-            From places of rows and of columns to values.
-
-    Examples
-    --------
-        >>> import numpy as np
-        >>> from daskfc.clustering.kernel_features import Kernel
-        >>> from daskfc.clustering.kernel_products import kernel_of_points
-        >>> block = kernel_of_points(np.array([[0.0], [2.0]]), Kernel("gaussian", 1.0))
-        >>> block(slice(0, 2), slice(1, 2)).round(6).tolist()
-        [[0.135335], [1.0]]
+    `single` computes in float32: values of stationary kernels are then off by about 1e-6.
     """
     dtype = np.float32 if single else np.float64
     if kernel.kind == "laplacian":
@@ -92,28 +71,7 @@ def kernel_of_points(points: Floats, kernel: Kernel, *, single: bool = False) ->
 
 
 def kernel_of_distances(squared: Floats, width: float) -> Block:
-    """Return the Gaussian kernel between any two sets of samples, from their squared distances.
-
-    Parameters
-    ----------
-    squared : ndarray of shape (n, n), float64
-        Squared distances.
-    width : float
-        r of exp(-D / (2 r²)).
-
-    Returns
-    -------
-    callable
-        From places of rows and of columns to values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.kernel_products import kernel_of_distances
-    >>> block = kernel_of_distances(np.array([[0.0, 4.0], [4.0, 0.0]]), 1.0)
-    >>> block(slice(0, 1), slice(0, 2)).round(6).tolist()
-    [[1.0, 0.135335]]
-    """
+    """Return a function of places of rows and columns to exp(-D / (2 r²)), with D (n, n)."""
 
     def gaussian(rows: Places, columns: Places) -> Real:
         K = squared[rows][:, columns] * (-0.5 / width**2)
@@ -123,32 +81,9 @@ def kernel_of_distances(squared: Floats, width: float) -> Block:
 
 
 def near_leading(block: Block, n: int, width: int, seed: int, least: int = 1) -> Floats:
-    """Return vectors near the leading eigenvectors of a kernel matrix, by Nyström's method.
+    """Return vectors (n, b) near the leading eigenvectors of a kernel matrix, by Nyström's method.
 
-    Parameters
-    ----------
-    block : callable
-        The kernel, as `kernel_of_points` returns it.
-    n, width : int
-        Samples, and vectors that are wanted.
-    seed : int
-        Of about a thousand landmarks.
-    least : int
-        Vectors that there must be; random ones, where the landmarks are too much alike.
-
-    Returns
-    -------
-    ndarray of shape (n, b), float64
-        `least` to `width` vectors.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.kernel_features import Kernel
-    >>> from daskfc.clustering.kernel_products import kernel_of_points, near_leading
-    >>> block = kernel_of_points(np.arange(9.0)[:, None], Kernel("gaussian", 1.0))
-    >>> near_leading(block, 9, 3, seed=0).shape
-    (9, 3)
+    b is in [`least`, `width`]; random vectors fill up to `least` where landmarks are alike.
     """
     L = np.sort(generator(seed, "start").choice(n, min(max(1000, 4 * width), n // 2), False))
     root = inverse_root(np.asarray(block(L, L), dtype=np.float64), width)
@@ -176,30 +111,10 @@ def parts_of(n: int, width: int) -> list[slice]:
 
 
 class KernelProducts:
-    """A symmetric kernel matrix, half of it held where it fits, else computed in each product.
+    """A symmetric kernel matrix, half of it held where it fits, else recomputed in each product.
 
-    Parameters
-    ----------
-        block : callable
-            The kernel, as `kernel_of_points` returns it.
-        n : int
-            Number of samples.
-        dtype : dtype
-            Of the blocks.
-
-    Notes
-    -----
-        Half the matrix is held up to 512 MiB: up to 10,606 samples in float64, 15,391 in float32.
-        Beyond, a product takes 32 MiB.
-
-    Examples
-    --------
-        >>> import numpy as np
-        >>> from daskfc.clustering.kernel_features import Kernel
-        >>> from daskfc.clustering.kernel_products import KernelProducts, kernel_of_points
-        >>> block = kernel_of_points(np.array([[0.0], [2.0]]), Kernel("gaussian", 1.0))
-        >>> KernelProducts(block, 2).dot(np.ones((2, 1))).round(6).tolist()
-        [[1.135335], [1.135335]]
+    Half is held up to 512 MiB, 10,606 samples in float64, 15,391 in float32; beyond, a product
+    takes 32 MiB.
     """
 
     def __init__(self, block: Block, n: int, dtype: type = np.float64) -> None:

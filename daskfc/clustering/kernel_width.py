@@ -19,28 +19,11 @@ _CONSTANT = 1e-30  # ours: squares of offsets from a mean that rounding leaves, 
 
 
 def width_of_moments(kind: str, variances: ArrayLike, squares: ArrayLike) -> float:
-    """Return a width from moments of the features.
+    """Return a kernel's width from moments of the features, (d,) or summed (1,); 0 if constant.
 
-    Parameters
-    ----------
-    kind : {"gaussian", "laplacian", "polynomial"}
-        The kernel.
-    variances : array_like of shape (d,)
-        Of each feature over all samples; for the Gaussian kernel their sum is enough, shape (1,).
-    squares : array_like of shape (d,)
-        Mean square of each feature, for the polynomial kernel; or their sum, shape (1,).
-
-    Returns
-    -------
-    float
-        √(2 Σ var), the root mean squared distance of two samples; Σ √(2 var), at least the mean
-        distance |x - y|₁; or √(Σ squares), the root mean squared norm. 0 for constant samples.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.kernel_width import width_of_moments
-    >>> width_of_moments("gaussian", [2.0], []), width_of_moments("laplacian", [2.0, 8.0], [])
-    (2.0, 6.0)
+    √(2 Σ var), the root mean squared distance of two samples; Σ √(2 var), at least the mean
+    |x - y|₁, for the Laplacian; √(Σ squares), the root mean squared norm, for the polynomial
+    kernel.
     """
     assert kind in KERNELS, kind
     if kind == "polynomial":
@@ -50,30 +33,9 @@ def width_of_moments(kind: str, variances: ArrayLike, squares: ArrayLike) -> flo
 
 
 def interpoint_width(X: ArrayLike, kind: str = "gaussian") -> float:
-    """Return the width of a kernel for samples that lie in one place.
+    """Return a kernel's width > 0, in units of the data, for samples (n, d) that lie in one place.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, d)
-        Samples.
-    kind : {"gaussian", "laplacian", "polynomial"}, default "gaussian"
-        The kernel.
-
-    Returns
-    -------
-    float
-        Above 0, in units of the data; see `width_of_moments`.
-
-    Raises
-    ------
-    InvalidInput
-        When all samples are equal, or all 0 for the polynomial kernel.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.kernel_width import interpoint_width
-    >>> round(interpoint_width([[0.0, 0.0], [6.0, 8.0]]) ** 2, 9)  # of pairs: 0, 0, 100 and 100
-    50.0
+    Equal samples, or all 0 for the polynomial kernel, are refused. See `width_of_moments`.
     """
     rows = real_matrix(X, "X")
     mean, squares = rows.mean(axis=0), np.einsum("ij,ij->j", rows, rows) / len(rows)

@@ -17,31 +17,7 @@ _BLOCK = 1 << 22  # numbers of a block of rows: 32 MiB
 
 
 def real_matrix(values: ArrayLike, name: str) -> Floats:
-    """Return a finite float64 matrix, or refuse it without telling a value.
-
-    Parameters
-    ----------
-    values : array_like of shape (n, m)
-        Integers or floats.
-    name : str
-        What it is, for the message.
-
-    Returns
-    -------
-    ndarray of shape (n, m), float64
-        The same array where it already is one.
-
-    Raises
-    ------
-    InvalidInput
-        For anything but a matrix of finite numbers with at least one row and one column.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.kernels import real_matrix
-    >>> real_matrix([[1, 2]], "X").tolist()
-    [[1.0, 2.0]]
-    """
+    """Return a finite, non-empty float64 matrix, not copied if one; refusals show no value."""
     try:
         matrix = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -57,31 +33,7 @@ def real_matrix(values: ArrayLike, name: str) -> Floats:
 
 
 def same_features(X: ArrayLike, Z: ArrayLike) -> tuple[Floats, Floats]:
-    """Return samples and atoms as finite float64 matrices of the same features.
-
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        Samples.
-    Z : array_like of shape (d, m)
-        Atoms.
-
-    Returns
-    -------
-    X, Z : ndarray, float64
-        Not copied where they are such matrices.
-
-    Raises
-    ------
-    InvalidInput
-        For anything else.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.kernels import same_features
-    >>> same_features([[0, 1]], [[2, 3]])[1].tolist()
-    [[2.0, 3.0]]
-    """
+    """Return samples (n, m) and atoms (d, m) as finite float64 matrices, uncopied if they are."""
     X, Z = real_matrix(X, "X"), real_matrix(Z, "Z")
     if X.shape[1] != Z.shape[1]:
         raise InvalidInput(
@@ -92,32 +44,9 @@ def same_features(X: ArrayLike, Z: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def gaussian_kernel(X: ArrayLike, Z: ArrayLike, width: float) -> Floats:
-    """Return the Gaussian kernel between samples and atoms, exp(-|x - z|² / (2 r²)).
+    """Return exp(-|x - z|² / (2 r²)), (n, d), of samples (n, m) and atoms (d, m).
 
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        Samples.
-    Z : array_like of shape (d, m)
-        Atoms.
-    width : float
-        r > 0, in units of the data.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        In [0, 1], with the rounding of an inner product in the exponent.
-
-    Raises
-    ------
-    InvalidInput
-        For arrays that are no finite matrices of the same features, and a width not above 0.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.kernels import gaussian_kernel
-    >>> gaussian_kernel([[0.0], [2.0]], [[0.0]], 1.0).round(6).tolist()
-    [[1.0], [0.135335]]
+    In [0, 1], with the rounding of an inner product in the exponent.
     """
     check_params("the Gaussian kernel", {"width": width}, {"width": real(above=0)})
     X, Z = same_features(X, Z)
@@ -129,27 +58,7 @@ def gaussian_kernel(X: ArrayLike, Z: ArrayLike, width: float) -> Floats:
 
 
 def gaussian(squared: Floats, width: float) -> Floats:
-    """Return the Gaussian kernel of squared distances, which it is written over.
-
-    Parameters
-    ----------
-    squared : ndarray, float64
-        Squared distances, at least 0.
-    width : float
-        r > 0, in units of the data.
-
-    Returns
-    -------
-    ndarray of the same shape, float64
-        exp(-squared / (2 r²)), in the same memory.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.kernels import gaussian
-    >>> gaussian(np.array([0.0, 4.0]), 1.0).round(6).tolist()
-    [1.0, 0.135335]
-    """
+    """Overwrite squared distances by the kernel exp(-squared / (2 r²)), and return it."""
     with np.errstate(over="ignore"):  # exp(-inf) = 0 is the right answer
         squared /= -2.0 * width
         squared /= width
@@ -157,30 +66,6 @@ def gaussian(squared: Floats, width: float) -> Floats:
 
 
 def atom_kernel(Z: ArrayLike, width: float) -> Floats:
-    """Return K(Z, Z), exactly symmetric with a diagonal of exactly 1.
-
-    Parameters
-    ----------
-    Z : array_like of shape (d, m)
-        Atoms.
-    width : float
-        r > 0, in units of the data.
-
-    Returns
-    -------
-    ndarray of shape (d, d), float64
-        Positive semidefinite up to rounding.
-
-    Raises
-    ------
-    InvalidInput
-        As for `gaussian_kernel`.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.kernels import atom_kernel
-    >>> atom_kernel([[0.0], [2.0]], 1.0).round(6).tolist()
-    [[1.0, 0.135335], [0.135335, 1.0]]
-    """
+    """Return K(Z, Z), (d, d), exactly symmetric with diagonal 1; semidefinite up to rounding."""
     check_params("the Gaussian kernel", {"width": width}, {"width": real(above=0)})
     return gaussian(symmetric_squared_distances(real_matrix(Z, "Z")), width)

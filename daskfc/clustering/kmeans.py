@@ -62,41 +62,11 @@ def best_partition(
     threads: Literal[1, 2] = 2,
     n_features: int | None = None,
 ) -> Partition:
-    """Return the best of several runs of Lloyd's algorithm from k-means++ starts.
+    """Return the best of `n_init` runs of Lloyd's algorithm from k-means++ starts.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, q), float64
-        What is clustered.
-    k : int
-        Number of clusters.
-    seed : int
-        Of the starts.
-    n_init, max_iter : int
-        Number of runs, and of iterations of one.
-    owner : str
-        The clusterer, for warnings.
-    copy : bool, default True
-        False lets the rows be shifted and shifted back, to save a copy.
-    threads : {1, 2}, default 2
-        1 where all clients work at the same time: threads that wait for a core cost more than
-        they bring. Two partial sums add up the same in either order; three do not.
-    n_features : int, optional
-        Columns of the data that these rows stand for, if not q: a run ends when centres move by
-        little beside the mean variance of a column.
-
-    Returns
-    -------
-    Partition
-        Clusters numbered in order of appearance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.kmeans import best_partition
-    >>> rows = np.array([[0.0], [9.0], [0.1]])
-    >>> best_partition(rows, 2, 0, n_init=2, max_iter=9, owner="example").labels.tolist()
-    [0, 1, 0]
+    `copy=False` shifts rows (n, q) in place and back. `threads=1` where clients work at once; never
+    3: the order of two partial sums does not matter, of three it does. A run ends when centres move
+    by little beside the mean variance of the data's `n_features` columns, q by default.
     """
     # Elkan's bounds give the steps of Lloyd's algorithm and save products of wide rows.
     wide = rows.shape[1] >= 64 and k > 1  # ours: 1.6 times faster on 20,000 x 718 rows of D
@@ -134,19 +104,9 @@ def nearest_centre(rows: Floats, centres: Floats) -> NDArray[np.int64]:
 
 
 def mean_offsets(points: Floats, weights: Floats) -> Floats:
-    """Return what `nearest_mean` takes off: how far a weighted mean's own points lie from it.
+    """Return Σ_i w_i |y_i - c|², (k,), of points (n, q) about weighted means c = Σ_i w_i y_i.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, q)
-        Coordinates.
-    weights : ndarray of shape (n, k)
-        Non-negative; each column sums to 1, or to 0 where a cluster is empty.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Σ_i w_i |y_i - c|² for c = Σ_i w_i y_i; -inf for an empty cluster, which nobody joins.
+    Weights (n, k) sum to 1 by column, or 0 for an empty cluster: -inf, so that nobody joins it.
     """
     centred = points - points.mean(axis=0)
     centres = weights.T @ centred
@@ -158,29 +118,9 @@ def mean_offsets(points: Floats, weights: Floats) -> Floats:
 
 
 def nearest_mean(distances: Floats, weights: Floats, offsets: Floats) -> NDArray[np.int64]:
-    """Return for each new sample the nearest of some weighted means, by its distances alone.
+    """Return each new sample's nearest weighted mean, from its squared distances (b, n) alone.
 
-    Parameters
-    ----------
-    distances : ndarray of shape (b, n)
-        Squared distances to the samples that the means are of.
-    weights : ndarray of shape (n, k)
-        As for `mean_offsets`.
-    offsets : ndarray of shape (k,)
-        Its result.
-
-    Notes
-    -----
-    |x - c|² = Σ_i w_i |x - y_i|² - Σ_i w_i |y_i - c|².
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.kmeans import mean_offsets, nearest_mean
-    >>> points, weights = np.array([[0.0], [2.0], [9.0]]), np.array([[0.5, 0], [0.5, 0], [0, 1]])
-    >>> offsets = mean_offsets(points, weights)
-    >>> nearest_mean(np.array([[9.0, 1.0, 36.0]]), weights, offsets).tolist()  # x = 3
-    [0]
+    By |x - c|² = Σ_i w_i |x - y_i|² - Σ_i w_i |y_i - c|², the last term of `mean_offsets`.
     """
     nearest: NDArray[np.int64] = (distances @ weights - offsets).argmin(axis=1)
     return nearest

@@ -36,16 +36,9 @@ _ROWS = 4096  # rows that are rounded at a time
 
 @dataclass(frozen=True)
 class LargestProducts:
-    """What is kept of B Bᵀ.
+    """The largest products of each row of B Bᵀ, (n, k), and `lowest`, the smallest of all.
 
-    Parameters
-    ----------
-    indices : ndarray of shape (n, k), int32
-        Row numbers: the row itself first, then the k - 1 others with the largest products.
-    values : ndarray of shape (n, k), float64
-        Their products.
-    lowest : float
-        The smallest of all products.
+    A row comes first itself, then the k - 1 others with the largest products, falling.
     """
 
     indices: NDArray[np.int32]
@@ -55,16 +48,10 @@ class LargestProducts:
 
 @dataclass(frozen=True)
 class Screened:
-    """Pairs of rows that are left of all, or of a share of the blocks.
+    """Pairs (rows, others) that remain after screening all blocks, or a share.
 
-    Parameters
-    ----------
-    rows, others : ndarray of shape (c,), int64
-        Pairs, those of each row and the others with its largest products among them.
-    low_rows, low_others : ndarray of shape (m,), int64
-        Pairs, that with the smallest product among them unless it is the one below.
-    lowest : float
-        The smallest of the products that were computed in float64.
+    They include each row's largest products; `low_*` include the smallest one, unless it is
+    `lowest`, the smallest of those computed in float64.
     """
 
     rows: Ints
@@ -76,30 +63,11 @@ class Screened:
 
 @dataclass(frozen=True)
 class RoundedRows:
-    """Rows in float32, with a bound on how far their products are off.
+    """Rows in float32, scaled so that entries are at most 1, with a bound on their products' error.
 
-    With u = 2⁻²⁴ and rows scaled to entries of at most 1, a product of rounded rows is off by at
-    most (d + 3) u |b_i| |b_j| but for u² and for what float32 flushes to 0: the error has room.
-
-    Parameters
-    ----------
-    rows : callable
-        From the numbers of the first row and of the one after the last to these rows, (m, d)
-        float32.
-    error : ndarray of shape (n,), float32
-        Of the products of each row with all others.
-    unit : float
-        A product of 1 is so much between the rows themselves.
-    lowest : float
-        The smallest square of a row, in float64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.largest_products import RoundedRows
-    >>> rounded = RoundedRows.of(np.array([[2.0, 0.0], [1.0, 2.0]]))
-    >>> rounded.table().tolist(), rounded.unit
-    ([[1.0, 0.0], [0.5, 1.0]], 4.0)
+    With u = 2⁻²⁴ a product, in `unit`, is off by at most (d + 3) u |b_i| |b_j|, but for u² and
+    underflow, for which `error` (n,) has room. `lowest` is the smallest squared norm;
+    `rows(first, last)` returns (m, d).
     """
 
     rows: Callable[[int, int], Rounded]
@@ -139,9 +107,9 @@ class RoundedRows:
         return found
 
     def blocks(self, share: Share = ALL, k: int = 0) -> Iterator[tuple[int, Rounded]]:
-        """Yield the number of a first row, and products of rows with themselves and later ones.
+        """Yield the first row's number, and products of rows with themselves and all later rows.
 
-        They are written over when the next are made. With k as in `screening.block_rows`.
+        The array is overwritten by the next block. `k` as in `screening.block_rows`.
         """
         n = len(self.error)
         buffer = score_buffer(n, share.of, k)
@@ -154,22 +122,9 @@ class RoundedRows:
         share: Share = ALL,
         products: Callable[[Ints, Ints], Floats] | None = None,
     ) -> Screened | None:
-        """Return the pairs that can matter.
+        """Return the pairs that can matter, k others per row; None if float32 leaves too many.
 
-        Parameters
-        ----------
-        k : int
-            Others that are wanted of each row, at least 0.
-        share : Share
-            Those of its blocks alone.
-        products : callable, optional
-            From numbers of rows and of others to their products in float64, by whoever has them:
-            then none has to be listed for the smallest product.
-
-        Returns
-        -------
-        Screened or None
-            None where float32 tells too few pairs apart.
+        With `products`, which computes pairs in float64, none is listed for the smallest product.
         """
         screen, lows = PairScreen(k, self.error), _Lowest(self, products)
         for start, S in self.blocks(share, k):
@@ -228,35 +183,10 @@ class _Lowest:
 
 
 def largest_products(B: Floats, k: int, found: Sequence[Screened] = ()) -> LargestProducts | None:
-    """Return the largest products of each row of B with the others, and the smallest of all.
+    """Return each row's k largest products of B (n, d), itself included, and the smallest of all.
 
-    Parameters
-    ----------
-    B : ndarray of shape (n, d), float64
-        Finite, its rows' squared norms too.
-    k : int
-        In [1, n], the row itself among them.
-    found : sequence of Screened
-        Of shares that are all blocks together, where others did the screening.
-
-    Returns
-    -------
-    LargestProducts or None
-        Equal products in order of the row number. None where float32 would tell too few pairs
-        apart, or k is no small part of a block.
-
-    Notes
-    -----
-    O(n² d / 2) time; beside B 300 MiB and 100 n k bytes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.largest_products import largest_products
-    >>> angle = np.linspace(0.0, 1.2, 100) ** 2
-    >>> B = np.column_stack([np.cos(angle), np.sin(angle)])
-    >>> largest_products(B, 2).indices[:3].tolist()
-    [[0, 1], [1, 0], [2, 1]]
+    Ties by row number. None where float32 distinguishes too few pairs or k is no small part of a
+    block. `found`, from others, must cover all blocks. O(n² d / 2) time; 300 MiB and 100 n k bytes.
     """
 
     def products(rows: Ints, others: Ints) -> Floats:

@@ -39,26 +39,9 @@ _PANELS = 110_000_000  # rows of three matrices, 4 MiB each, what is made of the
 
 
 def placed(points: Floats, distances: Floats) -> Floats:
-    """Return coordinates of new samples from their squared distances to points.
+    """Return coordinates (b, q) of new samples from squared distances (b, n) to points (n, q).
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, q)
-        Coordinates of samples.
-    distances : ndarray of shape (b, n)
-        From new samples to these.
-
-    Returns
-    -------
-    ndarray of shape (b, q)
-        The nearest places in the span of the points.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.library import placed
-    >>> placed(np.array([[0.0], [2.0], [6.0]]), np.array([[25.0, 9.0, 1.0]])).round(9).tolist()
-    [[5.0]]
+    They are the nearest places in the span of the points.
     """
     centre = points.mean(axis=0)
     Y = points - centre

@@ -48,36 +48,11 @@ _BLOCK = 1 << 23  # similarities held at a time: 64 MiB
 
 
 def dictionary_root(Z: ArrayLike, width: float) -> Floats:
-    """Return a triangular root of K(Z, Z).
+    """Return lower triangular L with L Lᵀ = K(Z, Z) + jI, of a dictionary Z (d, m).
 
-    Parameters
-    ----------
-    Z : array_like of shape (d, m)
-        Dictionary.
-    width : float
-        r > 0, in units of the data.
-
-    Returns
-    -------
-    ndarray of shape (d, d), float64
-        L, lower triangular, with L Lᵀ = K(Z, Z) + jI. The jitter j is 0 where that has a root in
-        floating point, else the first that helps of d ε, 10 d ε, ...
-
-    Raises
-    ------
-    InvalidInput
-        For anything but a finite matrix, and a width not above 0.
-
-    Notes
-    -----
-    Clients that share B = Cᵀ L must all use one L: computed once and told with Z, for another
-    machine may round an ill-conditioned root to another one.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.low_rank_similarity import dictionary_root
-    >>> dictionary_root([[0.0], [0.0]], 1.0).round(6).tolist()
-    [[1.0, 0.0], [1.0, 0.0]]
+    The jitter j is 0 if that has a root in floating point, else the first that helps of d ε,
+    10 d ε, ... Clients that share B = Cᵀ L must all use one L, computed once and sent with Z:
+    another machine may round an ill-conditioned root differently.
     """
     K = atom_kernel(Z, width)
     eye = np.eye(len(K))
@@ -92,31 +67,7 @@ def dictionary_root(Z: ArrayLike, width: float) -> Floats:
 
 
 def similarity_rows(C: ArrayLike, root: ArrayLike) -> Floats:
-    """Return B = Cᵀ L, whose inner products are the similarities: K̂ = B Bᵀ, Eq. (5).
-
-    Parameters
-    ----------
-    C : array_like of shape (d, n)
-        Coefficients of one client or of all.
-    root : array_like of shape (d, d)
-        L of `dictionary_root`.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        A row for each sample.
-
-    Raises
-    ------
-    InvalidInput
-        For arrays that are not finite or do not fit.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.low_rank_similarity import similarity_rows
-    >>> similarity_rows([[1.0, 2.0]], [[0.5]]).tolist()
-    [[0.5], [1.0]]
-    """
+    """Return B = Cᵀ L, (n, d), whose inner products are the similarities: K̂ = B Bᵀ, Eq. (5)."""
     C, L = real_matrix(C, "C"), real_matrix(root, "root")
     if L.shape != (len(C), len(C)):
         raise InvalidInput(
@@ -128,32 +79,17 @@ def similarity_rows(C: ArrayLike, root: ArrayLike) -> Floats:
 
 
 def default_neighbors(n: int) -> int:
-    """Return the paper's k for n samples, max(⌈log n⌉, 1).
-
-    Examples
-    --------
-    >>> from daskfc.clustering.low_rank_similarity import default_neighbors
-    >>> default_neighbors(1440)
-    8
-    """
+    """Return the paper's k for n samples, max(⌈log n⌉, 1)."""
     check_params("default_neighbors", {"n": n}, {"n": integer(1)})
     return max(math.ceil(math.log(n)), 1)
 
 
 @dataclass(frozen=True)
 class MostSimilar:
-    """What Eq. (25) keeps of a block of consecutive rows of the similarity.
+    """What Eq. (25) keeps of a block of consecutive rows of the similarity, (b, k).
 
-    Parameters
-    ----------
-    start : int
-        Number of the first row's sample.
-    indices : ndarray of shape (b, k), int32
-        Sample numbers: the row's own first, then the k - 1 most similar others.
-    values : ndarray of shape (b, k), float64
-        Their similarities, not scaled.
-    lowest, highest : float
-        Of all similarities of the block.
+    Each row's own sample comes first, then the k - 1 most similar others, unscaled; `start` is the
+    first row's number, `lowest` and `highest` are those of the whole block.
     """
 
     start: int
@@ -164,32 +100,9 @@ class MostSimilar:
 
 
 def most_similar(rows: ArrayLike, start: int, n_neighbors: int) -> MostSimilar:
-    """Return the sample itself and the most similar others for a block of rows.
+    """Return the sample itself and its k - 1 most similar others, from a block of rows (b, n).
 
-    Parameters
-    ----------
-    rows : array_like of shape (b, n)
-        Similarities of consecutive samples to all n.
-    start : int
-        Number of the first row's sample.
-    n_neighbors : int
-        k in [1, n], the sample itself among them.
-
-    Returns
-    -------
-    MostSimilar
-        Equal similarities in order of the sample number.
-
-    Raises
-    ------
-    InvalidInput
-        For rows that are not finite, and for numbers out of their range.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.low_rank_similarity import most_similar
-    >>> most_similar([[0.9, 0.1, 0.5]], 1, 2).indices.tolist()
-    [[1, 0]]
+    Equal similarities come in order of the sample number.
     """
     rows = real_matrix(rows, "a block of similarities")
     b, n = rows.shape
@@ -207,30 +120,10 @@ def most_similar(rows: ArrayLike, start: int, n_neighbors: int) -> MostSimilar:
 
 
 def join_similar(parts: Iterable[MostSimilar]) -> Graph:
-    """Return the sparse graph of Eq. (25) from blocks that together hold all rows.
+    """Return the sparse graph of Eq. (25), max(S, Sᵀ) with loops, from blocks in any order.
 
-    Parameters
-    ----------
-    parts : iterable of MostSimilar
-        In any order.
-
-    Returns
-    -------
-    csr_array of shape (n, n), float64
-        max(S, Sᵀ), loops included, with the similarities scaled to [0, 1] by the smallest and
-        largest of all; all of them 1 where the two are equal.
-
-    Raises
-    ------
-    InvalidInput
-        When rows are missing, come twice, or have different numbers of neighbours.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.low_rank_similarity import join_similar, most_similar
-    >>> parts = [most_similar([[4.0, 2.0]], 0, 1), most_similar([[2.0, 3.0]], 1, 2)]
-    >>> join_similar([parts[0], most_similar([[2.0, 3.0]], 1, 1)]).toarray().tolist()
-    [[1.0, 0.0], [0.0, 0.5]]
+    Similarities are scaled to [0, 1] by the smallest and largest of all; all 1 where these are
+    equal. Missing or repeated rows are refused.
     """
     found = sorted(parts, key=lambda part: part.start)
     stops = [part.start + len(part.indices) for part in found]
@@ -262,35 +155,9 @@ def similarity_graph(
 ) -> Graph:
     """Return the sparse graph of Eq. (25) for K̂ = B Bᵀ, read in blocks of rows.
 
-    Parameters
-    ----------
-    B : array_like of shape (n, d)
-        Of `similarity_rows`.
-    n_neighbors : int, optional
-        k in [1, n], the sample itself among them; `default_neighbors` by default.
-    found : sequence of Screened
-        Of shares that are all blocks together, where others did the screening.
-
-    Returns
-    -------
-    csr_array of shape (n, n), float64
-        As of `join_similar`.
-
-    Raises
-    ------
-    InvalidInput
-        For anything but a finite matrix, and for a number of neighbours out of its range.
-
-    Notes
-    -----
-    O(n² d / 2) time in float32 where that tells neighbours apart, else O(n² d) in float64; about
-    350 MiB beside B, and 100 bytes for each edge.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.low_rank_similarity import similarity_graph
-    >>> similarity_graph([[1.0], [0.5], [0.0]], 2).toarray().tolist()
-    [[1.0, 0.5, 0.0], [0.5, 0.25, 0.0], [0.0, 0.0, 0.0]]
+    `n_neighbors` includes the sample itself, `default_neighbors` by default. `found`, from others,
+    must cover all blocks. O(n² d / 2) time in float32 where that separates the neighbours, else
+    O(n² d) in float64; about 350 MiB beside B, and 100 bytes for each edge.
     """
     B = real_matrix(B, "B")
     n = len(B)

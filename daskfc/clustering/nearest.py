@@ -45,8 +45,8 @@ _KEPT = 1 << 25  # pairs within a radius that are kept for the next pass: 256 Mi
 class _Samples:
     """Samples whose distances are wanted.
 
-    Squared distances of the rows of X are `unit` times real ones, or off by at most `error` from
-    whole numbers that are, and that `exact` tells.
+    Squared distances of X are `unit` times the real ones, or within `error` of whole numbers that
+    are, as `exact` determines.
     """
 
     X: Floats
@@ -80,47 +80,14 @@ class _Samples:
 
 
 def nearest_columns(distances: Floats, k: int) -> Ints:
-    """Return the columns of the k smallest entries of each row.
-
-    Parameters
-    ----------
-    distances : ndarray of shape (b, n)
-        Distances.
-    k : int
-        At least 1 and at most n.
-
-    Returns
-    -------
-    ndarray of shape (b, k), int64
-        Smallest first; equal entries in order of the column.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.nearest import nearest_columns
-    >>> nearest_columns(np.array([[2.0, 1.0, 1.0, 0.0]]), 2).tolist()
-    [[3, 1]]
-    """
+    """Return the columns of the k smallest entries of each row, smallest first, ties by column."""
     kth = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
     rows, cols = np.nonzero(distances <= kth)
     return first_of_each_row(rows, cols, distances[rows, cols], len(distances), k)[0]
 
 
 def nearest_of_matrix(matrix: Floats, k: int) -> NeighbourGraph:
-    """Return the k nearest others of each sample from all squared distances.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n)
-        Squared distances.
-    k : int
-        At most n - 1.
-
-    Returns
-    -------
-    NeighbourGraph
-        Ties by the smaller sample number.
-    """
+    """Return the k nearest others of each sample from all squared distances, ties by number."""
     n = len(matrix)
     indices, distances = np.empty((n, k), np.int32), np.empty((n, k))
     step = max(1, _BLOCK_ENTRIES // n)
@@ -189,19 +156,9 @@ def _screened(samples: _Samples) -> Iterator[tuple[int, Floats, float]]:
 
 
 def half_distances(X: Floats | ExactPoints) -> tuple[HalfDistances | None, float]:
-    """Return what screens the pairs of samples, and the unit of its squared distances.
+    """Return what screens pairs of samples, and the unit of its squared distances.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float64, or ExactPoints
-        Samples.
-
-    Returns
-    -------
-    scores : HalfDistances or None
-        None where float32 cannot hold squares of the samples.
-    unit : float
-        What it takes for the samples' squared distances is so many times theirs.
+    These are `unit` times the samples'. None where float32 cannot hold squares of the samples.
     """
     samples = _Samples.of(X)
     return HalfDistances.of(samples.X, samples.error), samples.unit
@@ -210,29 +167,9 @@ def half_distances(X: Floats | ExactPoints) -> tuple[HalfDistances | None, float
 def nearest_of_points(
     X: Floats | ExactPoints, k: int, pairs: tuple[Ints, Ints] | None = None
 ) -> NeighbourGraph:
-    """Return the k nearest others of each sample.
+    """Return the k nearest others of each sample, exact, ties by the smaller sample number.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float64, or ExactPoints
-        Samples.
-    k : int
-        At most n - 1.
-    pairs : tuple of two ndarray of shape (c,), int64, optional
-        Numbers of samples and of others, among them those of each sample and its k nearest, where
-        these are known; each pair once, in any order.
-
-    Returns
-    -------
-    NeighbourGraph
-        Exact; ties by the smaller sample number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.nearest import nearest_of_points
-    >>> nearest_of_points(np.array([[0.0], [1.0], [2.0]]), 1).indices.tolist()
-    [[1], [0], [1]]
+    `pairs`, where given, must hold each sample's with its k nearest, each pair once.
     """
     samples = _Samples.of(X)
     n = len(samples.X)
@@ -258,22 +195,10 @@ def nearest_of_points(
 def within_radius_of_points(
     X: Floats | ExactPoints, radius2: float, pairs: Sequence[MaybeWithin] | None = None
 ) -> RadiusGraph:
-    """Return the graph of pairs of samples within a squared radius.
+    """Return the exact graph of pairs within a squared radius, in squared units of the data.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float64, or ExactPoints
-        Samples.
-    radius2 : float
-        Squared radius, in squared units of the data.
-    pairs : sequence of tuple, optional
-        Parts of what `HalfDistances.within` yields, which together are all of it, where these are
-        known.
-
-    Returns
-    -------
-    RadiusGraph
-        Exact; computed on the first pass, and anew on every one where pairs are very many.
+    `pairs`, where given, must be all that `HalfDistances.within` yields. Edges are computed on the
+    first pass, and again on every one where they are very many.
     """
     samples = _Samples.of(X)
     unit = samples.unit
@@ -307,24 +232,9 @@ def within_radius_of_points(
 
 
 def exact_blocks(X: Floats) -> DistanceBlocks:
-    """Return all squared distances, computed when they are read.
+    """Return all squared distances of samples (n, d), computed when they are read; symmetric.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float64
-        Samples.
-
-    Returns
-    -------
-    DistanceBlocks
-        Exact for samples on a grid, else rounded as a sum of squared differences is; symmetric.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.nearest import exact_blocks
-    >>> exact_blocks(np.array([[0.0], [3.0]])).block(slice(0, 1), slice(0, 2)).tolist()
-    [[0.0, 9.0]]
+    Exact for samples on a grid, else rounded as a sum of squared differences is.
     """
     samples = _Samples.of(X)
     X, unit = samples.X, samples.unit
@@ -343,45 +253,12 @@ def exact_blocks(X: Floats) -> DistanceBlocks:
 
 
 def exact_squared_distances(X: Floats) -> Floats:
-    """Return all squared distances: exactly 0 on the diagonal, exactly symmetric.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float64
-        Samples.
-
-    Returns
-    -------
-    ndarray of shape (n, n), float64
-        As `exact_blocks` has them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.nearest import exact_squared_distances
-    >>> exact_squared_distances(np.array([[0.0], [3.0]])).tolist()
-    [[0.0, 9.0], [9.0, 0.0]]
-    """
+    """Return all squared distances (n, n): exactly 0 on the diagonal, exactly symmetric."""
     return exact_blocks(X).full()
 
 
 def distances_of(X: Floats, most: int = 8192) -> FullDistances | DistanceBlocks:
-    """Return all squared distances of samples, in memory where they are few.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float64
-        Samples.
-    most : int
-        Samples of which all distances are in memory, 512 MiB by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.nearest import distances_of
-    >>> distances_of(np.array([[0.0], [3.0]])).n
-    2
-    """
+    """Return all squared distances of samples, in memory for up to `most` samples (512 MiB)."""
     if len(X) > most:
         return exact_blocks(X)
     return FullDistances(exact_squared_distances(X))

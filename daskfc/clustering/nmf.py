@@ -31,22 +31,7 @@ Symmetric = FullDistances | RowFactors
 
 
 def random_start(view: Symmetric, k: int, seed: int) -> tuple[Floats, Floats]:
-    """Return sizes of normal numbers, scaled so that W H has about the mean of D.
-
-    Parameters
-    ----------
-    view : FullDistances or RowFactors
-        D by its products.
-    k : int
-        Rank.
-    seed : int
-        Of the numbers.
-
-    Returns
-    -------
-    W, Ht : ndarray of shape (n, k)
-        At least 0.
-    """
+    """Return W, Ht, (n, k), sizes of normal numbers, scaled so that W H has about the mean of D."""
     size = np.sqrt(_mean(view) / k)
     random = generator(seed, "nmf start")
     W, Ht = (size * np.abs(random.standard_normal((view.n, k))) for _ in range(2))
@@ -58,21 +43,9 @@ def _mean(view: Symmetric) -> float:
 
 
 def spectral_start(view: Symmetric, k: int, seed: int) -> tuple[Floats, Floats]:
-    """Return the NNDSVDa start (Boutsidis & Gallopoulos 2008) for a symmetric D.
+    """Return the NNDSVDa start (Boutsidis & Gallopoulos 2008) for a symmetric D: W, Ht, (n, k).
 
-    Parameters
-    ----------
-    view : FullDistances or RowFactors
-        D by its products.
-    k : int
-        Rank.
-    seed : int
-        Of the eigenvector iteration.
-
-    Returns
-    -------
-    W, Ht : ndarray of shape (n, k)
-        At least 0; zeros are replaced by the mean of D.
+    Zeros are replaced by the mean of D.
     """
     lam, vectors = largest_eigenpairs(view.dot, view.n, k, seed, by_size=True)
     W, Ht = np.zeros((view.n, k)), np.zeros((view.n, k))
@@ -94,23 +67,9 @@ def spectral_start(view: Symmetric, k: int, seed: int) -> tuple[Floats, Floats]:
 
 
 def descend(W: Floats, gram: Floats, product: Floats, sweeps: int = 1) -> float:
-    """Improve W in place by coordinate descent for D ≈ W H.
+    """Improve W (n, k) in place by coordinate descent for D ≈ W H.
 
-    Parameters
-    ----------
-    W : ndarray of shape (n, k)
-        Changed in place.
-    gram : ndarray of shape (k, k)
-        H Hᵀ.
-    product : ndarray of shape (n, k)
-        D Hᵀ.
-    sweeps : int, default 1
-        How often to go over the columns.
-
-    Returns
-    -------
-    float
-        Sum of the sizes of the projected gradient met on the first sweep.
+    `gram` is H Hᵀ, `product` D Hᵀ. Returns the summed size of the first projected gradient.
     """
     violation = 0.0
     for sweep in range(sweeps):
@@ -127,30 +86,11 @@ def descend(W: Floats, gram: Floats, product: Floats, sweeps: int = 1) -> float:
 def factorise(
     view: Symmetric, W: Floats, Ht: Floats, *, tol: float, max_iter: int, sweeps: int = 1
 ) -> tuple[Floats, Floats, bool]:
-    """Alternate passes of coordinate descent from a start.
+    """Alternate coordinate descent of W and Ht (n, k) until the projected gradient falls to `tol`.
 
-    Parameters
-    ----------
-    view : FullDistances or RowFactors
-        D, which enters through D Hᵀ and D W alone (D is symmetric), so that thin factors of D
-        give the same iterates as D.
-    W, Ht : ndarray of shape (n, k)
-        The start.
-    tol : float
-        Stop when the projected gradient has fallen to this share of the first pass's, or to
-        rounding errors.
-    max_iter : int
-        Passes at most.
-    sweeps : int, default 1
-        Sweeps over the columns for each product with D, which costs far more than a sweep; 2 to 5
-        about halve the number of passes (Gillis & Glineur 2012).
-
-    Returns
-    -------
-    W, Ht : ndarray of shape (n, k)
-        The factors; with one sweep the iterates of scikit-learn's NMF with ``solver="cd"``.
-    converged : bool
-        Whether it stopped before the last pass.
+    `tol` is a share of the first pass's. D enters by D Hᵀ and D W alone, so thin factors give the
+    same iterates. One sweep per product equals scikit-learn's ``solver="cd"``; 2 to 5 about halve
+    the passes (Gillis & Glineur 2012). The last result is whether it converged.
     """
     W, Ht = W.copy(), Ht.copy()
     limit = 0.0

@@ -40,24 +40,9 @@ _NOISE = 1e-13  # ours: of the largest value; a decomposition of permuted rows r
 
 @dataclass(frozen=True)
 class Order:
-    """Samples in another order.
+    """Samples in another order: `places` (n,) are their numbers in it.
 
-    Parameters
-    ----------
-    places : ndarray of shape (n,), int64
-        The number of each sample, in the new order.
-    equal : ndarray of shape (n,), int64
-        In the new order, a number that equal samples share, from 0 on.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.order import order_of_points
-    >>> order = order_of_points(np.array([[9.0], [1.0], [0.0], [1.0]]))
-    >>> order.places.tolist()
-    [1, 3, 2, 0]
-    >>> order.back(order.alike(np.array([0, 1, 2, 3]))).tolist()
-    [3, 0, 2, 0]
+    `equal` (n,), in the new order, numbers samples from 0 on so that equal samples share one.
     """
 
     places: Ints
@@ -65,15 +50,7 @@ class Order:
 
     @classmethod
     def by_sums(cls, sums: Floats, equal: Ints) -> "Order":
-        """Return the order by the sums of samples' distances.
-
-        Parameters
-        ----------
-        sums : ndarray of shape (n,), float64
-            Ties stay as they stood.
-        equal : ndarray of shape (n,), int64
-            A number that equal samples share.
-        """
+        """Return the order by the sums of samples' distances; ties stay as they stood."""
         places = np.argsort(sums, kind="stable")
         _, numbers = np.unique(equal[places], return_inverse=True)
         return cls(places, numbers.astype(np.int64))
@@ -85,20 +62,11 @@ class Order:
         return old
 
     def told_apart(self, Y: Floats) -> Floats:
-        """Return coordinates in the new order, with a column by which no two places tie.
+        """Return coordinates (n, q + 1) in the new order, with a column by which no two places tie.
 
-        Samples of whole numbers are often as near to one mean as to another, and rounding would
-        decide. The column, equal for equal samples, adds a billionth of a typical squared
-        distance at most: more than rounding, less than what labels depend on elsewhere.
-
-        Parameters
-        ----------
-        Y : ndarray of shape (n, q)
-            Coordinates in the old order.
-
-        Returns
-        -------
-        ndarray of shape (n, q + 1)
+        Whole numbers are often as near to one mean as to another; rounding would decide. The
+        column, equal for equal samples, adds at most a billionth of a typical squared distance:
+        more than rounding, less than what labels depend on elsewhere.
         """
         n, q = Y.shape
         apart = np.empty((n, q + 1))
@@ -138,52 +106,16 @@ class _Distances:
 
 
 def order_of_distances(D: Floats) -> Order:
-    """Return the order of samples by all their squared distances.
-
-    Parameters
-    ----------
-    D : ndarray of shape (n, n)
-        Symmetric.
-
-    Returns
-    -------
-    Order
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.order import order_of_distances
-    >>> order_of_distances(np.array([[0.0, 1, 9], [1, 0, 4], [9, 4, 0]])).places.tolist()
-    [1, 0, 2]
-    """
+    """Return the order of samples by all their squared distances (n, n)."""
     return order_of_symmetric(D.__getitem__, D.__matmul__, len(D))
 
 
 def order_of_symmetric(
     row: Callable[[int], Floats], dot: Callable[[Floats], Floats], n: int
 ) -> Order:
-    """Return the order of samples by all their squared distances, wherever these are.
+    """Return the order by all squared distances of n samples, wherever these are.
 
-    Parameters
-    ----------
-    row : callable
-        From a sample to its distances to all, (n,).
-    dot : callable
-        From weights (n,) to the distances' sums by them, (n,).
-    n : int
-        Number of samples.
-
-    Returns
-    -------
-    Order
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.order import order_of_symmetric
-    >>> D = np.array([[0.0, 1, 9], [1, 0, 4], [9, 4, 0]])
-    >>> order_of_symmetric(lambda i: D[i], lambda w: D @ w, 3).places.tolist()
-    [1, 0, 2]
+    `row` returns a sample's distances to all, (n,); `dot` sums distances by weights, (n,).
     """
     return _order(_Distances(dot(np.ones(n)), row, lambda some, i: row(i)[some], dot))
 
@@ -191,20 +123,9 @@ def order_of_symmetric(
 def order_of_points(
     Y: Floats, noise: float = 0.0, exactly: Callable[[Floats, Ints, int], Floats] | None = None
 ) -> Order:
-    """Return the order of samples by the squared distances that their coordinates have.
+    """Return the order of samples by the squared distances of their coordinates (n, q).
 
-    Parameters
-    ----------
-    Y : ndarray of shape (n, q)
-        Coordinates.
-    noise : float
-        How far a squared distance may be off.
-    exactly : callable, optional
-        From such distances of some samples to one, these, and that one to what they should be.
-
-    Returns
-    -------
-    Order
+    `noise` is how far one may be off; `exactly` corrects distances of some samples to one.
     """
     n = len(Y)
     centre = Y.mean(axis=0)
@@ -287,52 +208,19 @@ def _equal(rank: Ints, places: Ints, D: _Distances) -> Ints:
 
 
 def order_of_rows(rows: Floats) -> Ints:
-    """Return the order of rows by their values: by the first column, where they tie by the next.
+    """Return the order of rows (n, d) by their values: by the first column, then the next on ties.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Finite values, which may be rounded: those tie that lie no farther apart than 1e-9 of the
-        largest spread of a column, and 1e-13 of the largest value.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        The number of each row, in the new order. Rows that tie in all columns may be exchanged.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.order import order_of_rows
-    >>> order_of_rows(np.array([[2.0, 0.0], [1.0, 5.0], [1.0 + 1e-12, 3.0]])).tolist()
-    [2, 1, 0]
+    Values within 1e-9 of the largest column spread plus 1e-13 of the largest value tie. Rows that
+    tie in all columns may be exchanged.
     """
     return _by_values(rows, _ties_within(rows))[0]
 
 
 def rows_in_order(rows: Floats) -> tuple[Order, Floats]:
-    """Return the order of rows by their values, and the rows in it.
+    """Return the order of rows by their values, with ties equal, and the rows in it.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        As in `order_of_rows`.
-
-    Returns
-    -------
-    order : Order
-        That of `order_of_rows`; rows that tie in all columns are equal.
-    rows : ndarray of shape (n, d)
-        In the new order and rounded, so that rows that were computed in another order are the same
-        to the last bit, and what compares them finds the same ties.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.order import rows_in_order
-    >>> order, rows = rows_in_order(np.array([[2.0], [1.0 + 1e-12], [1.0]]))
-    >>> order.equal.tolist(), bool(rows[0, 0] == rows[1, 0])
-    ([0, 0, 1], True)
+    Rows are rounded, so that rows computed in another order are the same to the last bit, and what
+    compares them finds the same ties.
     """
     within = _ties_within(rows)
     places, rank = _by_values(rows, within)
@@ -346,16 +234,7 @@ def rows_in_order(rows: Floats) -> tuple[Order, Floats]:
 
 
 def rounded(values: Floats, largest: float) -> Floats:
-    """Return values in steps of about 1e-10 of the largest one, or of how far they lie apart.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.order import rounded
-    >>> x = rounded(np.array([1 / 3, 1 / 3 + 1e-15, 1.0]), 1.0)
-    >>> bool(x[0] == x[1]), x.round(9).tolist()
-    (True, [0.333333333, 0.333333333, 1.0])
-    """
+    """Return values in steps of about 1e-10 of the largest one, or of how far they lie apart."""
     if not largest > 0.0:
         return values
     step = 2.0 ** (np.ceil(np.log2(_OFF * largest)) - _BITS)

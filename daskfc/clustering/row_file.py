@@ -15,25 +15,9 @@ _ITEM = np.dtype(np.float64).itemsize
 
 
 class RowFile:
-    """An n × n matrix of float64 of which rows are read and written; gone with the object.
+    """An n × n float64 matrix in a file, read and written by rows; the file goes with the object.
 
     It is read and not mapped: pages of a mapped file count as memory of the process.
-
-    Parameters
-    ----------
-    n : int
-        Rows and columns.
-    folder : str, optional
-        Where the file lies; by default where the system has temporary files.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.row_file import RowFile
-    >>> with RowFile(2) as file:
-    ...     file.write(1, np.array([[3.0, 4.0]]))
-    ...     file.read(1, 2).tolist(), file.read(0, 1).tolist()
-    ([[3.0, 4.0]], [[0.0, 0.0]])
     """
 
     def __init__(self, n: int, folder: str | None = None) -> None:

@@ -32,9 +32,9 @@ _RARE = 8  # ours: where more than one pair of so many can matter, screening is 
 
 
 def is_worthwhile(n: int, k: int, of: int = 1) -> bool:
-    """Whether k others are so small a part of n rows that screening may tell them apart.
+    """Return whether k others are so small a part of n rows that screening may separate them.
 
-    `of` is the number of those who share the blocks, here as below, and k what they look for.
+    `of`, here as below, is the number of processes that share the blocks.
     """
     return _height(k) <= min(n, rows_at(0, n, of, k))
 
@@ -50,15 +50,7 @@ def rows_at(start: int, n: int, of: int = 1, k: int = 0) -> int:
 
 
 def block_rows(n: int, part: int = 0, of: int = 1, k: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield the first row of each block and the one after its last, of every `of`-th block.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.screening import block_rows
-    >>> list(block_rows(10)), sum(stop - start for part in (0, 1)
-    ...                           for start, stop in block_rows(10, part, 2))
-    ([(0, 10)], 10)
-    """
+    """Yield the first row of each block and the one after its last, of every `of`-th block."""
     start = number = 0
     while start < n:
         stop = start + rows_at(start, n, of, k)
@@ -81,23 +73,9 @@ def _entries(n: int, of: int, k: int) -> int:
 def rounded_products(
     left: Rounded, right: Callable[[int, int], Rounded], start: int, n: int, buffer: Rounded
 ) -> Rounded:
-    """Return products of rows with all from a number on.
+    """Return products (b, n - start) of rows `left` (b, d) with rows [start, n), in `buffer`.
 
-    Parameters
-    ----------
-    left : ndarray of shape (b, d), float32
-        The rows.
-    right : callable
-        From the numbers of the first row and of the one after the last to these rows, (m, d)
-        float32: all of them at once would take too much memory.
-    start, n : int
-        The others are rows [start, n).
-    buffer : ndarray of shape (size,), float32
-        From `score_buffer`; the products lie in it.
-
-    Returns
-    -------
-    ndarray of shape (b, n - start), float32
+    `right(first, last)` returns rows (m, d): all of them at once would take too much memory.
     """
     S = buffer[: len(left) * (n - start)].reshape(len(left), n - start)
     width = max(1, _BLOCK // (4 * left.shape[1]))
@@ -119,31 +97,9 @@ def few(mask: NDArray[np.bool_]) -> tuple[Ints, Ints] | None:
 def first_of_each_row(
     rows: Ints, cols: Ints, values: Floats, n_rows: int, k: int
 ) -> tuple[Ints, Floats]:
-    """Select the k smallest of each row from a list of at least k candidates a row.
+    """Select the k smallest of at least k candidates a row, (n_rows, k), smallest first.
 
-    Parameters
-    ----------
-    rows, cols : ndarray of shape (c,), int64
-        Where the candidates are.
-    values : ndarray of shape (c,)
-        The candidates.
-    n_rows : int
-        Number of rows.
-    k : int
-        At least 0.
-
-    Returns
-    -------
-    cols, values : ndarray of shape (n_rows, k)
-        Smallest first; equal values in order of the column.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.screening import first_of_each_row
-    >>> rows, cols = np.array([0, 1, 0]), np.array([2, 0, 1])
-    >>> first_of_each_row(rows, cols, np.array([0.5, 0.1, 0.5]), 2, 1)[0].tolist()
-    [[1], [0]]
+    Equal values come in order of the column.
     """
     order = np.lexsort((cols, values, rows))
     ends = np.cumsum(np.bincount(rows, minlength=n_rows))
@@ -155,24 +111,7 @@ def first_of_each_row(
 class PairScreen:
     """The pairs that can be among the k best of one of their rows.
 
-    Parameters
-    ----------
-    k : int
-        Others that are wanted of each row, at least 0.
-    error : ndarray of shape (n,), float32
-        How far the scores of each row with all others may be from the true ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.screening import PairScreen
-    >>> S = np.array([[-np.inf, 5, 1, 2], [5, -np.inf, 1, 3], [1, 1, -np.inf, 7],
-    ...               [2, 3, 7, -np.inf]], np.float32)
-    >>> screen = PairScreen(1, np.zeros(4, np.float32))
-    >>> screen.note(S, 0)
-    True
-    >>> [pair.tolist() for pair in screen.kept()]
-    [[0, 1, 2, 3], [1, 0, 3, 2]]
+    `error` (n,) bounds how far each row's scores may be from the true ones.
     """
 
     def __init__(self, k: int, error: Rounded) -> None:
@@ -183,19 +122,9 @@ class PairScreen:
         self.room: int = 4 * n * (k + 1)  # pairs, before those that fell behind are dropped
 
     def note(self, S: Rounded, start: int) -> bool:
-        """Note what can matter of a block and of its mirror image.
+        """Note what can matter of b rows' scores and their mirror image; False if too much.
 
-        Parameters
-        ----------
-        S : ndarray of shape (b, n - start), float32
-            Scores of b rows with themselves and all later rows; -inf of a row with itself.
-        start : int
-            Number of the first row.
-
-        Returns
-        -------
-        bool
-            False where that is too much to be worth while.
+        `S` is (b, n - start), of the rows with themselves and all later ones; -inf on the diagonal.
         """
         later = S[:, len(S) :]
         return self._note(S, start, start, axis=1) and (

@@ -35,29 +35,10 @@ _PANELS = 140_000_000  # the kernel of 4,000 samples and a thousand landmarks, i
 
 
 def neighbour_affinity(graph: NeighbourGraph, n_neighbors: int) -> "sparse.csr_array[Any, Any]":
-    """Return the affinity (A + Aᵀ) / 2 of a nearest-neighbour graph.
+    """Return the affinity (A + Aᵀ) / 2 of a nearest-neighbour graph, entries 1 and 0.5.
 
-    Parameters
-    ----------
-    graph : NeighbourGraph
-        At least n_neighbors - 1 others of each sample.
-    n_neighbors : int
-        Neighbours of a sample, itself among them, as scikit-learn's `kneighbors_graph` counts
-        with ``include_self=True``.
-
-    Returns
-    -------
-    csr_array of shape (n, n)
-        Entries 1 and 0.5, without the loops, which the Laplacian ignores.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.graphs import NeighbourGraph
-    >>> from daskfc.clustering.spectral import neighbour_affinity
-    >>> graph = NeighbourGraph(np.array([[1], [0], [1]]), np.array([[1.0], [1.0], [4.0]]))
-    >>> neighbour_affinity(graph, 2).toarray().tolist()
-    [[0.0, 1.0, 0.0], [1.0, 0.0, 0.5], [0.0, 0.5, 0.0]]
+    `n_neighbors` includes the sample itself, as scikit-learn's `kneighbors_graph` with
+    ``include_self=True``; loops, which the Laplacian ignores, are left out.
     """
     k = n_neighbors - 1
     cols = graph.indices[:, :k].ravel()
@@ -67,17 +48,9 @@ def neighbour_affinity(graph: NeighbourGraph, n_neighbors: int) -> "sparse.csr_a
 
 
 def median_gamma(matrix: Floats) -> float:
-    """Return 1 / (2 median) of the squared distances that are not 0.
+    """Return 1 / (2 median) of the squared distances that are not 0; 1.0 when all are 0.
 
-    Zeros are left out because near duplicates collapse to them under quantisation. 1.0 when all
-    distances are 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.spectral import median_gamma
-    >>> median_gamma(np.array([[0.0, 4.0], [4.0, 0.0]]))
-    0.125
+    Zeros are left out because near duplicates collapse to them under quantisation.
     """
     upper = np.concatenate([matrix[i, i + 1 :] for i in range(len(matrix))])
     upper = upper[upper > 0]

@@ -32,17 +32,7 @@ _ROUNDING = 1e-12  # ours: of the sum of distances; a change by less is none
 
 @dataclass(frozen=True)
 class Medoids:
-    """The outcome of one run.
-
-    Parameters
-    ----------
-    medoids : ndarray of shape (k,), int64
-        Numbers of samples.
-    loss : float
-        Sum of the distances of all samples to their nearest medoid.
-    n_iter : int
-        Passes over the samples, the last one without a swap.
-    """
+    """The outcome of one run: medoids (k,), summed distances to the nearest, and passes."""
 
     medoids: Ints
     loss: float
@@ -52,36 +42,11 @@ class Medoids:
 def medoids_by_swaps(
     view: DistanceBlocks, order: Ints, starts: Mapping[int, Ints], max_iter: int
 ) -> list[Medoids]:
-    """Return medoids that no swap with a sample makes better, from each of some starts.
+    """Return medoids that no swap with a sample improves, one result for each start.
 
-    Parameters
-    ----------
-    view : DistanceBlocks
-        Squared distances; Euclidean ones count.
-    order : ndarray of shape (n,), int64
-        In which samples are tried, round and round.
-    starts : mapping of int to ndarray of shape (k,), int64
-        Numbers of the first medoids of each run, by the place in the order where it begins.
-    max_iter : int
-        Passes of a run at most.
-
-    Returns
-    -------
-    list of Medoids
-        One a run.
-
-    Notes
-    -----
-    A pass reads all n² distances, and takes O(n²) a run whatever k.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import DistanceBlocks
-    >>> from daskfc.clustering.swaps import medoids_by_swaps
-    >>> view = DistanceBlocks.of_points(np.array([[0.0], [1.0], [2.0], [9.0]]))
-    >>> medoids_by_swaps(view, np.arange(4), {0: np.array([0, 1])}, 100)[0].medoids.tolist()
-    [3, 1]
+    Losses are Euclidean; samples are tried in `order`, round and round. `starts` maps the place
+    where a run begins to its first medoids (k,). A pass reads n² distances; O(n²) a run, whatever
+    k.
     """
     runs = {place: _Run(view, start, max_iter) for place, start in starts.items()}
     while not all(run.done for run in runs.values()):

@@ -13,20 +13,7 @@ _BYTES = 32
 
 
 class KeyPair:
-    """A party's key pair; the private key is never sent.
-
-    Parameters
-    ----------
-    secret : SecretKey
-        Its 256 bits become the private key.
-
-    Examples
-    --------
-    >>> from daskfc.coding import KeyPair, SecretKey
-    >>> a, b = KeyPair(SecretKey.from_os()), KeyPair(SecretKey.from_os())
-    >>> a.shared(b.public, "masks") == b.shared(a.public, "masks")
-    True
-    """
+    """A party's key pair, made of the secret's 256 bits; the private key is never sent."""
 
     __slots__ = ("_private", "public")
 
@@ -37,17 +24,8 @@ class KeyPair:
     def shared(self, other: bytes, purpose: str) -> SecretKey:
         """Return the key that only the holders of the two private keys can derive.
 
-        Parameters
-        ----------
-        other : bytes
-            The other party's public key, 32 bytes.
-        purpose : str
-            Keys of different purposes are independent.
-
-        Raises
-        ------
-        InvalidInput
-            For bytes that are no public key, or our own.
+        Keys of different purposes are independent; bytes that are no public key (32 bytes), or our
+        own, raise InvalidInput.
         """
         try:
             if other == self.public:

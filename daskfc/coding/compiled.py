@@ -82,16 +82,10 @@ def _rejected(words: _Array, limit: Any, found: _Array) -> int:
 
 
 def rejected(words: _Array, limit: int, found: _Array) -> _Array:
-    """Return the positions of words of at least `limit`, ascending.
+    """Return the positions of words of at least `limit`, ascending; few are expected.
 
-    Parameters
-    ----------
-    words : ndarray of unsigned integers, 1-D
-        Few are expected to be rejected.
-    limit : int
-        May be one more than the largest word; then none is rejected.
-    found : ndarray of int64, as long
-        Work memory, barely touched.
+    `limit` may be one more than the largest word: none is rejected then. `found` (int64, as long as
+    `words`) is work memory.
     """
     if limit >> (8 * words.itemsize):
         return found[:0]
@@ -132,9 +126,9 @@ def reduce_bytes(
     acc: _Array, words: _Array, row: int, column: int, factors: _Array, P: Any, inv: Any,
     out: _Array,
 ) -> None:  # fmt: skip
-    """Do the work of `reduce_tile` for a part of a row; P and 1 / P as int32 and float32.
+    """Do the work of `reduce_tile` for words of `row` from `column` on.
 
-    Its words are those of `row`, from `column` on.
+    P and inv are p and 1 / p as int32 and float32.
     """
     if words.shape[0] == 0:
         for j in range(out.size):
@@ -192,23 +186,10 @@ def _reduce_long(
 def reduce_tile(
     acc: _Array, words: _Array, factors: _Array, p: int, out: _Array, top: int = 0, left: int = 0
 ) -> None:
-    """Write (acc + sum_c factors[c] words[c]) mod p, canonical, into a part of `out`.
+    """Write (acc + sum_c factors[c] words[c]) mod p, canonical, at (top, left) of `out`.
 
-    Parameters
-    ----------
-    acc : ndarray, shape (a, b)
-        Integers, possibly held as floats: |acc| <= 2**20 p for uint8 results, 2**53 for uint32.
-    words : ndarray of unsigned integers, shape (c, a, b)
-        c >= 0 arrays of hiding words.
-    factors : ndarray, shape (c,)
-        Balanced: int32 for uint8 results, int64 for uint32; at most 16, so that their part of
-        the sum is below 2**19 p, or 2**59.
-    p : int
-        The prime.
-    out : contiguous ndarray of uint8 or uint32, shape (A, B)
-        ``out[top : top + a, left : left + b]`` is overwritten.
-    top, left : int
-        Where the tile lies; a strided view of `out` would not vectorise.
+    |acc| <= 2**20 p for uint8 results, 2**53 for uint32; at most 16 balanced factors (int32 or
+    int64): their part is below 2**19 p, or 2**59. A strided view as `out` would not vectorise.
     """
     if NUMBA:
         kernel = _reduce_byte if out.dtype == np.uint8 else _reduce_long
@@ -281,14 +262,7 @@ def _look_up(z: _Array, table: _Array, out: _Array) -> None:
 
 
 def look_up(z: _Array, table: _Array, out: _Array) -> None:
-    """Write table[z] into the first columns of `out`.
-
-    Parameters
-    ----------
-    z : ndarray of uint8, shape (n, k)
-    table : ndarray, shape (256,)
-    out : ndarray of the table's dtype, shape (at least n, at least k)
-    """
+    """Write table[z], for z uint8 (n, k) and a table of 256, into the first columns of `out`."""
     if NUMBA:
         _look_up(z, table, out)
     else:
@@ -313,17 +287,7 @@ def _mirror(block: _Array) -> None:
 
 
 def mirror(block: _Array) -> None:
-    """Copy the upper triangle of a square block onto the lower one, in place.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding.compiled import mirror
-    >>> x = np.array([[1, 2], [7, 3]], dtype=np.uint8)
-    >>> mirror(x)
-    >>> x.tolist()
-    [[1, 2], [2, 3]]
-    """
+    """Copy the upper triangle of a square block onto the lower one, in place."""
     if NUMBA:
         _mirror(block)
         return
@@ -348,20 +312,10 @@ def _cut_rows(rows: _Array, start: int, p: int, segments: _Array, l: int, n: int
 
 
 def cut_rows(rows: _Array, start: int, p: int, segments: _Array, l: int, n: int) -> None:  # noqa: E741
-    """Write rows modulo p, canonical, cut into segments.
+    """Write rows (N, d) from `start`, |x| < 2**57, modulo p, canonical, cut into segments.
 
-    Parameters
-    ----------
-    rows : contiguous ndarray of int64, shape (N, d)
-        Of magnitude below 2**57.
-    start : int
-        First row.
-    p : int
-        The prime.
-    segments : contiguous ndarray of uint8 or uint32, shape (at least l, at least n, k)
-        ``segments[:l, :n]`` is overwritten, but for what lies beyond column d.
-    l, n : int
-        Segments and rows.
+    ``segments[:l, :n]`` is overwritten, but for what lies beyond column d; it is contiguous, of
+    shape (at least l, at least n, k).
     """
     if NUMBA:
         _cut_rows(rows, start, p, segments, l, n)
@@ -419,20 +373,10 @@ def _encode_long(
 def encode_tile(
     segments: _Array, matrix: _Array, p: int, out: _Array, prime: int, start: int, n: int
 ) -> None:
-    """Write matrix @ segments mod p: one coded row for every evaluator.
+    """Write matrix @ segments mod p, coded rows, into ``out[:, prime, start : start + n]``.
 
-    Parameters
-    ----------
-    segments : contiguous ndarray of uint8 or uint32, shape (l + t, at least n, k)
-        Canonical residues of the data's segments, then the noise; n rows are used.
-    matrix : ndarray of int64, shape (m, l + t)
-        Balanced Lagrange weights; l + t <= 2**13, so that |sums| < 2**20 p or 2**60.
-    p : int
-        The prime.
-    out : contiguous ndarray of uint8 or uint32, shape (m, r, N, k)
-        ``out[:, prime, start : start + n]`` is overwritten.
-    prime, start, n : int
-        Where the rows go.
+    `segments` (l + t, >= n, k) are canonical, of the data, then the noise; `matrix` (m, l + t) is
+    balanced, l + t <= 2**13 so that |sums| < 2**20 p or 2**60; `out` is (m, r, N, k).
     """
     if NUMBA:
         kernel = _encode_byte if out.dtype == np.uint8 else _encode_long

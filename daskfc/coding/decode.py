@@ -78,42 +78,10 @@ def reconstruct(
     *,
     out: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
-    """Return exact integer squared distances from the first R of K answers.
+    """Return exact integer squared distances, int64 (a, b), from the first R of K >= R answers.
 
-    Parameters
-    ----------
-    answers : sequence of ndarray of uint8 or uint32, shape (r, a, b)
-        Answers of K >= R evaluators for one block.
-    evaluators : sequence of int
-        Who answered, in the same order; any R of the m evaluators give the same distances.
-    code : LagrangeCode
-        The code of the run.
-    system : ResidueSystem
-        Primes and bound of the run.
-    out : contiguous ndarray of int64, shape (a, b), optional
-        Overwritten and returned.
-
-    Returns
-    -------
-    ndarray of int64, shape (a, b)
-        Divide by S**2 for real ones: `ResidueSystem.to_real`.
-
-    Raises
-    ------
-    DecodingError
-        For fewer than R answers, answers of another shape or dtype, or a distance above the
-        bound.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import (ENGINES, LagrangeCode, ResidueSystem, SecretKey, coded_distances,
-    ...                            reconstruct)
-    >>> code, system = LagrangeCode(1, 1, 4), ResidueSystem((251, 241), scale=1.0, bound=1000)
-    >>> shares = code.encode(np.array([[0, 0], [3, 4]]), system, SecretKey.from_os())
-    >>> answers = [coded_distances(shares[j], shares[j], system, ENGINES["f64"]) for j in (3, 0, 2)]
-    >>> reconstruct(answers, [3, 0, 2], code, system).tolist()
-    [[0, 25], [25, 0]]
+    Answers are (r, a, b), in the order of `evaluators`; any R give the same;
+    `ResidueSystem.to_real` makes them real. DecodingError for fewer, or a distance above the bound.
     """
     shape = check_answers(answers, evaluators, code, system)
     if out is None:
@@ -136,34 +104,7 @@ def reconstruct(
 def reconstruct_wide(
     answers: Sequence[_Array], evaluators: Sequence[int], code: LagrangeCode, system: ResidueSystem
 ) -> WideIntegers:
-    """Return exact squared distances that an int64 need not hold, as `reconstruct` does.
-
-    Parameters
-    ----------
-    answers, evaluators, code, system
-        As for `reconstruct`.
-
-    Returns
-    -------
-    WideIntegers
-        Of shape (a, b).
-
-    Raises
-    ------
-    DecodingError
-        As `reconstruct`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import (ENGINES, LagrangeCode, ResidueSystem, SecretKey, coded_distances,
-    ...                            reconstruct_wide)
-    >>> code, system = LagrangeCode(1, 1, 3), ResidueSystem((251, 241), scale=1.0, bound=1000)
-    >>> shares = code.encode(np.array([[0, 0], [3, 4]]), system, SecretKey.from_os())
-    >>> answers = [coded_distances(one, one, system, ENGINES["f64"]) for one in shares]
-    >>> np.asarray(reconstruct_wide(answers, [0, 1, 2], code, system)).tolist()
-    [[0.0, 25.0], [25.0, 0.0]]
-    """
+    """Return exact squared distances that an int64 need not hold, as `reconstruct` does."""
     shape = check_answers(answers, evaluators, code, system)
     R, primes = code.threshold, system.primes
     weights = np.array(

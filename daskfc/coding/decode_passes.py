@@ -39,18 +39,10 @@ def _sum_eight(
 
 
 def weighted_sum(answers: Sequence[_Array], weights: _Array, start: int, totals: _Array) -> None:
-    """Write sum_j weights[:, j] answers[j][:, start : start + n], not reduced.
+    """Write sum_j weights[:, j] answers[j][:, start : start + n], not reduced, into `totals`.
 
-    Parameters
-    ----------
-    answers : sequence of contiguous ndarray of uint8 or uint32, shape (r, N)
-        Canonical residues of K evaluators.
-    weights : ndarray of int32 or int64, shape (r, K)
-        Balanced.
-    start : int
-        First entry.
-    totals : contiguous ndarray of the weights' dtype, shape (r, n)
-        Overwritten: |totals| < 2**21 p for up to 2**14 answers of bytes, else 2**60.
+    Answers are canonical residues (r, N) of K evaluators, weights (r, K) balanced:
+    |totals| < 2**21 p for up to 2**14 answers of bytes, else 2**60.
     """
     K = len(answers)
     if compiled.NUMBA:  # eight answers a pass: `totals` is written once for K <= 8
@@ -111,26 +103,10 @@ def _combine_long(totals: _Array, primes: _Array, steps: _Array, M: int, out: _A
 
 
 def combine_primes(totals: _Array, primes: _Array, steps: _Array, M: int, out: _Array) -> int:
-    """Write the integers of [0, M) with the given residues: sum_a M/p_a (totals_a mod p_a) mod M.
+    """Write sum_a M/p_a (totals_a mod p_a) mod M, in [0, M), and return the largest.
 
-    Parameters
-    ----------
-    totals : ndarray of int32 or int64, shape (r, n)
-        Sums of `weighted_sum` that include the factor (M / p_a)**-1 mod p_a; the numpy twin
-        overwrites them.
-    primes : ndarray of int64, shape (r,)
-        Their product M is at most 2**48, so that r M fits an int64.
-    steps : ndarray of int64, shape (r,)
-        M / p_a.
-    M : int
-        The modulus.
-    out : ndarray of int64, shape (n,)
-        Overwritten.
-
-    Returns
-    -------
-    int
-        The largest of `out`.
+    `totals` (r, n) are sums of `weighted_sum` that include (M / p_a)**-1 mod p_a, overwritten by
+    the numpy twin; `steps` are M / p_a; M is at most 2**48, so that r M fits an int64.
     """
     if compiled.NUMBA:
         kernel = _combine_byte if totals.dtype == np.int32 else _combine_long

@@ -48,13 +48,7 @@ def _tables(p: int, dtype: np.dtype[Any]) -> tuple[_Array, _Array]:
 
 
 class Engine(ABC):
-    """A way to compute exact products of residues.
-
-    Attributes
-    ----------
-    name : str
-        Key in `ENGINES`.
-    """
+    """A way to compute exact products of residues; `name` is its key in `ENGINES`."""
 
     name: ClassVar[str]
     dtype: ClassVar[type]  # of the products
@@ -84,20 +78,10 @@ class Engine(ABC):
         self, left: list[Any], right: list[Any], tile: tuple[int, int, int, int],
         p: int, words: _Array, factors: _Array, out: _Array,
     ) -> None:  # fmt: skip
-        """Write the products of a tile, plus its hiding words, modulo p into the tile of `out`.
+        """Write a tile's products plus its hiding words, modulo p, into the tile of `out`.
 
-        Parameters
-        ----------
-        left, right : list
-            Chunks of the operands of a block.
-        tile : tuple of int
-            Top, left, bottom, right.
-        p : int
-            The prime.
-        words, factors : ndarray
-            See `reduce_tile`.
-        out : ndarray of uint8 or uint32, shape (a, b)
-            The block.
+        `left` and `right` are chunks of the operands; a tile is top, left, bottom, right; for
+        `words` and `factors` see `reduce_tile`.
         """
         top, first, bottom, last = tile
         acc = scratch("products", (bottom - top, last - first), self.dtype)
@@ -335,16 +319,7 @@ ENGINES: dict[str, Engine] = {"int8": _int8(), "f32": _F32(), "f64": _F64()}
 class Operand:
     """Coded rows made ready for one side of an engine's products; reuse it for many blocks.
 
-    Parameters
-    ----------
-    engine : str
-        Name of the engine it is for.
-    side : {"left", "right"}
-        Which factor it is.
-    n : int
-        Rows.
-    chunks : list, per prime, of lists
-        The engine's own layout.
+    `n` is the number of rows, `chunks` has a list in the engine's own layout for each prime.
     """
 
     engine: str
@@ -354,31 +329,9 @@ class Operand:
 
 
 def prepare(shares: _Array, system: ResidueSystem, engine: Engine, side: str) -> Operand:
-    """Return an evaluator's coded rows as an operand.
+    """Return coded rows (r, n, k), canonical, as the "left" or "right" operand of an engine.
 
-    Parameters
-    ----------
-    shares : ndarray of uint8 or uint32, shape (r, n, k)
-        Canonical residues.
-    system : ResidueSystem
-        Its primes, in the order of the shares.
-    engine : Engine
-        The engine that will multiply.
-    side : {"left", "right"}
-        Which factor.
-
-    Returns
-    -------
-    Operand
-        About as many bytes as the shares (int8), 4 times (f32) or 8 times (f64 on bytes).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import ENGINES, ResidueSystem, prepare
-    >>> system = ResidueSystem((251,), scale=1.0, bound=200)
-    >>> prepare(np.zeros((1, 3, 5), np.uint8), system, ENGINES["f32"], "left").n
-    3
+    It takes about as many bytes as the shares (int8), 4 times (f32) or 8 times (f64 on bytes).
     """
     if shares.ndim != 3 or len(shares) != len(system.primes) or shares.dtype != system.dtype:
         raise InvalidInput(
@@ -394,8 +347,8 @@ def prepare(shares: _Array, system: ResidueSystem, engine: Engine, side: str) ->
 def _self_test(engine: Engine, primes: tuple[int, ...], n_columns: int) -> str | None:
     """Return None when the engine is exact on residues at the extremes, else what went wrong.
 
-    Kernels may saturate (uint8 x int8 without VNNI) or sum in an order that rounds; the extremes of
-    the balanced and of the canonical residues, with equal signs, make the largest sums.
+    Kernels may saturate (uint8 x int8 without VNNI) or sum in an order that rounds; extremes of the
+    balanced and canonical residues, with equal signs, make the largest sums.
     """
     width = min(n_columns, 2 * engine.chunk(min(primes)) + 8)  # longer rows repeat the same chunks
     for p in primes:
@@ -419,28 +372,10 @@ def _self_test(engine: Engine, primes: tuple[int, ...], n_columns: int) -> str |
 
 
 def select_engine(system: ResidueSystem, n_columns: int, prefer: str | None = None) -> Engine:
-    """Return the fastest engine that is exact here, after testing it at first use.
+    """Return the fastest engine that is exact for k columns, after a test at its first use.
 
-    Parameters
-    ----------
-    system : ResidueSystem
-        Its primes.
-    n_columns : int
-        k, the columns of a coded row.
-    prefer : {"int8", "f32", "f64"}, optional
-        Engine to start with; the order is int8, f32, f64. An engine that is not available or
-        fails its test is passed over, with a warning in the log "daskfc.coding".
-
-    Returns
-    -------
-    Engine
-        All engines give the same residues.
-
-    Examples
-    --------
-    >>> from daskfc.coding import ResidueSystem, select_engine
-    >>> select_engine(ResidueSystem((251, 241), 1.0, 1000), 8, prefer="f64").name
-    'f64'
+    `prefer` is where to start in the order int8, f32, f64; an engine that is not available or fails
+    is skipped, with a warning in the log. All engines give the same residues.
     """
     names = list(ENGINES)
     if prefer is not None:

@@ -38,43 +38,10 @@ def coded_distances(
     symmetric: bool = False,
     out: _Array | None = None,
 ) -> NDArray[np.unsignedinteger]:
-    """Return |z_i - z_j|**2 mod p of an evaluator's coded rows, for all primes.
+    """Return |z_i - z_j|**2 mod p, canonical (r, a, b), of coded rows (r, a, k) and (r, b, k).
 
-    Parameters
-    ----------
-    left : ndarray of uint8 or uint32, shape (r, a, k), or Operand
-        Coded rows of one panel; an Operand (see `prepare`) saves repeating the preparation.
-    right : ndarray, shape (r, b, k), or Operand
-        Coded rows of the other panel.
-    system : ResidueSystem
-        Its primes.
-    engine : Engine
-        See `select_engine`.
-    hiding : HidingPolynomial, optional
-        Expanded tile by tile and added to the distances before the one reduction.
-    symmetric : bool
-        The two panels are the same: half the tiles are computed, the others mirrored.
-    out : contiguous ndarray of the system's dtype, shape (r, a, b), optional
-        Overwritten and returned.
-
-    Returns
-    -------
-    ndarray of uint8 or uint32, shape (r, a, b)
-        Canonical residues: the evaluator's answer for this block.
-
-    Notes
-    -----
-    Work memory beyond operands and result is one tile of products (and its hiding words) per
-    calling thread. Call it from several threads for different blocks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import ENGINES, ResidueSystem, coded_distances
-    >>> system = ResidueSystem((251,), scale=1.0, bound=200)
-    >>> z = np.array([[[1, 2], [4, 6]]], dtype=np.uint8)
-    >>> coded_distances(z, z, system, ENGINES["f64"])[0].tolist()
-    [[0, 25], [25, 0]]
+    `hiding` is added before the one reduction; `symmetric` panels are the same, and half the tiles
+    mirrored. Work memory is a tile a thread: call it from several threads for different blocks.
     """
     A = _operand(left, system, engine, "left")
     B = _operand(right, system, engine, "right")

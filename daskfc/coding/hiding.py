@@ -75,29 +75,10 @@ def _factors(code: LagrangeCode, p: int, turn: int, evaluator: int) -> dict[int,
 
 @dataclass(frozen=True)
 class HidingPolynomial:
-    """The values of one evaluator for one block, expanded tile by tile.
+    """The values of one evaluator, in [0, m), for one block, expanded tile by tile.
 
-    Parameters
-    ----------
-    code : LagrangeCode
-        The code of the run.
-    system : ResidueSystem
-        Its primes.
-    evaluator : int
-        j, in [0, m).
-    key : SecretKey
-        Shared by the clients, unknown to the server. A key serves one encoding only: two
-        results hidden by the same values would tell their difference.
-    block : tuple of int
-        The block's place in the grid; with the key it determines the polynomials.
-
-    Examples
-    --------
-    >>> from daskfc.coding import HidingPolynomial, LagrangeCode, ResidueSystem, SecretKey
-    >>> code, system = LagrangeCode(1, 1, 3), ResidueSystem((251,), scale=1.0, bound=200)
-    >>> hiding = HidingPolynomial(code, system, 2, SecretKey.from_os(), (0, 1))
-    >>> [words.shape for _, words, _ in hiding.words(prime=0).strips((0, 0, 4, 5))]
-    [(1, 4, 5)]
+    `key` is shared by the clients and unknown to the server, and serves one encoding only: two
+    results hidden by the same values would tell their difference. `block` is a place in the grid.
     """
 
     code: LagrangeCode
@@ -114,12 +95,7 @@ class HidingPolynomial:
 class HidingWords:
     """The words whose weighted sum is congruent to ϕ(β_j), in the order of the tiles' rows.
 
-    Parameters
-    ----------
-    hiding : HidingPolynomial
-        Whose values.
-    prime : int
-        Position of the prime.
+    `prime` is the prime's position.
     """
 
     def __init__(self, hiding: HidingPolynomial, prime: int) -> None:
@@ -132,18 +108,10 @@ class HidingWords:
         self._factors = np.array(list(factors.values()), dtype=np.int64 if wide else np.int32)
 
     def strips(self, tile: tuple[int, int, int, int]) -> Iterator[_Strip]:
-        """Yield the parts of the next tile with their words and factors.
+        """Yield parts of the next tile (top, left, bottom, right) with their words and factors.
 
-        Parameters
-        ----------
-        tile : tuple of int
-            Top, left, bottom, right.
-
-        Yields
-        ------
-        tuple
-            Part of the tile; words (c, rows, columns), uint16 or uint32, valid until the next
-            strip; factors (c,), int32 or int64.
+        Words are (c, rows, columns), uint16 or uint32, valid until the next strip; factors (c,) are
+        int32 or int64.
         """
         top, left, bottom, right = tile
         streams, columns = self._streams, right - left
@@ -164,19 +132,7 @@ def add_words(
     out: NDArray[Any],
     tile: tuple[int, int, int, int],
 ) -> None:
-    """Add weighted words to the residues of a tile, modulo p.
-
-    Parameters
-    ----------
-    words, factors : ndarray
-        See `HidingWords.strips`.
-    p : int
-        The prime.
-    out : ndarray of uint8 or uint32
-        The block.
-    tile : tuple of int
-        Top, left, bottom, right.
-    """
+    """Add the words and factors of `HidingWords.strips` to a tile of the block `out`, modulo p."""
     top, left, bottom, right = tile
     for c in range(0, len(factors), GROUP):
         group = slice(c, c + GROUP)

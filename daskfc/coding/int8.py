@@ -84,15 +84,7 @@ def _saturates() -> bool:
 def multiply(
     a: NDArray[np.uint8], b: NDArray[np.int8], out: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Write a @ b into `out`; the interpreter lock is released meanwhile.
-
-    Parameters
-    ----------
-    a : contiguous ndarray of uint8, shape (m, k)
-    b : contiguous ndarray of int8, shape (k, n)
-    out : contiguous ndarray of int32, shape (m, n)
-        Overwritten, and returned.
-    """
+    """Write a (m, k) @ b (k, n) into `out`; the interpreter lock is released meanwhile."""
     return _product(a, b, out)
 
 

@@ -29,15 +29,7 @@ def available() -> str | None:
 
 
 def multiply(a: NDArray[np.int8], b: NDArray[np.int8], out: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Write a @ b.T into `out`; the interpreter lock is released meanwhile.
-
-    Parameters
-    ----------
-    a : contiguous ndarray of int8, shape (m, k)
-    b : contiguous ndarray of int8, shape (n, k)
-    out : contiguous ndarray of int32, shape (m, n)
-        Overwritten, and returned.
-    """
+    """Write a (m, k) @ b.T, b of (n, k), into `out`; the interpreter lock is released meanwhile."""
     torch = _torch()
     torch._int_mm(torch.from_numpy(a), torch.from_numpy(b).t(), out=torch.from_numpy(out))
     return out

@@ -53,9 +53,8 @@ def available() -> str | None:
 def _register_block(rows: int) -> Any:
     """Return the numba intrinsic that multiplies `rows` rows with one panel.
 
-    Its parameters are addresses, and distances between rows in bytes: of uint8 rows and their
-    int32 norms, of a panel and its norms, and of int32 results; `steps` is the number of columns
-    over four. Sums begin at the norms.
+    It takes addresses and row distances in bytes of uint8 rows, their int32 norms, a panel, its
+    norms and int32 results; `steps` is columns / 4. Sums begin at the norms.
     """
     ir = importlib.import_module("llvmlite.ir")
     types = numba.types
@@ -228,8 +227,8 @@ class Rows(NamedTuple):
 class Panels(NamedTuple):
     """A right operand: balanced residues of -2 z and int32 norms, in panels of 32 rows.
 
-    `values` has shape (panels, k / 4, 32, 4): panel, four columns, row, column; zeros where there
-    is no row. `norms` has shape (panels, 32).
+    `values` is (panels, k / 4, 32, 4): panel, four columns, row, column, zeros where there is no
+    row; `norms` is (panels, 32).
     """
 
     values: NDArray[np.int8]
@@ -250,17 +249,7 @@ class Panels(NamedTuple):
 
 
 def multiply(a: Rows, b: Panels, first: int, out: NDArray[np.int32]) -> None:
-    """Write -2 a . b + norms into `out`, congruent to squared distances.
-
-    Parameters
-    ----------
-    a : Rows
-    b : Panels
-    first : int
-        The panel with which the columns begin.
-    out : ndarray of int32, shape (rows, columns)
-        Overwritten.
-    """
+    """Write -2 a . b + norms, congruent to squared distances, into `out` from panel `first` on."""
     _multiply(*a, *b, first, out)
 
 
@@ -270,17 +259,7 @@ def residues(
 ) -> None:  # fmt: skip
     """Write (-2 a . b + norms + sum_c factors[c] words[c]) mod p into a part of `out`.
 
-    Parameters
-    ----------
-    a, b, first
-        As for `multiply`; the sums are below 2**20 p.
-    p : int
-        The prime.
-    words, factors
-        As for `daskfc.coding.compiled.reduce_tile`.
-    out : contiguous ndarray of uint8
-        ``out[top : top + rows, left : left + columns]`` is overwritten with canonical residues.
-    top, left, columns : int
-        Where the results lie.
+    The sums are below 2**20 p; ``out[top : top + rows, left : left + columns]`` gets canonical
+    residues; see `multiply` and `daskfc.coding.compiled.reduce_tile`.
     """
     _residues(*a, *b, first, p, words, factors, out, top, left, columns)

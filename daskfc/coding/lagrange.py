@@ -32,37 +32,9 @@ _STRIP_ENTRIES = 1 << 16  # ours: entries of one segment in a strip, so that str
 class LagrangeCode:
     """The code that cuts rows into segments, hides them behind noise and shares them out.
 
-    Parameters
-    ----------
-    n_segments : int
-        l >= 1.
-    n_colluding : int
-        t >= 1.
-    n_evaluators : int
-        m >= 2l + 2t - 1.
-
-    Raises
-    ------
-    InvalidInput
-        When there are fewer evaluators than the recovery threshold.
-
-    Notes
-    -----
-    The shares of any t evaluators are jointly uniform and independent of the rows, whatever the
-    size of the primes (Theorem 2): their noise weights form an invertible Cauchy matrix. They are
-    expanded from keys of 256 bits by AES-CTR, so that they are as hard to tell from uniform
-    numbers as its streams are.
-
-    References
-    ----------
-    OmniFC, Section 3.2; Q. Yu et al., "Lagrange coded computing", AISTATS 2019.
-
-    Examples
-    --------
-    >>> from daskfc.coding import LagrangeCode
-    >>> code = LagrangeCode(n_segments=2, n_colluding=2, n_evaluators=7)
-    >>> code.threshold, code.alphas, code.betas
-    (7, (1, 3, 5, 7), (0, 2, 4, 6, 8, 10, 12))
+    OmniFC, Section 3.2; Yu et al., "Lagrange coded computing", AISTATS 2019. m >= 2l + 2t - 1; any
+    t shares are jointly uniform and independent of the rows, whatever the primes' size (Theorem 2:
+    noise weights form an invertible Cauchy matrix), as far as AES-CTR looks uniform.
     """
 
     n_segments: int
@@ -108,13 +80,7 @@ class LagrangeCode:
         return tuple(range(self.n_segments + self.n_colluding, self.n_points))
 
     def check_points(self, primes: Sequence[int]) -> None:
-        """Refuse primes modulo which two points are the same.
-
-        Raises
-        ------
-        InvalidInput
-            Naming the number of points and the smallest prime.
-        """
+        """Refuse primes modulo which two points are the same."""
         smallest = min(primes)
         if self.betas[-1] >= smallest:  # the largest point
             raise InvalidInput(
@@ -130,42 +96,11 @@ class LagrangeCode:
     def encode(
         self, rows: NDArray[np.int64], system: ResidueSystem, secret: SecretKey
     ) -> NDArray[np.unsignedinteger]:
-        """Return the coded rows of all evaluators.
+        """Return all evaluators' coded rows, (m, r, n, k); [j] is all that evaluator j may see.
 
-        Parameters
-        ----------
-        rows : ndarray of int64, shape (n, d)
-            Integer rows, see `quantise`; padded with zeros to l segments of k columns.
-        system : ResidueSystem
-            Its primes.
-        secret : SecretKey
-            Of the client, never used for other rows: noise fresh for every entry and prime.
-
-        Returns
-        -------
-        ndarray of uint8 or uint32, shape (m, r, n, k)
-            Canonical residues; [j] is all that evaluator j may see.
-
-        Notes
-        -----
-        Eq. 2 draws t noise segments. The shares of the first t evaluators are as many uniform
-        numbers, and tell the noise: one is an invertible affine map of the other (Theorem 2). So
-        these shares are drawn, each from a key of its own (`seed`), and the others are
-        interpolated. The shares of all are distributed as in the paper, and t of them need not be
-        sent: `expand` makes them of their keys.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey
-        >>> code = LagrangeCode(n_segments=2, n_colluding=1, n_evaluators=5)
-        >>> system = ResidueSystem((251, 241), scale=1.0, bound=1000)
-        >>> secret = SecretKey.from_os()
-        >>> shares = code.encode(np.arange(6).reshape(2, 3), system, secret)
-        >>> shares.shape
-        (5, 2, 2, 2)
-        >>> bool((code.expand(code.seed(secret, 0), (2, 2), system) == shares[0]).all())
-        True
+        `secret` is the client's, never used for other rows. Eq. 2 draws t noise segments; here the
+        first t shares are drawn, each from its key (`seed`), the others interpolated: an invertible
+        affine map, the same distribution (Theorem 2), and `expand` saves sending those t.
         """
         self.check_points(system.primes)
         rows = np.ascontiguousarray(rows)
@@ -188,35 +123,15 @@ class LagrangeCode:
         return shares
 
     def seed(self, secret: SecretKey, evaluator: int) -> SecretKey:
-        """Return the key of an evaluator's share of the rows under a secret.
-
-        Parameters
-        ----------
-        secret : SecretKey
-            As for `encode`.
-        evaluator : int
-            One of the first t.
-        """
+        """Return the key of an evaluator's share of rows under a secret; one of the first t."""
         return secret.derive("share of an evaluator", evaluator)
 
     def expand(
         self, seed: SecretKey, shape: tuple[int, int], system: ResidueSystem
     ) -> NDArray[np.unsignedinteger]:
-        """Return the share that a key stands for.
+        """Return the share (r, n, k) of a key: uniform residues, which hold nothing of the rows.
 
-        Parameters
-        ----------
-        seed : SecretKey
-            See `seed`.
-        shape : tuple of int
-            Rows n and columns k of the share.
-        system : ResidueSystem
-            Its primes.
-
-        Returns
-        -------
-        ndarray of uint8 or uint32, shape (r, n, k)
-            Uniform residues, which hold nothing of the rows.
+        `shape` is (n, k).
         """
         stream = seed.stream()
         share = np.empty((len(system.primes), *shape), dtype=system.dtype)
@@ -225,25 +140,9 @@ class LagrangeCode:
         return share
 
     def weights(self, evaluators: Sequence[int], p: int) -> NDArray[np.int64]:
-        """Return w_j = sum over the segments o of L_j(α_o) mod p.
+        """Return w_j = sum over the segments o of L_j(α_o) mod p, for K >= R distinct evaluators.
 
-        Parameters
-        ----------
-        evaluators : sequence of int
-            K >= R distinct evaluators, in [0, m).
-        p : int
-            The prime.
-
-        Returns
-        -------
-        ndarray of int64, shape (K,)
-            Squared distances are sum_j w_j D_j mod p (Eq. 5).
-
-        Examples
-        --------
-        >>> from daskfc.coding import LagrangeCode
-        >>> LagrangeCode(1, 1, 3).weights([0, 1, 2], 251).tolist()
-        [220, 189, 94]
+        Squared distances are sum_j w_j D_j mod p (Eq. 5).
         """
         return _summed_weights(self, tuple(evaluators), p).copy()
 

@@ -14,26 +14,9 @@ _CHUNK = 1 << 15  # ours: words; a chunk of mask and one of the array stay in a 
 
 
 def add_mask(values: NDArray[np.uint64], key: SecretKey, sign: int = 1) -> None:
-    """Add the mask of a key to an array, or subtract it, modulo 2**64 and in place.
+    """Add the mask of a key to an array, or subtract it (sign -1), modulo 2**64 and in place.
 
-    Parameters
-    ----------
-    values : contiguous ndarray of uint64
-        Changed.
-    key : SecretKey
-        Of one array only: two arrays under one mask would tell their difference.
-    sign : {1, -1}
-        Whether to add or to subtract.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import SecretKey, add_mask
-    >>> key, x = SecretKey.from_os(), np.array([3, 4], dtype=np.uint64)
-    >>> add_mask(x, key)
-    >>> add_mask(x, key, -1)
-    >>> x.tolist()
-    [3, 4]
+    A key masks one array only: two arrays under one mask would tell their difference.
     """
     stream, flat = key.stream(), values.reshape(-1)
     update = np.add if sign > 0 else np.subtract
@@ -45,16 +28,10 @@ def add_mask(values: NDArray[np.uint64], key: SecretKey, sign: int = 1) -> None:
 
 
 def add_pair_masks(values: NDArray[np.uint64], party: str, keys: Mapping[str, SecretKey]) -> None:
-    """Add one party's masks: plus for the pairs that it leads by name, minus for the others.
+    """Add one party's masks in place: plus for the pairs that it leads by name, minus for others.
 
-    Parameters
-    ----------
-    values : contiguous ndarray of uint64
-        Changed; summed over all parties it is what it was.
-    party : str
-        Who adds.
-    keys : mapping of str to SecretKey
-        The keys of this array shared with each other party.
+    `keys` are those shared with each other party for this array; summed over all parties, the masks
+    cancel.
     """
     for other in sorted(keys):
         add_mask(values, keys[other], 1 if party < other else -1)

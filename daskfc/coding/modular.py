@@ -22,14 +22,7 @@ BYTE_PRIMES = (251, 241, 239, 233, 229, 227)
 
 
 def is_prime(value: int) -> bool:
-    """Return whether a number below 2**24 is prime, by trial division.
-
-    Examples
-    --------
-    >>> from daskfc.coding.modular import is_prime
-    >>> is_prime(251), is_prime(253)
-    (True, False)
-    """
+    """Return whether a number below 2**24 is prime, by trial division."""
     if value < 2:
         return False
     return all(value % divisor for divisor in range(2, int(value**0.5) + 1))
@@ -37,14 +30,7 @@ def is_prime(value: int) -> bool:
 
 @lru_cache(maxsize=64)
 def primes_below(limit: int, count: int) -> tuple[int, ...]:
-    """Return the `count` largest primes of at most `limit`, the largest first.
-
-    Examples
-    --------
-    >>> from daskfc.coding.modular import primes_below
-    >>> primes_below(251, 3)
-    (251, 241, 239)
-    """
+    """Return the `count` largest primes of at most `limit`, the largest first."""
     found: list[int] = []
     value = limit
     while len(found) < count and value >= 2:
@@ -55,39 +41,18 @@ def primes_below(limit: int, count: int) -> tuple[int, ...]:
 
 
 def inverse(value: int, p: int) -> int:
-    """Return the inverse of `value` modulo the prime p.
-
-    Examples
-    --------
-    >>> from daskfc.coding.modular import inverse
-    >>> 3 * inverse(3, 251) % 251
-    1
-    """
+    """Return the inverse of `value` modulo the prime p."""
     return pow(int(value), -1, int(p))
 
 
 def balanced(value: int, p: int) -> int:
-    """Return the residue of smallest absolute value, in [-(p-1)/2, (p-1)/2] for odd p.
-
-    Examples
-    --------
-    >>> from daskfc.coding.modular import balanced
-    >>> balanced(250, 251)
-    -1
-    """
+    """Return the residue of smallest absolute value, in [-(p-1)/2, (p-1)/2] for odd p."""
     residue = value % p
     return residue - p if residue > p // 2 else residue
 
 
 def residue_dtype(p: int) -> np.dtype[np.unsignedinteger]:
-    """Return the dtype in which residues modulo p are stored and sent: uint8 or uint32.
-
-    Examples
-    --------
-    >>> from daskfc.coding.modular import residue_dtype
-    >>> residue_dtype(251).name, residue_dtype(9562603).name
-    ('uint8', 'uint32')
-    """
+    """Return the dtype in which residues modulo p are stored and sent: uint8 or uint32."""
     if p <= 1 << 8:
         return np.dtype(np.uint8)
     if p <= 1 << 24:
@@ -96,26 +61,10 @@ def residue_dtype(p: int) -> np.dtype[np.unsignedinteger]:
 
 
 def lagrange_weights(nodes: tuple[int, ...], targets: tuple[int, ...], p: int) -> NDArray[np.int64]:
-    """Return L_j(x) mod p for every target x (rows) and every node j (columns).
+    """Return L_j(x) mod p for every target x (rows) and every node j (columns), canonical.
 
-    Parameters
-    ----------
-    nodes, targets : tuple of int
-        Points, at least 0; the nodes are distinct modulo p.
-    p : int
-        A prime below 2**24.
-
-    Returns
-    -------
-    ndarray of int64, shape (len(targets), len(nodes))
-        Canonical residues: a polynomial of degree below len(nodes) that has values v at the
-        nodes has the values ``weights @ v`` at the targets.
-
-    Examples
-    --------
-    >>> from daskfc.coding.modular import lagrange_weights
-    >>> lagrange_weights((0, 1), (2,), 251).tolist()      # a line: f(2) = 2 f(1) - f(0)
-    [[250, 2]]
+    ``weights @ v`` are the values at the targets of the polynomial with values v at the nodes,
+    which are distinct modulo the prime p < 2**24.
     """
     weights = np.empty((len(targets), len(nodes)), dtype=np.int64)
     for j, node in enumerate(nodes):

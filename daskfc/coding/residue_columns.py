@@ -33,25 +33,8 @@ _PAIRS = 1 << 22  # residues of listed pairs at a time
 class ResidueColumns:
     """Whole squared distances of all samples, each modulo the product of some primes.
 
-    Parameters
-    ----------
-    system : ResidueSystem
-        The primes.
-    left, right : ndarray of the system's dtype, shape (k, n, max(1, r))
-        V and K modulo each of them.
-    row_terms, column_terms : ndarray of shape (k, n), int64
-        D_0i - |V_i|² and D_0j - |K_j|² modulo each of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import ResidueColumns
-    >>> X = np.array([[0, 0], [3, 0], [0, 4], [3, 4]])
-    >>> D = ((X[:, None] - X) ** 2).sum(2)
-    >>> found = ResidueColumns.among((251, 241), lambda rows: D[rows, :3], range(3), n=4, rank=2,
-    ...                              above=50)
-    >>> found.block(slice(0, 4), slice(0, 4)).tolist() == D.tolist()
-    True
+    `left` and `right`, (primes, n, max(1, rank)), are V and K modulo each; `row_terms` and
+    `column_terms`, (primes, n), are D_0i - |V_i|² and D_0j - |K_j|²; see the module.
     """
 
     system: ResidueSystem
@@ -71,27 +54,11 @@ class ResidueColumns:
         rank: int,
         above: int,
     ) -> "ResidueColumns | None":
-        """Return the distances modulo so many of the primes as are needed.
+        """Return the distances modulo enough of the primes for a product above `above`, or None.
 
-        Parameters
-        ----------
-        primes : sequence of int
-            All below 2**8, or all below 2**24.
-        columns : callable
-            From a slice of samples to their whole squared distances to the landmarks, (b, c).
-        landmarks : sequence of int
-            c numbers of samples.
-        n, rank : int
-            Number of samples, and the most dimensions that they can span: those that the landmarks
-            must span, so that no sample lies off.
-        above : int
-            What the product of the primes that are taken must exceed.
-
-        Returns
-        -------
-        ResidueColumns or None
-            None where the landmarks have not that rank modulo so many of the primes, or where
-            these are too many.
+        `columns` returns squared distances (b, c) of a slice of samples to the landmarks. These
+        must span `rank`, the samples' dimensions, so that no sample lies off: None where they do
+        not modulo enough primes (all below 2**8, or all below 2**24), or too many are needed.
         """
         chosen = np.asarray(landmarks, dtype=np.int64)
         known = [columns(slice(p, p + 1)) for p in chosen.tolist()]
@@ -149,18 +116,7 @@ class ResidueColumns:
         return self._prepared(slice(None))
 
     def block(self, rows: Places, columns: Places) -> Ints:
-        """Return the distances between two sets of samples, modulo the modulus.
-
-        Parameters
-        ----------
-        rows, columns : slice or ndarray of int
-            Numbers of samples.
-
-        Returns
-        -------
-        ndarray of int64
-            In [0, modulus).
-        """
+        """Return the distances between two sets of samples, in [0, modulus)."""
         n = len(self.row_terms[0])
         everyone = isinstance(columns, slice) and columns.indices(n) == (0, n, 1)
         answers = coded_distances(
@@ -175,18 +131,7 @@ class ResidueColumns:
         )
 
     def pairs(self, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> Ints:
-        """Return the distances of listed pairs, modulo the modulus.
-
-        Parameters
-        ----------
-        rows, columns : ndarray of shape (m,), int
-            The samples of each pair.
-
-        Returns
-        -------
-        ndarray of shape (m,), int64
-            In [0, modulus).
-        """
+        """Return the distances of pairs (rows[i], columns[i]), in [0, modulus)."""
         found = np.empty(rows.size, dtype=np.int64)
         step = max(1, _PAIRS // self.left.shape[2])
         for start in range(0, rows.size, step):

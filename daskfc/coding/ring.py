@@ -16,35 +16,10 @@ _CHUNK = 1 << 15  # ours: numbers; a chunk and what is made of it stay in a 1 Mi
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Fixed-point numbers whose sum over the parties cannot overflow.
+    """Fixed-point numbers, integers round(2**q x), whose sum over the parties cannot overflow.
 
-    Parameters
-    ----------
-    max_abs : float
-        Public bound on the magnitude of every entry of every party.
-    n_terms : int
-        Parties whose arrays are summed.
-    fraction_bits : int
-        q: a real x is the integer round(2**q x). See `for_bound`.
-
-    Raises
-    ------
-    OverflowRefused
-        When a sum of n_terms entries could leave [-2**63, 2**63).
-
-    Notes
-    -----
-    Each entry is rounded once, so a sum is off by at most ``n_terms 2**-(q + 1)``, which is
-    `error_bound`. Sums of the ring do not depend on their order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import FixedPoint
-    >>> ring = FixedPoint.for_bound(100.0, n_terms=3)
-    >>> total = ring.encode(np.array([1.5])) + ring.encode(np.array([-2.25]))
-    >>> ring.decode(total).tolist()
-    [-0.75]
+    `max_abs` is a public bound on every entry of every party; OverflowRefused if a sum could pass
+    2**63. Each entry is rounded once: a sum, in any order, is off by at most n_terms 2**-(q + 1).
     """
 
     max_abs: float
@@ -73,15 +48,7 @@ class FixedPoint:
 
     @classmethod
     def for_bound(cls, max_abs: float, *, n_terms: int) -> "FixedPoint":
-        """Return the numbers with the most fraction bits that cannot overflow.
-
-        Parameters
-        ----------
-        max_abs : float
-            Public bound on the magnitude of every entry.
-        n_terms : int
-            Parties whose arrays are summed.
-        """
+        """Return the numbers with the most fraction bits that cannot overflow."""
         if not (math.isfinite(max_abs) and max_abs >= 0) or n_terms < 1:
             return cls(max_abs, n_terms, 0)  # which refuses
         room = 62.0 - math.log2(n_terms)  # one bit for roundings and for this rounding
@@ -94,15 +61,10 @@ class FixedPoint:
         return math.ldexp(self.n_terms, -(self.fraction_bits + 1))
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.uint64]:
-        """Return round(2**q values) modulo 2**64.
+        """Return round(2**q values) modulo 2**64; OverflowRefused for values beyond `max_abs`.
 
-        Raises
-        ------
-        InvalidInput
-            For NaN and infinite values.
-        OverflowRefused
-            For values beyond `max_abs`. The message does not count them: whoever chooses the bound
-            would learn how many lie above it.
+        The message does not count them: whoever chooses the bound would learn how many lie above
+        it.
         """
         values = np.ascontiguousarray(values, dtype=np.float64)
         scale = math.ldexp(1.0, self.fraction_bits)  # products are exact: ldexp, five times as fast

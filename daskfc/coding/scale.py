@@ -35,34 +35,10 @@ RESOLVED = 1e-3  # ours: of a squared distance that labels depend on; it may be 
 
 @dataclass(frozen=True)
 class ResidueSystem:
-    """Primes, scale and bound of a run; the same at every party.
+    """Primes, scale S and bound of a run, the same at every party; integer rows are round(S x).
 
-    Parameters
-    ----------
-    primes : tuple of int
-        Distinct primes, all below 2**8 (one byte a residue) or all below 2**24 (uint32).
-    scale : float
-        S: integer rows are round(S x).
-    bound : int
-        B: the largest integer squared distance that may occur; smaller than the modulus.
-    exact : bool, default False
-        Whether all rows lie on the grid, so that nothing is rounded.
-
-    Raises
-    ------
-    InvalidInput
-        For primes that are none, repeated or of mixed size, or a scale that is not positive.
-    OverflowRefused
-        When the modulus does not exceed the bound.
-
-    Examples
-    --------
-    >>> from daskfc.coding import ResidueSystem
-    >>> system = ResidueSystem(primes=(251, 241, 239), scale=2.0, bound=10**6)
-    >>> system.modulus
-    14457349
-    >>> float(system.to_real([8])[0])
-    2.0
+    Primes are all below 2**8 (a byte a residue) or all below 2**24; their product exceeds `bound`,
+    the largest integer squared distance; `exact` rows lie on the grid: nothing is rounded.
     """
 
     primes: tuple[int, ...]
@@ -104,14 +80,7 @@ class ResidueSystem:
         return residue_dtype(self.primes[0])
 
     def first(self, count: int) -> "ResidueSystem":
-        """Return the system of the first primes, for numbers that are known up to its modulus.
-
-        Examples
-        --------
-        >>> from daskfc.coding import ResidueSystem
-        >>> ResidueSystem(primes=(251, 241, 239), scale=2.0, bound=10**6).first(2)
-        ResidueSystem(primes=(251, 241), scale=2.0, bound=60490)
-        """
+        """Return the system of the first primes, for numbers that are known up to its modulus."""
         primes = self.primes[:count]
         return replace(self, primes=primes, bound=min(self.bound, math.prod(primes) - 1))
 
@@ -125,41 +94,16 @@ class ResidueSystem:
 
         Every coordinate is rounded by 1 / (2 S) at most, a difference of two by 1 / S: for
         δ = √d / S, (√D + δ)² - D = 2 √D δ + δ².
-
-        Examples
-        --------
-        >>> from daskfc.coding import ResidueSystem
-        >>> ResidueSystem((251, 241), scale=8.0, bound=400).error_of(1.0, n_features=4)
-        0.5625
         """
         step = 0.0 if self.exact else math.sqrt(n_features) / self.scale
         return 2.0 * math.sqrt(squared) * step + step * step
 
 
 def detect_grids(X: NDArray[Any]) -> int:
-    """Return which of `GRIDS` make S X integral, as a bit mask.
+    """Return which of `GRIDS` make S X integral: bit i stands for GRIDS[i], no rows give all.
 
-    A value counts as on the grid when it is one of its points up to the rounding of its own
-    precision (float32 if all values are float32 numbers, else float64). The bitwise AND over
-    blocks and clients gives the grids common to all.
-
-    Parameters
-    ----------
-    X : ndarray of float, shape (n, d)
-        A block of rows; no rows give all grids.
-
-    Returns
-    -------
-    int
-        Bit i stands for GRIDS[i].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import GRIDS, detect_grids
-    >>> mask = detect_grids(np.array([[0.5, 0.25]]))
-    >>> [s for i, s in enumerate(GRIDS) if mask >> i & 1]
-    [4, 8, 16, 32, 64, 100, 128, 256, 1000]
+    A value is on the grid if it is a grid point up to the rounding of its precision (float32 if all
+    values are float32 numbers). The bitwise AND over blocks and clients gives the common grids.
     """
     values = np.asarray(X, dtype=np.float64)
     if not np.isfinite(values).all():
@@ -246,56 +190,12 @@ def choose_residues(
     resolve: float | None = None,
     spare: bool = False,
 ) -> ResidueSystem:
-    """Return scale and primes with which squared distances are exact, or accurate to `tolerance`.
+    """Return scale and primes for squared distances that are exact, or accurate to `tolerance`.
 
-    Parameters
-    ----------
-    radius : float
-        Upper bound of max |x - c| over all rows of all clients, with a public centre c; in the
-        units of the data. The caller rounds it up: it becomes public.
-    n_features : int
-        d.
-    tolerance : float
-        RMS error of a squared distance relative to the mean squared distance, in (0, 1). Not
-        used when the data lie on a grid, whose distances are then exact.
-    grids : int
-        Bit mask over `GRIDS`, common to all clients; see `detect_grids`.
-    n_columns : int
-        Columns of a coded row, ceil(d / l).
-    n_points : int
-        m + l + t: points that must differ modulo every prime.
-    engine_family : {"auto", "8bit", "23bit"}
-        Size of the primes. "auto" takes 8-bit primes while they suffice (every engine computes
-        with them), else two 23-bit primes (the f64 engine only).
-    mean_square : float, optional
-        A public guess of the mean squared distance. Without it radius**2 / 12 is assumed, as far
-        as four bytes go at a tolerance of 1e-4. The error is smaller than tolerated for data
-        that spread out more (a Gaussian has radius**2 / 0.6), and larger where outliers make the
-        radius larger still.
-    resolve : float, optional
-        A squared distance that is told within `RESOLVED` of it, in squared units of the data.
-    spare : bool
-        Add one prime beyond need, so that a client that shares data outside the radius is
-        noticed with probability above 1 - 2**-7 per wrong entry.
-
-    Returns
-    -------
-    ResidueSystem
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-    OverflowRefused
-        When no family has enough bits, or points.
-
-    Examples
-    --------
-    >>> from daskfc.coding import choose_residues
-    >>> pixels = choose_residues(radius=9243.0, n_features=784, tolerance=1e-4, grids=0b1,
-    ...                          n_columns=392, n_points=11)
-    >>> pixels.scale, len(pixels.primes)
-    (1.0, 4)
+    `radius` bounds |x - c| and becomes public: round it up. `tolerance` is the RMS error over the
+    mean squared distance (public guess, else radius**2 / 12); on common `grids` all is exact; a
+    squared distance `resolve` is accurate to `RESOLVED` of it. `n_points` is m + l + t; `spare`
+    adds a prime: data outside the radius is noticed with probability > 1 - 2**-7 per wrong entry.
     """
     if not (math.isfinite(radius * radius) and radius >= 0):
         raise InvalidInput(
@@ -371,38 +271,10 @@ def _finest(
 def quantise(
     X: NDArray[np.float64], system: ResidueSystem, *, center: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
-    """Return integer rows round(S (x - c)), checked against the bound of the system.
+    """Return round(S (x - c)), (n, d), with 4 |x~|**2 <= B: no squared distance can exceed B.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (n, d)
-        Rows of one client.
-    system : ResidueSystem
-        Scale and bound agreed for the run.
-    center : ndarray of float64, shape (d,), optional
-        The public centre that the radius refers to; 0 without it. Distances do not depend on it.
-
-    Returns
-    -------
-    ndarray of int64, shape (n, d)
-        With 4 |x~|**2 <= B in every row, so that no squared distance can exceed B (the client's
-        overflow check).
-
-    Raises
-    ------
-    InvalidInput
-        For NaN or infinite values.
-    OverflowRefused
-        For rows outside the agreed radius. The message does not count them: whoever chooses the
-        radius would learn how many lie beyond it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import ResidueSystem, quantise
-    >>> system = ResidueSystem((251, 241), scale=2.0, bound=400)
-    >>> quantise(np.array([[0.5, -1.0]]), system).tolist()
-    [[1, -2]]
+    Rows beyond the radius raise OverflowRefused, which does not count them: whoever chooses the
+    radius would learn how many lie beyond it. The centre is public, 0 by default.
     """
     if not np.isfinite(X).all():
         bad = int((~np.isfinite(X)).any(axis=1).sum())

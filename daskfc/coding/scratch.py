@@ -21,23 +21,7 @@ _local = _Buffers()
 def scratch(purpose: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """Return a contiguous array of unknown content, valid until the thread asks for it again.
 
-    Parameters
-    ----------
-    purpose : str
-        Arrays of different purposes do not overlap.
-    shape : tuple of int
-    dtype : dtype
-
-    Returns
-    -------
-    ndarray
-        A view of the calling thread's buffer for this purpose, which grows when needed.
-
-    Examples
-    --------
-    >>> from daskfc.coding.scratch import scratch
-    >>> scratch("example", (2, 3), "int32").shape
-    (2, 3)
+    It is a view of the calling thread's buffer for this purpose; different purposes do not overlap.
     """
     buffers = _local.arrays
     key = (purpose, np.dtype(dtype))

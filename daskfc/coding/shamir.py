@@ -12,30 +12,10 @@ SHARE_BYTES = 33
 
 
 def share_secret(secret: bytes, n_shares: int, threshold: int, stream: KeyStream) -> list[bytes]:
-    """Cut a secret into shares.
+    """Cut a secret of 32 bytes into shares; fewer than `threshold` of them say nothing about it.
 
-    Parameters
-    ----------
-    secret : bytes
-        32 bytes.
-    n_shares : int
-        At least `threshold`.
-    threshold : int
-        Shares that give the secret back; fewer say nothing about it.
-    stream : KeyStream
-        The polynomial's coefficients; a secret of the dealer that is used for nothing else.
-
-    Returns
-    -------
-    list of bytes
-        Share i, of 33 bytes, is the polynomial's value at i + 1.
-
-    Examples
-    --------
-    >>> from daskfc.coding import SecretKey, combine_shares, share_secret
-    >>> shares = share_secret(bytes(range(32)), 5, 3, SecretKey.from_os().stream())
-    >>> combine_shares({0: shares[0], 4: shares[4], 2: shares[2]}, 3) == bytes(range(32))
-    True
+    Share i, 33 bytes, is the polynomial's value at i + 1; `stream` gives the coefficients, a secret
+    of the dealer that is used for nothing else.
     """
     if len(secret) != 32:
         raise InvalidInput(f"a secret to share must have 32 bytes; got {len(secret)}.")
@@ -57,19 +37,9 @@ def share_secret(secret: bytes, n_shares: int, threshold: int, stream: KeyStream
 
 
 def combine_shares(shares: Mapping[int, bytes], threshold: int) -> bytes:
-    """Return the secret.
+    """Return the secret from shares by their number, from 0 on.
 
-    Parameters
-    ----------
-    shares : mapping of int to bytes
-        Shares by their number, from 0 on.
-    threshold : int
-        As when the secret was cut.
-
-    Raises
-    ------
-    DecodingError
-        For fewer shares, or when more than needed do not agree.
+    DecodingError for fewer than `threshold`, or when more than needed do not agree.
     """
     if len(shares) < threshold:
         raise DecodingError(

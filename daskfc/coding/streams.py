@@ -36,29 +36,10 @@ def _label_bytes(labels: tuple[str | int, ...]) -> bytes:
 
 
 class SecretKey:
-    """A secret of 256 bits that prints as nothing.
+    """A secret of 256 bits that prints as nothing; see `from_os` and `derive`.
 
-    Parameters
-    ----------
-    key : bytes
-        32 bytes from the operating system, or derived from such; see `from_os` and `derive`.
-
-    Notes
-    -----
-    Keys are derived with HKDF-SHA256 (its expand step: the key is already uniform), so that a
-    derived key, a stream or the fingerprint tells nothing about the key or about the others.
-    A SecretKey can be pickled, because a party hands it to its own worker processes.
-
-    Examples
-    --------
-    >>> from daskfc.coding import SecretKey
-    >>> key = SecretKey.from_os()
-    >>> key
-    SecretKey(hidden)
-    >>> key.derive("encode", 3).to_bytes() == key.derive("encode", 3).to_bytes()
-    True
-    >>> key.derive("encode", 3).to_bytes() == key.derive("encode", "3").to_bytes()
-    False
+    HKDF-SHA256 (expand only: the key is uniform): derived keys, streams and the fingerprint tell
+    nothing of it or each other. It can be pickled: a party hands it to its own processes.
     """
 
     __slots__ = ("_key",)
@@ -109,14 +90,7 @@ class SecretKey:
 
 @lru_cache(maxsize=256)
 def word_dtype(p: int) -> np.dtype[np.unsignedinteger]:
-    """Return the words from which residues modulo p are drawn: at least 8 bits wider than p.
-
-    Examples
-    --------
-    >>> from daskfc.coding.streams import word_dtype
-    >>> word_dtype(251).name
-    'uint16'
-    """
+    """Return the words from which residues modulo p are drawn: at least 8 bits wider than p."""
     for bits, dtype in ((8, np.uint16), (24, np.uint32), (56, np.uint64)):
         if p <= 1 << bits:
             return np.dtype(dtype)
@@ -125,42 +99,16 @@ def word_dtype(p: int) -> np.dtype[np.unsignedinteger]:
 
 @lru_cache(maxsize=256)
 def word_limit(p: int) -> int:
-    """Return the number of words accepted: the largest multiple of p that words can reach.
-
-    Examples
-    --------
-    >>> from daskfc.coding.streams import word_limit
-    >>> word_limit(251)
-    65511
-    """
+    """Return the number of words accepted: the largest multiple of p that words can reach."""
     size: int = 1 << (8 * word_dtype(p).itemsize)
     return size - size % p
 
 
 class KeyStream:
-    """AES-256-CTR key streams, and exactly uniform residues drawn from them.
+    """AES-256-CTR key streams (main and spare, 64 bytes of keys), and exactly uniform residues.
 
-    Parameters
-    ----------
-    keys : bytes
-        64 bytes: the key of the main stream and that of the spare stream. Get one from
-        `SecretKey.stream`.
-
-    Notes
-    -----
-    Number i of a sequence is word i of the main stream when that is below `word_limit`,
-    otherwise the next acceptable word of the spare stream, both taken modulo p: exactly
-    uniform, and the same whether drawn at once or in pieces.
-
-    Examples
-    --------
-    >>> from daskfc.coding import SecretKey
-    >>> key = SecretKey.from_bytes(bytes(32))
-    >>> whole, pieces = key.stream(), key.stream()
-    >>> a = whole.uniform(251, 10)
-    >>> b = [*pieces.uniform(251, 4), *pieces.uniform(251, 6)]
-    >>> a.tolist() == [int(x) for x in b]
-    True
+    Number i is word i of the main stream if below `word_limit`, else the next acceptable word of
+    the spare stream, modulo p: exactly uniform, and the same whether drawn at once or in pieces.
     """
 
     def __init__(self, keys: bytes) -> None:
@@ -182,15 +130,7 @@ class KeyStream:
             self._main.update_into(_ZEROS[: part.nbytes], part)
 
     def words(self, p: int, out: NDArray[np.unsignedinteger]) -> None:
-        """Fill `out` with words uniform on [0, word_limit(p)), not yet reduced modulo p.
-
-        Parameters
-        ----------
-        p : int
-            The modulus.
-        out : contiguous ndarray of word_dtype(p)
-            Overwritten.
-        """
+        """Fill `out` with words uniform on [0, word_limit(p)), not yet reduced modulo p."""
         self.fill(out)
         flat = out.reshape(-1)
         limit = word_limit(p)
@@ -206,22 +146,7 @@ class KeyStream:
     def uniform(
         self, p: int, shape: int | tuple[int, ...], dtype: DTypeLike = np.int64
     ) -> NDArray[Any]:
-        """Return residues exactly uniform on [0, p).
-
-        Parameters
-        ----------
-        p : int
-            The modulus, in [2, 2**56].
-        shape : int or tuple of int
-            Shape of the result; numbers are drawn in C order.
-        dtype : dtype
-            An integer type that holds p - 1.
-
-        Returns
-        -------
-        ndarray
-            Of the given shape and dtype.
-        """
+        """Return residues exactly uniform on [0, p), p in [2, 2**56], drawn in C order."""
         if p < 2:
             raise InvalidInput(f"the modulus of a uniform draw must be at least 2; got {p}.")
         result = np.empty(shape, dtype=dtype)

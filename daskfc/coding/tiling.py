@@ -14,18 +14,7 @@ def block_tiles(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield (top, left, bottom, right) of the tiles of a block, row of tiles by row of tiles.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Rows and columns of the block.
-    symmetric : bool
-        Leave out what lies below the diagonal, in whole squares; it is mirrored.
-
-    Examples
-    --------
-    >>> from daskfc.coding.tiling import block_tiles
-    >>> list(block_tiles((3, 300)))
-    [(0, 0, 3, 256), (0, 256, 3, 300)]
+    If `symmetric`, whole squares below the diagonal are left out, to be mirrored.
     """
     for top in range(0, shape[0], TILE_ROWS):
         bottom = min(top + TILE_ROWS, shape[0])

@@ -33,44 +33,10 @@ def find_wrong(
     *,
     secret: SecretKey | None = None,
 ) -> tuple[int, ...]:
-    """Return the evaluators whose answers contradict the others.
+    """Return the evaluators whose answers (r, a, b) contradict the others; empty when all agree.
 
-    Parameters
-    ----------
-    answers : sequence of ndarray of uint8 or uint32, shape (r, a, b)
-        Answers of K >= R evaluators for one block.
-    evaluators : sequence of int
-        Who answered, in the same order.
-    code : LagrangeCode
-        The code of the run.
-    system : ResidueSystem
-        Its primes.
-    secret : SecretKey, optional
-        Of the server, never used for a block before; fresh from the operating system without it.
-        Who can foresee the projections can hide a lie from them.
-
-    Returns
-    -------
-    tuple of int
-        Empty when the answers agree. With K = R nothing can be found. Up to e = (K - R) // 2 wrong
-        evaluators are named for certain even if they collude; K = R + 1 detects only.
-
-    Raises
-    ------
-    DecodingError
-        When the answers contradict each other in a way that no e evaluators explain.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import LagrangeCode, ResidueSystem, find_wrong
-    >>> code, system = LagrangeCode(1, 1, 5), ResidueSystem((251,), scale=1.0, bound=200)
-    >>> answers = [np.full((1, 2, 2), 9, np.uint8) for _ in range(5)]
-    >>> find_wrong(answers, range(5), code, system)
-    ()
-    >>> answers[3][0, 1, 1] = 10
-    >>> find_wrong(answers, range(5), code, system)
-    (3,)
+    Up to e = (K - R) // 2 are named for certain even if they collude, K = R + 1 only detects, K = R
+    finds nothing. The server's `secret` is fresh for every block: who foresees it can hide a lie.
     """
     check_answers(answers, evaluators, code, system)
     spare = len(answers) - code.threshold

@@ -16,21 +16,10 @@ __all__ = ["warm_up"]
 
 
 def warm_up() -> bool:
-    """Run every pass over bytes once on a tiny example, so that numba compiles and caches them.
+    """Run every pass over bytes once, so that numba compiles and caches it; False without numba.
 
-    Call it in one process before workers start: they then load the compiled passes from the
-    cache on disk (or share them when forked). Starts no threads and no onnxruntime session.
-
-    Returns
-    -------
-    bool
-        Whether there was something to compile: False without numba.
-
-    Examples
-    --------
-    >>> from daskfc.coding import compiled, warm_up
-    >>> warm_up() == compiled.NUMBA
-    True
+    Call it in one process before workers start: they load the passes from disk (or share them when
+    forked). It starts no threads and no onnxruntime session.
     """
     if not compiled.NUMBA:
         return False

@@ -17,24 +17,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class WideIntegers:
-    """Whole numbers in [0, 2**104): a float64 near each, and what is left.
+    """Whole numbers in [0, 2**104): a float64 near each, and the rest, an int64 small beside 2**63.
 
     `numpy.asarray` gives the nearest float64 of each, and ``% p`` the residues.
-
-    Parameters
-    ----------
-    near : ndarray of float64
-        Whole numbers.
-    rest : ndarray of int64
-        Of the same shape; small beside 2**63.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding.wide import WideIntegers
-    >>> number = WideIntegers(np.array([2.0**60]), np.array([3]))
-    >>> (number % 251).tolist() == [(2**60 + 3) % 251]
-    True
     """
 
     near: Floats
@@ -42,19 +27,10 @@ class WideIntegers:
 
     @classmethod
     def of_residues(cls, residues: NDArray[Any], primes: Sequence[int]) -> "WideIntegers":
-        """Return the numbers below the product of some primes that have these residues.
+        """Return the numbers with residues (r, ...) modulo r primes below 2**24, product <= 2**104.
 
-        Parameters
-        ----------
-        residues : ndarray of int, shape (r, ...)
-            Canonical, modulo each prime.
-        primes : sequence of int
-            r of them, all below 2**24, with a product of at most 2**104.
-
-        Notes
-        -----
-        By Garner's digits d_a, the number is d_1 + p_1 (d_2 + p_2 (d_3 + ...)). Its float64 is off
-        by 2 r 2**-53 of it at most, below 2**57, and so the rest is known modulo 2**64.
+        By Garner's digits the number is d_1 + p_1 (d_2 + p_2 (d_3 + ...)). Its float64 is off by at
+        most 2 r 2**-53 of it, below 2**57, and so the rest is known modulo 2**64.
         """
         digits: list[Ints] = []
         for a, p in enumerate(primes):

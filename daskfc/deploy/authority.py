@@ -33,32 +33,10 @@ _CA_KEY = "ca-key.pem"
 
 
 class Authority:
-    """A certificate authority in a folder.
+    """A certificate authority in an existing folder.
 
-    Parameters
-    ----------
-    folder : path
-        Of `create`.
-
-    Raises
-    ------
-    InvalidInput
-        When there is none, or its files cannot be read.
-
-    Notes
-    -----
-    Privacy: who can read ``ca-key.pem`` can be anybody to all parties. It is not encrypted: keep
-    the folder on a machine of its own, and hand a party its own subfolder alone.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.deploy.authority import Authority
-    >>> authority = Authority.create(f"{tempfile.mkdtemp()}/ca", "trial")
-    >>> issued = authority.issue("client", "hospital-a")
-    >>> folder = authority.folder_of(issued.name)
-    >>> issued.role, sorted(path.name for path in folder.iterdir())
-    ('client', ['ca.pem', 'cert.pem', 'key.pem'])
+    Privacy: whoever can read its unencrypted ``ca-key.pem`` can impersonate anybody to all parties.
+    Keep the folder on a machine of its own, and hand a party its own subfolder alone.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -80,22 +58,7 @@ class Authority:
     def create(
         cls, folder: str | os.PathLike[str], name: str = "daskfc", *, days: int = 3650
     ) -> "Authority":
-        """Make an authority with a new key.
-
-        Parameters
-        ----------
-        folder : path
-            Where; must not be there yet.
-        name : str
-            What it is called in certificates, 1 to 64 characters.
-        days : int
-            How long it is valid.
-
-        Raises
-        ------
-        InvalidInput
-            When the folder is there, or cannot be made.
-        """
+        """Make an authority with a new key, valid for so many days, in a folder that is new."""
         path = Path(folder)
         if not 1 <= len(name) <= 64:  # of a common name, by X.509
             raise InvalidInput(
@@ -122,28 +85,10 @@ class Authority:
         return self.folder / "parties" / name
 
     def issue(self, role: str, name: str, *, hosts: Sequence[str] = (), days: int = 365) -> Issued:
-        """Make a key and a certificate for a party, in a folder of their own: for trials.
+        """Make a key and a certificate for a party in its own folder: for trials.
 
-        Parameters
-        ----------
-        role : {"client", "server", "scheduler", "submitter"}
-            What it may be.
-        name : str
-            The party's; a server is called server, server-2, ...
-        hosts : sequence of str
-            Host names and addresses to put in, for tools that compare them.
-        days : int
-            How long it is valid, at most as long as the authority.
-
-        Returns
-        -------
-        Issued
-
-        Raises
-        ------
-        InvalidInput
-            For a role that is none, a name that no party may have or that has a certificate, and
-            days beyond the authority's own.
+        A server is called server, server-2, ...; `hosts` are for tools that compare them. Refuses a
+        name that has a certificate, and days beyond the authority's own.
         """
         check_identity(role, name)
         if (self.folder_of(name) / CERT).exists():
@@ -201,26 +146,8 @@ class Authority:
     ) -> Issued:
         """Make a certificate for a key that a site made; the key itself stays there.
 
-        Parameters
-        ----------
-        role, name : str
-            Whom the authority knows to be at the other end.
-        request : CertificateRequest
-            Of that name. Its key may be of nobody else, now or before.
-        days : int
-            How long it is valid, at most as long as the authority.
-        renew : bool
-            Whether the name may have a valid certificate, which stays valid to its end.
-
-        Returns
-        -------
-        Issued
-
-        Raises
-        ------
-        InvalidInput
-            For what `issue` refuses, a request of another name, a name that has a valid certificate
-            or another role, and a key that was revoked or is somebody else's.
+        Refuses a request of another name, a name with another role or (unless `renew`) with a valid
+        certificate, and a key that was revoked or is or was another party's.
         """
         self.check_request(role, name, request, renew=renew)
         certificate = self._signed(role, name, (), days, request.public)
@@ -235,18 +162,10 @@ class Authority:
         return (self.folder / _ISSUED / name).exists()
 
     def faults(self, parties: Mapping[str, str]) -> dict[str, str]:
-        """Return what is not right with the certificates of a list of parties.
+        """Return by name what is wrong with the certificates of parties, given with their roles.
 
-        Parameters
-        ----------
-        parties : mapping of str to str
-            The role of each name.
-
-        Returns
-        -------
-        dict of str to str
-            By name: what is missing, revoked, of another role, authority or key, ended or ends
-            within 30 days; and who has a certificate and is not on the list.
+        Found are missing and revoked ones, another role, authority or key, those ended or ending
+        within 30 days, and names that are not among the parties.
         """
         found = {}
         for name, role in parties.items():
@@ -258,24 +177,7 @@ class Authority:
         return found
 
     def renew(self, name: str, *, days: int = 365) -> Issued:
-        """Make a new certificate for the key that a party has; its old one stays valid to its end.
-
-        Parameters
-        ----------
-        name : str
-            Whose.
-        days : int
-            How long the new one is valid, from now.
-
-        Returns
-        -------
-        Issued
-
-        Raises
-        ------
-        InvalidInput
-            When it has none, and for days beyond the authority's own.
-        """
+        """Make a new certificate for a party's present key; the old one stays valid to its end."""
         before = self._certificate_of(name)
         about, public = Issued.of(before), before.public_key()
         assert isinstance(public, PublicKey), type(public)
@@ -284,26 +186,10 @@ class Authority:
         return Issued.of(certificate)
 
     def revoke(self, name: str) -> int:
-        """Take back all certificates of a party, and write the list of those that hold no more.
+        """Revoke all certificates of a party, return their number, and write the revocation list.
 
-        What the party had moves to the folder ``revoked``; it can be issued a certificate with
-        another key. The new list is beside the authority's certificate, in every party's folder
-        too: parties that run notice it where it is put there.
-
-        Parameters
-        ----------
-        name : str
-            Whose.
-
-        Returns
-        -------
-        int
-            How many of its certificates hold no more.
-
-        Raises
-        ------
-        InvalidInput
-            When it has none.
+        The party's files move to ``revoked``; its name can get a certificate with another key. The
+        list goes into all parties' folders here; running parties notice it where it is copied.
         """
         serial = Issued.of(self._certificate_of(name)).serial
         kept = self.folder / _ISSUED / name

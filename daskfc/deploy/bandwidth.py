@@ -16,23 +16,9 @@ _WRITTEN = re.compile(
 
 
 def parse_bandwidth(text: str) -> float:
-    """Return bytes a second.
+    """Return bytes a second of a text such as "100Mbit", "1Gbit/s", "20Mbps" or "12.5MB/s".
 
-    Parameters
-    ----------
-    text : str
-        Such as "100Mbit", "1Gbit/s", "20Mbps" or "12.5MB/s"; a number alone is of bytes.
-
-    Raises
-    ------
-    InvalidInput
-        For anything else; "mb" may be either.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.bandwidth import parse_bandwidth
-    >>> parse_bandwidth("100Mbit"), parse_bandwidth("1 MB/s")
-    (12500000.0, 1000000.0)
+    A number alone is in bytes; "mb" is refused, since it may mean bits or bytes.
     """
     found = _WRITTEN.fullmatch(str(text).strip())
     if found is None:

@@ -34,10 +34,7 @@ _sides: dict[str, "Side"] = {}  # beside this process, by the token of who had t
 class Side:
     """A command of daskfc that runs in a process of its own until it ends or this process does.
 
-    Parameters
-    ----------
-    words : sequence of str
-        The command and its options; everybody at the machine can read them.
+    Its words can be read by everybody at the machine: no secrets in them.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -91,18 +88,10 @@ def tls_options(folder: str) -> list[str]:
 def run_beside(
     token: str, words: Sequence[str], files: Mapping[str, bytes], policy: str | None
 ) -> str:
-    """Run a party beside this process, a plain worker of Dask, and return what it told last.
+    """Run a party beside this process, a plain Dask worker, and return its last line of output.
 
-    Parameters
-    ----------
-    token : str
-        By which `stop_beside` finds it.
-    words : sequence of str
-        The command, without policy and certificates.
-    files : mapping of str to bytes
-        Its certificates, by the name of the file.
-    policy : str, optional
-        A file here, in whose place a site's own environment may name another.
+    `stop_beside` finds it by `token`; `files` are its certificates by file name. The policy file
+    here yields to one that the site's own environment names.
     """
     with scratch_folder() as folder:
         for name, content in files.items():

@@ -29,18 +29,7 @@ _BAD = (  # what reading a file of somebody else's may end in
 
 
 def read_small(path: str | os.PathLike[str]) -> bytes:
-    """Read a file of keys or certificates, which may be anybody's.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Raises
-    ------
-    InvalidInput
-        When it is no file, cannot be read, or has more than 64 KiB.
-    """
+    """Read a file of keys or certificates, which may be anybody's; refuse more than 64 KiB."""
     try:
         if not Path(path).is_file():  # a pipe would be waited for
             raise FileNotFoundError
@@ -61,24 +50,8 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
 def fingerprint(public: PublicKey) -> str:
     """Return what two people compare by telephone: SHA-256 of a public key, in groups.
 
-    A request, the key that it was made with and the certificate have the same.
-
-    Parameters
-    ----------
-    public : PublicKey
-        The key.
-
-    Returns
-    -------
-    str
-        As of ``openssl pkey -pubin -outform DER | sha256sum``, with blanks.
-
-    Examples
-    --------
-    >>> from cryptography.hazmat.primitives.asymmetric import ec
-    >>> from daskfc.deploy.certificate_requests import fingerprint
-    >>> len(fingerprint(ec.generate_private_key(ec.SECP256R1()).public_key()).split())
-    16
+    A request, its key and the certificate have the same one, that of ``openssl pkey -pubin
+    -outform DER | sha256sum`` with blanks.
     """
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     digest = hashes.Hash(hashes.SHA256())
@@ -89,25 +62,9 @@ def fingerprint(public: PublicKey) -> str:
 
 @dataclass(frozen=True)
 class CertificateRequest:
-    """A name and a public key, from whoever has the private one.
+    """A name, as claimed, and a public key, from whoever has the private one.
 
-    Nothing else of a request is kept: the authority decides role, hosts and how long.
-
-    Parameters
-    ----------
-    name : str
-        Whom it says that it is of; the authority compares it.
-    public : PublicKey
-        The key.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.deploy.certificate_requests import CertificateRequest
-    >>> from daskfc.deploy.own_key import make_request
-    >>> path = make_request("hospital-a", tempfile.mkdtemp())
-    >>> CertificateRequest.of_file(path).name
-    'hospital-a'
+    Nothing else of a request is kept: the authority decides role, hosts and validity.
     """
 
     name: str
@@ -117,11 +74,8 @@ class CertificateRequest:
     def of_file(cls, path: str | os.PathLike[str]) -> "CertificateRequest":
         """Read a request, PKCS #10 in PEM, that anybody may have made.
 
-        Raises
-        ------
-        InvalidInput
-            For a file that is none, a key of another kind or size, a signature that is not by that
-            key, a name that is not one, and whoever asks to sign for others.
+        Refuses another kind or size of key, a signature by another key, a name that is not one, and
+        a request to sign for others.
         """
         data = read_small(path)
         if b"PRIVATE KEY-----" in data:

@@ -45,16 +45,9 @@ class _Strict(BaseModel):
 
 
 class WorkerLimits(_Strict):
-    """What one party's worker may use.
+    """What one party's worker may use: steps at once, threads of BLAS and OpenMP in a step, bytes.
 
-    Attributes
-    ----------
-    nthreads : int
-        Steps that it performs at once.
-    blas_threads : int
-        Threads of BLAS and OpenMP within a step.
-    memory_limit : int
-        Bytes; a worker that passes 95 % of it is stopped and started again.
+    A worker that passes 95 % of its memory limit is stopped and started again.
     """
 
     nthreads: int = Field(default=1, ge=1)
@@ -69,13 +62,7 @@ class _SomeLimits(_Strict):
 
 
 class ServerShape(_Strict):
-    """How the server runs.
-
-    Attributes
-    ----------
-    workers : int
-        Worker processes that divide its work of all n² pairs; the first one does all else.
-    """
+    """How many workers divide the server's work of all n² pairs; the first one does all else."""
 
     workers: int = Field(default=1, ge=1, le=64)
 
@@ -83,27 +70,9 @@ class ServerShape(_Strict):
 class LocalCluster(_Strict):
     """Worker processes on this machine, listening on its loopback address only.
 
-    Attributes
-    ----------
-    worker : WorkerLimits
-        Of every party.
-    server : ServerShape
-        How many workers the server has.
-    parties : dict
-        Other limits for single parties, by name; those of "server" hold for all of its workers.
-    deadline : float
-        Seconds that a party may be away, or give no sign of life, before the run fails.
-    startup : float
-        Seconds until all parties must be there.
-    latency : float
-        Seconds by which every message is held back, to see what a slow network would cost.
-    bandwidth : float, optional
-        Bytes a second in which each party's messages leave, one after the other, for the same end;
-        in the file as "100Mbit" or "12MB".
-    dashboard : str, optional
-        Where this machine shows Dask's pages, such as "127.0.0.1:8787"; nowhere by default.
-    dask : dict
-        Any of Dask's own configuration keys, dotted or nested.
+    `parties` overrides `worker` by name, "server" for all of its workers. `deadline`: seconds
+    without a sign of life before the run fails; `startup`: seconds until all parties must be there.
+    `latency` (seconds a message) and `bandwidth` (bytes a second a party) imitate a slow network.
     """
 
     cluster: Literal["local"]
@@ -127,13 +96,9 @@ class LocalCluster(_Strict):
 
 
 class SecurityFiles(_Strict):
-    """Certificates for TLS, as paths of PEM files.
+    """Certificates for TLS, as paths of PEM files: trusted authority, own certificate, own key.
 
-    Attributes
-    ----------
-    ca, cert, key : str
-        The authority that all parties trust, this side's certificate and its key. In a cluster's
-        file they are relative to that file.
+    In a cluster's file they are relative to that file.
     """
 
     ca: str
@@ -148,20 +113,8 @@ class SecurityFiles(_Strict):
 class SshHost(_Strict):
     """Where one side runs, and what it is started with there.
 
-    Attributes
-    ----------
-    host, user, port
-        Where SSH logs in; by default as the user here, on port 22.
-    python : str
-        The Python there that daskfc is installed for.
-    store : str, optional
-        A client's store, as a path or URL there; by default DASKFC_STORE of its environment.
-    workspace, policy : str, optional
-        As ``daskfc party`` takes them; paths there.
-    memory_limit : int
-        Bytes that the worker may use.
-    security : SecurityFiles, optional
-        The side's own certificate, as paths there.
+    `store`, `workspace`, `policy` and `security` are paths there; a client's store is by default
+    DASKFC_STORE of its environment. User and port default to the user here and 22.
     """
 
     host: str = Field(min_length=1)
@@ -176,18 +129,10 @@ class SshHost(_Strict):
 
 
 class SshStart(_Strict):
-    """How a scheduler and its parties are started by SSH.
+    """How a scheduler and its parties are started by SSH, on `hosts` by party name or "scheduler".
 
-    Attributes
-    ----------
-    known_hosts : str
-        File with the keys of all hosts, as OpenSSH has it: no host is believed without.
-    client_key : str, optional
-        File of the key to log in with; by default those of the agent, and of the user.
-    keepalive : float
-        Seconds between two questions whether a host is there.
-    hosts : dict
-        Where scheduler, server and clients run, by name.
+    `known_hosts` is OpenSSH's file of all hosts' keys: no host is believed without. `client_key`
+    defaults to the keys of the agent and the user; `keepalive` is in seconds.
     """
 
     known_hosts: str
@@ -199,14 +144,8 @@ class SshStart(_Strict):
 class TrustedStart(_Strict):
     """How parties are started beside the plain workers of a Dask cluster that others run.
 
-    Attributes
-    ----------
-    stores : dict
-        Each client's store, as its worker reads it: a path there, or a URL.
-    policies : dict
-        Policies of clients, as paths there; what a worker's DASKFC_POLICY names goes before.
-    memory_limit : int
-        Bytes that each party's own process may use, beside its worker.
+    `stores` and `policies` are paths or URLs at the worker, whose DASKFC_POLICY goes first;
+    `memory_limit` is for each party's own process, in bytes, beside its worker.
     """
 
     stores: dict[str, str] = Field(min_length=1)
@@ -217,31 +156,10 @@ class TrustedStart(_Strict):
 class ExistingCluster(_Strict):
     """A running scheduler, whose workers are parties that their sites started.
 
-    Attributes
-    ----------
-    scheduler : str, optional
-        Address, such as ``tcp://10.0.0.1:8786`` or ``tls://...``.
-    scheduler_file : str, optional
-        File that has it in its place, as ``daskfc scheduler --scheduler-file`` writes it: where a
-        batch system chooses the machine. In a cluster's file it is relative to that file.
-    security : SecurityFiles, optional
-        For ``tls://``.
-    expect : tuple of str, optional
-        Names of the clients that take part, where no storage file names them.
-    server : ServerShape
-        How many workers the server has; the second one's party is "server-2".
-    deadline : float
-        Seconds that a party may be away, or give no sign of life, before the run fails.
-    startup : float, optional
-        Seconds until all parties must be there; as long as the deadline by default.
-    connect : float
-        Seconds until the scheduler must have answered.
-    ssh : SshStart, optional
-        How all of it is started before it is joined, from a file with ``cluster: ssh``.
-    trusted : TrustedStart, optional
-        The scheduler is anybody's, and its workers are plain: parties are started beside them.
-    dask : dict
-        Any of Dask's own configuration keys, dotted or nested.
+    The address is `scheduler`, or is in `scheduler_file`, relative to the cluster's file. `expect`
+    names the clients where no storage file does. `deadline`, `startup` (by default the deadline)
+    and `connect` are seconds as in `LocalCluster`, and until the scheduler has answered. With `ssh`
+    it is started before it is joined; with `trusted` parties are started beside plain workers.
     """
 
     cluster: Literal["existing"]
@@ -283,12 +201,9 @@ class ExistingCluster(_Strict):
         )
 
     def at(self, address: str) -> "ExistingCluster":
-        """Return the same cluster with the address that its file told.
+        """Return the same cluster with the address read from its file.
 
-        Raises
-        ------
-        InvalidInput
-            For an address of TLS without certificates, or no address at all.
+        An address with ``tls://`` is refused without certificates.
         """
         try:
             changes = {"scheduler": address, "scheduler_file": None}
@@ -298,15 +213,7 @@ class ExistingCluster(_Strict):
 
 
 class SshCluster(_Strict):
-    """What a file with ``cluster: ssh`` holds: an existing cluster, and how it is started.
-
-    Attributes
-    ----------
-    scheduler, security, server, deadline, startup, connect, dask
-        As of `ExistingCluster`.
-    known_hosts, client_key, keepalive, hosts
-        As of `SshStart`.
-    """
+    """A file with ``cluster: ssh``: an `ExistingCluster`, and how it is started, an `SshStart`."""
 
     cluster: Literal["ssh"]
     scheduler: Address
@@ -385,48 +292,17 @@ def _check_certified(scheduler: str | None, security: SecurityFiles | None) -> N
 
 
 def needs_certificates(address: str) -> bool:
-    """Return whether an address is one of TLS.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.config import needs_certificates
-    >>> needs_certificates("tls://10.0.0.1:8786"), needs_certificates("tcp://10.0.0.1:8786")
-    (True, False)
-    """
+    """Return whether an address is one of TLS."""
     return address.startswith(("tls://", "wss://"))
 
 
 def load_cluster(
     source: "str | os.PathLike[str] | Mapping[str, Any] | ClusterConfig | None",
 ) -> ClusterConfig:
-    """Read where parties run.
+    """Read where parties run: a YAML file, its content, or a running scheduler's address.
 
-    Parameters
-    ----------
-    source : path-like, mapping, LocalCluster, ExistingCluster or None
-        A YAML file or its content, or the address of a running scheduler; None for a local cluster
-        with all defaults.
-
-    Returns
-    -------
-    LocalCluster or ExistingCluster
-        Checked; ``cluster: ssh`` is an existing one that is started first.
-
-    Raises
-    ------
-    InvalidInput
-        When the file is missing, is no YAML, has a key twice, or an unknown key or a wrong value.
-
-    Examples
-    --------
-    >>> from daskfc.deploy import load_cluster
-    >>> load_cluster({"cluster": "local", "worker": {"memory_limit": "1GB"}}).worker.memory_limit
-    1000000000
-    >>> load_cluster({"cluster": "local", "workers": 3})
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: the cluster: key 'workers' is not known there. Correct its \
-spelling or remove it.
+    None is a local cluster with all defaults; ``cluster: ssh`` gives an existing one that is
+    started first. Unknown and repeated keys are refused.
     """
     if isinstance(source, LocalCluster | ExistingCluster):
         return source

@@ -26,24 +26,10 @@ _BATCH_S = 0.002  # as schedulers and workers have it
 def connect_client(
     address: str, *, timeout: float, security: SecurityFiles | None = None, loop: Any = None
 ) -> Client:
-    """Return Dask's client of a scheduler.
+    """Return Dask's client of a scheduler, which must answer within `timeout` seconds.
 
-    Parameters
-    ----------
-    address : str
-        Of the scheduler.
-    timeout : float
-        Seconds until it must have answered.
-    security : SecurityFiles, optional
-        For ``tls://``.
-    loop : tornado.ioloop.IOLoop, optional
-        The running loop of a scheduler in this process.
-
-    Raises
-    ------
-    ClusterError
-        When nobody answers there; as `NotAdmitted` when it refuses the certificate, or is no
-        scheduler by its own.
+    `loop` is that of a scheduler in this process. Raises NotAdmitted when the scheduler refuses
+    the certificate, or its own is not a scheduler's.
     """
     what = f"no Dask scheduler answered at {address}"
     if loop is None:
@@ -95,7 +81,7 @@ def connect_client(
 
 
 def _as_dasks(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log with what Dask logs an error on its loop that nobody waits for any more.
+    """Log, as Dask's own, an error on its loop that nobody waits for any more.
 
     Python reports it when the task is collected, which may be long after the client closed.
     """
@@ -113,8 +99,8 @@ class _Client(Client):  # type: ignore[misc]
 def _forget(half_made: Client) -> None:
     """Close a client that its scheduler did not take, and its connection in the loop's thread.
 
-    Nothing refers to that connection any more: it is closed when it is collected, and may be
-    closed by the thread of its loop alone.
+    Nothing refers to that connection any more: it is closed when it is collected, which only the
+    thread of its loop may do.
     """
 
     async def collect() -> None:

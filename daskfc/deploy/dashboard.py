@@ -17,28 +17,7 @@ _PLACE = re.compile(r".+:\d{1,5}")
 
 
 def check_dashboard(address: str) -> None:
-    """Check where Dask's pages are to be.
-
-    Parameters
-    ----------
-    address : str
-        Host and port on this machine.
-
-    Raises
-    ------
-    InvalidInput
-        For an address off this machine, or without a port, and where Bokeh, which draws the pages,
-        is not installed.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.dashboard import check_dashboard
-    >>> check_dashboard("0.0.0.0:8787")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: the dashboard asks nobody who he is, so that it may be on this \
-machine alone, such as 127.0.0.1:8787; got '0.0.0.0:8787'.
-    """
+    """Refuse an address off this machine or without a port for Dask's pages; it needs Bokeh."""
     if not _PLACE.fullmatch(address) or not is_loopback(f"http://{address}"):
         raise InvalidInput(
             "the dashboard asks nobody who he is, so that it may be on this machine alone, such as "

@@ -318,14 +318,7 @@ REQUESTS: dict[str, tuple[str, str, str]] = {
 
 
 def requests(kind: str) -> frozenset[str]:
-    """Return the names of Dask's requests of one row of `REQUESTS`.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.dask_insides import requests
-    >>> sorted(requests("anybody"))
-    ['identity', 'unregister']
-    """
+    """Return the names of Dask's requests of one row of `REQUESTS`."""
     return frozenset(REQUESTS[kind][1].split())
 
 
@@ -333,13 +326,7 @@ def requests(kind: str) -> frozenset[str]:
 
 
 def read_by(loads: Callable[..., Any], merge: Callable[..., Any]) -> None:
-    """Have this process read what comes in by other functions.
-
-    Parameters
-    ----------
-    loads, merge : callable
-        In place of `dask_loads` and `dask_merge`.
-    """
+    """Deserialize incoming messages by these in place of `dask_loads` and `dask_merge`."""
     importlib.import_module("distributed.protocol.pickle").loads = loads  # type: ignore[attr-defined]
     importlib.import_module("distributed.protocol.core").merge_and_deserialize = merge  # type: ignore[attr-defined]
 
@@ -397,14 +384,7 @@ def _looked_up(code: CodeType) -> frozenset[str]:
 
 
 def lacking() -> list[str]:
-    """Return what the installed release of Dask has not, of all that is named here.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.dask_insides import lacking
-    >>> lacking()
-    []
-    """
+    """Return which of the names listed in this file the installed Dask release lacks."""
     lacks = [path for path in NAMES if path not in _SPARED and _at(path) is _ABSENT]
     called = {path: parameters for path, (parameters, _) in CALLED.items()}
     for kind, methods in OVERRIDDEN.items():

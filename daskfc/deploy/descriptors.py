@@ -8,16 +8,10 @@ _MOST = 65_535  # as Dask's own scheduler
 
 
 def allow_many_descriptors() -> int:
-    """Let this process, and those that it starts, open as many as the system allows; return it.
+    """Raise the limit of open files, also for child processes, to the system's most; return it.
 
-    Most systems allow 1,024 at first and far more to who asks. A scheduler has several connections
-    to each party, and a server one to each client.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.descriptors import allow_many_descriptors
-    >>> allow_many_descriptors() > 0
-    True
+    Most systems allow 1,024 at first. A scheduler has several connections to each party, and a
+    server one to each client.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)

@@ -12,26 +12,12 @@ _KEEP_ALL = frozenset({"spans"})
 
 
 def scheduler_extensions() -> dict[str, Any]:
-    """Return the extensions of a scheduler, by name.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.extensions import scheduler_extensions
-    >>> "events" in scheduler_extensions(), "spans" in scheduler_extensions()
-    (True, False)
-    """
+    """Return the extensions of a scheduler, by name."""
     # With a list of one's own Dask does not look whether its configuration has stealing.
     left_out = _KEEP_ALL | {"stealing"}
     return {name: one for name, one in SCHEDULER_EXTENSIONS.items() if name not in left_out}
 
 
 def worker_extensions() -> dict[str, Any]:
-    """Return the extensions of a party's worker; each of them needs its other half at a scheduler.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.extensions import worker_extensions
-    >>> "spans" in worker_extensions()
-    False
-    """
+    """Return the extensions of a party's worker; each needs its counterpart at the scheduler."""
     return {name: one for name, one in WORKER_EXTENSIONS.items() if name not in _KEEP_ALL}

@@ -12,31 +12,15 @@ __all__ = ["cluster_given", "is_given"]
 
 
 def is_given(source: Any) -> bool:
-    """Return whether this is a Client, a LocalCluster, or what has a scheduler's address as one.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.given_cluster import is_given
-    >>> is_given("tcp://10.0.0.1:8786")
-    False
-    """
+    """Return whether this is a Client, a LocalCluster, or has a `scheduler_address` as one."""
     return isinstance(source, Client) or isinstance(getattr(source, "scheduler_address", None), str)
 
 
 def cluster_given(given: Any, *, trusted: bool) -> ExistingCluster:
     """Return the running cluster that a caller is connected to, with its address and certificates.
 
-    Parameters
-    ----------
-    given : distributed.Client or Dask cluster
-        Clusters of dask-jobqueue and of Dask Gateway among them.
-    trusted : bool
-        Whether it is only asked to start parties, by the connection that is there.
-
-    Raises
-    ------
-    InvalidInput
-        When the connection is closed, or its certificates are in no files.
+    Takes clusters of dask-jobqueue and Dask Gateway too. Certificates must be files, unless
+    `trusted`: then the connection itself only starts parties.
     """
     if getattr(given, "asynchronous", False):
         raise InvalidInput(

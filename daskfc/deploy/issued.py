@@ -18,18 +18,9 @@ _SOON = timedelta(days=30)
 
 @dataclass(frozen=True)
 class Issued:
-    """A certificate that an authority issued.
+    """A certificate that an authority issued; times are UTC.
 
-    Parameters
-    ----------
-    role, name : str
-        Whose it is.
-    begins, ends : datetime.datetime
-        When it is valid, UTC.
-    serial : int
-        Its number.
-    hosts : tuple of str
-        Host names and addresses, for tools that compare them; daskfc goes by role and name.
+    `hosts` are for tools that compare them: daskfc itself goes by role and name.
     """
 
     role: str
@@ -52,13 +43,7 @@ class Issued:
 
     @classmethod
     def of(cls, certificate: x509.Certificate) -> "Issued":
-        """Read a certificate.
-
-        Raises
-        ------
-        InvalidInput
-            For one that says no role and name.
-        """
+        """Read a certificate; refuse one without a role and name."""
         try:
             found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         except x509.ExtensionNotFound:
@@ -97,13 +82,7 @@ class Issued:
         )
 
     def check_valid(self) -> None:
-        """Refuse a certificate that is not valid now.
-
-        Raises
-        ------
-        InvalidInput
-            Says from when to when it is.
-        """
+        """Refuse a certificate that is not valid now."""
         if not self.begins <= datetime.now(UTC) <= self.ends:
             raise InvalidInput(
                 f"the certificate of {self.role} {self.name!r} is valid from "
@@ -113,20 +92,7 @@ class Issued:
 
 
 def check_issued(certificate: x509.Certificate, ca: str | os.PathLike[str]) -> None:
-    """Check that one of the authorities in a file signed a certificate.
-
-    Parameters
-    ----------
-    certificate : x509.Certificate
-        Of a party.
-    ca : path
-        The file.
-
-    Raises
-    ------
-    InvalidSignature
-        When none did.
-    """
+    """Raise InvalidSignature unless one of the authorities in a file signed the certificate."""
     authorities = x509.load_pem_x509_certificates(Path(ca).read_bytes())
     for authority in authorities:
         if authority.subject == certificate.issuer:

@@ -137,35 +137,10 @@ def _readme(issued: Issued, *, own_key: bool) -> str:
 def write_kit(
     folder: Path, issued: Issued, *, policy: str, own_key: bool = False
 ) -> tuple[str, ...]:
-    """Write the files of a role that are not there; one that is there may have been edited.
+    """Write those files of a role that are missing, and return their names.
 
-    Parameters
-    ----------
-    folder : Path
-        The party's.
-    issued : Issued
-        Its certificate.
-    policy : str
-        What a client's policy begins as.
-    own_key : bool
-        Whether the side made its key itself.
-
-    Returns
-    -------
-    tuple of str
-        Names of the files that were written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.deploy.authority import Authority
-    >>> from daskfc.deploy.kit import write_kit
-    >>> authority = Authority.create(f"{tempfile.mkdtemp()}/ca")
-    >>> issued = authority.issue("submitter", "me")
-    >>> write_kit(authority.folder_of("me"), issued, policy="")
-    ('cluster.yaml', 'README.md')
-    >>> write_kit(authority.folder_of("me"), issued, policy="")
-    ()
+    An existing file stays: it may have been edited. `policy` is a client's first policy;
+    `own_key` says that the side made its key itself.
     """
     written = []
     for name in KIT[issued.role]:

@@ -25,21 +25,10 @@ _HOST = "127.0.0.1"  # nothing of a local cluster may listen on the network
 
 
 class LocalParties:
-    """The processes of a local federation.
+    """The processes of a local federation, all stopped again if one is not there in time.
 
-    Parameters
-    ----------
-    config : LocalCluster
-        Limits and Dask's own keys.
-    parties : mapping of str to object
-        What the nanny class is given as ``party`` for each party, by name.
-    nanny_class : type
-        Starts and restarts one party's worker (given by `daskfc.federation`, which lies above).
-
-    Raises
-    ------
-    ClusterError
-        When a party is not there in time; everything started is stopped again.
+    `nanny_class` starts and restarts one party's worker, and gets as ``party`` its entry of
+    `parties`; it is an argument since `daskfc.federation` lies above this package.
     """
 
     def __init__(

@@ -20,19 +20,7 @@ _PLACE = re.compile(r"(?P<host>[^\s/]+):(?P<port>\d{1,5})")
 
 @dataclass(frozen=True)
 class Family:
-    """Numbers of one name.
-
-    Parameters
-    ----------
-    name : str
-        Without the ending ``_total`` that counters get.
-    kind : {"counter", "gauge"}
-        What only grows, or not.
-    about : str
-        A sentence.
-    samples : sequence of (mapping, float)
-        Labels and the number.
-    """
+    """Metrics of one name (without a counter's ``_total``): samples are (labels, number)."""
 
     name: str
     kind: str
@@ -51,28 +39,9 @@ def _place(address: str) -> tuple[str, int]:
 
 
 def check_metrics(address: str) -> None:
-    """Check that metrics can be told at an address, before anything starts.
+    """Check before a start that metrics can be served at ``host:port``.
 
-    Parameters
-    ----------
-    address : str
-        Host and port.
-
-    Raises
-    ------
-    InvalidInput
-        For an address without a port, and where Prometheus' library is not installed.
-    ClusterError
-        When it cannot be listened at.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.metrics_page import check_metrics
-    >>> check_metrics("9100")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: metrics need an address of this machine with a port, such as \
-127.0.0.1:9100; got '9100'. Correct it.
+    Refuses an address that cannot be listened at, and a missing Prometheus library.
     """
     host, port = _place(address)
     if importlib.util.find_spec("prometheus_client") is None:
@@ -93,20 +62,7 @@ def check_metrics(address: str) -> None:
 
 
 def serve_metrics(address: str, told: Callable[[], Iterable[Family]]) -> HTTPServer:
-    """Tell numbers at ``http://ADDRESS/metrics``, as they are when somebody asks.
-
-    Parameters
-    ----------
-    address : str
-        Host and port, see `check_metrics`.
-    told : callable
-        Returns them; called in the running loop.
-
-    Returns
-    -------
-    tornado.httpserver.HTTPServer
-        Its ``stop()`` ends it.
-    """
+    """Serve metrics at ``http://ADDRESS/metrics``; `told` is called in the loop at each request."""
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 

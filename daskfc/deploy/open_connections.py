@@ -15,25 +15,7 @@ _OF_ONE = 256
 
 
 class OpenConnections:
-    """The open connections to a server, by whose certificate they are.
-
-    Parameters
-    ----------
-    of_one : int, optional
-        How many each may have.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.open_connections import OpenConnections
-    >>> from daskfc.deploy.peers import Peer
-    >>> class Stream:
-    ...     def closed(self):
-    ...         return False
-    >>> streams = [Stream(), Stream()]
-    >>> few = OpenConnections(of_one=1)
-    >>> [few.admit(Peer("client", "a"), stream) for stream in streams]
-    [True, False]
-    """
+    """The open connections to a server, counted by certificate holder; each may have `of_one`."""
 
     def __init__(self, of_one: int | None = None) -> None:
         self._of_one = _OF_ONE if of_one is None else of_one
@@ -41,15 +23,7 @@ class OpenConnections:
         self._seldom = Seldom(logging.getLogger("daskfc.connections"))
 
     def admit(self, peer: Peer, stream: Any) -> bool:
-        """Return whether one more connection may stay, and count it if so.
-
-        Parameters
-        ----------
-        peer : Peer
-            Whose it is.
-        stream : tornado.iostream.IOStream
-            Of the connection.
-        """
+        """Return whether one more connection of a peer may stay, and count it if so."""
         still = [one for one in self._of.get(peer, ()) if not one.closed()]
         if len(still) >= self._of_one:
             self._seldom.warn(

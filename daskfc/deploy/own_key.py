@@ -36,25 +36,9 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def make_request(name: str, folder: str | os.PathLike[str]) -> Path:
-    """Make a key, and the request that an authority signs.
+    """Make ``key.pem`` and ``NAME.request.pem``; return the latter's path, which is no secret.
 
-    Parameters
-    ----------
-    name : str
-        Who this side is.
-    folder : path
-        Where ``key.pem`` and ``NAME.request.pem`` go.
-
-    Returns
-    -------
-    Path
-        The request's file, which is no secret.
-
-    Raises
-    ------
-    InvalidInput
-        For a name that nobody may have, a key or a request that is there already, and a folder that
-        is a link or cannot be made.
+    Existing files and a folder that is a link are refused.
     """
     check_identity("server" if re.fullmatch(r"server(-\d+)?", name) else "client", name)
     place = Path(folder)
@@ -82,41 +66,10 @@ def make_request(name: str, folder: str | os.PathLike[str]) -> Path:
 
 
 def install(name: str, received: str | os.PathLike[str], folder: str | os.PathLike[str]) -> Issued:
-    """Put what an authority signed beside the key that it is for.
+    """Put ``cert.pem``, ``ca.pem`` and any ``revoked.pem`` from an authority beside their key.
 
-    Parameters
-    ----------
-    name : str
-        Who this side is.
-    received : path
-        The folder that the authority sent: ``cert.pem``, ``ca.pem``, and ``revoked.pem`` if any.
-    folder : path
-        Of `make_request`. An authority that it trusts already stays the same; of two lists of
-        revoked certificates it keeps the newer one.
-
-    Returns
-    -------
-    Issued
-
-    Raises
-    ------
-    InvalidInput
-        When the files do not belong together or are of another name, the authority is another one,
-        or a file would go where a link is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.deploy.authority import Authority
-    >>> from daskfc.deploy.certificate_requests import CertificateRequest
-    >>> from daskfc.deploy.own_key import check_side, install, make_request
-    >>> site = f"{tempfile.mkdtemp()}/hospital-a"
-    >>> request = make_request("hospital-a", site)
-    >>> authority = Authority.create(f"{tempfile.mkdtemp()}/ca")
-    >>> _ = authority.sign("client", "hospital-a", CertificateRequest.of_file(request))
-    >>> _ = install("hospital-a", authority.folder_of("hospital-a"), site)
-    >>> check_side(site).role
-    'client'
+    Refuses another authority than the one trusted already, another name, files that do not belong
+    together, and links; of two revocation lists the newer one stays.
     """
     source, place = Path(received), Path(folder)
     issued = _belonging(place / KEY, source / CERT, source / CA)
@@ -140,21 +93,9 @@ def install(name: str, received: str | os.PathLike[str], folder: str | os.PathLi
 
 
 def check_side(folder: str | os.PathLike[str]) -> Issued:
-    """Check that key, certificate and authority in a folder belong together, and hold today.
+    """Check that key, certificate and authority in a folder belong together and are valid today.
 
-    Parameters
-    ----------
-    folder : path
-        With ``key.pem``, ``cert.pem`` and ``ca.pem``.
-
-    Returns
-    -------
-    Issued
-
-    Raises
-    ------
-    InvalidInput
-        Says which does not, or that everybody on this machine may read the key.
+    Refuses a key that everybody on this machine may read.
     """
     place = Path(folder)
     issued = _belonging(place / KEY, place / CERT, place / CA)
@@ -167,13 +108,7 @@ def check_side(folder: str | os.PathLike[str]) -> Issued:
 
 
 def fingerprint_of(path: str | os.PathLike[str]) -> str:
-    """Return the fingerprint of a certificate's key; of all, a line each, where a file has several.
-
-    Parameters
-    ----------
-    path : path
-        Of a side's certificate, or of what it trusts.
-    """
+    """Return the fingerprints of the keys of all certificates in a file, a line each."""
     return "\n".join(fingerprint(one.public_key()) for one in _certificates(Path(path)))  # type: ignore[arg-type]
 
 

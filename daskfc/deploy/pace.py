@@ -48,22 +48,9 @@ class _Message:
 
 
 class Pace:
-    """Watches over what a process reads from others.
+    """Closes connections whose messages come too slowly, or are larger than memory allows.
 
-    Parameters
-    ----------
-    memory : int
-        Bytes that the process may have.
-    rest : float, optional
-        Seconds that a message may take beside its bytes.
-    pace : float, optional
-        Bytes a second.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.pace import Pace
-    >>> Pace(memory=8_000_000_000).broke("tls://10.0.0.1:9000")
-    False
+    `memory` is in bytes; a message has `rest` seconds and one more for every `pace` bytes.
     """
 
     def __init__(self, memory: int, rest: float | None = None, pace: float | None = None) -> None:
@@ -78,13 +65,7 @@ class Pace:
         self._seldom = Seldom(logging.getLogger("daskfc.connections"))
 
     def watch(self, listener: Any) -> None:
-        """Look after what comes in at a listener of Dask's, from now on.
-
-        Parameters
-        ----------
-        listener : distributed.comm.tcp.BaseTCPListener
-            That has started.
-        """
+        """Check from now on what comes in at a started listener of Dask's."""
         server = stream_server(listener)
         serve = server.handle_stream
 
@@ -95,13 +76,7 @@ class Pace:
         server.handle_stream = handle_stream
 
     def follow(self, connect: Callable[..., Any]) -> Callable[..., Any]:
-        """Return Dask's way to connect to others, with what they answer looked after.
-
-        Parameters
-        ----------
-        connect : callable
-            Of a `distributed.core.ConnectionPool`.
-        """
+        """Return the `connect` of Dask's `ConnectionPool` with the answers checked."""
 
         async def followed(*args: Any, **kwargs: Any) -> Any:
             comm = await connect(*args, **kwargs)
@@ -111,28 +86,15 @@ class Pace:
         return followed
 
     def broke(self, address: str) -> bool:
-        """Return whether an answer from an address was broken off since this was asked last.
-
-        Parameters
-        ----------
-        address : str
-            As Dask writes it.
-        """
+        """Return whether an answer from an address was broken off since the last such call."""
         broke = address in self._broke
         self._broke.discard(address)
         return broke
 
     def hold(self, stream: Any, address: str, *, asks: bool) -> None:
-        """Look after a stream; once, however often a connection is used again.
+        """Check a stream from now on, between two messages; once, however often it is reused.
 
-        Parameters
-        ----------
-        stream : tornado.iostream.IOStream
-            Of a connection, from its beginning or between two messages.
-        address : str
-            Of the other end.
-        asks : bool
-            Whether the other end asks, or answers.
+        `asks` says whether the other end sends requests, which get less memory, or answers.
         """
         if stream is None or stream in self._held:
             return

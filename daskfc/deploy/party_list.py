@@ -11,33 +11,7 @@ __all__ = ["read_parties"]
 
 
 def read_parties(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Read a list of parties.
-
-    Parameters
-    ----------
-    path : path
-        A YAML file with the key ``parties``, a mapping of names to roles.
-
-    Returns
-    -------
-    dict of str to str
-        The role of each name, in the order of the file.
-
-    Raises
-    ------
-    InvalidInput
-        For a file that says something else, or a name that nobody may have in its role.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from daskfc.deploy.party_list import read_parties
-    >>> path = Path(tempfile.mkdtemp()) / "parties.yaml"
-    >>> _ = path.write_text("parties: {server: server, hospital-a: client, alice: submitter}")
-    >>> read_parties(path)
-    {'server': 'server', 'hospital-a': 'client', 'alice': 'submitter'}
-    """
+    """Read the roles by name, in the file's order, from the key ``parties`` of a YAML file."""
     content = read_mapping(path, "parties", keys="the key 'parties'")
     found = content.get("parties")
     if content.keys() != {"parties"} or not isinstance(found, dict) or not found:

@@ -19,23 +19,7 @@ SCHEME = "daskfc"
 
 @dataclass(frozen=True)
 class Peer:
-    """Whom a certificate names.
-
-    Parameters
-    ----------
-    role : {"client", "server", "scheduler", "submitter"}
-        What it may do.
-    name : str
-        Who it is.
-    serial : int
-        Number of the certificate.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.peers import Peer
-    >>> Peer.of_names(["https://example.org", "daskfc:client/hospital-a"])
-    Peer(role='client', name='hospital-a')
-    """
+    """Whom a certificate names (``daskfc:role/name``), and its serial number."""
 
     role: str
     name: str
@@ -61,28 +45,7 @@ class Peer:
 
 
 def check_identity(role: str, name: str) -> None:
-    """Check a role and a name.
-
-    Parameters
-    ----------
-    role, name : str
-        Of a party, the scheduler or a submitter.
-
-    Raises
-    ------
-    InvalidInput
-        For a role that is none, and a name that nobody may have in it.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.peers import check_identity
-    >>> check_identity("server", "server-2")
-    >>> check_identity("client", "server-2")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: the name 'server-2' cannot be a party's: a client may not be \
-called 'server-2', which means another party.
-    """
+    """Refuse an unknown role, and a name that nobody may have in it, as "server-2" for a client."""
     if role not in ROLES:
         raise InvalidInput(f"a role must be one of {', '.join(ROLES)}; got {role!r}. Correct it.")
     if role == "server":
@@ -102,29 +65,18 @@ _NOBODY = Peer("nobody", "?")
 
 
 def peer_of(connection: Any) -> Peer | None:
-    """Return who is at the other end of a connection.
+    """Return who is at the other end of a connection; None without TLS.
 
-    Parameters
-    ----------
-    connection : distributed.comm.Comm
-        Either end of it.
-
-    Returns
-    -------
-    Peer or None
-        None without TLS; a peer of no role for a certificate that names none.
+    A certificate that names nobody gives a peer of no role.
     """
     extra: Mapping[str, Any] = getattr(connection, "extra_info", {})
     return _named_in(extra["peercert"] or {}) if "peercert" in extra else None
 
 
 def peer_of_stream(stream: Any) -> Peer | None:
-    """Return who is at the other end of what a connection is made of; see `peer_of`.
+    """Return who is at the other end of a stream, as `peer_of`; nobody once it has ended.
 
-    Parameters
-    ----------
-    stream : tornado.iostream.IOStream
-        Behind the TLS handshake. After its end nobody is there.
+    Only valid after the TLS handshake.
     """
     told = getattr(stream.socket, "getpeercert", None)
     return None if told is None else _named_in(told() or {})
@@ -137,16 +89,7 @@ def _named_in(told: Mapping[str, Any]) -> Peer:
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether an address of Dask's is on this machine alone.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.peers import is_loopback
-    >>> is_loopback("tcp://127.0.0.1:8786"), is_loopback("tcp://10.0.0.1:8786")
-    (True, False)
-    >>> is_loopback("tls://[::1]:8786"), is_loopback("tcp://127.example.org:8786")
-    (True, False)
-    """
+    """Return whether an address of Dask's is on this machine alone."""
     host = address.partition("://")[2].rpartition(":")[0].strip("[]")
     try:
         return ip_address(host).is_loopback

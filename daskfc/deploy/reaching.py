@@ -20,20 +20,7 @@ _QUIET_S = 2.0  # a scheduler speaks first; one that does not may wait for TLS
 
 
 def address_in(file: str, *, wait: float) -> str:
-    """Return the address that a scheduler wrote into a file, once it has.
-
-    Parameters
-    ----------
-    file : str
-        Of ``daskfc scheduler --scheduler-file``, or Dask's own.
-    wait : float
-        Seconds until it must be there.
-
-    Raises
-    ------
-    ClusterError
-        When it is not there in time, or holds no address.
-    """
+    """Return the address that a scheduler wrote into a file, once it has, within `wait` seconds."""
     ends = time.monotonic() + wait
     while True:
         with contextlib.suppress(OSError, ValueError):  # it may be written at this moment
@@ -51,24 +38,8 @@ def address_in(file: str, *, wait: float) -> str:
 def reach(address: str, *, wait: float, what: str, security: SecurityFiles | None = None) -> None:
     """Return once somebody at an address speaks as a scheduler does, with TLS or without.
 
-    Parameters
-    ----------
-    address : str
-        Of the scheduler, ``tcp://`` or ``tls://`` with a port.
-    wait : float
-        Seconds until it must have answered.
-    what : str
-        What failed otherwise, as the sentence begins.
-    security : SecurityFiles, optional
-        For ``tls://``.
-
-    Raises
-    ------
-    ClusterError
-        When nobody answers in time; at once, as `NotAdmitted`, when the two sides do not agree
-        about TLS.
-    InvalidInput
-        When a certificate's file cannot be read, or there is no such host name in the address.
+    Errors begin with `what`. Raises NotAdmitted at once when the sides disagree about TLS, else
+    ClusterError after `wait` seconds.
     """
     try:
         host, port = get_address_host_port(address, strict=True)
@@ -121,9 +92,9 @@ def _context(files: SecurityFiles) -> ssl.SSLContext:
 
 
 def _first_word(plain: socket.socket, host: str, context: ssl.SSLContext | None) -> str | None:
-    """Return None once the other side has said something, else what came of it.
+    """Return None once the other side has sent something, else what happened.
 
-    A side that refuses this one's certificate says so only where its first word would be.
+    A side that refuses this one's certificate says so only where its first byte would be.
     """
     try:
         if context is None:

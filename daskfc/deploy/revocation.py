@@ -25,15 +25,7 @@ def revocation_list(
     key: ec.EllipticCurvePrivateKey,
     serials: Iterable[int],
 ) -> bytes:
-    """Return an authority's list of revoked certificates, as X.509 has it, in PEM.
-
-    Parameters
-    ----------
-    certificate, key : x509.Certificate, ec.EllipticCurvePrivateKey
-        The authority's.
-    serials : iterable of int
-        Of the certificates that hold no more.
-    """
+    """Return an authority's X.509 list of revoked serial numbers, in PEM."""
     now = datetime.now(UTC)
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -49,35 +41,11 @@ def revocation_list(
 
 
 class Revoked:
-    """The serial numbers of certificates that hold no more.
+    """The serial numbers of revoked certificates, from ``revoked.pem`` beside the authority's `ca`.
 
-    Parameters
-    ----------
-    ca : path
-        File of the authority's certificate; the list is ``revoked.pem`` beside it, which may come
-        later. A running party notices a new one at the next request.
-    own : int
-        Number of this process's own certificate, which it takes for good all the same: its worker
-        and its nanny must be able to end each other in order.
-
-    Raises
-    ------
-    InvalidInput
-        When a list is there that the authority did not sign.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.deploy.authority import Authority
-    >>> from daskfc.deploy.revocation import Revoked
-    >>> authority = Authority.create(f"{tempfile.mkdtemp()}/ca")
-    >>> serial = authority.issue("client", "hospital-a").serial
-    >>> revoked = Revoked(authority.folder / "ca.pem")
-    >>> before = serial in revoked
-    >>> authority.revoke("hospital-a")
-    1
-    >>> before, serial in revoked
-    (False, True)
+    The file may come later, and a new one counts from the next request; it must be signed by the
+    authority. `own`, this process's certificate, always passes: its worker and nanny must be able
+    to end each other in order.
     """
 
     def __init__(self, ca: str | os.PathLike[str], own: int = 0) -> None:

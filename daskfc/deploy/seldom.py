@@ -10,24 +10,7 @@ _AGAIN_S = 60.0  # ours: after which the same is said of the same side again
 
 
 class Seldom:
-    """Writes the same warning of the same side once a minute at most.
-
-    Parameters
-    ----------
-    logger : logging.Logger
-        Where to.
-    clock : callable
-        Seconds; another one for tests.
-
-    Examples
-    --------
-    >>> import logging
-    >>> from daskfc.deploy.seldom import Seldom
-    >>> quiet = logging.Logger("example", level="CRITICAL")
-    >>> seldom = Seldom(quiet)
-    >>> [seldom.warn("a", "%s is slow") for _ in range(2)], seldom.warn("b", "%s is slow")
-    ([True, False], True)
-    """
+    """Logs the same warning about the same side at most once a minute."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
@@ -35,16 +18,9 @@ class Seldom:
         self._said: dict[tuple[Hashable, str], float] = {}
 
     def warn(self, who: Hashable, words: str, *about: object) -> bool:
-        """Warn of a side, and return whether it was said.
+        """Warn of a side, and return whether it was logged.
 
-        Parameters
-        ----------
-        who : hashable
-            The first word of what is said, such as a `Peer`.
-        words : str
-            For all sides alike, with places for `who` and for the rest.
-        *about
-            The rest.
+        `words` is a format for `who` and `about`, the same for all sides.
         """
         now = self._clock()
         self._said = {of: at for of, at in self._said.items() if now - at < _AGAIN_S}

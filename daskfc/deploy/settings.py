@@ -64,10 +64,7 @@ _FAST: dict[str, Any] = {
 def dask_settings(own: Mapping[str, Any]) -> dict[str, Any]:
     """Return Dask's configuration for starting schedulers and parties, as dotted keys.
 
-    Parameters
-    ----------
-    own : mapping
-        Keys of the cluster's file; they win over speed settings, not over needed ones.
+    Keys of the cluster's file win over speed settings, not over `NEEDED`.
     """
     return {**_FAST, **_flat(own), **NEEDED}
 

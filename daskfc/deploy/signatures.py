@@ -22,25 +22,7 @@ _HASH = hashes.SHA256()
 
 
 def sign(files: SecurityFiles, content: bytes) -> dict[str, Any]:
-    """Sign content with the key of a certificate.
-
-    Parameters
-    ----------
-    files : SecurityFiles
-        The certificate and its key.
-    content : bytes
-        Anything.
-
-    Returns
-    -------
-    dict
-        The certificate in PEM, and the signature.
-
-    Raises
-    ------
-    InvalidInput
-        When the key is none that can sign.
-    """
+    """Sign content with a certificate's key; return the certificate in PEM and the signature."""
     certificate = Path(files.cert).read_bytes()
     try:
         key = serialization.load_pem_private_key(Path(files.key).read_bytes(), None)
@@ -64,24 +46,10 @@ def sign(files: SecurityFiles, content: bytes) -> dict[str, Any]:
 def signer_of(
     ca: str, content: bytes, proof: Mapping[str, Any] | None, revoked: Revoked | None = None
 ) -> Peer:
-    """Return who signed content, by a certificate of an authority.
+    """Return who signed content, by a certificate of the authority `ca`, with a proof of `sign`.
 
-    Parameters
-    ----------
-    ca : str
-        File of the authority's certificate.
-    content : bytes
-        What was signed.
-    proof : mapping, optional
-        From `sign`.
-    revoked : Revoked, optional
-        Those of the authority; read here by default.
-
-    Raises
-    ------
-    PrivacyError
-        When it is signed by nobody of the authority's, or by a certificate that has expired or was
-        revoked.
+    Raises PrivacyError for any other signer, and for a certificate that has expired or was
+    revoked; the authority's list is read here by default.
     """
     if not proof:
         raise _unsigned("bears no signature")

@@ -26,22 +26,10 @@ _START_S = 15.0  # in which a worker that is starting is there, so that it can b
 
 @dataclass(frozen=True)
 class Doors:
-    """Where a party listens, and where others find it.
+    """Where a party listens (ports 0 are any free one), and the host by which others reach it.
 
-    Parameters
-    ----------
-    host : str, optional
-        Address to listen on; by default the one from which this machine reaches the scheduler.
-    port, nanny_port : int
-        Of the worker, and of the process that starts it; 0 for any that is free.
-    contact : str, optional
-        Host by which others, and this machine too, reach both ports; by default `host`.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.site import Doors
-    >>> Doors(port=9001, nanny_port=9002, contact="site-a.example").contacts("tls")
-    {'contact_address': 'tls://site-a.example:9001', 'nanny': 'tls://site-a.example:9002'}
+    `host` is by default the address from which this machine reaches the scheduler, `contact` is
+    `host`; this machine, too, goes by `contact`.
     """
 
     host: str | None = None
@@ -92,30 +80,8 @@ def run_party(
 ) -> None:
     """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
 
-    Parameters
-    ----------
-    nanny_class : type
-        Starts and restarts the party's worker.
-    party : object
-        What it is given as ``party``; has a name and a scratch folder.
-    scheduler : str
-        Address of the scheduler.
-    limits : WorkerLimits
-        Threads and memory.
-    security : SecurityFiles, optional
-        For ``tls://``.
-    doors : Doors, optional
-        Where it listens.
-    wait : float
-        Seconds until the scheduler must have answered.
-    joined : callable
-        Called once the party is there.
-
-    Raises
-    ------
-    ClusterError
-        When the scheduler cannot be reached, refuses the party, then or later, or the worker cannot
-        be started.
+    `nanny_class` gets `party`, which has a name and a scratch folder; `joined` is called once it
+    is there. Raises ClusterError also when the scheduler refuses the party later.
     """
     what = f"party {party.name!r} could not join the scheduler at {scheduler}"
     reach(scheduler, wait=wait, what=what, security=security)
@@ -200,12 +166,9 @@ async def _identity(scheduler: str, security: Security | None, limit: float) -> 
 
 
 async def _ask_why_it_ended(name: str, scheduler: str, security: Security | None) -> None:
-    """Raise what a scheduler that ended the connection of a party says to it.
+    """Raise the reason, such as a revoked certificate, why a scheduler ended a party's connection.
 
-    Raises
-    ------
-    ClusterError
-        Such as that its certificate was revoked; nothing when the scheduler went away itself.
+    Nothing is raised when the scheduler itself went away.
     """
     reason = None
     with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):
@@ -220,13 +183,7 @@ async def _ask_why_it_ended(name: str, scheduler: str, security: Security | None
 async def _ask_who_is_there(
     name: str, scheduler: str, security: Security | None, what: str
 ) -> None:
-    """Refuse a scheduler that does not answer, and one at which a party has this name already.
-
-    Raises
-    ------
-    ClusterError
-        Says which of the two.
-    """
+    """Refuse a scheduler that does not answer, and one at which a party has this name already."""
     workers, refusal = None, ClusterError
     why = "nobody answers there. Start one with 'daskfc scheduler', or correct the address."
     with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):

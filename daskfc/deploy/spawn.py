@@ -88,7 +88,7 @@ def without_main() -> Iterator[None]:
 def prepare_forkserver() -> None:
     """Start the process that workers are forked from: it loads what steps import, on one thread.
 
-    What Dask sets before it starts a process is set here: this one would not see it later.
+    Dask's pre-spawn environment is set here: this process would not see it later.
     """
     before = dask.config.get("distributed.nanny.pre-spawn-environ", {})
     for name, value in {**THREADS, **before}.items():

@@ -23,29 +23,9 @@ _CTRL_C = "\x03"
 
 
 def command_of(name: str, host: SshHost, scheduler: str) -> str:
-    """Return what the shell of a host is given to start a side there.
+    """Return the shell command that starts a party, or "scheduler", at a host.
 
-    Parameters
-    ----------
-    name : str
-        Of the party, or "scheduler".
-    host : SshHost
-        What it is started with.
-    scheduler : str
-        The scheduler's address.
-
-    Returns
-    -------
-    str
-        Names, addresses and paths; everybody at the host can read it, so that no secret is in it.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.config import SshHost
-    >>> from daskfc.deploy.ssh import command_of
-    >>> print(command_of("a", SshHost(host="10.0.0.2", store="/srv/a.zarr"), "tls://10.0.0.1:8786"))
-    umask 077; exec python3 -m daskfc party a --scheduler tls://10.0.0.1:8786 --wait 10m \
---memory-limit 2000000000 --store /srv/a.zarr
+    Everybody at the host can read it, so that no secret is in it.
     """
     if name == SCHEDULER:
         listens, port = get_address_host_port(scheduler, strict=True)
@@ -100,22 +80,8 @@ class _Side:
 class SshParties:
     """Processes at other machines that end with this one's connections.
 
-    Each has a terminal of its own, whose host hangs up when the connection ends: however the driver
-    ends, no party outlives it.
-
-    Parameters
-    ----------
-    start : SshStart
-        Where, and as whom.
-    scheduler : str
-        The address that the scheduler is to have.
-
-    Raises
-    ------
-    InvalidInput
-        When asyncssh is not installed, or a file of SSH cannot be used.
-    ClusterError
-        When a host cannot be logged in to; what was started is stopped again.
+    Each has a terminal of its own, which its host hangs up when the connection ends: however the
+    driver ends, no party outlives it. If a host cannot be logged in to, the others are stopped.
     """
 
     def __init__(self, start: SshStart, scheduler: str) -> None:
@@ -163,13 +129,7 @@ class SshParties:
         side.reading = asyncio.ensure_future(side.read())
 
     def check(self) -> None:
-        """Raise when a side has ended, with what it told last.
-
-        Raises
-        ------
-        ClusterError
-            Names the side and its host.
-        """
+        """Raise ClusterError with the last line of output when a side has ended."""
         for side in self._sides.values():
             if side.ended:
                 last = side.told[-1] if side.told else "it told nothing"
@@ -202,9 +162,9 @@ class SshParties:
 
 
 async def _stopped(sides: list[_Side], limit: float) -> None:
-    """Press Ctrl-C at terminals, and wait until what ran there has ended.
+    """Send Ctrl-C to terminals, and wait until what ran there has ended.
 
-    SSH has signals of its own, which OpenSSH ignores where one logged in as root.
+    Not a signal of SSH: OpenSSH ignores these where one logged in as root.
     """
     reading = [side.reading for side in sides if side.reading is not None]
     for side in sides:

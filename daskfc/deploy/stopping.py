@@ -17,7 +17,7 @@ _MOMENT_S = 0.1  # in which an attempt to connect that was given up has ended
 class StopSignals:
     """SIGTERM, SIGINT and SIGHUP as an event of the loop that runs, from now until it is closed.
 
-    A signal counts whenever it comes: what is waited for after it is not waited for any more.
+    A signal counts whenever it comes: any later wait ends at once.
     """
 
     def __init__(self) -> None:
@@ -30,17 +30,9 @@ class StopSignals:
                 loop.add_signal_handler(number, self._told.set)
 
     async def come_before(self, ended: Awaitable[object]) -> bool:
-        """Wait for a signal, or for something to end by itself.
+        """Return whether a stop signal came before something ended by itself.
 
-        Parameters
-        ----------
-        ended : awaitable
-            What may end. A task goes on when a signal comes, and keeps its result or its error.
-
-        Returns
-        -------
-        bool
-            Whether the process was told to stop.
+        A task goes on when a signal comes, and keeps its result or its error.
         """
         told, end = asyncio.ensure_future(self._told.wait()), asyncio.ensure_future(ended)
         await asyncio.wait([told, end], return_when=asyncio.FIRST_COMPLETED)
@@ -53,15 +45,8 @@ class StopSignals:
 async def close_scheduler(scheduler: Scheduler, reason: str) -> None:
     """Close a scheduler, whatever its workers do in that moment.
 
-    When a worker leaves, Dask gives up its attempts to connect to it. If it closes just then it
-    gives them up again, which is an error (2026.8), and leaves connections open.
-
-    Parameters
-    ----------
-    scheduler : distributed.Scheduler
-        Closed when this returns.
-    reason : str
-        For Dask's log.
+    When a worker leaves, Dask gives up its attempts to connect to it. If the scheduler closes just
+    then it gives them up again, which is an error (2026.8), and leaves connections open.
     """
     try:
         await scheduler.close(reason=reason)

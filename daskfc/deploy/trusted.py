@@ -43,26 +43,8 @@ _LOST = (OSError, TimeoutError, RuntimeError, CancelledError)  # what Dask says 
 class TrustedParties:
     """A scheduler next to this process, and a party beside each of some workers of a cluster.
 
-    Parameters
-    ----------
-    config : ExistingCluster
-        The cluster, and which stores its parties open.
-    parties : sequence of str
-        Clients, and the server's workers.
-    given : distributed.Client or Dask cluster, optional
-        By which the cluster is reached; else by its address.
-
-    Attributes
-    ----------
-    address : str
-        Of the scheduler that the parties join.
-    security : SecurityFiles
-        The caller's certificate for it.
-
-    Raises
-    ------
-    ClusterError
-        When there are too few workers, or the scheduler does not start; all is stopped again.
+    `address` is that of the scheduler that the parties join, `security` the caller's certificate
+    for it. With too few workers, all is stopped again.
     """
 
     def __init__(self, config: ExistingCluster, parties: Sequence[str], given: Any = None) -> None:
@@ -196,13 +178,7 @@ class TrustedParties:
         )
 
     def check(self) -> None:
-        """Raise when a party has ended, or the worker that it is beside has.
-
-        Raises
-        ------
-        ClusterError
-            Names both, and what the party told last.
-        """
+        """Raise ClusterError when a party, or the worker beside it, has ended."""
         there = self._ask("nthreads")
         for name, task in self._tasks.items():
             where = f"party {name!r}, beside worker {self._beside[name]} of {self._place},"

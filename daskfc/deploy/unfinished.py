@@ -21,21 +21,10 @@ _FROM_ONE = 512  # parties behind one address that all start at once have a few 
 
 
 class Unfinished:
-    """The connections to a server that have asked nothing yet.
+    """The connections to a server without a request so far, each ended after `seconds`.
 
-    Parameters
-    ----------
-    seconds : float
-        After which one that still has not is ended.
-    from_one : int
-        How many an address may have; one more ends its oldest. All addresses together may have half
-        of the descriptors that the system allows.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.unfinished import Unfinished
-    >>> len(Unfinished())
-    0
+    An address may have `from_one`, one more ends its oldest; all addresses together half of the
+    descriptors that the system allows.
     """
 
     def __init__(self, seconds: float = _SECONDS, from_one: int = _FROM_ONE) -> None:
@@ -50,13 +39,7 @@ class Unfinished:
         return len(self._open)
 
     def watch(self, listener: Any) -> None:
-        """Look after what comes in at a listener of Dask's, from now on.
-
-        Parameters
-        ----------
-        listener : distributed.comm.tcp.BaseTCPListener
-            That has started.
-        """
+        """Track from now on the connections that come in at a started listener of Dask's."""
         server = stream_server(listener)
         serve = server.handle_stream
 
@@ -92,11 +75,5 @@ class Unfinished:
             del self._of[host]
 
     def finish(self, comm: Any) -> None:
-        """Let a connection be, on which something was asked.
-
-        Parameters
-        ----------
-        comm : distributed.comm.Comm
-            The connection.
-        """
+        """Stop tracking a connection: a request came on it."""
         self._forget(getattr(comm, "stream", None))

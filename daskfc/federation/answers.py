@@ -12,21 +12,10 @@ __all__ = ["only_own"]
 
 
 def only_own(comm: Any, party: str) -> Any:
-    """Have a connection give poison in place of messages that are not of who is at its other end.
+    """Have a connection return poison in place of messages that its certified peer did not send.
 
-    Who may be asked for a message is the scheduler's word; who sent it is that of a certificate.
-
-    Parameters
-    ----------
-    comm : distributed.comm.Comm
-        To another party; without TLS it is left as it is.
-    party : str
-        Who asks.
-
-    Returns
-    -------
-    distributed.comm.Comm
-        The same.
+    Whom to ask is the scheduler's claim, who sent a message that of a certificate; without TLS the
+    connection is returned unchanged.
     """
     peer = peer_of(comm)
     if peer is None or hasattr(comm, "reads_any"):

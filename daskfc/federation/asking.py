@@ -25,17 +25,7 @@ _ANSWERS, _BREAKS, _BUSY, _SLOW = 10, 30, 4_000, 3
 
 
 class Asking:
-    """Counts, by message and peer, what came in its place.
-
-    Examples
-    --------
-    >>> from daskfc.deploy.dask_insides import GatherDepSuccessEvent
-    >>> from daskfc.federation.asking import Asking
-    >>> asking = Asking()
-    >>> empty = GatherDepSuccessEvent(worker="a", total_nbytes=0, data={}, stimulus_id="s")
-    >>> [asking.given_up("a", ["k"], empty) for _ in range(10)][-2:]
-    [[], ['k']]
-    """
+    """Counts, by message and peer, the answers that did not bring the message."""
 
     def __init__(self) -> None:
         self._vain: Counter[tuple[Any, str]] = Counter()
@@ -43,18 +33,9 @@ class Asking:
     def given_up(
         self, peer: str, keys: Iterable[Any], event: Any, *, slow: bool = False
     ) -> list[Any]:
-        """Take note of how asking a peer ended; return the keys that it is not asked for again.
+        """Record how a request to a peer's address ended; return the keys not to ask for again.
 
-        Parameters
-        ----------
-        peer : str
-            Its address.
-        keys : iterable
-            What it was asked for.
-        event : distributed.worker_state_machine.StateMachineEvent
-            What Dask made of what came.
-        slow : bool
-            Whether this party broke the answer off; see `Pace.broke`.
+        `slow` says that this party broke the answer off, see `Pace.broke`.
         """
         came = event.data if isinstance(event, GatherDepSuccessEvent) else {}
         most = _ANSWERS
@@ -75,15 +56,7 @@ class Asking:
 
 
 def gave_nothing(party: str, peer: str) -> ClusterError:
-    """Return what to say of a peer that was asked in vain too often.
-
-    Parameters
-    ----------
-    party : str
-        Who asked.
-    peer : str
-        Name of the party that was asked, or its address.
-    """
+    """Return the error for a peer, by name or address, that was asked in vain too often."""
     return ClusterError(
         f"party {party!r} asked {peer!r} for a message again and again, and got errors, nothing, "
         f"too slow an answer, or a connection that broke off. Look into the party.log of both, and "

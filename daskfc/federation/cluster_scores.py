@@ -22,21 +22,9 @@ class ClusterScores(
 
 
 class Scores(dict[int, float | None]):
-    """Scores of numbers of clusters, the larger the better; None where there is no score.
+    """Scores by number of clusters, larger is better, None for no score.
 
-    Parameters
-    ----------
-    scores : mapping of int to float or None
-        By the number of clusters.
-    errors : mapping of int to float, optional
-        How far chance moves them, where it does.
-
-    Examples
-    --------
-    >>> from daskfc.federation.cluster_scores import Scores
-    >>> scores = Scores({2: 0.5, 3: None}, errors={2: 0.125})
-    >>> scores[2], scores[3], scores.errors
-    (0.5, None, {2: 0.125})
+    `errors` is how far chance moves them.
     """
 
     def __init__(
@@ -47,30 +35,14 @@ class Scores(dict[int, float | None]):
 
 
 def joined(told: Sequence[ClusterScores]) -> ClusterScores:
-    """Return what was told of several numbers of clusters, one after the other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.cluster_scores import joined, without_errors
-    >>> joined([without_errors(np.array([0.5])), without_errors(np.array([0.25]))]).scores.tolist()
-    [0.5, 0.25]
-    """
+    """Return the scores of several messages as one, concatenated in their order."""
     return ClusterScores(
         np.concatenate([one.scores for one in told]), np.concatenate([one.errors for one in told])
     )
 
 
 def scores_told(n_clusters: Sequence[int], told: ClusterScores) -> Scores:
-    """Return what a server told of some numbers of clusters; what is not finite is no score.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.cluster_scores import scores_told, without_errors
-    >>> scores_told([2, 3], without_errors(np.array([0.5, np.inf])))
-    {2: 0.5, 3: None}
-    """
+    """Return a server's scores by number of clusters; one that is not finite becomes None."""
     scores = dict(zip(n_clusters, told.scores.tolist(), strict=True))
     errors = dict(zip(n_clusters, told.errors.tolist(), strict=True))
     return Scores(
@@ -80,13 +52,5 @@ def scores_told(n_clusters: Sequence[int], told: ClusterScores) -> Scores:
 
 
 def without_errors(scores: np.ndarray) -> ClusterScores:
-    """Return the message with scores that chance has no part in.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.cluster_scores import without_errors
-    >>> without_errors(np.array([0.5, 0.25])).errors.tolist()
-    [0.0, 0.0]
-    """
+    """Return the message for scores without random error: all errors are 0."""
     return ClusterScores(scores, np.zeros(len(scores)))

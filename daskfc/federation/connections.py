@@ -36,9 +36,9 @@ OF_A_REVOKED = f"to a certificate that was revoked. {MAKE_ANOTHER}"
 
 
 class Listening:
-    """The part of Dask's servers that listens, for those that wait for nobody for ever.
+    """The part of Dask's servers that listens, limiting silent, slow and too many connections.
 
-    It comes before Dask's class among the bases.
+    It must stand before Dask's class among the bases.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -67,22 +67,10 @@ class Listening:
 
 
 class Connection:
-    """A connection to this party, read with care.
+    """A connection to this party that unpickles only what `daskfc.federation.ingress` lists.
 
-    It makes nothing of what comes in but what `daskfc.federation.ingress` lists, puts a refusal in
-    place of requests that the peer's role may not make, and skips the word that a scheduler owes
-    after a refusal.
-
-    Parameters
-    ----------
-    comm : distributed.comm.Comm
-        What Dask made; everything but `read` is its own.
-    may_ask : callable
-        From a peer and a request's name to whether it is answered; asked only with TLS.
-    revoked : Revoked, optional
-        Certificates that hold no more; who has one of them is answered nothing.
-    unfinished : Unfinished, optional
-        Among which it is until something is asked.
+    With TLS, requests that `may_ask` denies to the peer, and all of revoked certificates, are
+    replaced by refusals. It also skips the "OK" that a scheduler sends after a refusal.
     """
 
     def __init__(
@@ -122,17 +110,7 @@ class Connection:
 
 
 def refused_request(request: dict[str, Any], peer: Peer | None, why: str) -> dict[str, Any]:
-    """Return what to answer in place of a request, and write down that it was made.
-
-    Parameters
-    ----------
-    request : dict
-        As it came in.
-    peer : Peer, optional
-        Whose it was.
-    why : str
-        What is said after "is not answered".
-    """
+    """Log a request and return the refusal in its place; `why` follows "is not answered"."""
     asked = str(request["op"])[:64]
     logger.warning("%s asked for %r, which is not answered %s", peer or "somebody", asked, why)
     return {"op": REFUSED, "reply": request.get("reply", True), "asked": asked, "why": why}
@@ -149,20 +127,9 @@ class _Said:
 
 
 def refuse_request(asked: str, why: str) -> dict[str, Any]:
-    """Answer a request that is not answered, in the form in which Dask has errors.
+    """Answer a refused request by an error in Dask's form, which raises `PrivacyError` at the peer.
 
-    Parameters
-    ----------
-    asked : str
-        What was asked.
-    why : str
-        What is said after "is not answered".
-
-    Returns
-    -------
-    dict
-        Who asked raises a `PrivacyError`. One that Dask had pickled would bring more than whoever
-        reads with care takes, and would tell where in this process it was raised.
+    Dask's own pickle of it would not pass a careful reader, and would show where it was raised.
     """
     error = PrivacyError(f"{asked!r} is not answered {why}")
     return {

@@ -67,19 +67,8 @@ def summary_of_new(new: ClientStore) -> StoreSummary:
 class Contract:
     """What was agreed when a federation opened; every fit and every step is checked against it.
 
-    Parameters
-    ----------
-    columns : mapping of str to tuple of str
-        Names of every client's columns, in their order.
-    builds : mapping of str to str
-        Which writing of its store each client brought.
-    readable : mapping of str to ClientStore, optional
-        The stores, where they can be read from here; elsewhere only a method's own messages tell
-        whether samples go together.
-    categorical : mapping of str to tuple of str, optional
-        Names of every client's columns that hold words; by default none does.
-    missing : mapping of str to bool, optional
-        Whether a client's values may be missing; by default not.
+    `builds` identifies each store's version, `categorical` columns with words, `readable` the
+    stores that can be read here; elsewhere only a method's own messages show whether samples match.
     """
 
     columns: Mapping[str, tuple[str, ...]]
@@ -94,20 +83,7 @@ class Contract:
         stores: Mapping[str, StoreSummary],
         readable: Mapping[str, ClientStore] | None = None,
     ) -> "Contract":
-        """Make the contract of clients whose stores are their own.
-
-        Parameters
-        ----------
-        stores : mapping of str to StoreSummary
-            What every client brings.
-        readable : mapping of str to ClientStore, optional
-            Their stores, where they can be read from here.
-
-        Raises
-        ------
-        StoreError
-            When a client brings the store of another one.
-        """
+        """Return the clients' contract; StoreError when one brings another client's store."""
         for client, store in stores.items():
             check_owner(store.owner, client, "its store")
         return cls(
@@ -119,49 +95,20 @@ class Contract:
         )
 
     def check_split(self, split: Split, method: str) -> None:
-        """Refuse columns, and samples that can be read, that do not go together for a method.
-
-        See `check_columns` and `check_samples`.
-        """
+        """Refuse columns, and samples of readable stores, that do not fit a method's split."""
         check_columns(self.columns, split, method)
         if self.readable:
             check_samples(self.readable, split)
 
     def check_prepared(self, steps: Mapping[str, Sequence[FittedStep]]) -> None:
-        """Refuse stores that hold more than numbers, unless they are prepared.
-
-        Parameters
-        ----------
-        steps : mapping of str to sequence of mapping
-            What each client's features go through.
-
-        Raises
-        ------
-        InvalidInput
-            Names the client, what it has, and the step that is missing.
-        """
+        """Refuse stores with words or missing values, unless each client's steps handle them."""
         for client in self.columns:
             own = [step["step"] for step in steps.get(client, ())]
             words, missing = self.categorical.get(client, ()), self.missing.get(client, False)
             check_prepared(client, words, missing, own)
 
     def check_new(self, client: str, store: StoreSummary, steps: Sequence[FittedStep] = ()) -> None:
-        """Refuse new samples of another client, or with other columns than its clustered ones.
-
-        Parameters
-        ----------
-        client : str
-            Who brings them.
-        store : StoreSummary
-            Of the store with the new samples.
-        steps : sequence of mapping
-            What the client's features go through.
-
-        Raises
-        ------
-        InvalidInput
-            Names the owners, or the first column that differs.
-        """
+        """Refuse new samples of another client, or with columns other than the clustered ones."""
         check_owner(store.owner, client, "its store of new samples")
         # One that joined since the fit has the columns that all others had.
         wanted = self.columns.get(client) or next(iter(self.columns.values()))
@@ -180,29 +127,7 @@ class Contract:
 def check_prepared(
     client: str, categorical: Sequence[str], missing: bool, steps: Sequence[str]
 ) -> None:
-    """Refuse what a store holds beyond numbers, unless steps of a preparation take care of it.
-
-    Parameters
-    ----------
-    client : str
-        Whose store.
-    categorical : sequence of str
-        Its columns that hold words.
-    missing : bool
-        Whether values may be missing.
-    steps : sequence of str
-        Names of the steps.
-
-    Raises
-    ------
-    InvalidInput
-        Names the step that is missing.
-
-    Examples
-    --------
-    >>> from daskfc.federation.contract import check_prepared
-    >>> check_prepared("a", ["sex"], True, ["impute", "one-hot"])
-    """
+    """Refuse words or missing values in a store, unless the named preparation steps handle them."""
     if categorical and "one-hot" not in steps:
         raise InvalidInput(
             f"column {categorical[0]!r} of client {client!r} holds words, and methods read "

@@ -12,16 +12,7 @@ __all__ = ["Counts", "families_of_scheduler"]
 
 
 class Counts:
-    """What a party did since its worker process began: numbers, names and bytes, and no value.
-
-    Examples
-    --------
-    >>> from daskfc.federation.counts import Counts
-    >>> counts = Counts()
-    >>> counts.asked(3)
-    >>> [family.samples for family in counts.families({}) if family.name == "daskfc_round"]
-    [[({}, 3)]]
-    """
+    """What a party did since its worker process began: numbers, names and bytes, no data values."""
 
     def __init__(self) -> None:
         self._runs = self._steps = self._round = 0
@@ -45,13 +36,7 @@ class Counts:
             self._payload[row.message, row.receiver] += row.payload_bytes
 
     def families(self, awaited: Mapping[str, int]) -> list[Family]:
-        """Return everything.
-
-        Parameters
-        ----------
-        awaited : mapping of str to int
-            Messages that are on their way here, by who sends them.
-        """
+        """Return all counts for Prometheus; `awaited` counts messages under way here, by sender."""
 
         def by_message(counter: Counter[tuple[str, str]]) -> list[tuple[dict[str, str], float]]:
             pairs = sorted(counter.items())
@@ -73,13 +58,7 @@ class Counts:
 
 
 def families_of_scheduler(scheduler: Any) -> list[Family]:
-    """Return who is there, since when each was last heard, and what each still has to do.
-
-    Parameters
-    ----------
-    scheduler : distributed.Scheduler
-        Of a federation.
-    """
+    """Return which parties are there, seconds since each was heard, and its steps left to do."""
     parties = sorted((str(one.name), one) for one in scheduler.workers.values())
     now = time.time()
     return [

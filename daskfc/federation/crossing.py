@@ -16,19 +16,9 @@ def reason(error: OSError) -> str:
 
 
 def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
-    """Return what may cross of an exception: daskfc's own sentence, or only its type.
+    """Return what may leave the party of an exception: daskfc's own sentence, or only its type.
 
-    Parameters
-    ----------
-    error : BaseException
-        What a step raised.
-    party, step : str
-        Where it did.
-
-    Returns
-    -------
-    DaskfcError
-        A new one: Dask teaches exceptions to pickle their causes, tracebacks and attributes.
+    It is always a new exception, because Dask pickles causes, tracebacks and attributes as well.
     """
     if isinstance(error, ENDS_A_RUN):
         return next(kind for kind in ENDS_A_RUN if isinstance(error, kind))(_utf8(error))

@@ -17,33 +17,10 @@ __all__ = ["content_digest", "new_salt", "salted"]
 
 
 def content_digest(message: Message) -> str:
-    """Return the SHA-256 of a message's class and of its fields: names, types, shapes and values.
+    """Return the SHA-256, in hex, of a message's class and fields: names, types, shapes, values.
 
-    Parameters
-    ----------
-    message : Message
-        As it is sent or as it arrived: its arrays are read where they lie, in C order.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits, the same at both ends.
-
-    Notes
-    -----
-    SHA-256 is the fastest of hashlib's safe hashes where the processor has instructions for it.
-    Privacy: whoever can guess the content can compare it with the digest; see `salted`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.digests import content_digest
-    >>> from daskfc.federation.messages import Message, array
-    >>> class Sizes(Message, route="client → server", reveals="sizes"):
-    ...     counts: np.ndarray = array("n", dtype="int64")
-    >>> one, other = Sizes(np.array([3, 5])), Sizes(np.array([3, 6]))
-    >>> content_digest(one) == content_digest(other)
-    False
+    It is the same at sender and receiver. Privacy: whoever can guess the content can compare it
+    with the digest; ledgers therefore hold it `salted`.
     """
     digest = hashlib.sha256()
     names = [name for name, _, _ in declared_fields(type(message))]
@@ -66,21 +43,7 @@ def new_salt() -> str:
 
 
 def salted(digest: str, salt: str) -> str:
-    """Return the digest of a salt and of a content's digest, as ledgers have it.
-
-    Parameters
-    ----------
-    digest : str
-        From `content_digest`.
-    salt : str
-        From `new_salt`; known to the sender and to the receiver.
-
-    Examples
-    --------
-    >>> from daskfc.federation.digests import salted
-    >>> salted("00" * 32, "00" * 16)[:16]
-    '17b0761f87b081d5'
-    """
+    """Return the SHA-256, in hex, of a salt that both ends know and of a content's digest."""
     return hashlib.sha256(bytes.fromhex(salt) + bytes.fromhex(digest)).hexdigest()
 
 

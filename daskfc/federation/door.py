@@ -93,9 +93,9 @@ class Door:
         return written
 
     async def turn_away(self, keys: Iterable[Any]) -> Status:
-        """Answer somebody who may have nothing, such as a worker that was taken for gone.
+        """Refuse all keys to somebody who may have nothing, as a worker that was taken for gone.
 
-        Whether there is what was asked for is not looked at, and for no word of thanks is waited.
+        Whether the data exist is not looked up, and no "OK" is awaited.
         """
         error = ClusterError(
             f"party {self._worker.party.name!r} was asked for data by a process that is no party "
@@ -108,10 +108,10 @@ class Door:
         return Status.dont_reply
 
     async def read(self, **kwargs: Any) -> Any:
-        """Return the receiver's word that it has the data, "OK".
+        """Return the receiver's acknowledgement, "OK"; after a refusal without reading.
 
-        After a refusal a caller sends none: its attempt to read raised, and what it sends next is
-        a request. A scheduler passes the refusal on unread and sends it; see `Connection`.
+        A refused caller sends none, and what it sends next is a request; a scheduler does send it,
+        see `Connection`.
         """
         return "OK" if self._raised else await self._comm.read(**kwargs)
 

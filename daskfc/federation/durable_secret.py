@@ -13,23 +13,10 @@ _NAME = "secret.key"
 
 
 def durable_secret(folder: str | os.PathLike[str]) -> SecretKey:
-    """Return the secret that a party keeps in a folder, drawn when there is none yet.
+    """Return the secret in a party's own folder, drawn when there is none.
 
-    For what must be the same in a run that is resumed, as a tag by which samples are told to be
-    those of the run's earlier start; never for masks or noise, which no two starts may share.
-
-    Parameters
-    ----------
-    folder : path
-        Of this party alone, on its own machine; made when missing.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.federation.durable_secret import durable_secret
-    >>> folder = tempfile.mkdtemp()
-    >>> durable_secret(folder) == durable_secret(folder)
-    True
+    It is for what a resumed run must find again, such as tags of unchanged samples; never for masks
+    or noise, which no two starts may share.
     """
     path = make_private(folder) / _NAME
     was_there = path.exists()

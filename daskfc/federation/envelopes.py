@@ -34,14 +34,9 @@ __all__ = ["Here", "Outgoing", "Unread", "message_of", "no_memory_at"]
 
 
 class Here:
-    """What this process takes from others; one process may be the driver of several federations.
+    """What this process accepts: keys that may seal a script's classes, and packages of messages.
 
-    Attributes
-    ----------
-    keys : set of SecretKey
-        Seals under which classes that a script defines may come.
-    packages : set of str
-        Whose message classes may come by name.
+    One process may be the driver of several federations.
     """
 
     keys: ClassVar[set[SecretKey]] = set()
@@ -50,26 +45,10 @@ class Here:
 
 @dataclass(frozen=True, eq=False)
 class Outgoing:
-    """A message in its sender's memory, with where it may go.
+    """A message in its sender's memory with its route; `axes`, `key` and `digest` never leave.
 
-    Parameters
-    ----------
-    message : Message
-        As `as_declared` returned it.
-    sender, receiver, step : str
-        Parties, and the step that made it.
-    run_id, round : str, int
-        When.
-    axes : mapping of str to int
-        Sizes that the caller fixed; stay at the sender.
-    key : SecretKey, optional
-        Of the driver that started the sender; stays there.
-    id, salt : str
-        By which the ledgers of both ends name the message.
-    digest : str
-        Of the salt and of the content as it was when the step returned; stays there.
-    certificate, signature : bytes
-        With TLS, of a message whose class is signed: its sender's, see `daskfc.federation.signed`.
+    Both ledgers name it by `id` and by the digest salted with `salt`. `certificate` and `signature`
+    are the sender's, where TLS signs the message's class, see `daskfc.federation.signed`.
     """
 
     message: Message
@@ -104,13 +83,7 @@ def no_memory_at(sender: str) -> ClusterError:
 
 
 def message_of(arrived: Any, sender: str) -> Message:
-    """Return the message in an envelope that has come.
-
-    Raises
-    ------
-    ClusterError
-        When there was no memory to send it.
-    """
+    """Return a received envelope's message; ClusterError where its sender lacked memory."""
     if arrived is Unread:
         raise no_memory_at(sender)
     message: Message = arrived.message

@@ -424,10 +424,10 @@ class FederatedClusterer(FittedModel):
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
-        """Wire the steps on new samples; return what each client publishes of its own.
+        """Run the steps on new samples, and return what each client publishes of its own.
 
-        Implementing it gives a method its ``predict``. The stores are open at their clients, and
-        their owners and columns are checked.
+        Implementing it gives a method its ``predict``. The stores are open at their clients, with
+        owners and columns checked.
         """
         raise NotImplementedError
 

@@ -27,13 +27,7 @@ class FittedModel(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     labels_: xr.DataArray
 
     def score(self, federation: Any, y: None = None) -> float:
-        """Refuse to score: what tools for arrays ask for before they split samples.
-
-        Raises
-        ------
-        InvalidInput
-            Always; says what to do.
-        """
+        """Refuse to score, always: search tools ask for it before they would split the samples."""
         raise InvalidInput(
             f"{type(self).__name__} has no score, and a federation cannot be split for a search. "
             "Fit with each parameter, and compare the labels_ by daskfc.metrics, or runs by "
@@ -41,25 +35,10 @@ class FittedModel(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the fitted method into a new folder, as plain text and arrays.
+        """Write the fitted method, as text and arrays, into a new folder open to its owner only.
 
-        Parameters
-        ----------
-        folder : path
-            Must not exist.
-
-        Raises
-        ------
-        InvalidInput
-            When the folder cannot be made, or a parameter has no plain form.
-
-        Notes
-        -----
-        A model that lies with the parties stays there: parameters and results are kept, and
-        `predict` needs another fit, as after pickling.
-
-        Privacy: labels are kept with the names of samples that they have, clear or pseudonyms; only
-        the owner of the folder may enter it.
+        What lies with the parties stays there, so that `predict` needs another fit. Privacy: labels
+        are saved with their sample names, clear ids or pseudonyms.
         """
         check_is_fitted(self)
         state = {name: value for name, value in self.__getstate__().items() if name in vars(self)}
@@ -69,18 +48,7 @@ class FittedModel(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
-        """Read a fitted method of this class that `save` wrote; see also `daskfc.load`.
-
-        Parameters
-        ----------
-        folder : path
-            Of the model.
-
-        Raises
-        ------
-        InvalidInput
-            When no whole model of this class is there.
-        """
+        """Read a fitted method of this class that `save` wrote; see also `daskfc.load`."""
         _, state = read_model(folder, {f"{cls.__module__}:{cls.__qualname__}": cls})
         return cls._of_state(state)
 

@@ -31,50 +31,22 @@ __all__ = [
 
 
 def signed_content(settings: RunSettings) -> bytes:
-    """Return what a submitter signs of a run: all of its settings.
-
-    Parameters
-    ----------
-    settings : RunSettings
-        As they are sent.
-    """
+    """Return the bytes that a submitter signs to start a run: all of its settings."""
     return json.dumps(asdict(settings), sort_keys=True, ensure_ascii=False).encode()
 
 
 def content_of_end(settings: RunSettings) -> bytes:
-    """Return what a submitter signs of a run's end; a start's signature is none of an end.
-
-    Parameters
-    ----------
-    settings : RunSettings
-        Of the run, as it began.
-    """
+    """Return what a submitter signs to end a run, which no signature of a start can pass for."""
     return b"the end of " + signed_content(settings)
 
 
 def content_of_reading(run_id: str) -> bytes:
-    """Return what the key of a session signs to read ledgers; it is no call of a step.
-
-    Parameters
-    ----------
-    run_id : str
-        Whose rows are asked for.
-    """
+    """Return what a session key signs to read a run's ledger; it cannot pass for a step's call."""
     return b"the ledger of " + run_id.encode()
 
 
 def may_read(run: RunSettings | None, run_id: str, proof: bytes) -> bool:
-    """Return whether whoever began the run under way asks for its ledger.
-
-    Parameters
-    ----------
-    run : RunSettings, optional
-        The run under way.
-    run_id : str
-        The run that is asked for.
-    proof : bytes
-        `content_of_reading`, signed by the key of the session; anything without TLS.
-    """
+    """Return whether whoever began the given run asks for its ledger; only TLS needs a proof."""
     if run is None or not run.session:
         return run is not None and run.run_id == run_id
     try:
@@ -84,16 +56,10 @@ def may_read(run: RunSettings | None, run_id: str, proof: bytes) -> bool:
 
 
 class Admitted(NamedTuple):
-    """What a run begins with at a party: fresh bytes for its secrets, and who began it.
+    """What a party admits a run with; its secrets depend on the fresh `nonce`.
 
-    Parameters
-    ----------
-    nonce : bytes
-        Drawn here.
-    submitter : str, optional
-        The name in the certificate that signed the start; None without TLS.
-    until : float, optional
-        When the party leaves the run, in seconds since 1970; its policy may set no time.
+    `submitter` is the name in the certificate that signed the start, None without TLS; `until` is
+    when the party leaves the run, in seconds since 1970, None for no limit.
     """
 
     nonce: bytes
@@ -102,17 +68,7 @@ class Admitted(NamedTuple):
 
 
 def seal_of_start(secret: SecretKey, settings: RunSettings, begun: Admitted) -> bytes:
-    """Return by what a worker process knows that its own nanny let a run begin.
-
-    Parameters
-    ----------
-    secret : SecretKey
-        The party's, which both have.
-    settings : RunSettings
-        Of the run.
-    begun : Admitted
-        What the nanny let it begin with.
-    """
+    """Return the MAC by which a worker process knows that its own nanny admitted a run."""
     key = secret.derive("seal of a start").to_bytes()
     about = json.dumps([begun.nonce.hex(), *begun[1:]]).encode()
     return hmac.digest(key, about + signed_content(settings), "sha256")
@@ -126,13 +82,7 @@ class _Facts(NamedTuple):
 
 
 class Gate:
-    """Lets runs begin that the party's policy takes, each start once.
-
-    Parameters
-    ----------
-    options : PartyOptions
-        The party, its policy and where its memory is.
-    """
+    """Admits the runs that a party's policy allows, each start once."""
 
     def __init__(self, options: PartyOptions) -> None:
         self._options = options
@@ -143,23 +93,9 @@ class Gate:
         self._hold: tuple[str, float | None] = ("", None)  # by which driver, and until when
 
     def admit(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> Admitted:
-        """Let a run begin, and return what with.
+        """Admit a run, or raise PolicyRefused by a rule or for a start that was used before.
 
-        Parameters
-        ----------
-        settings : RunSettings
-            As they arrived.
-        proof : mapping, optional
-            The submitter's signature of them.
-
-        Raises
-        ------
-        PolicyRefused
-            By a rule, or when the start was used.
-        PrivacyError
-            With TLS, when no submitter signed it.
-        LedgerError
-            When the memory cannot be written.
+        With TLS, PrivacyError unless a submitter signed it; LedgerError when its memory fails.
         """
         submitter = self.submitter(settings, proof)
         request = self._request(settings, submitter)
@@ -190,25 +126,9 @@ class Gate:
         held: RunSettings | None,
         submitter: str | None,
     ) -> None:
-        """Refuse the end of a run by anybody but the submitter who began it.
+        """Refuse (PrivacyError) the end of a run by anybody but the submitter who began it.
 
-        One sentence for a run that is not there and for one of somebody else.
-
-        Parameters
-        ----------
-        settings : RunSettings
-            Of the run whose end is told.
-        proof : mapping, optional
-            The signature of `content_of_end`.
-        held : RunSettings, optional
-            The run under way.
-        submitter : str, optional
-            Who began that; None without TLS.
-
-        Raises
-        ------
-        PrivacyError
-            When it is another run, or somebody else's signature, or nobody's.
+        A run that does not exist and one of somebody else get the same sentence.
         """
         own = True
         if self._options.ca is not None:
@@ -224,13 +144,7 @@ class Gate:
             )
 
     def submitter(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> str | None:
-        """Return who signed the start of a run; None without TLS.
-
-        Raises
-        ------
-        PrivacyError
-            With TLS, when no submitter did.
-        """
+        """Return who signed a run's start, None without TLS; PrivacyError when no submitter did."""
         if self._options.ca is None:
             return None
         peer = signer_of(self._options.ca, signed_content(settings), proof, self._revoked)

@@ -14,20 +14,9 @@ __all__ = ["PinnedTask", "start"]
 
 @dataclass(frozen=True)
 class PinnedTask:
-    """A call at one party.
+    """A call at one party, its key unique in the run.
 
-    Parameters
-    ----------
-    key : str
-        Its key, unlike all others of the run.
-    party : str
-        Where it runs.
-    function : callable
-        What is called.
-    args : tuple
-        Its first arguments.
-    inputs : tuple of PinnedTask or distributed.Future
-        Tasks whose results are its other arguments: of the same graph, or started before.
+    The results of `inputs`, tasks of the same graph or futures started before, follow `args`.
     """
 
     key: str
@@ -45,23 +34,9 @@ class PinnedTask:
 def start(
     client: Client, tasks: Sequence[PinnedTask], wanted: Sequence[PinnedTask] | None = None
 ) -> list[Future]:
-    """Send tasks to the scheduler in one graph.
+    """Send tasks to the scheduler in one graph; return futures of the wanted, by default of all.
 
-    A message for each task would cost the scheduler and the driver twice to three times as much.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The connection.
-    tasks : sequence of PinnedTask
-        All of them.
-    wanted : sequence of PinnedTask, optional
-        Those with a future; by default all.
-
-    Returns
-    -------
-    list of distributed.Future
-        One for each that is wanted.
+    One message per task would cost scheduler and driver two to three times as much.
     """
     layers: dict[str, dict[str, Any]] = {}
     for task in tasks:

@@ -123,13 +123,7 @@ admit([run_step, hand_over], [passive])
 
 
 class PartyWorker(Listening, Worker):  # type: ignore[misc]
-    """A Dask worker that is one party.
-
-    Parameters
-    ----------
-    party : PartyOptions
-        Who it is and what it holds; the other parameters are those of a Worker.
-    """
+    """A Dask worker that is one party; parameters besides `party` are those of a Worker."""
 
     def __init__(self, *args: Any, party: PartyOptions, **kwargs: Any) -> None:
         # What was imported stays; a collection that visits it would copy every page that this
@@ -221,14 +215,10 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         super().log_event(REFUSALS, event)
 
     def release(self, key: Any, value: Any, receiver: str) -> Outgoing:
-        """Return a value that may leave for a receiver.
+        """Return a value that may leave for a receiver: a message of this run addressed to it.
 
-        Raises
-        ------
-        EgressRefused
-            For any other value, and for every value after a refusal.
-        ClusterError
-            For a message of another run: the present run goes on.
+        Any other value, and every value after a refusal, raises EgressRefused. A message of another
+        run raises ClusterError, and the present run goes on.
         """
         party = self.party
         party.check_open()
@@ -248,22 +238,10 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         return value
 
     def record(self, leaving: dict[Any, Outgoing]) -> Callable[[int], None]:
-        """Write the ledger's rows for messages that go out in one answer.
+        """Write the ledger's rows for messages that leave in one answer, keyed by their tasks.
 
-        Parameters
-        ----------
-        leaving : dict
-            The messages, by the task that made them.
-
-        Returns
-        -------
-        callable
-            To be given the bytes that the connection took; what is not payload is shared evenly.
-
-        Raises
-        ------
-        LedgerError
-            When the rows cannot be written.
+        Call the result with the bytes written to the connection; framing is divided evenly.
+        LedgerError when the rows cannot be written: what is not recorded does not leave.
         """
         payloads = [payload_bytes(envelope.message) for envelope in leaving.values()]
         rows = []

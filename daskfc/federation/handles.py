@@ -233,25 +233,10 @@ def _stays(step: str, party: str, of: str, at: str) -> PrivacyError:
 
 
 def pack(value: Any, party: str, step: str, futures: list[Any], *, split: bool = True) -> Any:
-    """Return a step's argument for one party, with slots for the values of other steps.
+    """Return a step's argument for one party, with slots for other steps' values.
 
-    Parameters
-    ----------
-    value : object
-        An argument; handles may sit in lists, tuples, dicts and PerClient.
-    party : str
-        Where the step runs.
-    step : str
-        Its name.
-    futures : list
-        Grows by the futures that the slots stand for.
-    split : bool
-        Whether the outermost PerClient is split by party (clients) or given whole (the server).
-
-    Raises
-    ------
-    PrivacyError
-        When a handle may not be used at that party.
+    Their futures are appended to `futures`. With `split` the outermost PerClient gives its value
+    for the party, else a dict of all. PrivacyError for a handle that the party may not use.
     """
     if isinstance(value, Handle):
         futures.append(_future_for(value, party, step))
@@ -281,14 +266,7 @@ def pack(value: Any, party: str, step: str, futures: list[Any], *, split: bool =
 
 
 def for_each(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the arguments of a client's step of which each client gets its own.
-
-    Examples
-    --------
-    >>> from daskfc.federation.handles import PerClient, for_each
-    >>> for_each({"k": 3, "part": PerClient({"a": 1, "b": 2})})
-    ('part',)
-    """
+    """Return the names of a client step's arguments of which each client gets its own."""
     return tuple(name for name, value in arguments.items() if _is_split(value))
 
 
@@ -303,17 +281,7 @@ def _is_split(value: Any) -> bool:
 def fill_slots(
     value: Any, values: tuple[Any, ...], run: Callable[[InnerCall, dict[str, Any]], Any]
 ) -> Any:
-    """Put the values of other steps into their slots; the inverse of `pack`.
-
-    Parameters
-    ----------
-    value : object
-        What `pack` returned.
-    values : tuple
-        Of the futures that it collected.
-    run : callable
-        From an inner call and its filled arguments to what it returns.
-    """
+    """Replace slots by other steps' values and inner calls by `run`'s results; undoes `pack`."""
     if isinstance(value, Slot):
         return values[value.index]
     if isinstance(value, InnerCall):
@@ -337,18 +305,7 @@ def handles_in(value: Any) -> list[Handle]:
 
 
 def results(sent: PerClient[Sent[T]]) -> PerClient[T]:
-    """Wait for published messages, which come beside each other, and return them.
-
-    Parameters
-    ----------
-    sent : PerClient of Sent
-        From ``publish`` of one federation.
-
-    Raises
-    ------
-    DeadlineError
-        When one is not there in time.
-    """
+    """Wait for published messages together and return them; DeadlineError when one is late."""
     handles = list(sent.values())
     told = handles[0].federation.fetch_all(handles) if handles else []
     return PerClient(dict(zip(sent, told, strict=True)))

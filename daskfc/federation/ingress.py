@@ -50,13 +50,7 @@ class Forbidden:
 
     @staticmethod
     def __dask_graph__() -> NoReturn:
-        """Refuse to be a task graph, as which a scheduler takes whatever a submitter sends.
-
-        Raises
-        ------
-        PrivacyError
-            Always.
-        """
+        """Refuse (PrivacyError) to be a task graph: a scheduler treats what it is sent as one."""
         raise PrivacyError(
             "a task graph that came in holds what is no step of daskfc. Nothing was run; use the "
             "verbs of a Federation, and one version of daskfc everywhere."
@@ -93,14 +87,7 @@ class _State:
 
 
 def allowed_names() -> tuple[str, ...]:
-    """Return what Dask may unpickle at a party, as ``module.name``, in order.
-
-    Examples
-    --------
-    >>> from daskfc.federation.ingress import allowed_names
-    >>> [name for name in allowed_names() if name.startswith("dask.")]
-    ['dask._task_spec.Task', 'dask._task_spec.TaskRef']
-    """
+    """Return what Dask may unpickle at a party, as sorted ``module.name``."""
     return tuple(sorted(".".join(name) for name in _allowed))
 
 
@@ -162,14 +149,9 @@ def _deserialize(header: Any, frames: Any, deserializers: Any = None) -> Any:
 
 
 def admit(functions: Iterable[Callable[..., Any]], others: Iterable[Any] = ()) -> None:
-    """Add to the list what runs steps, and other functions; once, where they are defined.
+    """Allow functions as tasks, and others in what parties send besides messages.
 
-    Parameters
-    ----------
-    functions : iterable of callable
-        A task's function must be one of them.
-    others : iterable of callable
-        Needed for what parties send one another beside messages.
+    Call it once, where they are defined.
     """
     _State.functions = tuple(functions)
     _allowed.update({_name(value): value for value in (*_State.functions, *others)})
@@ -177,12 +159,9 @@ def admit(functions: Iterable[Callable[..., Any]], others: Iterable[Any] = ()) -
 
 
 def restrict_process(also: Mapping[tuple[str, str], Any] | None = None) -> None:
-    """Hold this process to the list, whatever Dask reads, for as long as it lives.
+    """Restrict all that Dask unpickles in this process, for good, to the list and to `also`.
 
-    Parameters
-    ----------
-    also : mapping of (str, str) to object
-        What this process needs beside it, by module and name: what is made of that name.
+    `also` maps (module, name) to the object to use for that name.
     """
     _allowed.update(also or {})
     _State.whole_process = True

@@ -18,16 +18,9 @@ _digests: WeakKeyDictionary[Outgoing, bytes] = WeakKeyDictionary()
 
 
 class Kept:
-    """A result that stays at its party; Dask tells the scheduler the type and size of each.
+    """A result that stays at its party; the wrapper hides its type and size, which Dask reports.
 
-    Parameters
-    ----------
-    value : object
-        The result.
-    made_by : str
-        Identity of its step.
-    told : bytes
-        Digest of what that was told, see `told_by`.
+    `made_by` is its step's identity, `told` the digest of that step's inputs, see `told_by`.
     """
 
     __slots__ = ("made_by", "told", "value")
@@ -49,14 +42,9 @@ def content_of_value(value: Any) -> Any:
 
 
 def maker_of(value: Any, *, to_each: bool = False) -> str:
-    """Return the identity of the step that made it, or of the message's class.
+    """Return the identity of the step that made a kept result, or of a message's class.
 
-    Parameters
-    ----------
-    value : object
-        A result that was kept, or a message.
-    to_each : bool
-        Whether it is an argument of which each client gets its own.
+    `to_each` marks server messages in an argument that has one value per client.
     """
     if isinstance(value, Outgoing):
         of_server = role_of(value.sender) != "client"
@@ -67,21 +55,9 @@ def maker_of(value: Any, *, to_each: bool = False) -> str:
 def check_arrived(
     arguments: Mapping[str, Any], values: Sequence[Any], party: str, run_id: str
 ) -> None:
-    """Refuse messages that are not for this party and run, or not of whom they are given as.
+    """Refuse (PrivacyError) messages for another party or run, by another route or sender.
 
-    Parameters
-    ----------
-    arguments : mapping
-        Of a step, as they travel; in a mapping within it, names are those of senders.
-    values : sequence
-        For the slots.
-    party, run_id : str
-        Where the step runs, and in what.
-
-    Raises
-    ------
-    PrivacyError
-        For the first such message.
+    A mapping within the arguments is keyed by the senders' names.
     """
     for value in values:
         if isinstance(value, Outgoing):

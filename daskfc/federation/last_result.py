@@ -34,49 +34,18 @@ class StartFound(
 
 @dataclass(frozen=True)
 class LastResult:
-    """The last result of fits like the one under way, in a folder that no caller names.
+    """The last result of one submitter's fits with equal method, settings, seed and clients.
 
-    A step of the server asks for it as ``last_result``. Fits are alike if one submitter has them
-    do the same, by method, parameters, preparation and seed, over the same clients.
-
-    Parameters
-    ----------
-    folder : pathlib.Path, optional
-        Where the server keeps it; None where nothing outlives a run.
-    fit_folder : pathlib.Path
-        Of the fit under way: one that is begun again starts from where it started before.
-
-    Notes
-    -----
-    Privacy: what is kept is what the server held at the end of a fit. It stays until the site
-    removes the folder, also where a client has deleted samples since.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from daskfc.federation.last_result import LastResult
-    >>> place = Path(tempfile.mkdtemp())
-    >>> monday, tuesday = (LastResult(place / "kept", place / day) for day in ("mon", "tue"))
-    >>> monday.start() is None
-    True
-    >>> monday.keep({"centers": np.zeros((2, 2))})
-    >>> tuesday.start()["centers"].shape, monday.start() is None
-    ((2, 2), True)
+    A resumed fit starts as it did before, see `fit_folder`. Privacy: the server's state after a fit
+    stays in `folder`, which no caller names, until the site removes it, even where a client has
+    deleted samples since.
     """
 
     folder: Path | None
     fit_folder: Path
 
     def start(self) -> dict[str, np.ndarray] | None:
-        """Return what the fit under way starts from, None where nothing was kept.
-
-        Raises
-        ------
-        InvalidInput
-            Where the server has no folder that outlives a run.
-        """
+        """Return what this fit starts from, None where nothing was kept."""
         decided = Checkpoints(self.fit_folder)
         found = decided.latest()
         if found is None:

@@ -84,18 +84,10 @@ _COLUMNS = frozenset(field.name for field in dataclasses.fields(LedgerRow))
 
 
 class LedgerFile:
-    """A party's own lines, appended to a file of JSON lines that outlives its process.
+    """A party's own ledger: an append-only file of chained JSON lines, signed if there is a key.
 
     A row is written before its message is sent and completed after, so that no message leaves
-    without a row. One whose sending broke off, or which could not be completed on a disk that was
-    full by then, keeps its payload as its bytes on the wire.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file; made when missing.
-    key : LedgerKey, optional
-        Signs what is written; without it lines are chained only.
+    without a row; one that is never completed keeps its payload size as its bytes on the wire.
     """
 
     def __init__(self, path: Path, key: LedgerKey | None = None) -> None:
@@ -109,20 +101,7 @@ class LedgerFile:
         return secrets.token_hex(8) if self._key is None else self._key.new_id()
 
     def start(self, party: str, settings: Mapping[str, Any]) -> None:
-        """Append that a process of the party begins a run, or goes on with it.
-
-        Parameters
-        ----------
-        party : str
-            Whose ledger this is.
-        settings : mapping
-            Of the run, its ``run_id`` and ``start`` among them; their digest is written.
-
-        Raises
-        ------
-        OSError
-            When it cannot be written.
-        """
+        """Append that the party begins or resumes a run, with a digest of the settings only."""
         told = json.dumps(settings, sort_keys=True, default=str).encode()
         trusted = settings.get("request", {}).get("trusted", False)
         self._run = {"run": str(settings["run_id"]), "start": str(settings["start"])}
@@ -143,52 +122,24 @@ class LedgerFile:
                 self._append([{"kind": "end", **run, "time": time.time()}])
 
     def refuse(self, kind: str, sentence: str) -> None:
-        """Append what the party refused in a run, as far as that can be written.
-
-        Parameters
-        ----------
-        kind : str
-            The class of the error.
-        sentence : str
-            Which rule was broken, and by what; it holds no values.
-        """
+        """Append a refusal, its error class and value-free sentence; a failed write is ignored."""
         if self._run is not None:
             line = {"kind": "refusal", **self._run, "error": kind, "sentence": sentence}
             with contextlib.suppress(OSError):
                 self._append([{**line, "time": time.time()}])
 
     def receive(self, receipts: Iterable[Mapping[str, Any]]) -> None:
-        """Append that messages arrived.
-
-        Parameters
-        ----------
-        receipts : iterable of mapping
-            Run, round, step, sender, class, id and digest of each.
-
-        Raises
-        ------
-        OSError
-            When they cannot be written.
-        """
+        """Append receipts of messages: run, round, step, sender, class, id and digest of each."""
         now = time.time()
         self._append({"kind": "receipt", **one, "time": now} for one in receipts)
 
     def begin(
         self, rows: Sequence[LedgerRow], contents: Sequence[tuple[str, str]] = ()
     ) -> list[str]:
-        """Append rows of messages that are about to be sent; return their marks.
+        """Append rows of messages about to be sent, and return the rows' marks.
 
-        Parameters
-        ----------
-        rows : sequence of LedgerRow
-            One a message.
-        contents : sequence of (str, str)
-            The id of each message and the digest of its content.
-
-        Raises
-        ------
-        OSError
-            When they cannot be written, all of them; the file is then as it was.
+        `contents` has each message's id and digest. On OSError the file is as it was: all rows are
+        written, or none.
         """
         marks = [uuid.uuid4().hex for _ in rows]
         told = [{"id": name, "digest": digest} for name, digest in contents] or [{}] * len(rows)
@@ -228,21 +179,9 @@ class LedgerFile:
         return list(collected(lambda at: {"": self.page(run, *at[""])}, [""]))
 
     def page(self, run: str, start: int = 0, unsent: Sequence[str] = ()) -> Page:
-        """Return the rows of one run in a part of the file.
+        """Return one run's rows in a part of the file, from byte `start`; `collected` joins pages.
 
-        Parameters
-        ----------
-        run : str
-            Which run.
-        start : int
-            First byte of the part.
-        unsent : sequence of str
-            Marks of rows before it whose completion was not there.
-
-        Returns
-        -------
-        Page
-            See there; `collected` puts pages together.
+        `unsent` has the marks of earlier rows that are not completed yet.
         """
         lines, end = self._lines(start)
         rows: dict[str, dict[str, Any]] = {}
@@ -281,14 +220,9 @@ def _write_all(file: int, text: bytes) -> None:
 def collected(
     ask: Callable[[dict[str, Place]], Mapping[str, Page]], parties: Iterable[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield all rows of some parties, page by page; those that were never completed come last.
+    """Yield all rows of some parties, page by page; rows that were never completed come last.
 
-    Parameters
-    ----------
-    ask : callable
-        From where to go on at each party to the page there.
-    parties : iterable of str
-        Whose rows.
+    `ask` takes the place where each party goes on, and returns the pages there.
     """
     places: dict[str, Place] = dict.fromkeys(parties, (0, ()))
     begun: dict[str, dict[str, Any]] = {}

@@ -24,15 +24,7 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class Head:
-    """The end of a file, to which the next line is chained.
-
-    Parameters
-    ----------
-    before : str
-        Digest of the last whole line; empty where there is none.
-    torn : bytes
-        What a crash left of a line after it.
-    """
+    """A ledger file's end: the last whole line's digest, empty if none, and a torn line's bytes."""
 
     before: str = ""
     torn: bytes = b""
@@ -50,24 +42,7 @@ def _torn(rest: bytes) -> list[Any]:
 def linked(
     lines: Iterable[Mapping[str, Any]], head: Head, key: LedgerKey | None
 ) -> tuple[bytes, Head]:
-    """Return lines as they are appended to a file, and its end after them.
-
-    Parameters
-    ----------
-    lines : iterable of mapping
-        At least one.
-    head : Head
-        The file's end.
-    key : LedgerKey, optional
-        Signs the last of them.
-
-    Returns
-    -------
-    text : bytes
-        To be appended.
-    head : Head
-        The file's end then.
-    """
+    """Return one or more lines as bytes to append, the last one signed, and the new end."""
     before, whole = head.before, []
     torn = {"torn": _torn(head.torn)} if head.torn else {}
     every = list(lines)
@@ -93,16 +68,9 @@ def read_head(file: int, end: int) -> Head:
 
 @dataclass(frozen=True)
 class Chain:
-    """What a ledger's file holds, and what is wrong with it.
+    """A ledger file's whole lines, its faults, and the distinct public keys at its starts.
 
-    Parameters
-    ----------
-    lines : tuple of dict
-        All whole lines, in order.
-    faults : tuple of str
-        What does not hold, each to be read after "the ledger of NAME"; empty for a sound file.
-    keys : tuple of str
-        The public keys at its starts, without repetitions.
+    Each fault completes "the ledger of NAME"; a sound file has none.
     """
 
     lines: tuple[dict[str, Any], ...]
@@ -111,36 +79,7 @@ class Chain:
 
 
 def read_chain(path: str | os.PathLike[str]) -> Chain:
-    """Read a ledger's file and check every link and every signature.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Raises
-    ------
-    InvalidInput
-        When it cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.coding import SecretKey
-    >>> from daskfc.federation.ledger import LedgerFile
-    >>> from daskfc.federation.ledger_chain import read_chain
-    >>> from daskfc.federation.ledger_key import LedgerKey
-    >>> path = Path(tempfile.mkdtemp()) / "ledger.jsonl"
-    >>> ledger = LedgerFile(path, LedgerKey(SecretKey.from_os()))
-    >>> ledger.start("hospital-a", {"run_id": "r", "start": "1"})
-    >>> ledger.end()
-    >>> read_chain(path).faults
-    ()
-    >>> _ = path.write_bytes(path.read_bytes().replace(b"hospital-a", b"hospital-b"))
-    >>> read_chain(path).faults
-    ('is not as it was written: line 2 does not follow from what is before it', \
-'is not signed by the key of its start in line 1')
-    """
+    """Read a ledger file and check every link and signature; faults are returned, not raised."""
     try:
         text = Path(path).read_bytes()
     except OSError as error:
@@ -198,10 +137,10 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _walk(whole: list[bytes]) -> Iterator[tuple[int, dict[str, Any], bool]]:
-    """Yield every line's number, what it says, and whether it follows from what is before.
+    """Yield every line's number, its content, and whether it follows from the line before.
 
-    A line that the next one names as cut off is left out; one that is no JSON and that no line
-    names is yielded empty, as one that does not follow.
+    A line that the next one names as torn is left out; any other that is no JSON is yielded empty,
+    as one that does not follow.
     """
     parts = [_parsed(line) for line in whole]
     before, cut = "", b""

@@ -22,27 +22,7 @@ ID_LENGTH = _OF_KEY + 1 + 16
 
 
 class LedgerKey:
-    """An Ed25519 key, derived from a secret that its party keeps.
-
-    Parameters
-    ----------
-    secret : SecretKey
-        From `durable_secret`: the same secret gives the same key.
-
-    Attributes
-    ----------
-    public : str
-        The public key, 64 hexadecimal digits.
-
-    Examples
-    --------
-    >>> from daskfc.coding import SecretKey
-    >>> from daskfc.federation.ledger_key import LedgerKey, signed_by
-    >>> key = LedgerKey(SecretKey.from_bytes(bytes(32)))
-    >>> signature = key.sign(b"a line")
-    >>> signed_by(key.public, b"a line", signature), signed_by(key.public, b"other", signature)
-    (True, False)
-    """
+    """An Ed25519 key, the same for the same party's secret; `public` is 64 hexadecimal digits."""
 
     def __init__(self, secret: SecretKey) -> None:
         derived = secret.derive("ledger", "Ed25519").to_bytes()
@@ -59,9 +39,9 @@ class LedgerKey:
         return self._key.sign(_CONTEXT + line).hex()
 
     def new_id(self) -> str:
-        """Return the id of a message: half of the public key, and 64 random bits.
+        """Return a message id: half of the public key and 64 random bits.
 
-        Whoever writes down that it got the message thereby writes down whose key sent it.
+        A receipt of the message thereby names the key of its sender.
         """
         return f"{self.public[:_OF_KEY]}-{secrets.token_hex(8)}"
 

@@ -17,18 +17,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Linked:
-    """The samples of all clients in one order.
+    """The N samples of all clients in one order: (n_m,) places in [0, N) per client, as stored.
 
-    Parameters
-    ----------
-    n_samples : int
-        N, different samples over all clients.
-    places : mapping of str to ndarray of int64
-        ``(n_m,)`` for each client: places of its samples in [0, N), in the order of its store.
-    views : mapping of str to int
-        The view of each client.
-    in_all_views : ndarray of bool, shape (N,)
-        Whether every view has the sample.
+    `views` has each client's view; `in_all_views`, (N,), says which samples every view has.
     """
 
     n_samples: int
@@ -48,34 +39,10 @@ class Linked:
 
 
 def linked(digests: Mapping[str, NDArray[np.uint64]], views: Mapping[str, int]) -> Linked:
-    """Give every sample its place in the order of all pseudonyms, and find who lacks which.
+    """Place every sample in the order of all pseudonyms, the same whatever the clients' order.
 
-    Parameters
-    ----------
-    digests : mapping of str to ndarray of uint64
-        ``(n_m,)`` for each client: a pseudonym a sample, the same at all clients.
-    views : mapping of str to int
-        The view of each client.
-
-    Returns
-    -------
-    Linked
-        The same order whatever the order of the clients.
-
-    Raises
-    ------
-    InvalidInput
-        When a client repeats a sample, two clients of one view share one, or no view has a sample
-        of another.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.linking import linked
-    >>> ours, theirs = np.array([7, 1], "uint64"), np.array([3, 7], "uint64")
-    >>> found = linked({"a": ours, "b": theirs}, {"a": 0, "b": 1})
-    >>> found.places["a"].tolist(), found.places["b"].tolist(), found.in_all_views.tolist()
-    ([2, 0], [1, 2], [False, False, True])
+    InvalidInput when a client repeats a sample, two clients of one view share one, or no view has a
+    sample of another.
     """
     for client, own in digests.items():
         if repeated := len(own) - len(np.unique(own)):

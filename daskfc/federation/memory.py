@@ -26,10 +26,10 @@ def peak_memory_bytes() -> int:
 
 
 def take_buffers() -> None:
-    """Have the BLAS of numpy and that of scipy take their buffers, which they keep.
+    """Have numpy's and scipy's BLAS allocate the buffers that they keep.
 
-    Where the system gives a process no more memory (``ulimit -v``), OpenBLAS 0.3.30 asks for them
-    for ever: a step never ends, and looks from outside as if it computed.
+    Where a process gets no more memory (``ulimit -v``), OpenBLAS 0.3.30 asks for them for ever: a
+    step never ends, and seems to compute.
     """
     square = np.ones((_SIDE, _SIDE))
     np.matmul(square, square)
@@ -46,20 +46,10 @@ def _malloc_trim() -> Callable[[int], int] | None:
 
 
 def give_back(limit: int | None) -> bool:
-    """Give freed memory back to the system, where the process holds much of its limit.
+    """Give freed memory back to the system once near `limit`, in bytes; return whether it was.
 
-    Arrays of a few MB leave gaps between those that stay, which count as used: a million samples'
-    columns came to 500 MB of them, and the next step was killed for as much.
-
-    Parameters
-    ----------
-    limit : int or None
-        Of the process, in bytes; with None nothing is given back.
-
-    Returns
-    -------
-    bool
-        Whether the system was asked to take it.
+    Gaps that arrays of a few MB leave count as used: a million samples' columns left 500 MB, and
+    the next step was killed. A limit of None does nothing.
     """
     if not limit or psutil.Process().memory_info().rss < _FULL * limit:
         return False

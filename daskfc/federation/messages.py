@@ -264,50 +264,19 @@ def routes_of(message_type: type[Message]) -> tuple[str, ...]:
 
 
 def route_of(sender: str, receiver: str) -> str:
-    """Return the route that a message takes between two parties.
-
-    Parameters
-    ----------
-    sender, receiver : str
-        Names of parties.
-
-    Returns
-    -------
-    str
-        One of `ROUTES`, or a route that no message may declare.
-
-    Examples
-    --------
-    >>> from daskfc.federation.messages import route_of
-    >>> route_of("client-3", "server"), route_of("server", "caller")
-    ('client → server', 'server → caller')
-    """
+    """Return the route between two parties, one of `ROUTES` or one that no message may declare."""
     return " → ".join(name if name == CALLER else role_of(name) for name in (sender, receiver))
 
 
 def role_of(party: str) -> str:
-    """Return "client", "server" or "server worker", which a party's name tells.
-
-    Examples
-    --------
-    >>> from daskfc.federation.messages import role_of
-    >>> role_of("hospital-a"), role_of("server"), role_of("server-2")
-    ('client', 'server', 'server worker')
-    """
+    """Return "client", "server" or "server worker", as the party's name says."""
     if party == SERVER:
         return SERVER
     return SERVER_WORKER if _SERVER_WORKER.fullmatch(party) else "client"
 
 
 def server_workers(count: int) -> tuple[str, ...]:
-    """Return the names of the server's further workers, where it has `count` with itself.
-
-    Examples
-    --------
-    >>> from daskfc.federation.messages import server_workers
-    >>> server_workers(1), server_workers(3)
-    ((), ('server-2', 'server-3'))
-    """
+    """Return the names of the server's further workers, of `count` with the server itself."""
     return tuple(f"{SERVER}-{number}" for number in range(2, count + 1))
 
 
@@ -438,23 +407,9 @@ may leave a party. Nothing was sent.
 def as_declared(
     message: object, axes: Mapping[str, int] | None = None, *, party: str = "?"
 ) -> Message:
-    """Return a message of the declared content of another, and of nothing else.
+    """Return a message with another's declared content and nothing else; may raise EgressRefused.
 
-    Parameters
-    ----------
-    message, axes, party
-        As for `check_message`.
-
-    Returns
-    -------
-    Message
-        Of the same class. Arrays in C order share the memory of those of `message`; every dtype is
-        a plain one, whatever metadata the given one has.
-
-    Raises
-    ------
-    EgressRefused
-        As `check_message`.
+    Arrays in C order share memory; dtypes lose their metadata. See `check_message`.
     """
     if not isinstance(message, Message) or not dataclasses.is_dataclass(type(message)):
         raise EgressRefused(

@@ -31,12 +31,9 @@ _LOOKS, _AGAIN_S = 10, 0.1
 
 
 class PartyNanny(Listening, Nanny):  # type: ignore[misc]
-    """The process that starts a party's worker, and starts it again with the same secret.
+    """The process that starts a party's worker, and restarts it with the same secret.
 
-    Parameters
-    ----------
-    party : PartyOptions
-        Who the party is; the other parameters are those of a Nanny.
+    Parameters besides `party` are those of a Nanny.
     """
 
     def __init__(self, *args: Any, party: PartyOptions, **kwargs: Any) -> None:
@@ -100,9 +97,9 @@ class PartyNanny(Listening, Nanny):  # type: ignore[misc]
     async def _begin(
         self, settings: RunSettings, proof: dict[str, Any] | None
     ) -> ClusterError | None:
-        """Take up a run, or return what to answer a second driver.
+        """Begin a run, or return the error for a second driver.
 
-        The hold of a driver that has gone is no more.
+        A driver that has gone no longer holds the party.
         """
         submitter, looks = self._gate.submitter(settings, proof), 0
         while True:
@@ -157,10 +154,10 @@ class PartyNanny(Listening, Nanny):  # type: ignore[misc]
             self.process.worker_kwargs["party"] = self._party
 
     async def instantiate(self) -> Status:
-        """Start the worker process; see `Nanny.instantiate`.
+        """Start the worker process, one start at a time; see `Nanny.instantiate`.
 
-        One start at a time: when a process dies right after it started, Dask begins the next start
-        while the first one still waits, and then keeps the dead process's address for ever.
+        When a process dies right after it started, Dask begins the next start while the first still
+        waits, and then keeps the dead process's address for ever.
         """
         async with self._starting:
             self._given = self._party

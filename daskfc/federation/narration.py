@@ -14,27 +14,9 @@ __all__ = ["Narration"]
 
 
 class Narration:
-    r"""Lines about a party at its own terminal; every step and kind of message once a run.
+    """Lines about a party on its terminal, if `told`; each step and kind of message once a run.
 
-    Names, numbers and bytes only: what a step returns and what a message holds is in none of them.
-
-    Parameters
-    ----------
-    party : str
-        Whose.
-    told : bool
-        Whether anything is written at all.
-    stream : text file, optional
-        Where; standard error by default.
-
-    Examples
-    --------
-    >>> import io
-    >>> from daskfc.federation.narration import Narration
-    >>> stream = io.StringIO()
-    >>> Narration("hospital-a", told=True, stream=stream).say("joined")
-    >>> stream.getvalue().partition(" ")[2]
-    'hospital-a: joined\n'
+    They hold names, numbers and bytes only, never results or content of messages.
     """
 
     def __init__(self, party: str, *, told: bool, stream: TextIO | None = None) -> None:

@@ -10,26 +10,10 @@ __all__ = ["begin_releases"]
 
 
 def begin_releases(workspace: str, method: str, params: str, start: str) -> str:
-    """Note at the server that a start of a fit is about to release what bears noise.
+    """Record in the server's folder that a start of a fit will release noisy values.
 
-    Parameters
-    ----------
-    workspace : str
-        The server's folder.
-    method, params : str
-        What is fitted, and how: a fit with other parameters is another fit.
-    start : str
-        The identity of this start.
-
-    Returns
-    -------
-    str
-        The note's place.
-
-    Raises
-    ------
-    PrivacyError
-        When another start did before: both together cost more than the budget of the fit.
+    Return the record's path; PrivacyError when another start of the fit did before: both exceed its
+    budget. Other parameters make another fit.
     """
     digest = hashlib.sha256(f"{method} {params}".encode()).hexdigest()[:16]
     folder = Path(workspace)

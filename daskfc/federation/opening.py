@@ -41,32 +41,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 @dataclass(frozen=True)
 class Opened:
-    """What a federation is made of.
+    """What a federation is opened with: its connection, clients in the order of results, limits.
 
-    Parameters
-    ----------
-    dask_client : distributed.Client
-        The connection to the scheduler.
-    clients : tuple of str
-        Names, in the order of results.
-    deadline : float
-        Seconds that a party may be away before a run fails.
-    limits : mapping of str to int
-        Bytes of memory of each party; None where there is no limit.
-    closing : contextlib.ExitStack
-        What must be closed in the end.
-    contract : Contract, optional
-        What the clients' stores are, where these could be read from here.
-    processes : LocalParties, optional
-        The parties' processes, when they were started here.
-    server_workers : tuple of str
-        Names of the server's workers beside the first.
-    driver_key : SecretKey, optional
-        That the parties were given, when they were started here.
-    security : SecurityFiles, optional
-        The submitter's certificate, with whose key runs are begun.
-    trusted : str
-        What is not protected, where parties run beside plain workers; empty elsewhere.
+    `deadline` is in seconds, `limits` in bytes per party; `driver_key` is that of parties started
+    here, `trusted` says what is not protected beside plain workers.
     """
 
     dask_client: Client
@@ -83,13 +61,7 @@ class Opened:
 
 
 def check_party_name(name: str, role: str = "client") -> None:
-    """Check a party's name against the rule that folders, keys and resources need.
-
-    Raises
-    ------
-    InvalidInput
-        When it breaks the rule, or is the name of a worker of the server or of the caller.
-    """
+    """Refuse a party's name that folders, keys and resources cannot have, or that is reserved."""
     taken = name in (CALLER, "clients") or role_of(name) != "client"
     if not _NAME.fullmatch(name) or (role == "client" and taken):
         raise InvalidInput(
@@ -114,22 +86,8 @@ def _store_urls(storage: Any, root: str | None) -> dict[str, str]:
 def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) -> Opened:
     """Start one worker process per client and one for the server.
 
-    Parameters
-    ----------
-    storage : path-like, mapping or Storage
-        A storage file or its content, whose stores are built when they are missing; or a mapping
-        from client to the URL of its store.
-    cluster : path-like, mapping or LocalCluster, optional
-        A cluster file with ``cluster: local``, or its content.
-    root : str, optional
-        Folder for the stores that are built.
-
-    Raises
-    ------
-    InvalidInput
-        For a wrong file, before anything starts.
-    ClusterError
-        When a process does not come up.
+    `storage` is a storage file or its content, whose missing stores are built in `root`, or a
+    mapping of clients to store URLs. InvalidInput for a wrong file, before anything starts.
     """
     config = load_cluster(cluster)
     if not isinstance(config, LocalCluster):
@@ -202,30 +160,11 @@ def open_existing(
     stores: Mapping[str, str] | None = None,
     policies: Mapping[str, str] | None = None,
 ) -> Opened:
-    """Join a running scheduler, which is started before by SSH where the file says so.
+    """Join a running scheduler, starting it first by SSH where the cluster's file says so.
 
-    Parameters
-    ----------
-    cluster : path-like, mapping, ExistingCluster, distributed.Client or Dask cluster
-        A cluster file with ``cluster: existing`` or ``cluster: ssh``, its content, or what is
-        connected to a scheduler: a Client, a LocalCluster, one of dask-jobqueue or of Gateway.
-    clients : sequence of str, optional
-        Who takes part; by default those whom the cluster's file expects.
-    trusted : bool
-        The scheduler may be anybody's, and its workers are plain: they are asked to start the
-        parties, and whoever runs them, or may submit to them, can read what the parties hold.
-    stores : mapping of str to str, optional
-        Each client's store as its worker reads it, if trusted.
-    policies : mapping of str to str, optional
-        Files of clients' policies at their workers, if trusted.
-
-    Raises
-    ------
-    InvalidInput
-        When nothing says who takes part: whoever happens to be there would be the federation.
-    ClusterError
-        When the scheduler does not answer, when parties are missing, when a worker has no guard, or
-        when the scheduler or a party runs another version; see `daskfc.federation.versions`.
+    `clients` are by default those that the file expects, never just whoever is connected. With
+    `trusted` plain workers of any scheduler are asked to start parties at `stores` under files of
+    `policies`: whoever runs these workers, or may submit to them, can read what the parties hold.
     """
     given = cluster if is_given(cluster) else None
     config = load_cluster(cluster) if given is None else cluster_given(given, trusted=trusted)
@@ -295,27 +234,9 @@ def _in_order(names: set[str]) -> list[str]:
 
 
 def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the clients of a federation on a running cluster.
+    """Return the clients named by the caller or the cluster's file; InvalidInput if they differ.
 
-    Parameters
-    ----------
-    config : ExistingCluster
-        May say whom it expects.
-    clients : sequence of str, optional
-        Names that the caller, or a storage file, gives.
-
-    Raises
-    ------
-    InvalidInput
-        When neither names anybody, when the two differ, or for a name that none can have.
-
-    Examples
-    --------
-    >>> from daskfc.deploy import load_cluster
-    >>> from daskfc.federation.opening import who_takes_part
-    >>> there = {"cluster": "existing", "scheduler": "tcp://10.0.0.1:8786", "expect": ["a", "b"]}
-    >>> who_takes_part(load_cluster(there), None)
-    ('a', 'b')
+    It is also raised when neither names anybody, and for a name that no client may have.
     """
     named, expected = tuple(clients or ()), config.expect or ()
     if config.trusted is not None:

@@ -53,10 +53,9 @@ def param(constraint: Constraint, *, default: Any = _NONE_GIVEN, kw_only: bool =
 
 
 def make_init(cls: type) -> None:
-    """Give a class the ``__init__`` that its declared parameters ask for.
+    """Give a class an ``__init__`` for its declared parameters, unless it declares none of its own.
 
-    It assigns what it is given and nothing else, as scikit-learn's estimators must. A class without
-    parameters of its own keeps the one that it has or inherits.
+    It assigns its arguments and nothing else, as scikit-learn requires of estimators.
     """
     own = {name: value for name, value in vars(cls).items() if isinstance(value, _Param)}
     if not own:
@@ -105,28 +104,6 @@ def constraints_of(cls: type) -> Mapping[str, Constraint]:
 
 
 def picked(kind: type[T], method: object, **others: object) -> T:
-    """Return a dataclass of those parameters of a method that one part of it depends on.
-
-    Parameters
-    ----------
-    kind : type
-        A dataclass; its fields are named like the parameters.
-    method : object
-        Has them.
-    **others : object
-        Fields that are no parameters.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> from types import SimpleNamespace
-    >>> from daskfc.federation.parameters import picked
-    >>> @dataclass(frozen=True)
-    ... class Rounds:
-    ...     rounds: int
-    ...     seed: int
-    >>> picked(Rounds, SimpleNamespace(rounds=5, ridge=1e-3), seed=0)
-    Rounds(rounds=5, seed=0)
-    """
+    """Return a dataclass filled from a method's parameters of the same names, and from `others`."""
     names = (field.name for field in fields(kind) if field.name not in others)  # type: ignore[arg-type]
     return kind(**{name: getattr(method, name) for name in names}, **others)

@@ -80,13 +80,7 @@ def _prepared(store: "ClientStore", steps: Sequence[Mapping[str, Any]]) -> "Clie
 
 
 class Party:
-    """The state of one party in its worker process.
-
-    Parameters
-    ----------
-    options : PartyOptions
-        What it was started with.
-    """
+    """The state of one party in its worker process."""
 
     def __init__(self, options: PartyOptions) -> None:
         self.options = options
@@ -146,9 +140,9 @@ class Party:
         logging.captureWarnings(True)
 
     def _sweep_earlier_runs(self) -> None:
-        """Remove what earlier runs left in a client's workspace but their ledgers and logs.
+        """Remove what earlier runs left in a client's workspace except their ledgers and logs.
 
-        Every start has a folder of its own there, so that no later one finds what lies in it.
+        Every start has a folder of its own there, so that no later start could use what is in it.
         """
         if self.options.folder is not None and self.options.role == "client":
             earlier = folders_of_client(self.options.folder)
@@ -157,10 +151,7 @@ class Party:
     def store(self) -> "ClientStore":
         """Return this client's store, opened once a run.
 
-        Raises
-        ------
-        StoreError
-            When it is another client's, or was written again since the federation opened.
+        StoreError when it is another client's, or was rewritten since the federation opened.
         """
         if self._store is None:
             if self.options.store is None:
@@ -213,21 +204,10 @@ class Party:
         raise crossing
 
     def perform(self, call: StepCall, values: tuple[Any, ...]) -> Any:
-        """Perform a step and return what the worker keeps of it.
+        """Perform a step, with its slots' values still in envelopes; return what the worker keeps.
 
-        Parameters
-        ----------
-        call : StepCall
-            The step and its arguments.
-        values : tuple
-            The values for its slots; messages still in their envelopes.
-
-        Raises
-        ------
-        EgressRefused
-            When the result is not the message that the step declares.
-        PartyError
-            For everything else that goes wrong, without values.
+        EgressRefused when the result is not the declared message; any other failure is a
+        PartyError, which holds no values.
         """
         name = step_name(call.step)
         try:
@@ -404,13 +384,7 @@ class Party:
             self.rules.charge(self.rules.data_set, multiplier, f"{step}|{round}|{digest}")
 
     def count_upload(self, n_bytes: int) -> None:
-        """Count what is about to leave in the run under way, and refuse what is too much.
-
-        Raises
-        ------
-        PolicyRefused
-            By the policy's ``upload``.
-        """
+        """Count bytes about to leave in this run; PolicyRefused beyond the policy's ``upload``."""
         if self.rules.policy.upload is None or self.run is None:
             return
         if self._uploaded is None:  # another process of this party may have sent some
@@ -446,14 +420,9 @@ class Party:
         )
 
     def check(self, envelope: Outgoing) -> None:
-        """Check a message against its class, the run and the route.
+        """Check a message against its class, route and run; ClusterError for another run's.
 
-        Raises
-        ------
-        EgressRefused
-            When it may not be sent.
-        ClusterError
-            When it is of another run.
+        What may not be sent raises EgressRefused.
         """
         message = envelope.message
         kind = type(message).__name__

@@ -25,36 +25,10 @@ _ALIKE = ("method", "package", "parameters", "preparation", "columns")
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What every party knows of a run, from its start on; no step can change it.
+    """What every party knows of a run from its start; no step can change it.
 
-    Parameters
-    ----------
-    run_id : str
-        The run's identity; secrets are derived from it.
-    random_state : int
-        The user's seed.
-    allow_raw : bool
-        Whether messages with protection "raw" may leave.
-    workspace : str, optional
-        The run's folder, where the server's folder lies.
-    results : str, optional
-        Where a server without a folder of its own keeps results beyond the run; nowhere by default.
-    start : str
-        Of this start of the run: one that is begun again has new secrets.
-    builds : mapping of str to str
-        Which writing of its store each client brought when the federation opened.
-    driver : str
-        Dask's name of the client that began it; while that is connected no other begins a run.
-    preparation : mapping of str to list of mapping
-        Steps that each client's rows go through as they are read.
-    pseudonyms : mapping
-        What the caller is told in place of sample ids, as `Pseudonyms.as_dict` writes it; where
-        it is empty the caller asked for clear ids.
-    request : mapping
-        What the run is for, as the fields of a `RunRequest`: the driver's word, which each party's
-        policy judges.
-    session : str
-        Public key that signs the run's calls, see `SessionKey`; empty without TLS.
+    Secrets depend on `run_id` and on `start`, new in a resumed run; `pseudonyms` is empty for clear
+    ids. While `driver`, a Dask client, is connected, no other driver begins a run.
     """
 
     run_id: str
@@ -78,53 +52,9 @@ class RunSettings:
 class PartyOptions:
     """What a party is started with; the driver never sends it later.
 
-    Parameters
-    ----------
-    name : str
-        The party's name, also that of its worker and of its resource.
-    role : {"client", "server", "server worker"}
-        Whether it holds data, reduces, or takes a part of the server's work.
-    store : str, optional
-        URL of the client's store.
-    scratch : str
-        Folder for what the party keeps when no other folder is given.
-    folder : str, optional
-        The party's own folder on its own machine.
-    blas_threads : int
-        Threads of BLAS and OpenMP in its worker process.
-    latency : float
-        Seconds by which its messages are held back.
-    bandwidth : float, optional
-        Bytes a second in which they leave, one after the other; no limit by default.
-    secret : SecretKey
-        Kept by the nanny, so that it survives the worker process.
-    run : RunSettings, optional
-        The run under way, for a worker process started within it.
-    narrates : bool
-        Whether it tells on standard error what it is asked and what it sends.
-    metrics : str, optional
-        Where its worker tells counts to Prometheus; nowhere by default.
-    driver_key : SecretKey, optional
-        Seal of the driver that started it: what bears it may hold code. A party of a site of its
-        own has none, and runs installed steps alone.
-    policy : Policy
-        What the party takes part in; by default whatever its driver asks.
-    state : str, optional
-        File of what the party remembers of all runs; without one its nanny does while it lives.
-    nonce : bytes
-        Drawn here for the start under way; its secrets depend on it.
-    submitter : str, optional
-        Who began the run under way, by the certificate that signed its start; None without TLS.
-    until : float, optional
-        When the party leaves that run, in seconds since 1970; its policy may set no time.
-    ca : str, optional
-        File of the authority whose submitters may begin runs; None without TLS.
-    serial : int
-        Number of the party's own certificate; 0 without TLS.
-    files : SecurityFiles, optional
-        The party's own certificate and key, by which it signs; None without TLS.
-    trusted : bool
-        Whether it runs beside a worker of a Dask cluster that others run.
+    `until` is in seconds since 1970, `bandwidth` in bytes a second, None for no limit. Only calls
+    sealed with `driver_key` may hold code; a site's own party has None and runs installed steps
+    only. A start's secrets depend on `secret` and on `nonce`, drawn here.
     """
 
     name: str
@@ -151,13 +81,7 @@ class PartyOptions:
     trusted: bool = False
 
     def check_time(self) -> None:
-        """Raise when the run under way has had the time that the policy lets it.
-
-        Raises
-        ------
-        PolicyRefused
-            By the rule ``runs.longest``.
-        """
+        """Raise PolicyRefused when the run has lasted longer than the policy's ``runs.longest``."""
         if self.until is not None and time.time() > self.until:
             said = "the run has had the time that the policy lets it, and the party has left it."
             raise Refusal("runs.longest", said).error(self.name)

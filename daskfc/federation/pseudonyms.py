@@ -64,23 +64,10 @@ _TWINS: dict[type[Message], type[Message]] = {}
 
 @dataclass(frozen=True)
 class Pseudonyms:
-    """What the pseudonyms of a run hang on, beside the secrets of the stores.
+    """A run's random label, with which its pseudonyms begin, and the clients' wrapped shared key.
 
-    Parameters
-    ----------
-    label : str
-        Of the run, at random; every pseudonym begins with it.
-    keys : mapping of str to str
-        For each client the key that all share, wrapped under a key of its store, in hexadecimal
-        digits; empty where each client has its own.
-
-    Examples
-    --------
-    >>> from daskfc.coding import SecretKey
-    >>> from daskfc.federation.pseudonyms import Pseudonyms
-    >>> here = Pseudonyms("5f0c2a91d3b7")
-    >>> here.of(["patient 7"], here.key("a", bytes(32)))
-    ['5f0c2a91d3b7-b134dbdbae4df4f85d5c9b45']
+    `keys` has each client's copy in hex, wrapped under a key of its store; it is empty where every
+    client has a key of its own.
     """
 
     label: str
@@ -92,19 +79,9 @@ class Pseudonyms:
         return cls(uuid.uuid4().hex[:_LABEL_DIGITS])
 
     def key(self, client: str, id_key: bytes) -> SecretKey:
-        """Return the key of a client's pseudonyms.
+        """Return the key of a client's pseudonyms, from its store's secret.
 
-        Parameters
-        ----------
-        client : str
-            Whose.
-        id_key : bytes
-            The secret of its store.
-
-        Raises
-        ------
-        StoreError
-            When the shared key was wrapped under the key of another store.
+        StoreError when the shared key was wrapped under another store's.
         """
         own = SecretKey(id_key)
         if not self.keys:
@@ -146,12 +123,9 @@ def pseudonyms_of(record: Mapping[str, Any] | None) -> Pseudonyms | None:
 
 
 def stands_for(kind: type[Message]) -> Callable[[M], M]:
-    """Declare the message that leaves for the caller in place of one with clear ids.
+    """Declare the message with pseudonyms that replaces `kind`, with clear ids, for the caller.
 
-    Parameters
-    ----------
-    kind : type
-        A message with ids in ``id_bytes`` and ``id_ends``; the decorated class has its fields.
+    Ids are in ``id_bytes`` and ``id_ends``; the decorated class has the fields of `kind`.
     """
 
     def declare(twin: M) -> M:
@@ -173,16 +147,10 @@ def has_ids(message: Message) -> bool:
 def under_pseudonyms(
     message: Message, pseudonyms: Pseudonyms, key: Callable[[], SecretKey]
 ) -> Message:
-    """Return a message with pseudonyms in place of its sample ids; itself where it has none.
+    """Return a message for the caller with its sample ids replaced by pseudonyms.
 
-    Parameters
-    ----------
-    message : Message
-        For the caller.
-    pseudonyms : Pseudonyms
-        Of the run.
-    key : callable
-        Returns this client's key; called where there are ids.
+    One without ids is returned as it is; `key` returns this client's key and is called only for
+    ids.
     """
     twin = _TWINS.get(type(message))
     if twin is None:
@@ -195,13 +163,7 @@ def under_pseudonyms(
 
 
 def sized_twin(message: Message) -> Message:
-    """Return a message as large as the one that leaves in its place, with no ids.
-
-    Parameters
-    ----------
-    message : Message
-        For the caller.
-    """
+    """Return a message as large as the one that replaces it for the caller, without any ids."""
     twin = _TWINS.get(type(message))
     if twin is None:
         return message
@@ -281,17 +243,7 @@ def wrapped_id_key(
     secret: SecretKey,
     party: str,
 ) -> WrappedIdKey:
-    """Take the key of the pseudonyms, which the drawer has already, and wrap it for keeping.
-
-    Parameters
-    ----------
-    offer, sealed : mapping of str to Message, or None
-        What the drawer sent to this client; None at the drawer.
-    label : str
-        Of the run.
-    data, secret, party
-        Filled in by the party.
-    """
+    """Unseal the key of the pseudonyms, or draw it if nothing was sent, and wrap it to keep."""
     if offer is None or sealed is None:
         key = _drawn(secret).to_bytes()
     else:
@@ -303,17 +255,10 @@ def wrapped_id_key(
 
 
 def agree_on_pseudonyms(federation: "Federation") -> None:
-    """Have clients that share samples agree on one key of their pseudonyms, in a run of its own.
+    """Have clients that share samples agree on one key of pseudonyms, in a run of its own.
 
-    Parameters
-    ----------
-    federation : Federation
-        Its ``pseudonyms`` get the wrapped keys and its ``opening_ledger`` the messages. Nothing is
-        done where ids are clear, or the key is agreed on.
-
-    Notes
-    -----
-    Privacy: neither the server nor the caller learns the key, the clients do.
+    Nothing is done for clear ids or an agreed key. Privacy: the clients learn the key, the server
+    and the caller do not.
     """
     pseudonyms = federation.pseudonyms
     if pseudonyms is None or pseudonyms.keys:

@@ -12,16 +12,9 @@ __all__ = ["Receipts"]
 
 
 class Receipts:
-    """What one party got in a run; each message is written down once, however many steps take it.
+    """Records a party's received messages of a run, each once, however many steps use it.
 
-    One that is fetched again, after it was dropped, arrives again.
-
-    Parameters
-    ----------
-    party : str
-        Whose.
-    ledger : LedgerFile
-        Its ledger.
+    One that is dropped and fetched again counts as received again.
     """
 
     def __init__(self, party: str, ledger: LedgerFile) -> None:
@@ -30,13 +23,7 @@ class Receipts:
         self._noted: WeakSet[Outgoing] = WeakSet()  # while the party has them
 
     def note(self, envelopes: Iterable[Outgoing]) -> None:
-        """Write down those that others sent and that are new.
-
-        Raises
-        ------
-        OSError
-            When they cannot be written.
-        """
+        """Record in the ledger those envelopes of other senders that are new."""
         new = [one for one in envelopes if one.sender != self._party and one not in self._noted]
         if new:
             self._ledger.receive(_receipts(new))

@@ -47,17 +47,7 @@ __all__ = ["Assumption", "Rehearsal"]
 
 @dataclass(frozen=True)
 class Assumption:
-    """What a rehearsal took for something that only a run can tell.
-
-    Parameters
-    ----------
-    what : str
-        In words.
-    value : float
-        What was taken.
-    at_most : bool
-        Whether a run can have no more.
-    """
+    """A value assumed for what only a run can show; `at_most` says that it is an upper bound."""
 
     what: str
     value: float
@@ -103,50 +93,11 @@ class _Told:
 
 
 class Rehearsal(Federation):
-    """A federation whose parties only tell how large what they would send is.
+    """A federation that only computes the sizes of its messages; nothing leaves any party.
 
-    Parameters
-    ----------
-    stores : mapping of str to ClientStore
-        Every client's store, which is read where a stand-in does.
-    stand_ins : mapping of callable to callable
-        In place of each step. A stand-in names those arguments of its step that it needs, what a
-        party fills in, and ``rehearsal``.
-    network : Network
-        For the times.
-    limits : mapping of str to int or None
-        Memory of the parties, as cluster files set it.
-    server_workers : tuple of str
-        Names of the server's further workers.
-    allow_raw : bool
-        Whether raw data may move.
-    assumed : mapping of str to float
-        What the caller knows of a run; see `assume`.
-    process_bytes : int
-        Memory of a party's process before any step.
-    performs : bool
-        Whether steps without a stand-in are performed, here, on the clients' stores.
-
-    Attributes
-    ----------
-    clock : float
-        Seconds until the caller has all that it asked for; computing takes none.
-    depth : int
-        Messages that wait for one another.
-    assumptions : list of Assumption
-        What was taken for what only a run can tell.
-    memory : dict of str to tuple of (int, str)
-        Most bytes that each party needs, and for what.
-
-    Notes
-    -----
-    Privacy: nothing leaves any party; stores are those that the caller can read anyway.
-
-    Examples
-    --------
-    >>> from daskfc.federation.rehearsal import Rehearsal
-    >>> Rehearsal({}, {}).depth
-    0
+    `stand_ins` replaces steps by functions of their arguments; with `performs` other steps run
+    here, on stores that the caller can read anyway. `clock` is in seconds, without computing;
+    `depth` counts messages that wait for one another.
     """
 
     def __init__(
@@ -203,15 +154,7 @@ class Rehearsal(Federation):
         return sum(store.n_samples for store in self._stores.values())
 
     def rows_of(self, client: str, most: int | None = None) -> np.ndarray:
-        """Read a client's samples, prepared where they are, for a stand-in that depends on them.
-
-        Parameters
-        ----------
-        client : str
-            Whose.
-        most : int, optional
-            How many at most, at least 1, in blocks that are spread over the store.
-        """
+        """Return a client's prepared samples, at most `most`, in blocks spread over its store."""
         store = self._stores[client]
         n = store.n_samples
         if most is None or n <= most:
@@ -235,16 +178,9 @@ class Rehearsal(Federation):
         return dict(self._told.memory)
 
     def assume(self, what: str, value: float, *, at_most: bool = False) -> float:
-        """Return what stands for something that only a run can tell, and note it.
+        """Return the caller's value for `what`, or `value`, and note it as an assumption.
 
-        Parameters
-        ----------
-        what : str
-            In words, as the caller of the rehearsal may set it.
-        value : float
-            What is taken where the caller gave nothing.
-        at_most : bool
-            Whether that is a bound.
+        `at_most` says that `value` is an upper bound.
         """
         given = self._given.get(what)
         taken = value if given is None else given

@@ -11,28 +11,7 @@ _MASKS = "allow_few"  # the parameter by which a method says that it adds up arr
 
 
 def request_for(kind: type[Any], parameters: Mapping[str, Any], **more: Any) -> RunRequest:
-    """Return the request of one start of a method.
-
-    Parameters
-    ----------
-    kind : type
-        The method's class.
-    parameters : mapping
-        All of its own, as ``get_params(deep=False)`` gives them.
-    **more
-        The other fields of `RunRequest`.
-
-    Returns
-    -------
-    RunRequest
-
-    Examples
-    --------
-    >>> from daskfc.baselines import Central
-    >>> from daskfc.federation.requests import request_for
-    >>> request_for(Central, {"n_clusters": 3}).allow_raw
-    True
-    """
+    """Return the request of one start of a method, with all of its ``get_params(deep=False)``."""
     package, installed = package_of(kind.__module__)
     given: dict[str, Any] = {
         "allow_raw": bool(getattr(kind, "needs_raw", False)),

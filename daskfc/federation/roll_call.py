@@ -18,18 +18,10 @@ _GOING_S = 30.0  # for a process that is told to go
 
 
 class RollCall:
-    """The driver's questions to parties that are not steps, and to the scheduler.
+    """The driver's questions to the scheduler and, besides steps, to parties.
 
-    Parameters
-    ----------
-    dask_client : distributed.Client
-        The connection to the scheduler.
-
-    Attributes
-    ----------
-    patience : float
-        Seconds in which the scheduler must answer. It is no party, and busy for long when it
-        imports what the first step needs.
+    The scheduler must answer within `patience` seconds: it is busy for long when it imports what
+    the first step needs.
     """
 
     def __init__(self, dask_client: Client) -> None:
@@ -75,18 +67,14 @@ class RollCall:
         return not any(self._sync(_processing).values())
 
     def processor_seconds(self, parties: Collection[str]) -> dict[str, float]:
-        """Return the processor time of each party's worker process, told by its nanny.
-
-        Parties whose nanny does not answer are left out.
-        """
+        """Return the processor time of each party's worker process, for nannies that answer."""
         answers = self.ask("daskfc_processor_seconds", nanny=True, parties=parties)
         return {party: seconds for party, seconds in answers.items() if seconds is not None}
 
     def sign_off(self, parties: Collection[str]) -> None:
-        """Take parties that give no sign of life for gone.
+        """Treat parties without a sign of life as gone; their steps wait for them to come back.
 
-        Their steps wait for them to come back, as those of a party whose process ended. A nanny
-        that lives ends the process and starts another.
+        A nanny that is alive ends the process and starts another.
         """
         addresses = [address for address, name in self.addresses().items() if name in parties]
         self._sync(_sign_off, addresses=addresses)
@@ -117,12 +105,8 @@ class RollCall:
     ) -> dict[str, Any]:
         """Return the answers of all `parties`, asking again those that are not there.
 
-        Raises
-        ------
-        DaskfcError
-            What a party declines with, at once.
-        DeadlineError
-            Naming those that did not answer within `deadline` seconds.
+        A party that declines raises its error at once; DeadlineError names those without an answer
+        after `deadline` seconds.
         """
         wanted, answers = list(parties), {}
         ends = time.monotonic() + deadline

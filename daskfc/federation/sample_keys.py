@@ -81,15 +81,7 @@ def digest_key(
     data: ClientStore,
     secret: SecretKey,
 ) -> SecretKey:
-    """Return the key of the digests; it stays at the client.
-
-    Parameters
-    ----------
-    offer, sealed : mapping of str to Message, or None
-        What the first client sent to this one; None at the first.
-    data, secret
-        Filled in by the party.
-    """
+    """Return the digests' key, which stays at the client; the first, given None, makes it."""
     if offer is None or sealed is None:
         return own_digest_key(data)
     (public,), (box,) = offer.values(), sealed.values()
@@ -100,24 +92,10 @@ def digest_key(
 def digest_keys(
     federation: Federation, clients: Iterable[str] | None = None
 ) -> PerClient[Inline[SecretKey]]:
-    """Have clients agree on the key of the digests of their sample ids.
+    """Have clients agree, for one step, on the digests' key, which the first of them makes.
 
-    Parameters
-    ----------
-    federation : Federation
-        In a run.
-    clients : iterable of str, optional
-        All by default; the first makes the key.
-
-    Returns
-    -------
-    PerClient of Inline
-        The key at each client, for one step.
-
-    Notes
-    -----
-    Privacy: neither the server nor the caller learns the key, the clients do. A client that gives
-    it to the server gives it the means to try out ids.
+    Privacy: the clients learn the key, the server and the caller do not; a client that gives it to
+    the server lets it try out ids.
     """
     first, *others = federation.clients if clients is None else clients
     to = PerClient({first: tuple(others), **dict.fromkeys(others, (first,))})
@@ -139,30 +117,9 @@ def digest_keys(
 
 
 def order_of(stores: Mapping[str, ClientStore]) -> dict[str, np.ndarray]:
-    """Return the places that the server of a federation of these clients gives their samples.
+    """Return the places, (n_m,) per client, that a federation's server would give these samples.
 
-    Parameters
-    ----------
-    stores : mapping of str to ClientStore
-        In the order of the federation's clients.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray
-        ``(n_samples of the client,)`` int64, together a permutation.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore
-    >>> from daskfc.federation.sample_keys import order_of
-    >>> from daskfc.testing.federation import stores_of
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     urls = stores_of(folder, {"a": np.eye(3), "b": np.eye(3)})
-    ...     places = order_of({name: ClientStore.open(url) for name, url in urls.items()})
-    >>> sorted(np.concatenate(list(places.values())).tolist())
-    [0, 1, 2, 3, 4, 5]
+    Together they are a permutation; the stores are in the order of the federation's clients.
     """
     key = own_digest_key(next(iter(stores.values())))
     return canonical_positions({name: sample_digests(own, key) for name, own in stores.items()})

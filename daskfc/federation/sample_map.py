@@ -34,14 +34,7 @@ class SampleMap(
 
 
 def mapped_rows(n: int, seed: int, purpose: str = "map") -> Ints:
-    """Return which of n samples a map shows, in ascending order: at most 2,000.
-
-    Examples
-    --------
-    >>> from daskfc.federation.sample_map import mapped_rows
-    >>> mapped_rows(3, seed=0).tolist(), len(mapped_rows(10**6, seed=0))
-    ([0, 1, 2], 2000)
-    """
+    """Return which of n samples a map shows, in ascending order: at most 2,000."""
     if n <= MAPPED:
         return np.arange(n, dtype=np.int64)
     drawn = seeds.generator(seed, purpose).choice(n, MAPPED, replace=False)
@@ -49,30 +42,12 @@ def mapped_rows(n: int, seed: int, purpose: str = "map") -> Ints:
 
 
 def map_of_points(points: Floats, labels: Ints) -> SampleMap:
-    """Return the map of samples with coordinates, (n, d), by their principal components.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.sample_map import map_of_points
-    >>> X = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 2.0]])
-    >>> found = map_of_points(X, np.array([1, 0, 1]))
-    >>> found.labels.tolist(), found.positions.dtype.name, found.share
-    ([0, 1, 1], 'uint8', 1.0)
-    """
+    """Return the map of samples with coordinates, (n, d), by their principal components."""
     return _drawn(*plane_of_points(np.asarray(points, dtype=np.float64)), labels)
 
 
 def map_of_distances(distances: Floats, labels: Ints) -> SampleMap:
-    """Return the map of samples by their distances, (n, n), not squared.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.sample_map import map_of_distances
-    >>> map_of_distances(np.array([[0.0, 3.0], [3.0, 0.0]]), np.array([0, 1])).positions.tolist()
-    [[255, 0], [0, 0]]
-    """
+    """Return the map of samples by their distances, (n, n), not squared."""
     return _drawn(*plane_of_distances(np.asarray(distances, dtype=np.float64) ** 2), labels)
 
 

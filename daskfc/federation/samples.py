@@ -89,10 +89,10 @@ class PseudonymousSamples(
 
 
 def order_secret(data: ClientStore) -> SecretKey:
-    """Return the secret that the order of samples hangs on.
+    """Return the secret from which the order of samples derives: that of the store.
 
-    That of the store; a constant for a store that one storage file built along with those of the
-    other clients: who built them has all ids, and building them again gives the same labels.
+    For stores of one storage file it is a constant: who built them has all ids, and building them
+    again must give the same labels.
     """
     one_hand = "storage_digest" in data.attributes
     return SecretKey(_ONE_HAND if one_hand else data.id_key())
@@ -128,31 +128,10 @@ def new_digests(new: ClientStore, key: SecretKey) -> SampleDigests:
 
 
 def mixed_digests(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndarray]:
-    """Return pseudonyms whose order no client can work out, at the server.
+    """Return uint64 pseudonyms, (n_m,) per client, equal where digests are; the server calls it.
 
-    Clients have the key of the digests. Told the order of the digests themselves, they could tell
-    from a guessed id's place in it who holds that sample.
-
-    Parameters
-    ----------
-    parts : mapping of str to SampleDigests
-        What each client sent.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray
-        ``(n_samples of the client,)`` uint64: equal where digests are, under a key that takes the
-        shares of all clients to make.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.samples import SampleDigests, mixed_digests
-    >>> parts = {"a": SampleDigests(np.array([7, 1], "uint64"), 5)}
-    >>> parts["b"] = SampleDigests(np.array([7], "uint64"), 8)
-    >>> mixed = mixed_digests(parts)
-    >>> bool(mixed["a"][0] == mixed["b"][0]), bool(mixed["a"][0] == mixed["a"][1])
-    (True, False)
+    Their key takes the shares of all clients: these know the digests' key, and from the order of
+    the digests themselves they could tell who holds a sample whose id they guess.
     """
     shares = sorted({int(part.share) for part in parts.values()})
     key = hashlib.sha256(b"daskfc.order" + repr(shares).encode()).digest()
@@ -165,9 +144,9 @@ def mixed_digests(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndarray]:
 
 
 def content_tag(data: ClientStore, durable_secret: SecretKey) -> int:
-    """Return 63 bits by which the server sees whether a client's samples are those of before.
+    """Return 63 bits by which the server sees whether a client's samples are unchanged.
 
-    Without the client's key nobody can try out what the samples are.
+    Without the client's key nobody can test guesses of the samples.
     """
     return durable_secret.derive("samples", data.digest).fingerprint()
 
@@ -222,30 +201,9 @@ def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndar
 
 
 def linked_samples(parts: Mapping[str, SampleDigests]) -> int:
-    """Check that all clients have the same samples in the same order, as a vertical split needs.
+    """Return the number of samples of a vertical split, the same in the same order at all clients.
 
-    Parameters
-    ----------
-    parts : mapping of str to SampleDigests
-        What each client sent.
-
-    Returns
-    -------
-    int
-        Number of samples.
-
-    Raises
-    ------
-    InvalidInput
-        Naming the client whose samples are repeated, missing, others, or in another order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.samples import SampleDigests, linked_samples
-    >>> same = SampleDigests(np.array([7, 1], "uint64"), 5)
-    >>> linked_samples({"a": same, "b": same})
-    2
+    InvalidInput names a client whose samples are repeated, missing, others, or in another order.
     """
     first, *others = parts
     own = parts[first].digests

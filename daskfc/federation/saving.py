@@ -126,21 +126,9 @@ def _packages(kind: type) -> set[str]:
 
 
 def write_model(kind: type, state: Mapping[str, Any], folder: str | PathLike[str]) -> None:
-    """Write the state of a fitted method into a new folder, all or none.
+    """Write a fitted method's attributes into a new folder, all or none; only its owner may enter.
 
-    Parameters
-    ----------
-    kind : type
-        Its class.
-    state : mapping of str to object
-        Its attributes.
-    folder : path
-        Must not exist; only its owner may enter it.
-
-    Raises
-    ------
-    InvalidInput
-        When the folder exists or cannot be written, or an attribute has no plain form.
+    InvalidInput when the folder exists, or an attribute has no plain form.
     """
     path = Path(fspath(folder))
     if path.exists():
@@ -182,26 +170,9 @@ def write_model(kind: type, state: Mapping[str, Any], folder: str | PathLike[str
 def read_model(
     folder: str | PathLike[str], kinds: Mapping[str, type]
 ) -> tuple[type, dict[str, Any]]:
-    """Read what `write_model` wrote.
+    """Read the class and attributes that `write_model` wrote; `kinds` is keyed ``module:name``.
 
-    Parameters
-    ----------
-    folder : path
-        Of the model.
-    kinds : mapping of str to type
-        Classes that it may be of, by ``module:name``.
-
-    Returns
-    -------
-    kind : type
-        Its class.
-    state : dict of str to object
-        Its attributes.
-
-    Raises
-    ------
-    InvalidInput
-        When no whole model is there, or it is of another class.
+    InvalidInput when no whole model is there, or it is of none of these.
     """
     path = Path(fspath(folder))
     try:

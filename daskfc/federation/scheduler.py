@@ -105,14 +105,9 @@ class _Connection:
 
 
 class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
-    """Dask's scheduler for federations.
+    """Dask's scheduler for federations; with TLS it heeds revocations of the authority `ca`.
 
-    Parameters
-    ----------
-    ca : str, optional
-        File of the authority's certificate; with TLS its list of revoked certificates is heeded.
-    told : callable
-        Given a line for whoever started it, now and then.
+    `told` receives a line of text at times, for whoever started it.
     """
 
     def __init__(
@@ -158,17 +153,10 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         self._told(f"party {name!r} left")
 
     def may_tell_of_tasks(self, worker: str, message: dict[str, Any]) -> bool:
-        """Return whether what a worker tells is of tasks of its own party.
+        """Return whether a worker's message is about its own party's tasks; it must drop others.
 
-        Dask would send others for a value to whoever says that it has it. A worker that fetched an
-        input says so, and must be told later to drop it.
-
-        Parameters
-        ----------
-        worker : str
-            The address of whose connection it is.
-        message : dict
-            Any that a worker may send.
+        Dask would direct others to whoever says that it has a value. A worker reports inputs that
+        it fetched as well, and must learn later when to drop them.
         """
         if message["op"] in _OF_A_TASK:
             keys, is_own = [message.get("key")], self._ran_at
@@ -200,15 +188,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         return bool(users) and all(party in (one.resource_restrictions or ()) for one in users)
 
     def spare_others(self, client: str, message: dict[str, Any]) -> None:
-        """Take the force from an order to cancel what another client wants.
-
-        Parameters
-        ----------
-        client : str
-            Whose connection it is.
-        message : dict
-            Any that a client may send.
-        """
+        """Remove the force from a client's order to cancel what another client wants."""
         if message["op"] == "cancel-keys" and message.get("force"):
             tasks = [task for key in message.get("keys", ()) if (task := self._task(key))]
             wanting = {one.client_key for task in tasks for one in task.who_wants or ()}
@@ -276,15 +256,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         return answers
 
     def tell_refusal(self, worker: str, refusal: Any) -> None:
-        """Tell a party's refusal to the driver of its run; Dask would tell whoever asks for it.
-
-        Parameters
-        ----------
-        worker : str
-            The address of the party's worker.
-        refusal : mapping
-            As `PartyWorker.refuse` made it.
-        """
+        """Send a party's refusal to the driver of its run; Dask would send it to whoever asks."""
         peer, driver = self._began.get(self._owner(worker) or "", (None, ""))
         there = self.client_comms.get(driver)
         if there is not None and there.comm is not None and there.comm.peer == peer:

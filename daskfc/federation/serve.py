@@ -195,13 +195,7 @@ def serve_party(
 def _check_certificate(
     name: str, role: str, scheduler: str, security: SecurityFiles | None
 ) -> Issued | None:
-    """Refuse a party whose certificate names another, and one that has none off this machine.
-
-    Raises
-    ------
-    InvalidInput
-        Says which of the two, or that the certificate has expired.
-    """
+    """Refuse a certificate of another party or an expired one, and its absence off this machine."""
     if security is None:
         if not (is_loopback(scheduler) or needs_certificates(scheduler)):
             raise InvalidInput(

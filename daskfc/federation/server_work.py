@@ -15,14 +15,9 @@ M = TypeVar("M", bound=Message)
 
 
 class ServerWork(Verbs):
-    """Verbs between the server and its further workers, which are of one trust.
+    """Verbs between the server and its further workers, which are trusted alike.
 
     What they send one another is declared, checked and in the ledger like all messages.
-
-    Attributes
-    ----------
-    server_workers : tuple of str
-        Names of the workers beside the first, which is the server itself.
     """
 
     server_workers: tuple[str, ...] = ()
@@ -30,17 +25,7 @@ class ServerWork(Verbs):
     def hand_out(self, step: Callable[..., M] | Local[M], /, *args: Any, **kwargs: Any) -> Sent[M]:
         """Run a step at the server and send its message to all of the server's further workers.
 
-        Parameters
-        ----------
-        step : callable, or Local
-            Its return annotation is the message class. Or a message that lies at the server.
-        *args, **kwargs
-            As for `on_server`.
-
-        Returns
-        -------
-        Sent
-            For steps of the workers. The server goes on with what the message was made of.
+        A Local message is sent as it is. The server goes on with what the message was made of.
         """
         workers = self._workers(None)
         step, args, _ = self._sending(step, args)
@@ -58,21 +43,9 @@ class ServerWork(Verbs):
         clients: Iterable[str] | None = None,
         **kwargs: Any,
     ) -> PerClient[Sent[M]]:
-        """Run a step at each client and send its message to one of the server's further workers.
+        """Run a step at each client and send its message to one further worker alone.
 
-        Parameters
-        ----------
-        worker : str
-            Who gets the messages, which the server itself does not.
-        step : callable
-            Its return annotation is the message class.
-        *args, clients, **kwargs
-            As for `ask`.
-
-        Returns
-        -------
-        PerClient of Sent
-            By client.
+        The server itself does not get it.
         """
         (worker,) = self._workers([worker])
         self._declared(step, "client → server worker", by_receiver=False)
@@ -90,21 +63,9 @@ class ServerWork(Verbs):
         workers: Iterable[str] | None = None,
         **kwargs: Any,
     ) -> PerClient[Sent[M]]:
-        """Run a step at each of the server's further workers and send its message to the server.
+        """Run a step at each further worker and send its message to the server; return by worker.
 
-        Parameters
-        ----------
-        step : callable
-            Its return annotation is the message class.
-        *args, **kwargs
-            Its arguments; a PerClient gives each worker its own.
-        workers : iterable of str, optional
-            Where; by default at all of them.
-
-        Returns
-        -------
-        PerClient of Sent
-            By worker.
+        A PerClient argument gives each worker its own value.
         """
         chosen = self._workers(workers)
         self._declared(step, "server worker → server", by_receiver=False)

@@ -20,19 +20,9 @@ _LENGTH = 64
 
 
 class SessionKey:
-    """An Ed25519 key that is drawn for one start of a run and kept in the driver's memory.
+    """An Ed25519 key, drawn for one start of a run and kept in the driver's memory.
 
-    Attributes
-    ----------
-    public : str
-        The public key, 64 hexadecimal digits; the run's settings have it, which are signed.
-
-    Examples
-    --------
-    >>> from daskfc.federation.session_key import SessionKey, content_of_signed
-    >>> key = SessionKey()
-    >>> content_of_signed(key.public, key.signed(b"a call"))
-    b'a call'
+    `public`, 64 hexadecimal digits, is part of the run's settings, which are signed.
     """
 
     def __init__(self) -> None:
@@ -51,20 +41,7 @@ class SessionKey:
 
 
 def content_of_signed(public: str, data: bytes) -> bytes:
-    """Return the content of what `SessionKey.signed` wrote.
-
-    Parameters
-    ----------
-    public : str
-        Of the run under way.
-    data : bytes
-        As it arrived.
-
-    Raises
-    ------
-    PrivacyError
-        When the key did not sign it.
-    """
+    """Return the content of `SessionKey.signed`; PrivacyError when the key did not sign it."""
     signature, content = bytes(data[:_LENGTH]), bytes(data[_LENGTH:])
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))

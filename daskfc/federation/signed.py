@@ -25,17 +25,7 @@ def _content(envelope: Outgoing, start: str) -> bytes:
 
 
 def signed_by(files: SecurityFiles | None, envelope: Outgoing, start: str) -> Outgoing:
-    """Return an envelope with its sender's signature, where its message's class is signed.
-
-    Parameters
-    ----------
-    files : SecurityFiles, optional
-        The sender's certificate and key; None without TLS, where nothing is signed.
-    envelope : Outgoing
-        Before it is sent.
-    start : str
-        Of the run.
-    """
+    """Return an envelope with its sender's signature, if its class is signed and there is TLS."""
     if files is None or not envelope.message.signed:
         return envelope
     return replace(envelope, **sign(files, _content(envelope, start)))
@@ -44,23 +34,9 @@ def signed_by(files: SecurityFiles | None, envelope: Outgoing, start: str) -> Ou
 def check_signed(
     ca: str | None, revoked: Revoked | None, envelope: Any, start: str, party: str
 ) -> None:
-    """Refuse a message whose class is signed and that its sender did not sign for this start.
+    """Refuse (PrivacyError) a message of a signed class not signed by its sender for this start.
 
-    Parameters
-    ----------
-    ca : str, optional
-        File of the authority; None without TLS, where nothing is checked.
-    revoked : Revoked, optional
-        Certificates that hold no more.
-    envelope : Outgoing or object
-        What arrived, or was kept; only messages of such a class are checked.
-    start, party : str
-        The start of the run, and who reads it.
-
-    Raises
-    ------
-    PrivacyError
-        When it is signed by nobody, or by another.
+    Without TLS (`ca` is None) nothing is checked.
     """
     if ca is None or not isinstance(envelope, Outgoing) or not envelope.message.signed:
         return

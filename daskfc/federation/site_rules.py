@@ -32,12 +32,9 @@ logger = logging.getLogger("daskfc.party")
 
 
 class OnceOnly:
-    """Holds that a tag serves one content only: masks of two arrays would tell their difference.
+    """Ensures that a tag serves one content: one mask on two arrays reveals their difference.
 
-    Parameters
-    ----------
-    path : pathlib.Path, optional
-        A file that outlives the process, as its secrets do; made when missing.
+    The file at `path` outlives the process, as the secrets do; None keeps tags in memory only.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -50,21 +47,9 @@ class OnceOnly:
             self._seen = dict(line.split(" ") for line in lines if line.count(" ") == 1)
 
     def hold(self, use: str, tag: str, content: bytes) -> None:
-        """Remember what a tag was used for, and refuse anything else.
+        """Remember a tag's content for a use, such as "masks"; PrivacyError for any other.
 
-        Parameters
-        ----------
-        use : str
-            What is used, such as "masks".
-        tag : str
-            Which of them.
-        content : bytes
-            The content's digest, or itself where it is no secret.
-
-        Raises
-        ------
-        PrivacyError
-            When the tag was used for another content.
+        Give the content's digest, or the content where it is no secret.
         """
         name = hashlib.sha256(f"{use} {tag}".encode()).hexdigest()
         told = hashlib.sha256(content).hexdigest()
@@ -104,12 +89,9 @@ class SiteRules:
         return ANY_PART
 
     def check_groups(self, groups: np.ndarray) -> None:
-        """Refuse groups, by a submitter, that have too few of this party's samples.
+        """Refuse a submitter's groups that have too few of this party's samples.
 
-        Parameters
-        ----------
-        groups : ndarray of shape (n_samples,), int
-            Of each sample; -1 is none.
+        `groups` has shape (n_samples,), with -1 for none.
         """
 
     @property
@@ -135,20 +117,10 @@ def _announced(options: PartyOptions) -> tuple[str, Mapping[str, Any], bool]:
 
 
 class PartyRules(SiteRules):
-    """The rules of one party in one start of a run.
+    """The rules of one party in one start of a run; `open_store` opens its store, calling `opened`.
 
-    Parameters
-    ----------
-    options : PartyOptions
-        Its policy and memory, and the run under way.
-    open_store : callable, optional
-        Opens the party's own store, and tells `opened` of it.
-
-    Attributes
-    ----------
-    composes : bool
-        Whether the run's driver may compose steps as he likes: on the loopback address, and with a
-        method of another package, which the policy allows.
+    With `composes` the driver may compose steps at will: on the loopback address, or for a method
+    of another package that the policy allows.
     """
 
     def __init__(
@@ -180,13 +152,7 @@ class PartyRules(SiteRules):
         return self._once
 
     def refuse(self, refusal: Refusal) -> NoReturn:
-        """Refuse by a rule: to the site the whole sentence, to others the rule's name.
-
-        Raises
-        ------
-        PolicyRefused
-            Always.
-        """
+        """Raise PolicyRefused: the site sees the whole sentence, others the rule's name only."""
         if self._state is not None:
             self._state.refused(refusal, run_id=self._run_id, start=self._start)
         logger.warning("refused by %s: %s", refusal.rule, refusal.sentence)
@@ -202,25 +168,14 @@ class PartyRules(SiteRules):
         self.refuse(refusal)
 
     def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
-        """Refuse a masked sum of too few clients.
-
-        Raises
-        ------
-        PolicyRefused
-            By the policy's ``maskers``.
-        """
+        """Refuse a masked sum of fewer clients than the policy's ``maskers``."""
         self._ask(lambda: self.policy.check_maskers(n_maskers, threshold))
 
     def check_members(self, members: Iterable[str]) -> None:
-        """Refuse a masked sum of nearly the same clients as one before of this data set.
+        """Refuse a masked sum of nearly the same clients as an earlier one over this data set.
 
-        Sets of clients are remembered whatever the policy asks for, so that one which asks for more
-        later knows them.
-
-        Raises
-        ------
-        PolicyRefused
-            By the policy's ``maskers.differ_by``.
+        The limit is ``maskers.differ_by``. Sets of clients are remembered whatever the policy says,
+        so that a stricter one later knows them.
         """
         now, least = frozenset(members), self.policy.maskers.differ_by
 
@@ -235,21 +190,10 @@ class PartyRules(SiteRules):
             self._hold("members", self.data_set, json.dumps(sorted(now)), refusal)
 
     def opened(self, store: "ClientStore", data_set: str) -> None:
-        """Hold the label of the run's pseudonyms to the submitter and to the party's own data.
+        """Bind the pseudonyms' label to submitter and data, or refuse by the rule ``pseudonyms``.
 
         What pseudonyms are made of is read after this, so that data which change do so before it.
-
-        Parameters
-        ----------
-        store : ClientStore
-            The party's own, as it was written.
-        data_set : str
-            By which digest budgets and sets of clients know it.
-
-        Raises
-        ------
-        PolicyRefused
-            By the rule ``pseudonyms``, when another used the label first, or on other data.
+        `data_set` is the digest under which budgets and sets of clients are kept.
         """
         self._data_set, label = data_set, str(self._pseudonyms.get("label", ""))
         told = f"the label {label!r} of pseudonyms is another submitter's, or of other data."
@@ -266,13 +210,7 @@ class PartyRules(SiteRules):
         return self._data_set
 
     def check_store(self, url: str) -> None:
-        """Refuse a store that the policy does not name.
-
-        Raises
-        ------
-        PolicyRefused
-            By the policy's ``stores``.
-        """
+        """Refuse a store that the policy's ``stores`` do not name."""
         self._ask(lambda: self.policy.check_store(url, self._options.store))
 
     @property
@@ -281,13 +219,7 @@ class PartyRules(SiteRules):
         return self._smallest
 
     def check_groups(self, groups: np.ndarray) -> None:
-        """Refuse groups of too few of the party's own samples, and one grouping too many.
-
-        Raises
-        ------
-        PolicyRefused
-            By the policy's ``groups``.
-        """
+        """Refuse groups of too few own samples, and one grouping too many, by ``groups``."""
         least, most = self.smallest.samples, self.policy.groups.groupings
         numbers, first, place, sizes = np.unique(
             groups, return_index=True, return_inverse=True, return_counts=True
@@ -314,13 +246,7 @@ class PartyRules(SiteRules):
         return self.policy.words == "allow"
 
     def check_words(self) -> None:
-        """Refuse to tell which words the party's samples have.
-
-        Raises
-        ------
-        PolicyRefused
-            By the policy's ``words``.
-        """
+        """Refuse to reveal which words the party's samples have, by the policy's ``words``."""
         if not self.tells_words:
             self.refuse(
                 Refusal(
@@ -329,14 +255,10 @@ class PartyRules(SiteRules):
             )
 
     def check_step(self, use: StepUse) -> None:
-        """Refuse a step as the method of the run does not use it.
+        """Refuse a daskfc step that the run's method does not use so.
 
-        Steps of other packages are named by the policy, or were not read at all.
-
-        Raises
-        ------
-        PolicyRefused
-            By the rule ``steps``.
+        Steps of other packages are left to the policy: those that it does not name were never
+        decoded.
         """
         if use.step.partition(".")[0] != _OWN:
             return
@@ -350,54 +272,25 @@ class PartyRules(SiteRules):
             self.refuse(refusal)
 
     def check_raw(self, kind: str) -> None:
-        """Refuse a message with raw data.
-
-        Raises
-        ------
-        PolicyRefused
-            By the policy's ``raw``.
-        """
+        """Refuse a message with raw data, by the policy's ``raw``."""
         if self.policy.raw == "never":
             self.refuse(Refusal("raw", f"{kind} is raw data; the policy says raw: never."))
 
     def check_ids(self, kind: str) -> None:
-        """Refuse a message with clear sample ids for the caller.
-
-        Raises
-        ------
-        PolicyRefused
-            By the policy's ``ids``.
-        """
+        """Refuse a message with clear sample ids for the caller, by the policy's ``ids``."""
         if self.policy.ids == "never":
             told = f"{kind} would tell clear sample ids; the policy says ids: never."
             self.refuse(Refusal("ids", told))
 
     def check_upload(self, bytes_so_far: int) -> None:
-        """Refuse a message that makes a run send too much.
-
-        Raises
-        ------
-        PolicyRefused
-            By the policy's ``upload``.
-        """
+        """Refuse a message with which the run exceeds the policy's ``upload``."""
         self._ask(lambda: self.policy.check_upload(bytes_so_far))
 
     def charge(self, dataset: str, multiplier: float, label: str) -> None:
-        """Count a noisy release against the data set's budget, before it is made.
+        """Charge a noisy release to the data set's budget before it is made, or refuse it.
 
-        Parameters
-        ----------
-        dataset : str
-            Digest of the data.
-        multiplier : float
-            Standard deviation of the noise over the sensitivity.
-        label : str
-            Of what is released; the same again counts once.
-
-        Raises
-        ------
-        PolicyRefused
-            When the budget has less left.
+        `multiplier` is the noise's standard deviation over the sensitivity; the same `label` counts
+        once.
         """
         self._hold_to_announced(multiplier, label)
         self._remember(

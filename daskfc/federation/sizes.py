@@ -20,42 +20,14 @@ class NotRehearsed(InvalidInput):
 
 
 def of_shape(*shape: int, dtype: str = "float64") -> np.ndarray:
-    """Return an array of some shape that takes no memory: every entry is the same zero.
-
-    Examples
-    --------
-    >>> from daskfc.federation.sizes import of_shape
-    >>> of_shape(1000, 1000).nbytes
-    8000000
-    """
+    """Return an array of some shape that takes no memory: every entry is the same zero."""
     return np.broadcast_to(np.zeros((), dtype=dtype), shape)
 
 
 def sized(kind: type[M], /, *, dtype: str | None = None, **known: Any) -> M:
-    """Return a message of some size.
+    """Return a message of `known` axis sizes or field values; other numbers are 0 and texts empty.
 
-    Parameters
-    ----------
-    kind : type
-        Its class.
-    dtype : str, optional
-        Of arrays that may have several; the first that is declared by default.
-    **known
-        Sizes of the axes that its arrays declare; or values of fields, by their names. Numbers and
-        text that are not given are 0 and empty.
-
-    Raises
-    ------
-    TypeError
-        For an axis without a size.
-
-    Examples
-    --------
-    >>> from daskfc.federation.messages import payload_bytes
-    >>> from daskfc.federation.sizes import sized
-    >>> from daskfc.federation.samples import ClientLabels
-    >>> payload_bytes(sized(ClientLabels, sample=1000))
-    8000
+    `dtype` is for arrays that allow several, by default the first declared.
     """
     content = []
     for name, declared, default in declared_fields(kind):
@@ -75,13 +47,5 @@ def sized(kind: type[M], /, *, dtype: str | None = None, **known: Any) -> M:
 
 
 def as_they_are(*steps: Step) -> dict[Step, Step]:
-    """Return steps as their own stand-ins: quick ones, on sample ids or public numbers alone.
-
-    Examples
-    --------
-    >>> from daskfc.federation.samples import sample_digests
-    >>> from daskfc.federation.sizes import as_they_are
-    >>> as_they_are(sample_digests)[sample_digests] is sample_digests
-    True
-    """
+    """Return steps as their own stand-ins: quick ones, on sample ids or public numbers alone."""
     return {step: step for step in steps}

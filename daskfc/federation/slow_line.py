@@ -10,23 +10,7 @@ __all__ = ["SlowLine"]
 
 
 class SlowLine:
-    """The line by which a party's messages leave, one after the other.
-
-    Parameters
-    ----------
-    latency : float
-        Seconds that every message takes beside its bytes.
-    bandwidth : float, optional
-        Bytes a second; no limit by default.
-    clock : callable
-        Seconds; another one for tests.
-
-    Examples
-    --------
-    >>> from daskfc.federation.slow_line import SlowLine
-    >>> SlowLine(latency=0.05).held([])
-    0.05
-    """
+    """A simulated line: messages leave one after the other, `bandwidth` in bytes a second."""
 
     def __init__(
         self,

@@ -6,36 +6,13 @@ __all__ = ["Notice", "Stage"]
 
 
 class Notice(str):
-    """What whoever watches should be able to read again, whatever stage comes after it.
-
-    Examples
-    --------
-    >>> from daskfc.federation.stage import Notice
-    >>> print(Notice("Dask's dashboard: http://127.0.0.1:8787/status"))
-    Dask's dashboard: http://127.0.0.1:8787/status
-    """
+    """A message to whoever watches that stays readable when the next stage begins."""
 
     __slots__ = ()
 
 
 class Stage(str):
-    """The name of a stage, which knows what is counted in it.
-
-    Parameters
-    ----------
-    name : str
-        In words.
-    unit : str
-        What is counted, in the plural; nothing where nothing is.
-
-    Examples
-    --------
-    >>> from daskfc.federation.stage import Stage
-    >>> Stage("averaging", "rounds") == "averaging"
-    True
-    >>> Stage("averaging", "rounds").with_unit
-    'averaging (rounds)'
-    """
+    """The name of a stage, with the plural of what is counted in it, or ""."""
 
     __slots__ = ("unit",)
     unit: str

@@ -31,17 +31,7 @@ _Step = TypeVar("_Step", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Announced:
-    """What a party was told that a run is, before it began.
-
-    Parameters
-    ----------
-    parameters : mapping
-        Of the method.
-    clients : tuple of str
-        Who takes part.
-    pseudonyms : mapping
-        As `Pseudonyms.as_dict` writes them; empty for clear ids.
-    """
+    """What a party learned of a run before it began; empty `pseudonyms` mean clear ids."""
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     clients: tuple[str, ...] = ()
@@ -50,40 +40,14 @@ class Announced:
 
 @dataclass(frozen=True)
 class Rule:
-    """What an argument of the caller must be, beside its type.
-
-    Parameters
-    ----------
-    told : str
-        Completes the sentence "... must be ...".
-    holds : callable
-        From the argument and an `Announced` to bool.
-    """
+    """What a caller's argument must be besides its type; `told` completes "... must be ..."."""
 
     told: str
     holds: Callable[[Any, Announced], bool]
 
 
 def takes(**rules: Rule) -> Callable[[_Step], _Step]:
-    """Declare the rules of a step's arguments.
-
-    Parameters
-    ----------
-    **rules : Rule
-        By the parameter's name.
-
-    Examples
-    --------
-    >>> from daskfc.federation.step_rules import Announced, as_announced, broken_rule, takes
-    >>> @takes(ridge=as_announced("ridge"))
-    ... def update(ridge: float) -> float:
-    ...     return ridge
-    >>> asked = Announced({"ridge": 1e-3})
-    >>> broken_rule(update, {"ridge": 1e-3}, asked) is None
-    True
-    >>> broken_rule(update, {"ridge": 1e12}, asked)
-    "'ridge' must be the 'ridge' that was announced"
-    """
+    """Declare the rules of a step's arguments, by parameter name."""
 
     def declare(step: _Step) -> _Step:
         step.rules = rules  # type: ignore[attr-defined]
@@ -132,17 +96,9 @@ own_label = Rule(
 def broken_rule(
     step: Callable[..., Any], given: Mapping[str, Any], announced: Announced
 ) -> str | None:
-    """Return which argument of the caller is not what it must be, and what that is, or None.
+    """Return which caller-made argument breaks its type or rule, and how; None if none does.
 
-    Parameters
-    ----------
-    step : callable
-        A function.
-    given : mapping of str to object
-        The arguments that the caller made; those with a rule are checked when they are left out,
-        too.
-    announced : Announced
-        What the run is.
+    Rules apply to arguments that are left out, too.
     """
     rules: Mapping[str, Rule] = getattr(step, "rules", {})
     kinds, defaults = _declared(step)

@@ -18,15 +18,7 @@ TO_EACH = " (to each)"
 
 
 def identity(step: Any) -> str:
-    """Return the name of a step, or of a class, in approved protocols.
-
-    Examples
-    --------
-    >>> from daskfc.federation.contract import store_summary
-    >>> from daskfc.federation.step_uses import identity
-    >>> identity(store_summary)
-    'daskfc.federation.contract.store_summary'
-    """
+    """Return the name, ``module.qualname``, of a step or class in approved protocols."""
     while isinstance(step, functools.partial):
         step = step.func
     if isinstance(step, Forward):
@@ -46,26 +38,10 @@ def uses_of(
     made_for_each: Sequence[str] | None = None,
     read: Callable[[InnerCall], Callable[..., Any]],
 ) -> Iterator[StepUse]:
-    """Return the use of a step, and those of the steps within it.
+    """Yield the use of a step, and those of the steps within it.
 
-    Parameters
-    ----------
-    step : callable
-        The step.
-    arguments : mapping of str to object
-        Its arguments as they travel, see `handles.pack`.
-    made_by : sequence of str
-        For each slot the identity of the step that made its value, or of the message's class.
-    at : str
-        Role of the party.
-    sends : iterable of str
-        Routes of its messages.
-    each : sequence of str
-        Arguments of which each client gets its own.
-    made_for_each : sequence of str, optional
-        What stands in `made_by`'s place for these; by default the same.
-    read : callable
-        From an inner call to its step.
+    `made_by` has for each slot the identity of the step or message class of its value,
+    `made_for_each` the same for the arguments `each`, of which each client gets its own.
     """
     within: list[tuple[InnerCall, Callable[..., Any]]] = []
     given = dict(arguments)

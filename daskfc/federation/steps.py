@@ -34,28 +34,10 @@ INJECTED = (
 
 @dataclass(frozen=True)
 class StepCall:
-    """One execution of a step at one party, as that performs it.
+    """One execution of a step at one party, with other steps' values as slots, see `handles.pack`.
 
-    Parameters
-    ----------
-    step : callable
-        The step itself.
-    arguments : dict
-        Its arguments by name; values from other steps are slots, see `handles.pack`.
-    party : str
-        Where it runs.
-    run_id, round : str, int
-        What the party must be doing; a step of another run is refused there.
-    verb : {"keep", "send", "compose"}
-        Keep the result, send it as one message, or send one message per receiver.
-    receivers : tuple of str
-        Who may get the messages.
-    axes : dict of str to int
-        Sizes that the caller fixed, entries along each axis.
-    each : tuple of str
-        Arguments of which each client gets its own.
-    reader : Reader
-        That read it; of the steps within it, too.
+    The party must be in run `run_id`. `verb` keeps the result, sends it, or composes a message per
+    receiver; `axes` has sizes, `each` the arguments of which each client gets its own.
     """
 
     step: Callable[..., Any]
@@ -74,17 +56,10 @@ _TRAVELLING = ("party", "run_id", "round", "verb", "receivers", "axes", "each")
 
 
 def call_bytes(call: StepCall, code: bytes | None = None) -> bytes:
-    """Return a call as it travels: bytes, which its party alone reads.
+    """Return a call as bytes, which only its party decodes.
 
-    The scheduler only passes them on. A party that lacks the code fails in this step, with a
-    sentence; while it reads the message of the scheduler, its worker would be lost.
-
-    Parameters
-    ----------
-    call : StepCall
-        The call.
-    code : bytes, optional
-        The step's, where it is at hand.
+    A party without the code then fails in this step; decoding within the scheduler's message would
+    lose the worker.
     """
     rest = [getattr(call, name) for name in _TRAVELLING]
     code = encode(call.step) if code is None else code
@@ -92,13 +67,7 @@ def call_bytes(call: StepCall, code: bytes | None = None) -> bytes:
 
 
 def call_of(content: bytes, reader: Reader) -> StepCall:
-    """Return a call from what `call_bytes` wrote.
-
-    Raises
-    ------
-    PrivacyError, ValueError, TypeError
-        For what that did not write.
-    """
+    """Return the call that `call_bytes` wrote, or raise, as PrivacyError, for other bytes."""
     name, code, arguments, rest = reader.decode(content)
     fields = dict(zip(_TRAVELLING, rest, strict=True))
     step = read_step(name, code, reader)
@@ -110,16 +79,9 @@ def call_of(content: bytes, reader: Reader) -> StepCall:
 
 @dataclass(frozen=True)
 class Bound:
-    """A step with its arguments, before they are divided among parties.
+    """A step with its arguments, handles among them, before they are divided among parties.
 
-    Parameters
-    ----------
-    step : callable
-        The step itself.
-    arguments : dict of str to object
-        Its arguments by name; handles among them.
-    code : bytes
-        The step, as it travels.
+    `code` is the encoded step.
     """
 
     step: Callable[..., Any]
@@ -140,17 +102,7 @@ class Bound:
 
 
 def read_step(name: str, code: bytes, reader: Reader) -> Callable[..., Any]:
-    """Return a step from its code; where that cannot be read, one that says so when it is called.
-
-    Parameters
-    ----------
-    name : str
-        The step's name.
-    code : bytes
-        From `Bound`.
-    reader : Reader
-        Decides what may be read.
-    """
+    """Return a step from its code, or one that raises when called if that cannot be read."""
     try:
         step: Callable[..., Any] = reader.decode(code)
     except Exception as error:
@@ -159,15 +111,7 @@ def read_step(name: str, code: bytes, reader: Reader) -> Callable[..., Any]:
 
 
 class Unreadable:
-    """A step whose code a party does not have.
-
-    Parameters
-    ----------
-    name : str
-        The step's.
-    error : Exception
-        Why it could not be read.
-    """
+    """A step whose code the party could not read, because of `error`."""
 
     def __init__(self, name: str, error: Exception) -> None:
         # What is sent as a name comes into logs, where a line must not look like several.
@@ -177,13 +121,7 @@ class Unreadable:
         self.refused = str(error) if isinstance(error, PrivacyError) else None
 
     def __call__(self, **_: Any) -> None:
-        """Say what is missing.
-
-        Raises
-        ------
-        PrivacyError, ClusterError
-            Always.
-        """
+        """Raise PrivacyError or ClusterError, which says what is missing."""
         if self.refused is not None:
             raise PrivacyError(self.refused)
         what = f"module {self.missing!r} is missing" if self.missing else self.kind
@@ -195,13 +133,7 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Forward:
-    """The step that sends the message which another step left at its party.
-
-    Parameters
-    ----------
-    made_by : callable
-        That step; its return annotation is the message class.
-    """
+    """A step that sends the message which the step `made_by` left at its party."""
 
     made_by: Callable[..., Any]
 
@@ -235,34 +167,9 @@ def step_name(step: Callable[..., Any]) -> str:
 
 
 def declared_message(step: Callable[..., Any]) -> tuple[type[Message], bool]:
-    """Return the message class that a step's return annotation declares.
+    """Return the message class in a step's return annotation, and whether it is mapped by receiver.
 
-    Parameters
-    ----------
-    step : callable
-        A step of `ask`, `tell`, `exchange` or `publish`.
-
-    Returns
-    -------
-    message_type : type
-        The subclass of Message.
-    by_receiver : bool
-        Whether the step returns a mapping from receivers to messages.
-
-    Raises
-    ------
-    InvalidInput
-        When the annotation is missing or is no message.
-
-    Examples
-    --------
-    >>> from daskfc.federation.steps import declared_message
-    >>> def total(data) -> int: ...
-    >>> declared_message(total)
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: step 'total' sends a message, so its return annotation must be a \
-Message or a mapping of receivers to one; got int. Annotate it, or keep its result with on_client.
+    InvalidInput when there is none.
     """
     if isinstance(step, Forward):
         return step.message_type, False
@@ -290,30 +197,9 @@ Message or a mapping of receivers to one; got int. Annotate it, or keep its resu
 def bind(
     step: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Bind the caller's arguments to the parameters that the party does not fill in.
+    """Return the caller's arguments by name, for parameters that the party does not fill in.
 
-    Parameters
-    ----------
-    step : callable
-        The step.
-    args, kwargs : tuple, mapping
-        What the caller of the verb gave.
-
-    Returns
-    -------
-    dict of str to object
-        Arguments by name.
-
-    Raises
-    ------
-    InvalidInput
-        When they do not fit, before anything runs.
-
-    Examples
-    --------
-    >>> from daskfc.federation.steps import bind
-    >>> bind(lambda data, centers, *, tolerance=0.1: None, ("c",), {})
-    {'centers': 'c'}
+    InvalidInput when they do not fit, before anything runs.
     """
     signature = inspect.signature(step)
     given = [name for name in kwargs if name in INJECTED and name in signature.parameters]
@@ -346,16 +232,6 @@ def bind(
 def call_step(
     step: Callable[..., Any], arguments: Mapping[str, Any], fill: Callable[[str], Any]
 ) -> Any:
-    """Call a step with its arguments and with what its party fills in.
-
-    Parameters
-    ----------
-    step : callable
-        The step.
-    arguments : mapping of str to object
-        From `bind`, with all slots filled.
-    fill : callable
-        From the name of an injected parameter to its value; called for those that the step has.
-    """
+    """Call a step with its arguments and with what `fill` returns for its injected ones."""
     names = inspect.signature(step).parameters
     return step(**arguments, **{name: fill(name) for name in INJECTED if name in names})

@@ -8,29 +8,7 @@ __all__ = ["text_arrays", "texts_in"]
 
 
 def text_arrays(words: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return words as two arrays that a message can declare.
-
-    Parameters
-    ----------
-    words : iterable of str
-        Of any length.
-
-    Returns
-    -------
-    content : numpy.ndarray
-        ``(bytes,)`` uint8, UTF-8.
-    ends : numpy.ndarray
-        ``(words,)`` int64, where each word ends in `content`.
-
-    Examples
-    --------
-    >>> from daskfc.federation.texts import text_arrays, texts_in
-    >>> content, ends = text_arrays(["age", "größe"])
-    >>> ends
-    array([ 3, 10])
-    >>> texts_in(content, ends)
-    ['age', 'größe']
-    """
+    """Return words as UTF-8 bytes, (bytes,) uint8, and where each ends in them, (words,) int64."""
     encoded = [str(word).encode() for word in words]
     content = np.frombuffer(b"".join(encoded), dtype=np.uint8)
     return content, np.cumsum([len(word) for word in encoded], dtype=np.int64)

@@ -21,15 +21,10 @@ __all__ = ["Came", "told_by"]
 
 @dataclass(frozen=True)
 class Came:
-    """What is known of one value of another step.
+    """What is known of another step's value; `is_own` says that a step of this party made it.
 
-    Parameters
-    ----------
-    digest : bytes
-        Of what its maker at this party was told, or of a message's content; empty where others are
-        told something else, as by another client.
-    is_own : bool
-        Whether a step of this party made it.
+    `digest` is of its step's inputs or of a server's message; empty where clients get different
+    ones, as from another client.
     """
 
     digest: bytes
@@ -43,25 +38,10 @@ def told_by(
     came: Sequence[Came],
     read: Callable[[InnerCall], Callable[..., Any]],
 ) -> bytes:
-    """Return the digest of what a step was told that all clients are told alike.
+    """Return the SHA-256 digest of those inputs of a step that are the same for all clients.
 
-    Parameters
-    ----------
-    step : callable
-        The step.
-    arguments : mapping of str to object
-        As they travel, see `handles.pack`.
-    each : sequence of str
-        Arguments of which each client gets its own: of these, only what its own steps were told.
-    came : sequence of Came
-        Of the values for the slots.
-    read : callable
-        From an inner call to its step.
-
-    Returns
-    -------
-    bytes
-        32 of them.
+    Of the arguments `each`, of which each client has its own, only inputs of steps of this party
+    count; `came` describes the slots' values.
     """
     plain: Any = step
     given = dict(arguments)

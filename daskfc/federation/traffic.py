@@ -28,20 +28,9 @@ _NUMBER = 8  # bytes; before its frames a message has their total, their count a
 
 @dataclass(frozen=True)
 class Network:
-    """How parties are connected: each by a line of its own, of one bandwidth both ways.
+    """Parties' connections, each of `bandwidth` bytes a second both ways.
 
-    Parameters
-    ----------
-    bandwidth : float
-        Bytes a second.
-    latency : float
-        Seconds of one trip, one way.
-
-    Examples
-    --------
-    >>> from daskfc.federation.traffic import Network
-    >>> Network(bandwidth=12.5e6, latency=0.05).latency
-    0.05
+    `latency` is in seconds for one trip, one way.
     """
 
     bandwidth: float = 12.5e6
@@ -49,13 +38,7 @@ class Network:
 
     @classmethod
     def parsed(cls, bandwidth: str = "100Mbit", latency: str = "50ms") -> "Network":
-        """Read both as a command line gives them.
-
-        Raises
-        ------
-        InvalidInput
-            For text that is no bandwidth, or no time.
-        """
+        """Return a network from text such as "100Mbit" and "50ms", else raise InvalidInput."""
         try:
             seconds = float(parse_timedelta(latency, default="s"))
         except (TypeError, ValueError, KeyError):
@@ -66,20 +49,7 @@ class Network:
 
 
 class Links:
-    """When messages arrive, where every party sends and receives one after the other.
-
-    Parameters
-    ----------
-    network : Network
-        Of all parties.
-
-    Examples
-    --------
-    >>> from daskfc.federation.traffic import Links, Network
-    >>> links = Links(Network(bandwidth=100.0, latency=0.5))
-    >>> links.sent("a", "server", 50, 0.0)
-    2.5
-    """
+    """Computes when messages arrive if every party sends and receives one after the other."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -100,15 +70,7 @@ class Links:
 def framing_bytes(
     message: Message, sender: str, receiver: str, step: str, run: str, round: int
 ) -> int:
-    """Return the bytes that go over a connection with a message beside its content.
-
-    Parameters
-    ----------
-    message : Message
-        Its arrays may be views of one number.
-    sender, receiver, step, run, round
-        What its envelope says.
-    """
+    """Return the bytes that a message takes on a connection besides its content."""
     shapes = tuple(
         (value.dtype.str, value.shape) if isinstance(value, np.ndarray) else value
         for value in content_of(message)

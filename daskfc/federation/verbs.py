@@ -38,16 +38,9 @@ _Sending: TypeAlias = Callable[..., M] | Local[M] | PerClient[Local[M]]
 
 
 class Verbs(ABC):
-    """The half of a Federation that builds graphs.
+    """The half of a Federation that builds graphs; results are in the order of `clients`.
 
-    Parameters
-    ----------
-    dask_client : distributed.Client
-        The connection to the scheduler.
-    clients : iterable of str
-        Names, in the order of results.
-    allow_raw : bool
-        Whether messages with protection "raw" may leave a party.
+    With `allow_raw` messages with protection "raw" may leave a party.
     """
 
     driver_key: SecretKey | None = None  # that the parties were started with; seals the calls
@@ -81,23 +74,12 @@ class Verbs(ABC):
         clients: Iterable[str] | None = None,
         **kwargs: Any,
     ) -> PerClient[Local[T]]:
-        """Run a step at each client; the results stay there.
+        """Run a step at each client, by default at all; the results stay there.
 
-        Parameters
-        ----------
-        step : callable
-            A function of its arguments and of what it asks of its party by name: ``data``,
-            ``secret``, ``durable_secret``, ``random``, ``workspace``, ``party``, ``as_prepared``,
-            ``site``, ``told_alike`` (`daskfc.federation.told`), ``last_result`` (a server's step).
-        *args, **kwargs
-            Its arguments; a PerClient gives each client its own.
-        clients : iterable of str, optional
-            Where; by default at all clients.
-
-        Raises
-        ------
-        PrivacyError
-            When an argument stays at another party, before anything runs.
+        A step may ask its party by name for ``data``, ``secret``, ``durable_secret``, ``random``,
+        ``workspace``, ``party``, ``as_prepared``, ``site``, ``told_alike``
+        (`daskfc.federation.told`) and, at the server, ``last_result``. A PerClient argument is
+        split by client; one that stays at another party raises PrivacyError before anything runs.
         """
         self._running()
         bound = Bound.of(step, args, kwargs)
@@ -116,13 +98,8 @@ class Verbs(ABC):
     ) -> PerClient[Inline[T]]:
         """Have a step run at each client within the step that takes its result as an argument.
 
-        One task does then what `on_clients` and the other step would do in two, with the same
-        result. It is for results that one step uses: each that does computes it again.
-
-        Parameters
-        ----------
-        step, *args, clients, **kwargs
-            As for `on_clients`.
+        One task then does what `on_clients` and the other step would do in two. It is for results
+        that one step uses: every step that takes it computes it again.
         """
         self._running()
         bound = Bound.of(step, args, kwargs)
@@ -143,16 +120,10 @@ class Verbs(ABC):
         axes: Mapping[str, int] | None = None,
         **kwargs: Any,
     ) -> PerClient[Sent[M]]:
-        """Run a step at each client and send its message to the server.
+        """Run a step at each client and send its message to the server; see `on_clients`.
 
-        Parameters
-        ----------
-        step : callable, or PerClient of Local
-            Its return annotation is the message class. Or messages that lie at the clients.
-        *args, clients, **kwargs
-            As for `on_clients`.
-        axes : mapping of str to int, optional
-            Sizes that axes of the message must have.
+        The step's return annotation is the message class; messages that lie at the clients are sent
+        as they are. `axes` fixes sizes that the message's axes must have.
         """
         step, args, holders = self._sending(step, args)
         self._declared(step, "client → server", by_receiver=False)
@@ -198,22 +169,10 @@ class Verbs(ABC):
         clients: Iterable[str] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Run a step at the server and send its message to clients.
+        """Run a step at the server and send its message to clients, by default to all; see `ask`.
 
-        Parameters
-        ----------
-        step : callable, or Local
-            Its return annotation is the message class, or a mapping of clients to it. Or a message
-            that lies at the server.
-        *args, axes, **kwargs
-            As for `ask`.
-        clients : iterable of str, optional
-            The receivers; by default all clients.
-
-        Returns
-        -------
-        Sent or PerClient of Sent
-            The latter when each client gets its own message.
+        A step annotated as a mapping of clients to messages gives each its own, and a PerClient of
+        Sent is returned. A Local message is sent as it is.
         """
         step, args, _ = self._sending(step, args)
         by_receiver = self._declared(step, "server → client")
@@ -234,21 +193,10 @@ class Verbs(ABC):
         axes: Mapping[str, int] | None = None,
         **kwargs: Any,
     ) -> PerClient[PerClient[Sent[M]]]:
-        """Run a step at each client and send a message of each to each receiver.
+        """Run a step at each client and send its messages to clients; by receiver, then by sender.
 
-        Parameters
-        ----------
-        step : callable
-            Its return annotation is a mapping of receivers to the message class.
-        *args, clients, axes, **kwargs
-            As for `ask`.
-        receivers : iterable of str, or PerClient of these, optional
-            Clients that receive, of all senders or of each; by default all.
-
-        Returns
-        -------
-        PerClient of PerClient of Sent
-            By receiver, then by sender.
+        The step's return annotation maps receivers to the message class; a PerClient of `receivers`
+        gives each sender its own, by default all clients.
         """
         self._declared(step, "client → client", by_receiver=True)
         bound = Bound.of(step, args, kwargs)
@@ -344,24 +292,10 @@ class Verbs(ABC):
         wait: bool = True,
         **kwargs: Any,
     ) -> Any:
-        """Run a step at the server, a client or all clients and send its message to the caller.
+        """Run a step at the server or at clients and send its message to the caller; see `ask`.
 
-        Parameters
-        ----------
-        step : callable, Local, or PerClient of Local
-            Its return annotation is the message class. Or messages that lie at their parties.
-        *args, axes, **kwargs
-            As for `ask`.
-        party : str, or list of str, optional
-            "server", a client's name, "clients" for all of them, or several clients. By default the
-            server, or the parties at which the messages lie.
-        wait : bool
-            Whether to return messages, or handles with ``result()``.
-
-        Returns
-        -------
-        Message, Sent, or PerClient of either
-            A PerClient for "clients" and for several.
+        `party` is by default the server, or where given messages lie; several, or "clients" for
+        all, return a PerClient. Without `wait`, handles with ``result()`` are returned.
         """
         step, args, holders = self._sending(step, args)
         if party is None:

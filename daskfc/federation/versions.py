@@ -37,35 +37,17 @@ HERE: dict[str, str] = {
 
 
 def check_party_versions(theirs: Mapping[str, Mapping[str, str | None]]) -> None:
-    """Compare what parties run with what this process runs.
+    """Compare parties' package versions, by party, with this process's.
 
-    Parameters
-    ----------
-    theirs : mapping of str to mapping
-        By the party's name, its version of each package.
-
-    Raises
-    ------
-    ClusterError
-        When another version of daskfc, another minor version of Python or another release of Dask
-        runs there: who, what, theirs and ours.
-
-    Warns
-    -----
-    UserWarning
-        When only the patch of a release of Dask is another.
+    Another daskfc, minor Python or Dask release raises ClusterError; another Dask patch only warns.
     """
     _check({f"party {name!r}": found for name, found in theirs.items()}, HERE)
 
 
 def check_scheduler_versions(theirs: Mapping[str, str | None]) -> None:
-    """Compare what the scheduler runs with what this process runs; see `check_party_versions`.
+    """Compare the scheduler's versions with this process's; see `check_party_versions`.
 
-    Parameters
-    ----------
-    theirs : mapping of str to str
-        What it answers to Dask's question for versions, with daskfc among the packages: it reads
-        the steps of a graph, for which it imports daskfc.
+    daskfc is among them, because the scheduler reads the steps of a graph and imports it for that.
     """
     # Early releases of Dask answer None for daskfc; then this process does so too.
     told: str | None = get_versions(packages=["daskfc"])["packages"]["daskfc"]

@@ -79,21 +79,10 @@ def translated(error: BaseException, handle: Handle) -> DaskfcError:
 
 
 class Absences:
-    """For how long each party has given no sign of life, as far as the driver has looked.
+    """Tracks for how long each party gave no sign of life: no heartbeat by the scheduler's clock.
 
-    A sign of life is a heartbeat: its time by the scheduler's clock moves on. A step in a library
-    that never lets other threads run stops the heartbeats; then it is the processor time of the
-    process, which its nanny tells. Clocks of two machines are never compared, and a driver that
-    was itself stopped for a while counts little of that time.
-
-    Parameters
-    ----------
-    roll_call : RollCall
-        Asks the scheduler and the nannies.
-    parties : sequence of str
-        All parties of the federation.
-    deadline : float
-        Seconds that a party may be away.
+    For steps that block all threads, growing processor time counts as well. Clocks of two machines
+    are never compared, and time in which the driver itself was stopped counts little.
     """
 
     def __init__(self, roll_call: RollCall, parties: Sequence[str], deadline: float) -> None:
@@ -139,20 +128,9 @@ class Absences:
         return overdue
 
     def check(self, pending: Sequence[Handle], needed: int) -> None:
-        """Look who is there.
+        """Raise DeadlineError when an absent party keeps `needed` of the pending steps from ending.
 
-        Parameters
-        ----------
-        pending : sequence of Handle
-            Steps that have not ended.
-        needed : int
-            How many of them must end well.
-
-        Raises
-        ------
-        DeadlineError
-            When a party is away for too long and `needed` steps can no longer end: because they
-            are its own, or because nothing is being computed anywhere, so that they wait for it.
+        Either they are its own, or nothing is computed anywhere, so that they wait for it.
         """
         self._look()
         overdue = self._overdue()
@@ -178,31 +156,10 @@ def wait_for(
     refusal: Callable[[], DaskfcError | None],
     needed: bool = True,
 ) -> Iterator[Handle]:
-    """Yield handles as their steps end well, until `count` have or the time is up.
+    """Yield handles as their steps end well, until `count` have or `timeout` seconds are over.
 
-    Parameters
-    ----------
-    handles : sequence of Handle
-        What to wait for.
-    count : int
-        How many must end well; others may fail as long as so many remain.
-    timeout : float, optional
-        Seconds, after which the iteration just ends.
-    absences : Absences
-        Who is away.
-    refusal : callable
-        What a party refused in this run, if any did.
-    needed : bool
-        Whether somebody must have so many. If not, who dies or is away is only late: the iteration
-        goes on for the others, and ends when none of them can end any more.
-
-    Raises
-    ------
-    DaskfcError
-        The first failure, once `count` can no longer be reached; what a party refused to send at
-        once.
-    DeadlineError
-        When a party that is needed is away for longer than the deadline.
+    Raise the first failure once `count` is out of reach, a refusal at once, DeadlineError for a
+    party away too long. If not `needed`, who is gone or away is only late.
     """
     watch = _Watch(handles)
     good, first_error = 0, None

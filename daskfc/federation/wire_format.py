@@ -35,21 +35,7 @@ _DEEPEST = 32  # extensions within extensions; msgpack takes 32 KiB of the stack
 
 
 def encode(value: Any, *, other: Callable[[Any], bytes] = cloudpickle.dumps) -> bytes:
-    """Return a value as bytes; the inverse of `Reader.decode`.
-
-    Parameters
-    ----------
-    value : object
-        Anything.
-    other : callable
-        Writes parts that the schema does not know; by default as pickles.
-
-    Examples
-    --------
-    >>> from daskfc.federation.wire_format import Reader, encode
-    >>> Reader().decode(encode({"centers": (1, 2.5, None)}))
-    {'centers': (1, 2.5, None)}
-    """
+    """Return a value as bytes for `Reader.decode`; `other` writes what the schema lacks."""
     extended = functools.partial(_extended, write=functools.partial(encode, other=other))
     packed: bytes = msgpack.packb(
         value,
@@ -99,24 +85,10 @@ def _extended(value: Any, write: Callable[[Any], bytes]) -> msgpack.ExtType | No
 
 
 class Reader:
-    """Reads what `encode` wrote.
+    """Reads what `encode` wrote, with dataclasses and functions of `packages` only.
 
-    Parameters
-    ----------
-    packages : iterable of str
-        Whose dataclasses and functions may be named.
-    trusted : bool
-        Whether what is read comes from whoever started this process: any installed package may then
-        be named, and pickles are opened.
-
-    Examples
-    --------
-    >>> from daskfc.federation.wire_format import Reader, encode
-    >>> Reader().decode(encode(lambda: None))
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.PrivacyError: what was sent holds code, or an object of a kind that only the \
-driver which started a party may send. Use steps of an installed package that the site allows.
+    With `trusted`, for what comes from whoever started this process, any installed package may be
+    named, and pickles are opened.
     """
 
     def __init__(self, packages: Iterable[str] = ("daskfc",), *, trusted: bool = False) -> None:
@@ -124,16 +96,9 @@ driver which started a party may send. Use steps of an installed package that th
         self.trusted = trusted
 
     def decode(self, data: bytes) -> Any:
-        """Return the value.
+        """Return the value; PrivacyError for what may not be read, InvalidInput for a wrong form.
 
-        Raises
-        ------
-        PrivacyError
-            For what may not be read.
-        InvalidInput
-            For what `encode` did not write.
-        ImportError
-            For what is named and not installed.
+        ImportError for what is not installed.
         """
         try:
             return self._decode(data, 0)
@@ -209,14 +174,10 @@ driver which started a party may send. Use steps of an installed package that th
     }
 
     def named(self, module: str, name: str) -> Any:
-        """Return the function or class of a name.
+        """Return the function or class that a module defines under a name.
 
-        Raises
-        ------
-        PrivacyError
-            When it is of no package that may be named, or was only imported there.
-        ImportError
-            When it is not installed.
+        PrivacyError for a package that may not be named or a name only imported there, ImportError
+        for one that is not installed.
         """
         if not (isinstance(module, str) and isinstance(name, str)):
             raise TypeError("a name is text")
@@ -241,23 +202,9 @@ def _may_not(name: str) -> PrivacyError:
 
 
 def plain_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype of a name, of numbers or text: bytes must not be taken for objects.
+    """Return the dtype of a ``numpy.dtype.str`` of numbers or text, else raise.
 
-    Parameters
-    ----------
-    name : str
-        As ``numpy.dtype.str`` has it.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For any other.
-
-    Examples
-    --------
-    >>> from daskfc.federation.wire_format import plain_dtype
-    >>> plain_dtype("<f8").name
-    'float64'
+    Bytes must never be taken for objects.
     """
     dtype = np.dtype(name)
     if dtype.kind not in _KINDS or dtype.itemsize == 0:
@@ -266,29 +213,7 @@ def plain_dtype(name: str) -> np.dtype[Any]:
 
 
 def array_of(dtype: np.dtype[Any], shape: list[int], content: Any) -> np.ndarray:
-    """Return an array over the memory of a buffer, which it must fill.
-
-    Parameters
-    ----------
-    dtype : numpy.dtype
-        From `plain_dtype`.
-    shape : list of int
-        Entries along each axis.
-    content : buffer
-        Its bytes, in C order.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When it has other bytes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.wire_format import array_of
-    >>> array_of(np.dtype("<u2"), [2], bytes([1, 0, 2, 0])).tolist()
-    [1, 2]
-    """
+    """Return an array over a buffer's memory, in C order; raise unless the bytes fill its shape."""
     held = memoryview(content).cast("B")
     if any(size < 0 for size in shape) or math.prod(shape) * dtype.itemsize != len(held):
         raise ValueError("an array's bytes must fill its shape")
@@ -296,29 +221,12 @@ def array_of(dtype: np.dtype[Any], shape: list[int], content: Any) -> np.ndarray
 
 
 def sealed(key: SecretKey | None, content: bytes) -> bytes:
-    """Return content under the seal of a key, or without one.
-
-    Parameters
-    ----------
-    key : SecretKey, optional
-        That the reader has too.
-    content : bytes
-        Anything.
-    """
+    """Return content behind its MAC under a key that the reader has, or behind zeros."""
     return (bytes(_DIGEST) if key is None else _seal(key, content)) + content
 
 
 def opened(keys: Iterable[SecretKey], data: bytes) -> tuple[bytes, bool]:
-    """Return the content of what `sealed` wrote, and whether one of the keys sealed it.
-
-    Examples
-    --------
-    >>> from daskfc.coding.streams import SecretKey
-    >>> from daskfc.federation.wire_format import opened, sealed
-    >>> ours, other = SecretKey.from_os(), SecretKey.from_os()
-    >>> opened([ours], sealed(ours, b"step")), opened([ours], sealed(other, b"step"))
-    ((b'step', True), (b'step', False))
-    """
+    """Return the content that `sealed` wrote, and whether one of the keys sealed it."""
     seal, content = data[:_DIGEST], data[_DIGEST:]
     return content, any(hmac.compare_digest(seal, _seal(key, content)) for key in keys)
 

@@ -11,20 +11,9 @@ LEDGER = "ledger.jsonl"
 
 
 def folder_of_work(base: str, workspace: str) -> Path:
-    """Return the server's folder for a run's work, which every start of the run finds again.
+    """Return the server's folder in `base` for a run's work, the same for every start of the run.
 
-    Parameters
-    ----------
-    base : str
-        The server's own workspace.
-    workspace : str
-        The run's: a folder at the driver, one a method, beside the others of the run.
-
-    Examples
-    --------
-    >>> from daskfc.federation.workspaces import folder_of_work
-    >>> folder_of_work("own", "runs/r/FedSC").name
-    'work-27f91f9ba2da3421-70444498cb82f903'
+    `workspace` is the run's folder at the driver, one per method.
     """
     return Path(base) / f"{_of_run(workspace)}{_name(workspace)}"
 

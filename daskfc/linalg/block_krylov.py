@@ -16,18 +16,10 @@ _RANK = 1e-10  # ours: of a block's column, what must be left of it outside of t
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """Leading eigenpairs, and how exact they are.
+    """Leading eigenpairs, largest first, vectors in orthonormal columns, and how exact they are.
 
-    Parameters
-    ----------
-    values : ndarray of shape (k,), float64
-        Largest first.
-    vectors : ndarray of shape (n, k), float64
-        Orthonormal columns.
-    residual : float
-        The largest norm of A u - λ u. An eigenvalue of A lies within it of each of `values`.
-    n_products : int
-        Products with a block that it took.
+    `residual` is the largest norm of A u - λ u: an eigenvalue of A lies within it of each value.
+    `n_products` counts products with a block.
     """
 
     values: Floats
@@ -44,41 +36,11 @@ def block_eigenpairs(
     tolerance: float,
     max_products: int,
 ) -> Eigenpairs:
-    """Return the k largest eigenpairs of A, from the block Krylov space of a start.
+    """Return the k largest eigenpairs of symmetric A from the block Krylov space of a start (n, b).
 
-    Parameters
-    ----------
-    product : callable
-        From (n, c) to A times it, (n, c); A symmetric.
-    start : ndarray of shape (n, b), float64
-        b at least k; the nearer to the leading eigenvectors, the fewer products.
-    k : int
-        Number of pairs.
-    tolerance : float
-        Ends when all residuals are at most this share of the largest eigenvalue's size.
-    max_products : int
-        Ends after as many, at least 1.
-
-    Returns
-    -------
-    Eigenpairs
-
-    Notes
-    -----
-    Rayleigh and Ritz on [S, A S, A² S, …], with full reorthogonalisation (block Lanczos). Where a
-    product costs the same for one vector as for many, because A is computed anew in each, products
-    count and not vectors; this has the fewest.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg.block_krylov import block_eigenpairs
-    >>> A = np.diag([5.0, 3.0, 1.0, 0.5])
-    >>> found = block_eigenpairs(
-    ...     lambda x: A @ x, np.ones((4, 2)) + np.eye(4, 2), 2, tolerance=1e-9, max_products=9
-    ... )
-    >>> found.values.round(9).tolist(), found.n_products
-    ([5.0, 3.0], 2)
+    Rayleigh-Ritz on [S, A S, A² S, …] with full reorthogonalisation (block Lanczos), b at least k:
+    few products, for an A computed anew in each, where many vectors cost as much as one. Ends when
+    all residuals are at most `tolerance` times the largest eigenvalue's size.
     """
     n, wanted = len(start), k
     assert start.shape[1] >= k >= 1, (start.shape, k)

@@ -11,24 +11,9 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def squared_distances(rows: Floats, points: Floats) -> Floats:
-    """Return the squared distances of rows to points.
+    """Return the squared distances (n, k) of rows (n, d) to points (k, d).
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d), float64
-    points : ndarray of shape (k, d), float64
-
-    Returns
-    -------
-    ndarray of shape (n, k), float64
-        At least 0, with the rounding of an inner product.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import squared_distances
-    >>> squared_distances(np.array([[0.0, 3.0]]), np.array([[4.0, 0.0], [0.0, 3.0]]))
-    array([[25.,  0.]])
+    At least 0, with the rounding of an inner product.
     """
     offset = points.mean(axis=0)  # shorter vectors, less cancellation
     rows, points = rows - offset, points - offset
@@ -40,24 +25,9 @@ def squared_distances(rows: Floats, points: Floats) -> Floats:
 
 
 def symmetric_squared_distances(points: Floats) -> Floats:
-    """Return all squared distances of points: exactly symmetric, exactly 0 on the diagonal.
+    """Return all squared distances (n, n) of points: exactly symmetric, exactly 0 on the diagonal.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-
-    Returns
-    -------
-    ndarray of shape (n, n), float64
-        At least 0, with the rounding of an inner product.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import symmetric_squared_distances
-    >>> symmetric_squared_distances(np.array([[0.0], [3.0]]))
-    array([[0., 9.],
-           [9., 0.]])
+    At least 0, with the rounding of an inner product.
     """
     centred = points - points.mean(axis=0)
     squared: Floats = centred @ centred.T  # half a matrix product and its mirror image

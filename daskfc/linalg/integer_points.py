@@ -52,28 +52,10 @@ _LARGEST = 2.0**50  # squared distance up to which sums of them are exact
 
 @dataclass(frozen=True)
 class IntegerPoints:
-    """Coordinates from which rounding to whole numbers gives squared distances.
+    """Coordinates (n, r), about the samples' mean, whose squared distances round to whole numbers.
 
-    Parameters
-    ----------
-    coordinates : ndarray of shape (n, r), float64
-        Seen from near the mean of the samples.
-    error : float
-        How far a squared distance of these coordinates, computed in float64 from differences or as
-        a product, may be from the whole number; infinite where nothing is known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import points_from_columns
-    >>> X = np.array([[0, 0], [3, 0], [0, 4], [3, 4]])
-    >>> D = ((X[:, None] - X) ** 2).sum(2)
-    >>> points = points_from_columns(lambda rows: D[rows, :3], [0, 1, 2], n=4)
-    >>> points.certified, points.rank
-    (True, 2)
-    >>> difference = points.coordinates[1] - points.coordinates[2]
-    >>> int(np.rint(difference @ difference))
-    25
+    `error` bounds how far a squared distance in float64, from differences or as a product, may be
+    from the whole number; infinite where nothing is known.
     """
 
     coordinates: Floats
@@ -101,35 +83,11 @@ def points_from_columns(
     *,
     n: int,
 ) -> IntegerPoints:
-    """Return coordinates of samples from some columns of their whole squared distances.
+    """Return coordinates of samples from columns of their squared distances, all whole numbers.
 
-    Parameters
-    ----------
-    columns : callable
-        From a slice of samples to their squared distances to the landmarks, whole numbers of shape
-        (b, c) as numpy reads them; called a few times at most for a sample.
-    landmarks : sequence of int
-        c numbers of samples; those that span the others are taken as pivots.
-    n : int
-        Number of samples.
-
-    Returns
-    -------
-    IntegerPoints
-        With the proven bound on their error.
-
-    Raises
-    ------
-    InvalidInput
-        For no landmarks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import points_from_columns
-    >>> D = np.array([[0, 1, 9], [1, 0, 4], [9, 4, 0]])
-    >>> points_from_columns(lambda rows: D[rows, :2], [0, 1], n=3).error < 1e-9
-    True
+    `columns` gives for a slice of samples those to the c landmarks, (b, c), and is called a few
+    times at most for a sample. Landmarks that span the others are taken as pivots; the error
+    bound is proven.
     """
     chosen = np.asarray(landmarks, dtype=np.int64)
     if chosen.size == 0:

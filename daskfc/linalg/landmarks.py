@@ -34,36 +34,10 @@ _ROWS = 8192  # ours: samples at a time
 class LandmarkEmbedding:
     """Coordinates from landmark columns, a certificate per sample, and the next landmarks.
 
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    n_features : int or None, default None
-        Number of features of the data when it is known: an upper bound of the rank, which
-        reserves the memory once and ends the search when it is reached.
-    tolerance : float, default 1e-8
-        The search ends when no sample is farther from the landmarks' span than this, as a squared
-        distance relative to the mean squared distance. Squared distances from the coordinates
-        are then off by at most 4 times as much.
-    nearest : float, default 0.0
-        The same as a squared distance, in squared units of the data; the larger one counts.
-
-    Notes
-    -----
-    The landmarks tell whoever holds them what all of D tells: the samples up to a rigid motion.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg.landmarks import LandmarkEmbedding
-    >>> X = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0], [3.0, 4.0]])
-    >>> D = ((X[:, None] - X) ** 2).sum(2)
-    >>> embedding = LandmarkEmbedding(4)
-    >>> while (chosen := embedding.next_landmarks(2)).size:
-    ...     embedding.add_columns(chosen, D[:, chosen])
-    >>> Y = embedding.coordinates
-    >>> bool(np.allclose(((Y[:, None] - Y) ** 2).sum(2), D))
-    True
+    Ends when no squared distance to the landmarks' span exceeds `tolerance` times the mean one or
+    `nearest` (the larger counts); squared distances are then off by at most 4 times as much.
+    `n_features`, if known, bounds the rank. Privacy: landmarks tell their holder what all of D
+    tells, the samples up to a rigid motion.
     """
 
     def __init__(
@@ -138,14 +112,10 @@ class LandmarkEmbedding:
         return self._rank >= self.max_rank or largest <= self._limit
 
     def certificate(self) -> Floats:
-        """Return the squared distance of each sample to the span of the landmarks.
+        """Return h (n,), the squared distance of each sample to the span of the landmarks.
 
-        Returns
-        -------
-        ndarray of shape (n,), float64
-            In squared units of the data; infinite before the first round. The squared distance
-            of samples i and j from the coordinates is too small by at most
-            ``2 * (h[i] + h[j])`` and never too large, up to rounding.
+        Infinite before the first round. The coordinates' squared distance of i and j is too small
+        by at most ``2 * (h[i] + h[j])`` and never too large, up to rounding.
         """
         return self._residual.copy()
 
@@ -178,27 +148,10 @@ class LandmarkEmbedding:
         return (self._rank + 16) * 2.0**-22 * float(self._offsets.max())
 
     def bounds(self, rows: slice, indices: ArrayLike) -> tuple[Floats, Floats]:
-        """Return bounds of the squared distances of some samples to others.
+        """Return the least and most, (b, c), of the squared distances of some samples to others.
 
-        What the landmarks span is known of each sample, and of the rest its length: with e_i the
-        rest of sample i, ``D_ij = |y_i - y_j|² + |e_i - e_j|²`` and ``|e_i|² = h_i``.
-
-        Parameters
-        ----------
-        rows : slice
-            Some samples, b of them.
-        indices : array_like of shape (c,), int
-            The others.
-
-        Returns
-        -------
-        least, most : ndarray of shape (b, c), float64
-            In squared units of the data, `spread` apart at most; `least` may be below 0.
-
-        Raises
-        ------
-        InvalidInput
-            Before the first round, when nothing is known.
+        With e_i the part of sample i beyond the span, ``D_ij = |y_i - y_j|² + |e_i - e_j|²`` and
+        ``|e_i|² = h_i``. They are `spread` apart at most; the least may be below 0.
         """
         if not self._rounds:
             raise InvalidInput(
@@ -221,23 +174,10 @@ class LandmarkEmbedding:
         return least, inner
 
     def next_landmarks(self, count: int = 128) -> Ints:
-        """Return the samples farthest from the span so far.
+        """Return up to `count` samples farthest from the span; empty when the search is over.
 
-        Parameters
-        ----------
-        count : int, default 128
-            At most how many.
-
-        Returns
-        -------
-        ndarray of shape (at most count,), int64
-            Largest certificate first, equal ones in order of the sample number. The first round
-            is spread evenly over the sample numbers. Empty when the search is over.
-
-        Raises
-        ------
-        InvalidInput
-            For a count below 1.
+        Largest certificate first, equal ones by sample number; the first round is spread evenly
+        over the sample numbers.
         """
         check_params("next_landmarks", {"count": count}, {"count": integer(1)})
         if not self._rounds:
@@ -250,38 +190,18 @@ class LandmarkEmbedding:
         return candidates[order[:count]]
 
     def add_columns(self, indices: ArrayLike, columns: ArrayLike) -> None:
-        """Add landmarks.
+        """Add landmarks by their numbers (c,) and all samples' squared distances (n, c) to them.
 
-        Parameters
-        ----------
-        indices : array_like of shape (c,), int
-            Sample numbers of the new landmarks.
-        columns : array_like of shape (n, c), float
-            Squared distances of all samples to them.
-
-        Raises
-        ------
-        InvalidInput
-            For landmarks that are no samples or were added before, and columns of another shape.
+        Landmarks that were added before are refused.
         """
         block = np.asarray(columns, dtype=np.float64)
         self._check_new(np.asarray(indices, dtype=np.int64), block.shape)
         self.add_panels(indices, [block[a : a + _ROWS] for a in range(0, self.n, _ROWS)])
 
     def add_panels(self, indices: ArrayLike, panels: Sequence[Floats]) -> None:
-        """Add landmarks whose columns come in panels of samples; copies are of one panel only.
+        """Add landmarks as `add_columns`, whose columns come in panels of samples, in order.
 
-        Parameters
-        ----------
-        indices : array_like of shape (c,), int
-            As for `add_columns`.
-        panels : sequence of ndarray of shape (·, c), float64
-            Squared distances to them, all samples in order.
-
-        Raises
-        ------
-        InvalidInput
-            As `add_columns`.
+        Copies are of one panel only.
         """
         new = np.asarray(indices, dtype=np.int64)
         widths = {part.shape[1] for part in panels if part.ndim == 2}
@@ -308,22 +228,9 @@ class LandmarkEmbedding:
         self._used[new] = True
 
     def project(self, columns: ArrayLike) -> Floats:
-        """Return the coordinates of new samples from their distances to the landmarks.
+        """Return coordinates of new samples, in the frame of `coordinates`.
 
-        Parameters
-        ----------
-        columns : array_like of shape (n_new, s), float
-            Squared distances to the landmarks, in the order of ``landmarks``.
-
-        Returns
-        -------
-        ndarray of shape (n_new, rank), float64
-            In the same frame as ``coordinates``.
-
-        Raises
-        ------
-        InvalidInput
-            When there is not one column per landmark.
+        `columns` (n_new, s) are their squared distances to all landmarks, in their order.
         """
         D = np.asarray(columns, dtype=np.float64)
         if D.ndim != 2 or D.shape[1] != self._landmarks.size:
@@ -396,24 +303,9 @@ def _rows_of(panels: Sequence[Floats], rows: Ints) -> Floats:
 
 
 def row_factors(points: ArrayLike) -> tuple[Floats, Floats]:
-    """Return U and V with D = U Vᵀ for the squared distances D of points.
+    """Return U and V (n, q + 2) with D = U Vᵀ for the squared distances D of points (n, q).
 
-    Parameters
-    ----------
-    points : array_like of shape (n, q)
-        Coordinates.
-
-    Returns
-    -------
-    U, V : ndarray of shape (n, q + 2), float64
-        ``[g, 1, Y]`` and ``[1, g, -2 Y]`` with g the squared norms.
-
-    Examples
-    --------
-    >>> from daskfc.linalg.landmarks import row_factors
-    >>> U, V = row_factors([[0.0], [3.0]])
-    >>> (U @ V.T).tolist()
-    [[0.0, 9.0], [9.0, 0.0]]
+    ``[g, 1, Y]`` and ``[1, g, -2 Y]`` with g the squared norms.
     """
     Y = np.asarray(points, dtype=np.float64)
     g = np.einsum("ij,ij->i", Y, Y)[:, None]

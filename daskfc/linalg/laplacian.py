@@ -17,24 +17,9 @@ Adjacency: TypeAlias = "NDArray[np.float64] | sparse.csr_array[Any, Any]"
 
 
 def components_of(weights: Adjacency) -> NDArray[np.int64]:
-    """Return the connected component of every node.
+    """Return the connected component of every node, numbered in order of first nodes.
 
-    Parameters
-    ----------
-    weights : ndarray or csr_array of shape (n, n)
-        Symmetric; an entry above 0 is an edge.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Numbered in order of each component's first node.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg.laplacian import components_of
-    >>> components_of(np.diag([1.0, 1.0], k=2) + np.diag([1.0, 1.0], k=-2)).tolist()
-    [0, 1, 0, 1]
+    An entry of the symmetric (n, n) weights above 0 is an edge.
     """
     if isinstance(weights, np.ndarray):
         return components_of_rows(lambda node: weights[node], len(weights))
@@ -47,26 +32,9 @@ def components_of(weights: Adjacency) -> NDArray[np.int64]:
 
 
 def components_of_rows(row: Callable[[int], Floats], n: int) -> NDArray[np.int64]:
-    """Return the connected component of every node, from as few rows as tell it.
+    """Return `components_of` from as few rows (n,) of weights as it needs.
 
-    Parameters
-    ----------
-    row : callable
-        From a node to its weights, (n,).
-    n : int
-        Number of nodes.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        As `components_of` does; csgraph would first copy a dense matrix to a sparse one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg.laplacian import components_of_rows
-    >>> components_of_rows(lambda node: np.ones(3), 3).tolist()
-    [0, 0, 0]
+    csgraph would first copy a dense matrix to a sparse one.
     """
     component = np.full(n, -1, dtype=np.int64)
     open_nodes, number = n, 0
@@ -87,23 +55,9 @@ def components_of_rows(row: Callable[[int], Floats], n: int) -> NDArray[np.int64
 class NormalisedAdjacency:
     """N = Δ^(-1/2) W Δ^(-1/2) of a graph, Δ the degrees; loops are ignored.
 
-    Parameters
-    ----------
-    matrix : ndarray or csr_array of shape (n, n)
-        N. Its eigenvalues lie in [-1, 1], with 1 once for each component that has an edge.
-    root_degrees : ndarray of shape (n,)
-        Square roots of the degrees; 1 for a node without edges.
-    components : ndarray of shape (n,), int64
-        Component of each node.
-    near : ndarray of shape (n, b), optional
-        Vectors near the leading eigenvectors, where a product costs as much with many as with one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg.laplacian import NormalisedAdjacency
-    >>> NormalisedAdjacency.of(np.array([[0.0, 4.0], [4.0, 0.0]])).matrix.tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
+    Eigenvalues of N lie in [-1, 1], 1 once for each component with an edge; `root_degrees` is 1
+    for a node without edges. `near` (n, b) are vectors near the leading eigenvectors, where a
+    product costs as much with many as with one.
     """
 
     matrix: "Adjacency | LinearOperator"

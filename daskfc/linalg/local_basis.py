@@ -35,43 +35,11 @@ _DENSE = 4_000_000  # ours: numbers in a matrix whose full decomposition takes a
 
 
 def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: int = 0) -> Floats:
-    """Return the coordinates of the rows of X in its top right singular vectors.
+    """Return U, U Σ or U Σ with unit rows of X (n, d), float64 (n, min(k, n, d)).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Filtered features, float64 or float32.
-    k : int
-        Number of dimensions wanted.
-    basis : {"U", "scaled", "row-normalised"}, default "U"
-        "U", orthonormal columns; "scaled", U Σ; or U Σ with every row divided by its norm.
-    seed : int, default 0
-        Of the start vector where X is too large both ways for a full decomposition.
-
-    Returns
-    -------
-    ndarray of shape (n, min(k, n, d)), float64
-        Columns in descending order of their singular values; the entry of largest size in each
-        column of U is positive. Columns of a singular value that is 0 up to rounding are 0; and so
-        are rows of no more than rounding, which have no direction.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter that breaks its rule, and for features without a column or not finite.
-
-    Notes
-    -----
-    With few columns the right singular vectors V come from the d x d Gram matrix, summed over
-    blocks of rows; the decomposition of X V (n, k) then gives U and Σ. A singular value below
-    1e-7 of the first is lost in the Gram matrix's rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import singular_coordinates
-    >>> singular_coordinates(np.array([[3.0], [0.0], [4.0]]), 2).round(6).tolist()
-    [[0.6], [0.0], [0.8]]
+    Singular values descend, and each column's largest entry in size is positive; rounding-size
+    columns and rows are 0. With few columns V comes from the (d, d) Gram matrix, summed over blocks
+    of rows, which loses singular values below 1e-7 of the first; X V then gives U and Σ.
     """
     check_params("singular_coordinates", {"k": k, "basis": basis}, _CONSTRAINTS)
     if X.ndim != 2 or min(X.shape) < 1 or not np.isfinite(X).all():
@@ -98,30 +66,9 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: i
 
 
 def projected_coordinates(projected: Floats, n_features: int, basis: Basis = "U") -> Floats:
-    """Return what `singular_coordinates` would, from X V for the top right singular vectors V.
+    """Return `singular_coordinates` from X V (n, k), V the top right singular vectors of X (·, d).
 
-    For features that are too large to be held: X V is linear in X, and so is a filter before it.
-
-    Parameters
-    ----------
-    projected : ndarray of shape (n, k), float64
-        X V.
-    n_features : int
-        d, columns of X.
-    basis : {"U", "scaled", "row-normalised"}, default "U"
-        See `singular_coordinates`.
-
-    Returns
-    -------
-    ndarray of shape (n, k), float64
-        As there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import projected_coordinates
-    >>> projected_coordinates(np.array([[3.0], [0.0], [4.0]]), 1).round(6).tolist()
-    [[0.6], [0.0], [0.8]]
+    For features too large to be held: X V is linear in X, and so is a filter before it.
     """
     check_params("projected_coordinates", {"basis": basis}, {"basis": _CONSTRAINTS["basis"]})
     left, values, _ = np.linalg.svd(projected, full_matrices=False)
@@ -157,50 +104,15 @@ def _by_gram(X: NDArray[Any], width: int) -> tuple[Floats, Floats]:
 
 
 def squared_row_norms(rows: Floats) -> Floats:
-    """Return the squared norm of every row: what participants sum for the global row norm.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, w), float64
-        One participant's U Σ.
-
-    Returns
-    -------
-    ndarray of shape (n,), float64
-        Squared norms.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import squared_row_norms
-    >>> squared_row_norms(np.array([[3.0, 4.0]])).tolist()
-    [25.0]
-    """
+    """Return the squared norm (n,) of every row: what participants sum for the global row norm."""
     result: Floats = np.einsum("ij,ij->i", rows, rows)
     return result
 
 
 def divide_rows(rows: Floats, squared_norms: Floats) -> Floats:
-    """Return rows divided by given norms; a row whose norm is 0 becomes 0.
+    """Return one participant's rows U Σ over the roots of given squared norms; 0 where these are 0.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, w), float64
-        One participant's U Σ.
-    squared_norms : ndarray of shape (n,), float64
-        Squared norms of the same rows, summed over participants for the global row norm.
-
-    Returns
-    -------
-    ndarray of shape (n, w), float64
-        Rows over roots; those of all participants side by side then have norm 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import divide_rows
-    >>> divide_rows(np.array([[3.0], [0.0]]), np.array([25.0, 0.0])).tolist()
-    [[0.6], [0.0]]
+    With norms summed over participants, all rows side by side then have norm 1.
     """
     live = squared_norms > 0  # a secure sum may be a little below 0
     roots = np.sqrt(np.where(live, squared_norms, 1.0))

@@ -10,27 +10,10 @@ Floats = NDArray[np.float64]
 
 
 def plane_of_points(points: Floats) -> tuple[Floats, float]:
-    """Return where points lie along the two directions in which they differ most.
+    """Return coordinates (n, 2) of points on their two principal axes, and the variance share.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-
-    Returns
-    -------
-    coordinates : ndarray of shape (n, 2), float64
-        About their mean; zeros where there is no such direction. Each direction's sign is that
-        which makes its largest coordinate positive.
-    share : float
-        Of the points' variance that the plane holds, in [0, 1]; 1 without variance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import plane_of_points
-    >>> X, share = plane_of_points(np.array([[0.0, 7.0], [4.0, 7.0], [5.0, 7.0]]))
-    >>> X[:, 0].round(9).tolist(), share
-    ([3.0, -1.0, -2.0], 1.0)
+    About the mean; 0 for an axis that does not exist. Each axis's largest coordinate in size is
+    positive; the share is in [0, 1], 1 without variance.
     """
     n, d = points.shape
     centred = points - points.mean(axis=0) if n else points
@@ -44,25 +27,7 @@ def plane_of_points(points: Floats) -> tuple[Floats, float]:
 
 
 def plane_of_distances(squared: Floats) -> tuple[Floats, float]:
-    """Return the same from the squared distances of the points alone.
-
-    Parameters
-    ----------
-    squared : ndarray of shape (n, n), float64
-        Symmetric; Euclidean, up to rounding.
-
-    Returns
-    -------
-    coordinates, share
-        As `plane_of_points`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import plane_of_distances
-    >>> plane_of_distances(np.array([[0.0, 4.0], [4.0, 0.0]]))[0].round(9).tolist()
-    [[1.0, 0.0], [-1.0, 0.0]]
-    """
+    """Return the same as `plane_of_points` from squared Euclidean distances (n, n) alone."""
     means = squared.mean(axis=0) if len(squared) else squared
     gram = -0.5 * (squared - means - means[:, None] + means.mean()) if len(squared) else squared
     values, vectors = _largest(gram)

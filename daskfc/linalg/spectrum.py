@@ -31,35 +31,10 @@ def _signed(vectors: Floats) -> Floats:
 def largest_eigenpairs(
     product: Callable[[Floats], Floats], n: int, k: int, seed: int, *, by_size: bool
 ) -> tuple[Floats, Floats]:
-    """Return the k leading eigenpairs of a symmetric matrix given by its products.
+    """Return the k leading eigenpairs of a symmetric (n, n) matrix, given by its products.
 
-    Parameters
-    ----------
-    product : callable
-        From (n, c) to A times it, (n, c).
-    n : int
-        Order of A.
-    k : int
-        Number of pairs, at most n.
-    seed : int
-        Of the start vector.
-    by_size : bool
-        True for the largest absolute values, False for the largest values.
-
-    Returns
-    -------
-    values : ndarray of shape (k,)
-        Leading first.
-    vectors : ndarray of shape (n, k)
-        Orthonormal columns; the entry of largest size in each is positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg.spectrum import largest_eigenpairs
-    >>> A = np.diag([1.0, -5.0, 3.0])
-    >>> largest_eigenpairs(lambda x: A @ x, 3, 2, 0, by_size=True)[0].tolist()
-    [-5.0, 3.0]
+    By size or by value, leading first; orthonormal columns (n, k), the entry of largest size in
+    each positive.
     """
     if k == 0:
         return np.empty(0), np.empty((n, 0))
@@ -88,29 +63,11 @@ def largest_eigenpairs(
 
 
 def laplacian_embedding(graph: NormalisedAdjacency, k: int, seed: int) -> Floats:
-    """Return the k smoothest functions on a graph: random-walk eigenvectors of its Laplacian.
+    """Return the k smoothest functions on a graph, (n, k): its random walk's eigenvectors.
 
-    Parameters
-    ----------
-    graph : NormalisedAdjacency
-        N, degrees, components.
-    k : int
-        Number of functions.
-    seed : int
-        Of the start vector of the iteration.
-
-    Returns
-    -------
-    ndarray of shape (n, k)
-        Eigenvectors of I - N for the smallest eigenvalues, over the square roots of the degrees;
-        each eigenvector of N has norm 1 before that. Eigenvalues ascend.
-
-    Notes
-    -----
-    The null space of I - N is known: one vector for each component, constant on it. It is
-    written down, and the iteration runs beside it, so that no eigenvalue to be found is
-    repeated because of components. With more than k components the largest k count, earlier ones
-    first among equals.
+    Eigenvectors of I - N, of norm 1, over the square roots of the degrees; eigenvalues ascend. Its
+    null space is written down, one vector for each component, and the iteration runs beside it, so
+    that components repeat no eigenvalue to be found; of more than k the largest components count.
     """
     n = graph.root_degrees.size
     component = graph.components
@@ -125,30 +82,9 @@ def laplacian_embedding(graph: NormalisedAdjacency, k: int, seed: int) -> Floats
 
 
 def laplacian_eigenvalues(graph: NormalisedAdjacency, k: int, seed: int) -> Floats:
-    """Return the k smallest eigenvalues of a graph's normalised Laplacian.
+    """Return the k smallest eigenvalues of I - N, ascending, in [0, 2].
 
-    Parameters
-    ----------
-    graph : NormalisedAdjacency
-        N, degrees, components.
-    k : int
-        Number of eigenvalues, at most n.
-    seed : int
-        Of the start vector of the iteration.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Of I - N, ascending, in [0, 2]; exactly 0 once for each component.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.linalg import NormalisedAdjacency
-    >>> from daskfc.linalg.spectrum import laplacian_eigenvalues
-    >>> pairs = NormalisedAdjacency.of(np.kron(np.eye(2), np.ones((2, 2))))
-    >>> laplacian_eigenvalues(pairs, 3, seed=0).tolist()
-    [0.0, 0.0, 2.0]
+    They are exactly 0 once for each component.
     """
     known = min(graph.n_components, k)
     values, _ = _beside_null_space(graph, k - known, seed)

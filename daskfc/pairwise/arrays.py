@@ -41,41 +41,11 @@ def distance_array(
     clients: Sequence[str] | NDArray[Any] | None = None,
     sample_ids: Sequence[Any] | NDArray[Any] | None = None,
 ) -> xr.DataArray:
-    """Return all squared distances as a labelled array that computes only what is looked at.
+    """Return all squared distances ``(sample, other)`` as a labelled array that computes lazily.
 
-    Parameters
-    ----------
-    source : DistanceTiles, DistanceBlocks or FullDistances
-        Tiles of the upper triangle on disk, of which the lower one is the mirror image; or what a
-        clusterer is given.
-    clients, sample_ids : sequence of n, optional
-        Whose each sample is, and its id or pseudonym.
-
-    Returns
-    -------
-    xarray.DataArray
-        ``(sample, other)`` in squared units of the data, on a `dask.array` with a chunk for each
-        tile; coordinates ``client`` and ``sample_id``, and the same with ``other_`` before them.
-
-    Raises
-    ------
-    InvalidInput
-        For coordinates of another length.
-
-    Notes
-    -----
-    Privacy: of whoever holds the distances, who computes in its own process: within a party Dask's
-    arrays never go through the federation's scheduler.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import DistanceBlocks
-    >>> from daskfc.pairwise.arrays import distance_array
-    >>> view = DistanceBlocks.of_points(np.array([[0.0], [1.0], [3.0]]))
-    >>> D = distance_array(view, sample_ids=["a", "b", "c"])
-    >>> np.exp(-D / 2).sum("other").round(2).values.tolist()
-    [1.62, 1.74, 1.15]
+    A `dask.array` with a chunk for each tile; coordinates ``client`` and ``sample_id``, and both
+    with ``other_`` before them. Privacy: it computes in the process of whoever holds the distances;
+    within a party Dask's arrays never go through the federation's scheduler.
     """
     read = _Read(source)
     side = source.grid.tile if isinstance(source, DistanceTiles) else _SIDE

@@ -51,21 +51,11 @@ def _settings_of(path: str) -> dict[str, Any] | None:
 
 
 class BlockGroup:
-    """Base of the results that are written block by block, in any order.
+    """Base of the results that are written block by block, in any order, into a Zarr group.
 
-    Parameters
-    ----------
-    path : str
-        Local folder or fsspec URL of the Zarr group.
-    group : zarr.Group
-        The opened group.
-    settings : mapping
-        What the group says of itself: ``kind``, ``n``, ``tile`` and the subclass's own.
-
-    Notes
-    -----
-    Objects are pickled as their path. Several threads and several processes may write different
-    blocks of one group; the same block written twice at once ends as one whole block.
+    `settings` are its ``kind``, ``n``, ``tile`` and the subclass's own. Pickled as its path.
+    Threads and processes may write different blocks of one group; the same block written twice at
+    once ends as one whole block.
     """
 
     kind: ClassVar[str]
@@ -90,17 +80,9 @@ class BlockGroup:
 
     @classmethod
     def open(cls, path: str) -> Self:
-        """Open a group that was created before, to read it or to go on writing.
+        """Open an existing group, by local folder or fsspec URL, to read it or to go on writing.
 
-        Parameters
-        ----------
-        path : str
-            Local folder or fsspec URL.
-
-        Raises
-        ------
-        StoreError
-            If there is none, or it is of another kind, or its creation was interrupted.
+        Raises StoreError also if its creation was interrupted.
         """
         path = str(path)
         settings = _settings_of(path)
@@ -243,12 +225,7 @@ class BlockGroup:
         )
 
     def done(self) -> set[tuple[int, int]]:
-        """Return the blocks that are wholly written, by whichever process.
-
-        Returns
-        -------
-        set of (int, int)
-        """
+        """Return the blocks (i, j) that are wholly written, by whichever process."""
         self._refresh()
         return set(self._known)
 
@@ -258,13 +235,7 @@ class BlockGroup:
         return [block for block in self.grid.blocks() if block not in done]
 
     def require_complete(self) -> None:
-        """Refuse to go on while blocks are missing.
-
-        Raises
-        ------
-        StoreError
-            With the number of missing blocks.
-        """
+        """Raise StoreError, with their number, while blocks are missing."""
         if len(self._known) < self.grid.n_blocks:
             missing = len(self.missing())
             if missing:

@@ -11,26 +11,9 @@ __all__ = ["SymmetricGrid"]
 
 @dataclass(frozen=True)
 class SymmetricGrid:
-    """Blocks (i, j) with i <= j that cover a symmetric n × n matrix once.
+    """Blocks (i, j) with i <= j, of `tile` rows, that cover a symmetric n × n matrix once.
 
-    Parameters
-    ----------
-    n : int
-        Rows (and columns) of the matrix, at least 1.
-    tile : int
-        Rows of a panel, at least 1; the last panel may have fewer.
-
-    Raises
-    ------
-    InvalidInput
-        If either is not an int of at least 1.
-
-    Examples
-    --------
-    >>> from daskfc.pairwise import SymmetricGrid
-    >>> grid = SymmetricGrid(n=5, tile=2)
-    >>> grid.n_panels, grid.n_blocks, grid.shape(1, 2)
-    (3, 6, (2, 1))
+    The last panel may have fewer rows.
     """
 
     n: int
@@ -61,14 +44,7 @@ class SymmetricGrid:
         return (self.n * self.n + whole * self.tile * self.tile + rest * rest) // 2
 
     def panel(self, i: int) -> slice:
-        """Return the rows of panel ``i``.
-
-        Examples
-        --------
-        >>> from daskfc.pairwise import SymmetricGrid
-        >>> SymmetricGrid(n=5, tile=2).panel(2)
-        slice(4, 5, None)
-        """
+        """Return the rows of panel ``i``."""
         if not 0 <= i < self.n_panels:
             raise InvalidInput(
                 f"a panel of this grid must be an int in [0, {self.n_panels - 1}]; got {i!r}."
@@ -81,13 +57,7 @@ class SymmetricGrid:
         return int(rows.stop - rows.start)
 
     def shape(self, i: int, j: int) -> tuple[int, int]:
-        """Return the shape of block (i, j).
-
-        Raises
-        ------
-        InvalidInput
-            If the block is not one of the upper triangle.
-        """
+        """Return the shape of block (i, j); refuse one outside the upper triangle."""
         if i > j:
             raise InvalidInput(
                 f"a block must lie in the upper triangle (i <= j); got ({i}, {j}). "
@@ -96,14 +66,7 @@ class SymmetricGrid:
         return self.size(i), self.size(j)
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """Iterate over the blocks (i, j), i <= j, row by row.
-
-        Examples
-        --------
-        >>> from daskfc.pairwise import SymmetricGrid
-        >>> list(SymmetricGrid(n=3, tile=2).blocks())
-        [(0, 0), (0, 1), (1, 1)]
-        """
+        """Iterate over the blocks (i, j), i <= j, row by row."""
         for i in range(self.n_panels):
             for j in range(i, self.n_panels):
                 yield i, j

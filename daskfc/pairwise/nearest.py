@@ -29,14 +29,8 @@ _EXACT = 1 << 53  # integers up to here are exact in float64
 class Nearest:
     """The nearest neighbours of some rows, nearest first, ties to the smaller neighbour.
 
-    Parameters
-    ----------
-    owners : ndarray of shape (h,), int64
-        Rows that have any neighbour here, rising.
-    distances : ndarray of shape (h, w), float64
-        Squared distances, rising along each row; infinity where a place is empty.
-    others : ndarray of shape (h, w), int64
-        The neighbours; ``NOBODY`` where a place is empty.
+    `owners` (h,) ascend; squared `distances` and `others` (h, w) have infinity and ``NOBODY`` where
+    a place is empty.
     """
 
     owners: Ints
@@ -52,26 +46,9 @@ class Nearest:
 def merge(
     distances: Floats, others: Ints, more_distances: Floats, more_others: Ints
 ) -> tuple[Floats, Ints]:
-    """Return the nearest of two lists of neighbours of each row, as many as the first list has.
+    """Return the k nearest of two lists of each row's neighbours, (h, k) and (h, w).
 
-    Parameters
-    ----------
-    distances, others : ndarray of shape (h, k)
-        Neighbours of each row, none twice.
-    more_distances, more_others : ndarray of shape (h, w)
-        Other neighbours of the same rows.
-
-    Returns
-    -------
-    distances, others : ndarray of shape (h, k)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.pairwise.nearest import merge
-    >>> one, two = np.array([[1.0, 4.0]]), np.array([[1.0, 2.0]])
-    >>> merge(one, np.array([[9, 3]]), two, np.array([[5, 7]]))[1]
-    array([[5, 9]])
+    No neighbour may be in both.
     """
     both = np.concatenate([distances, more_distances], axis=1)
     whose = np.concatenate([others, more_others], axis=1)
@@ -151,20 +128,10 @@ class _Kept:
 
 
 def limit_of_rows(block: Distances, k: int) -> Floats:
-    """Return a number per row that at least k of its entries do not exceed.
+    """Return a number per row, (a,), that at least k of its entries do not exceed.
 
-    Parameters
-    ----------
-    block : ndarray of shape (a, b)
-        Any strides: for the limits of columns pass the transpose.
-    k : int
-        At least 1.
-
-    Returns
-    -------
-    ndarray of shape (a,), float64
-        Infinity where b < k. An upper bound of the k-th smallest entry, mostly equal to it: the
-        k-th smallest of the minima of disjoint groups of entries.
+    An upper bound of the k-th smallest entry, mostly equal to it: the k-th smallest of minima of
+    disjoint groups; infinity where b < k. Any strides: pass the transpose for limits of columns.
     """
     b = block.shape[1]
     if b < k:
@@ -201,21 +168,9 @@ def nearest_of_block(
 ) -> tuple[Nearest, Nearest] | None:
     """Return the entries that may be among the k nearest of their row, and of their column.
 
-    Parameters
-    ----------
-    block : ndarray of shape (a, b), float64 or int64
-        Squared distances in C order.
-    k : int
-        Neighbours kept of each row and of each column.
-    row_limits, column_limits : ndarray of shape (a,) and (b,), float64
-        An entry above its limit is left out. Without column limits the block lies on the
-        diagonal: only rows are kept, and not the entries (i, i).
-
-    Returns
-    -------
-    rows, columns : Nearest
-        Owners and neighbours counted inside the block. None instead of both if the block holds
-        NaN or negative numbers, or candidates that are infinite, or integers of 2**53 and more.
+    Entries above their limit are left out. No column limits mean a diagonal block: only rows are
+    kept, without (i, i). Indices count inside the C-order block. None if it holds NaN or negative
+    numbers, or candidates that are infinite or integers of 2**53 and more.
     """
     a, b = block.shape
     step = min(a, max(1, _STRIP // b))
@@ -256,27 +211,7 @@ def nearest_of_block(
 def nearest_alone(block: Distances, k: int, *, diagonal: bool) -> tuple[Nearest, Nearest] | None:
     """Return the k nearest of each row and each column of one block, with nothing else known.
 
-    Parameters
-    ----------
-    block : ndarray of shape (a, b), float64 or int64
-        Squared distances in C order.
-    k : int
-        Neighbours kept of each row and of each column.
-    diagonal : bool
-        Whether the block lies on the diagonal; see `nearest_of_block`.
-
-    Returns
-    -------
-    rows, columns : Nearest
-        Or None, as of `nearest_of_block`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.pairwise.nearest import nearest_alone
-    >>> rows, columns = nearest_alone(np.array([[4.0, 1.0, 9.0]]), 1, diagonal=False)
-    >>> rows.others.tolist(), columns.others.tolist()
-    ([[1]], [[0], [0], [0]])
+    As `nearest_of_block`, None included.
     """
     # on the diagonal the sample itself is one of the k + 1 nearest
     rows = limit_of_rows(block, k + int(diagonal))

@@ -61,27 +61,10 @@ class _Known:
 class NeighbourTiles(BlockGroup):
     """The exact nearest neighbours, streamed from blocks; n × n is never stored.
 
-    Made by :meth:`create` or :meth:`open`. A row's neighbours are in order of distance, equal
-    distances in order of the sample; a sample is not its own neighbour. The graph is bit for bit
-    the same for every order of the blocks, however often the writing was interrupted.
-
-    Notes
-    -----
-    Keep one object in a process and write all blocks with it: it remembers 16 bytes per sample and
-    neighbour, by which most entries are skipped. A new object reads them back from its pieces.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.pairwise import NeighbourTiles, SymmetricGrid
-    >>> x = np.array([0.0, 1.0, 3.0, 7.0])
-    >>> D = (x[:, None] - x) ** 2
-    >>> grid = SymmetricGrid(n=4, tile=2)
-    >>> tiles = NeighbourTiles.create("memory://doc/neighbours", grid, n_neighbors=2)
-    >>> for i, j in reversed(list(grid.blocks())):
-    ...     written = tiles.write(i, j, D[grid.panel(i), grid.panel(j)])
-    >>> tiles.graph().indices.tolist()
-    [[1, 2], [0, 2], [1, 0], [2, 1]]
+    Ordered by distance, then by sample; a sample is not its own neighbour. The graph is bit for bit
+    the same for every order of the blocks, however often writing was interrupted. Write all blocks
+    of a process with one object: it remembers 16 bytes per sample and neighbour, by which most
+    entries are skipped, and a new one reads them back from its pieces.
     """
 
     kind = "neighbour tiles"
@@ -90,25 +73,9 @@ class NeighbourTiles(BlockGroup):
     def create(
         cls, path: str, grid: SymmetricGrid, n_neighbors: int, *, resume: bool = False
     ) -> "NeighbourTiles":
-        """Create an empty group.
+        """Create an empty group, which must not exist, or `resume` one of the same settings.
 
-        Parameters
-        ----------
-        path : str
-            Local folder or fsspec URL; must not exist unless ``resume``.
-        grid : SymmetricGrid
-            The blocks.
-        n_neighbors : int
-            Neighbours of each sample, itself not counted; at least 1 and below ``grid.n``.
-        resume : bool
-            Go on with an existing group of the same grid and number of neighbours.
-
-        Raises
-        ------
-        InvalidInput
-            If there are not that many other samples.
-        StoreError
-            If the path is taken, or was begun with other settings.
+        `n_neighbors` does not count the sample itself, and is below ``grid.n``.
         """
         check_params(cls.__name__, {"n_neighbors": n_neighbors}, {"n_neighbors": integer(low=1)})
         if n_neighbors >= grid.n:
@@ -141,24 +108,10 @@ class NeighbourTiles(BlockGroup):
         self._lock = threading.Lock()
 
     def write(self, i: int, j: int, block: NDArray[Any]) -> bool:
-        """Take the neighbours out of one block, for both of its panels.
+        """Take the neighbours for both panels out of one block; return False if it was done before.
 
-        Parameters
-        ----------
-        i, j : int
-            Panels, i <= j.
-        block : ndarray of shape (rows of panel i, rows of panel j)
-            Squared distances, float64, or int64 below 2**53. A diagonal block must be symmetric.
-
-        Returns
-        -------
-        bool
-            False if the block was done before; nothing was written then.
-
-        Raises
-        ------
-        InvalidInput
-            For a wrong shape, or NaN or negative numbers.
+        Squared distances, float64, or int64 below 2**53; a diagonal block must be symmetric. NaN
+        and negative numbers are refused.
         """
         values = self._checked(i, j, block)
         if (i, j) in self._known:
@@ -178,25 +131,9 @@ class NeighbourTiles(BlockGroup):
         return self.write_nearest(i, j, *found)
 
     def write_nearest(self, i: int, j: int, rows: Nearest, columns: Nearest) -> bool:
-        """Take what `nearest_alone` or `nearest_of_block` found in one block.
+        """Take what `nearest_alone` or `nearest_of_block` found in one block; False if done before.
 
-        Parameters
-        ----------
-        i, j : int
-            Panels, i <= j.
-        rows, columns : Nearest
-            Neighbours of the rows of panel i in panel j, and of those of panel j in panel i; the
-            latter are not read of a diagonal block. All that can be among the nearest are there.
-
-        Returns
-        -------
-        bool
-            False if the block was done before; nothing was written then.
-
-        Raises
-        ------
-        InvalidInput
-            For samples that the panels do not have, or more neighbours than are kept.
+        It must hold all that can be among the nearest; `columns` of a diagonal block are not read.
         """
         if (i, j) in self._known:
             return False
@@ -270,18 +207,7 @@ class NeighbourTiles(BlockGroup):
         return self._panels[p]
 
     def graph(self) -> NeighbourGraph:
-        """Return the graph of all samples.
-
-        Returns
-        -------
-        NeighbourGraph
-            Indices int32 (n, n_neighbors) and squared distances float64 (n, n_neighbors).
-
-        Raises
-        ------
-        StoreError
-            If blocks are missing, or a piece is lost or corrupt.
-        """
+        """Return the graph of all samples; refuse while blocks are missing, lost or corrupt."""
         self.require_complete()
         n, k = self.grid.n, self.n_neighbors
         indices = np.empty((n, k), np.int32)

@@ -24,28 +24,10 @@ Edges = tuple[NDArray[np.int32], NDArray[np.int32]]
 def within_of_block(
     block: NDArray[np.float64] | NDArray[np.int64], radius2: float, *, diagonal: bool
 ) -> NDArray[np.uint8]:
-    """Return which entries of a block lie within a squared radius, eight columns a byte.
+    """Return which entries lie within a squared radius, inclusive, as bits (a, ceil(b / 8)).
 
-    Parameters
-    ----------
-    block : ndarray of shape (a, b), float64 or int64
-        Squared distances.
-    radius2 : float
-        Squared radius; entries of exactly this size lie within.
-    diagonal : bool
-        Whether the block lies on the diagonal: then only pairs (i, j) with i < j are told.
-
-    Returns
-    -------
-    ndarray of shape (a, ceil(b / 8)), uint8
-        The first column in the high bit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.pairwise import within_of_block
-    >>> within_of_block(np.array([[0.0, 1.0, 9.0]]), 1.0, diagonal=False).tolist()
-    [[192]]
+    Eight columns a byte, the first in the high bit; of a diagonal block only pairs (i, j) with
+    i < j.
     """
     within = block <= radius2
     return np.packbits(np.triu(within, 1) if diagonal else within, axis=1)
@@ -54,21 +36,7 @@ def within_of_block(
 class RadiusTiles(BlockGroup):
     """The pairs of samples whose squared distance is at most ``radius2``.
 
-    Made by :meth:`create` or :meth:`open`. A block is stored as its bits, before compression
-    n (n + tile) / 16 bytes for all blocks together, however many pairs there are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.pairwise import RadiusTiles, SymmetricGrid
-    >>> x = np.array([0.0, 1.0, 3.0, 7.0])
-    >>> D = (x[:, None] - x) ** 2
-    >>> grid = SymmetricGrid(n=4, tile=2)
-    >>> tiles = RadiusTiles.create("memory://doc/radius", grid, radius2=4.0)
-    >>> for i, j in grid.blocks():
-    ...     written = tiles.write(i, j, D[grid.panel(i), grid.panel(j)])
-    >>> [(rows.tolist(), cols.tolist()) for rows, cols in tiles.edges()]
-    [([0], [1]), ([1], [2])]
+    Stored as bits: n (n + tile) / 16 bytes before compression, however many pairs there are.
     """
 
     kind = "radius tiles"
@@ -83,25 +51,9 @@ class RadiusTiles(BlockGroup):
         max_edges: int | None = None,
         resume: bool = False,
     ) -> "RadiusTiles":
-        """Create an empty group.
+        """Create an empty group, which must not exist, or `resume` one of the same settings.
 
-        Parameters
-        ----------
-        path : str
-            Local folder or fsspec URL; must not exist unless ``resume``.
-        grid : SymmetricGrid
-            The blocks.
-        radius2 : float
-            Squared radius, at least 0; pairs at exactly this distance belong to the graph.
-        max_edges : int, optional
-            Writing is refused as soon as more pairs than this were found.
-        resume : bool
-            Go on with an existing group of the same grid, radius and budget.
-
-        Raises
-        ------
-        StoreError
-            If the path is taken, or was begun with other settings.
+        Writing is refused as soon as more than `max_edges` pairs were found.
         """
         check_params(
             cls.__name__,
@@ -142,26 +94,10 @@ class RadiusTiles(BlockGroup):
         return sum(self._known.values())
 
     def write(self, i: int, j: int, block: NDArray[Any]) -> bool:
-        """Store which entries of one block lie within the radius.
+        """Store which entries of a block lie within the radius; return False if it was done before.
 
-        Parameters
-        ----------
-        i, j : int
-            Panels, i <= j.
-        block : ndarray of shape (rows of panel i, rows of panel j)
-            Squared distances, float64 or int64. Of a diagonal block the upper triangle is read.
-
-        Returns
-        -------
-        bool
-            False if the block was done before; nothing was written then.
-
-        Raises
-        ------
-        InvalidInput
-            For a wrong shape, or NaN or negative numbers.
-        ResourceRefused
-            If the blocks so far hold more pairs than ``max_edges``.
+        Squared distances, of a diagonal block the upper triangle is read. Refuses NaN and negative
+        numbers, and more pairs than ``max_edges``.
         """
         values = self._checked(i, j, block)
         if (i, j) in self._known:
@@ -171,26 +107,9 @@ class RadiusTiles(BlockGroup):
         return self.write_within(i, j, within_of_block(values, self.radius2, diagonal=i == j))
 
     def write_within(self, i: int, j: int, bits: NDArray[np.uint8]) -> bool:
-        """Store what `within_of_block` found in one block.
+        """Store what `within_of_block` found in one block; return False if it was done before.
 
-        Parameters
-        ----------
-        i, j : int
-            Panels, i <= j.
-        bits : ndarray of shape (rows of panel i, ceil(rows of panel j / 8)), uint8
-            Which pairs lie within the radius.
-
-        Returns
-        -------
-        bool
-            False if the block was done before; nothing was written then.
-
-        Raises
-        ------
-        InvalidInput
-            For a wrong shape or dtype.
-        ResourceRefused
-            If the blocks so far hold more pairs than ``max_edges``.
+        Refuses more pairs than ``max_edges``.
         """
         a, b = self.grid.shape(i, j)
         if bits.shape != (a, -(-b // 8)) or bits.dtype != np.uint8:
@@ -227,18 +146,9 @@ class RadiusTiles(BlockGroup):
         )
 
     def edges(self) -> Iterator[Edges]:
-        """Iterate over the pairs, block by block.
+        """Iterate over int32 arrays (rows, cols) of pairs, ``rows < cols``, every pair once.
 
-        Yields
-        ------
-        rows, cols : ndarray of shape (m,), int32
-            Samples, ``rows < cols``; every pair comes once. Blocks without pairs are left out,
-            crowded ones come in parts of about 2**18 pairs.
-
-        Raises
-        ------
-        StoreError
-            If blocks are missing, lost or corrupt.
+        By block; blocks without pairs are left out, crowded ones come in parts of about 2**18.
         """
         self.require_complete()
         for i, j in self.grid.blocks():
@@ -260,33 +170,12 @@ class RadiusTiles(BlockGroup):
                 raise self._lost(i, j)
 
     def graph(self) -> RadiusGraph:
-        """Return the graph, which reads the pairs from disk at every pass.
-
-        Raises
-        ------
-        StoreError
-            If blocks are missing.
-        """
+        """Return the graph, which reads the pairs from disk at every pass."""
         self.require_complete()
         return RadiusGraph(self.edges, self.grid.n, self.radius2)
 
     def pairs(self, *, memory_limit: int | None = None) -> Edges:
-        """Return all pairs at once.
-
-        Parameters
-        ----------
-        memory_limit : int, optional
-            Bytes that may be used.
-
-        Returns
-        -------
-        rows, cols : ndarray of shape (n_edges,), int32
-
-        Raises
-        ------
-        ResourceRefused
-            If the pairs need more than the limit.
-        """
+        """Return all pairs (rows, cols) at once; refuse more bytes than the limit."""
         self.require_complete()
         n_edges = sum(self._known.values())
         needed = n_edges * 8

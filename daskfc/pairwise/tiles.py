@@ -23,20 +23,7 @@ __all__ = ["DistanceTiles"]
 class DistanceTiles(BlockGroup):
     """A symmetric matrix of squared distances on disk, of which only i <= j is stored.
 
-    Made by :meth:`create` or :meth:`open`, never larger in memory than one panel of rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.pairwise import DistanceTiles, SymmetricGrid
-    >>> x = np.arange(5.0)
-    >>> D = (x[:, None] - x) ** 2
-    >>> grid = SymmetricGrid(n=5, tile=2)
-    >>> tiles = DistanceTiles.create("memory://doc/tiles", grid)
-    >>> for i, j in grid.blocks():
-    ...     written = tiles.write(i, j, D[grid.panel(i), grid.panel(j)])
-    >>> tiles.rows(4, 5)
-    array([[16.,  9.,  4.,  1.,  0.]])
+    Never larger in memory than one panel of rows.
     """
 
     kind = "distance tiles"
@@ -45,23 +32,9 @@ class DistanceTiles(BlockGroup):
     def create(
         cls, path: str, grid: SymmetricGrid, dtype: str = "float32", *, resume: bool = False
     ) -> "DistanceTiles":
-        """Create an empty group.
+        """Create an empty group, which must not exist, or `resume` one of the same grid and dtype.
 
-        Parameters
-        ----------
-        path : str
-            Local folder or fsspec URL; must not exist unless ``resume``.
-        grid : SymmetricGrid
-            The blocks.
-        dtype : {"float32", "float64"}
-            How distances are stored; float32 rounds them to 24 bits.
-        resume : bool
-            Go on with an existing group of the same grid and dtype.
-
-        Raises
-        ------
-        StoreError
-            If the path is taken, or was begun with other settings.
+        "float32" rounds distances to 24 bits.
         """
         check_params(cls.__name__, {"dtype": dtype}, {"dtype": one_of("float32", "float64")})
 
@@ -94,24 +67,9 @@ class DistanceTiles(BlockGroup):
         return self.grid.n
 
     def write(self, i: int, j: int, block: NDArray[Any]) -> bool:
-        """Store one block.
+        """Store one block of squared distances; return False if it was done before.
 
-        Parameters
-        ----------
-        i, j : int
-            Panels, i <= j.
-        block : ndarray of shape (rows of panel i, rows of panel j)
-            Squared distances, float64 or int64.
-
-        Returns
-        -------
-        bool
-            False if the block was done before; nothing was written then.
-
-        Raises
-        ------
-        InvalidInput
-            For a wrong shape, or NaN or negative numbers.
+        NaN and negative numbers are refused.
         """
         values = self._checked(i, j, block)
         if (i, j) in self._known:
@@ -123,13 +81,7 @@ class DistanceTiles(BlockGroup):
         return True
 
     def block(self, i: int, j: int) -> NDArray[Any]:
-        """Return block (i, j), i <= j, as it is stored.
-
-        Raises
-        ------
-        StoreError
-            If the block was not written, or its chunk is lost or corrupt.
-        """
+        """Return block (i, j), i <= j, as it is stored; refuse a missing or corrupt one."""
         shape = self.grid.shape(i, j)
         if (i, j) not in self._known and (i, j) not in self.done():
             raise StoreError(f"block ({i}, {j}) of {self.path} is not written. Write it first.")
@@ -146,35 +98,13 @@ class DistanceTiles(BlockGroup):
         self.block(i, j)
 
     def blocks(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
-        """Iterate over (i, j, block) of the upper triangle, each read once.
-
-        Raises
-        ------
-        StoreError
-            If blocks are missing.
-        """
+        """Iterate over (i, j, block) of the upper triangle, each read once."""
         self.require_complete()
         for i, j in self.grid.blocks():
             yield i, j, self.block(i, j)
 
     def rows(self, start: int, stop: int) -> NDArray[np.float64]:
-        """Return whole rows of the matrix; the part below the diagonal is mirrored.
-
-        Parameters
-        ----------
-        start, stop : int
-            Rows, 0 <= start <= stop <= n.
-
-        Returns
-        -------
-        ndarray of shape (stop - start, n), float64
-            Squared distances.
-
-        Raises
-        ------
-        StoreError
-            If blocks are missing.
-        """
+        """Return rows start to stop of the whole matrix; below the diagonal it is mirrored."""
         self.require_complete()
         n, tile = self.grid.n, self.grid.tile
         if not 0 <= start <= stop <= n:
@@ -200,22 +130,7 @@ class DistanceTiles(BlockGroup):
             yield panel.start, self.rows(panel.start, panel.stop)
 
     def full(self, *, memory_limit: int | None = None) -> NDArray[np.float64]:
-        """Return the whole matrix.
-
-        Parameters
-        ----------
-        memory_limit : int, optional
-            Bytes that may be used.
-
-        Returns
-        -------
-        ndarray of shape (n, n), float64
-
-        Raises
-        ------
-        ResourceRefused
-            If the result and one block need more than the limit.
-        """
+        """Return the whole (n, n) matrix; refuse if it and one block exceed the limit in bytes."""
         n = self.grid.n
         self._fits(n * n * 8, memory_limit, "the full matrix")
         out = np.empty((n, n), np.float64)
@@ -227,10 +142,7 @@ class DistanceTiles(BlockGroup):
     def in_order(self, folder: str | None = None) -> DistanceBlocks:
         """Return samples in the order that follows from their distances, written to a file by rows.
 
-        Parameters
-        ----------
-        folder : str, optional
-            Of the file, 8 n² bytes; it is gone with what is returned.
+        The file has 8 n² bytes, and is deleted with what is returned.
         """
         n, file = self.grid.n, RowFile(self.grid.n, folder)
         for i, j, block in self.blocks():

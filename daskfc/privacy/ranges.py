@@ -43,27 +43,5 @@ _RANGES: dict[str, Constraint] = {
 
 
 def check(owner: str, **params: object) -> None:
-    """Check parameters against the one table of ranges of this package.
-
-    Parameters
-    ----------
-    owner : str
-        Whose parameters they are, for the message.
-    **params : object
-        Names and values.
-
-    Raises
-    ------
-    InvalidInput
-        For the first one outside its range.
-
-    Examples
-    --------
-    >>> from daskfc.privacy.ranges import check
-    >>> check("the Gaussian mechanism", delta=1.5)
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: the 'delta' parameter of the Gaussian mechanism must be a number \
-strictly between 0 and 1; got 1.5.
-    """
+    """Refuse the first parameter outside its range in this package's one table of ranges."""
     check_params(owner, params, _RANGES)

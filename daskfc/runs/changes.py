@@ -29,25 +29,10 @@ HEAD = ("cluster", "was", "share", "share before", "stayed", "what moved most")
 def earlier_run(
     run: str | PathLike[str], stores: Mapping[str, ClientStore] | None
 ) -> dict[str, Any]:
-    """Return what ``run.json`` says of the run that a new one is compared with.
+    """Return ``run_id``, ``folder`` and ``shared`` of a done run that a new one is compared with.
 
-    Parameters
-    ----------
-    run : path
-        Folder of the earlier run.
-    stores : mapping of str to ClientStore, optional
-        Every client's store, where it can be read from here.
-
-    Returns
-    -------
-    dict
-        ``run_id``, ``folder``, and ``shared``: for each client how many of its rows, the first
-        ones, are those that the earlier run read.
-
-    Raises
-    ------
-    InvalidInput
-        When no run is there, or it is not done.
+    ``shared`` counts for each client the rows, its first ones, that the earlier run read;
+    ``stores`` is None where stores cannot be read from here.
     """
     folder = RunFolder(run)
     record = folder.record
@@ -72,23 +57,11 @@ def changes_since(
     *,
     by_rows: bool,
 ) -> dict[str, Any]:
-    """Return what changed since the run that a run's record names; empty where it names none.
+    """Return what changed since the run that ``record`` names; empty where it names none.
 
-    Parameters
-    ----------
-    record : mapping
-        What ``run.json`` holds.
-    labels : xarray.DataArray
-        ``(sample,)`` of the method's first fit, each client's in the order of its store.
-    profiles : mapping
-        As the summary has them; empty where nobody asked for them.
-    by_rows : bool
-        Whether each client has samples of its own, so that rows may be matched.
-
-    Returns
-    -------
-    dict
-        For ``summary.json``, see ``docs/reference/files.md``.
+    ``labels`` ``(sample,)`` are of the first fit, each client's in the order of its store;
+    ``by_rows`` says that clients have samples of their own, so that rows may be matched. Form:
+    ``docs/reference/files.md``.
     """
     told = record.get("since")
     if not told:
@@ -247,17 +220,7 @@ def _drift(
 
 
 def changes_rows(changes: Mapping[str, Any]) -> list[list[str]]:
-    """Return a row for each cluster, and for each that is gone; see `HEAD`.
-
-    Examples
-    --------
-    >>> from daskfc.runs.changes import changes_rows
-    >>> moved = {"feature": "age", "mean": 61.0, "before": 58.0, "shift": 0.25}
-    >>> one = {"cluster": 0, "before": 2, "share": 0.5, "share_before": 0.25, "stayed": 1.0,
-    ...        "profile": [moved]}
-    >>> changes_rows({"by": "ids", "clusters": [one], "gone": {"1": 0.75}})
-    [['0', '2', '50.0%', '25.0%', '100.0%', 'age: 58 to 61'], ['gone', '1', '', '75.0%', '', '']]
-    """
+    """Return a row for each cluster, and for each that is gone; see `HEAD`."""
     rows = []
     new = "new" if changes["by"] else ""  # where nothing is matched nothing is known to be new
     for one in changes["clusters"]:
@@ -282,18 +245,7 @@ def _share(share: float | None) -> str:
 
 
 def changes_in_words(changes: Mapping[str, Any]) -> str:
-    """Return how many samples are new and how many stayed, and by what that is known.
-
-    Examples
-    --------
-    >>> from daskfc.runs.changes import changes_in_words
-    >>> changes_in_words({"since": "monday", "by": None, "why": "its folder is gone."})
-    'Since run monday: its folder is gone.'
-    >>> told = {"since": "monday", "why": "by ids.", "n_samples": 12, "n_samples_before": 9}
-    >>> changes_in_words({**told, "n_shared": 9, "stayed": 0.5, "agreement": 0.25})
-    'Since run monday, of 9 samples, now 12: 50.0% of 9 shared ones stayed where they were \
-(adjusted Rand index 0.250); by ids.'
-    """
+    """Return how many samples are new and how many stayed, and by what that is known."""
     head = f"Since run {changes['since']}"
     if "n_samples" not in changes:
         return f"{head}: {changes['why']}"

@@ -59,27 +59,10 @@ Fitting = Callable[[int, int], tuple[xr.DataArray, pd.DataFrame]]
 
 @dataclass(frozen=True)
 class Choice:
-    """A number of clusters, and what it was chosen by.
+    """A number of clusters, the criterion and the scores of all candidates, the larger the better.
 
-    Attributes
-    ----------
-    n_clusters : int
-        The chosen one.
-    by : str
-        The criterion.
-    scores : mapping of int to float or None
-        Of every number that was tried, the larger the better; None where it has no score.
-    ledger : pandas.DataFrame
-        Every message that the choice took, one row each.
-    errors : mapping of int to float
-        How far chance moves scores, where it does and that is known.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from daskfc.runs.choice import Choice
-    >>> Choice(3, "silhouette", {2: 0.5, 3: 0.75}, pd.DataFrame()).as_dict()["scores"]
-    {'2': 0.5, '3': 0.75}
+    A score is None where there is none; `errors` say how far chance moves scores, where that is
+    known. The ledger has every message that the choice took.
     """
 
     n_clusters: int
@@ -100,30 +83,10 @@ class Choice:
 
 
 def candidates_of(asked: Any, n_samples: int | None = None) -> range | None:
-    """Return the numbers of clusters to choose from, where a choice is asked for.
+    """Return the numbers of clusters to choose from, or None where ``n_clusters`` is a number.
 
-    Parameters
-    ----------
-    asked : object
-        The parameter ``n_clusters``: "auto" for 2 to 12, or a list of the least and the most.
-    n_samples : int, optional
-        Where it is known.
-
-    Returns
-    -------
-    range or None
-        None for anything that is no question, as a number.
-
-    Raises
-    ------
-    InvalidInput
-        For a range that cannot be.
-
-    Examples
-    --------
-    >>> from daskfc.runs.choice import candidates_of
-    >>> candidates_of("auto", n_samples=5), candidates_of([2, 4]), candidates_of(3)
-    (range(2, 5), range(2, 5), None)
+    "auto" is 2 to 12, at most the number of samples less 1; a list, the least and the most, is
+    refused if it ends higher.
     """
     if isinstance(asked, str):
         if asked != "auto":
@@ -151,13 +114,7 @@ def candidates_of(asked: Any, n_samples: int | None = None) -> range | None:
 
 
 def check_seeds(seeds: Sequence[int]) -> None:
-    """Refuse seeds that stability cannot be told from.
-
-    Raises
-    ------
-    InvalidInput
-        For fewer than two, for one twice, and for anything but ints of at least 0.
-    """
+    """Refuse seeds that cannot show stability: fewer than two, repeated, or not ints >= 0."""
     good = isinstance(seeds, Sequence) and all(integer(0).holds(seed) for seed in seeds)
     if not good or len(set(seeds)) < max(2, len(seeds)):
         raise InvalidInput(
@@ -167,29 +124,9 @@ def check_seeds(seeds: Sequence[int]) -> None:
 
 
 def check_choice(estimator: BaseEstimator, by: str | None) -> None:
-    """Refuse a choice that an estimator's method cannot make.
+    """Refuse a criterion that an estimator's method lacks, and methods that add noise.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        With any number of clusters.
-    by : str, optional
-        The criterion; by default the method's own, or "stability".
-
-    Raises
-    ------
-    InvalidInput
-        For a criterion that the method cannot know, and for methods that add noise.
-
-    Examples
-    --------
-    >>> from daskfc import FedSC
-    >>> from daskfc.runs.choice import check_choice
-    >>> check_choice(FedSC(2), "silhouette")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: a number of clusters of FedSC cannot be chosen by 'silhouette'; it \
-can be by 'eigengap', 'stability'. Choose by that, or leave the criterion out.
+    None is the method's own criterion, or "stability".
     """
     name = type(estimator).__name__
     known = (*getattr(estimator, "criteria", ()), STABILITY)
@@ -214,52 +151,13 @@ def choose_n_clusters(
     seeds: Sequence[int] = (),
     fitting: Fitting | None = None,
 ) -> Choice:
-    """Choose a number of clusters without looking at labels.
+    """Choose among ascending numbers of clusters, of at least 2, without looking at labels.
 
-    Parameters
-    ----------
-    federation : Federation
-        The parties, running.
-    estimator : BaseEstimator
-        The method with its parameters, and any number of clusters.
-    candidates : sequence of int
-        Two numbers or more, ascending, each of at least 2.
-    by : str, optional
-        "stability", or one of the estimator's `criteria`; by default its `criterion`. What these
-        score is made once for all candidates; stability takes as many fits of each as there are
-        seeds.
-    seeds : sequence of int, optional
-        Two or more, that fits are compared over; by default the estimator's and the next two. Each
-        shifts all features by chance of a tenth of their deviation: without that, a cluster that is
-        cut in two may be cut alike each time.
-    fitting : callable, optional
-        How to fit, where fits are kept; by default `fit` of a copy of the estimator.
-
-    Returns
-    -------
-    Choice
-        Of the best score, and of the least number among equal ones; with "stability" the largest of
-        the numbers that are within 0.02 of the best; with "gap" the least number whose gap is at
-        least that of the next one less its error, or the largest number where there is none.
-
-    Raises
-    ------
-    InvalidInput
-        For a criterion that the method cannot know, and where it tells none of the numbers from the
-        others.
-
-    Notes
-    -----
-    Privacy: the caller learns a score of each number; with "stability" the labels of every fit, of
-    which each says of its samples what one fit says.
-
-    Examples
-    --------
-    >>> from daskfc import Federation, OmniFC  # doctest: +SKIP
-    >>> from daskfc.runs.choice import choose_n_clusters  # doctest: +SKIP
-    >>> with Federation.local("storage/wine.yaml") as federation:  # doctest: +SKIP
-    ...     choice = choose_n_clusters(federation, OmniFC(2, clusterer="k-means"), range(2, 7))
-    ...     choice.n_clusters, choice.scores
+    The best score wins, the least number on ties. "stability" compares fits over seeds, features
+    shifted at random by a tenth of their deviation (else a cluster cut in two may be cut alike each
+    time), and takes the largest within 0.02 of the best; "gap" takes the least whose gap is at
+    least the next one's less its error, else the largest. Privacy: the caller learns a score of
+    each number, with "stability" also the labels of every fit.
     """
     check_choice(estimator, by)
     if by is None:
@@ -303,17 +201,7 @@ def _shifted(federation: Federation, seed: int) -> Iterator[None]:
 
 
 def keep_choice(shelf: FitShelf, choice: Choice, seed: int) -> None:
-    """Keep a choice beside a run's fits, so that a resumed run goes on with it.
-
-    Parameters
-    ----------
-    shelf : FitShelf
-        Where.
-    choice : Choice
-        What was chosen.
-    seed : int
-        The run's first.
-    """
+    """Keep a choice beside a run's fits, so that a resumed run goes on with it."""
     none = np.empty(0, dtype=str)
     coords = {"client": ("sample", none), "sample_id": ("sample", none)}
     labels = xr.DataArray(np.empty(0, dtype=np.int64), dims="sample", coords=coords)
@@ -321,19 +209,7 @@ def keep_choice(shelf: FitShelf, choice: Choice, seed: int) -> None:
 
 
 def kept_choice(shelf: FitShelf, seed: int) -> Choice | None:
-    """Return the choice that was kept, or None.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import pandas as pd
-    >>> from daskfc.runs.choice import Choice, keep_choice, kept_choice
-    >>> from daskfc.runs.fits import FitShelf
-    >>> shelf = FitShelf(tempfile.mkdtemp())
-    >>> keep_choice(shelf, Choice(3, "silhouette", {2: None, 3: 0.75}, pd.DataFrame()), 0)
-    >>> kept_choice(shelf, 0).scores
-    {2: None, 3: 0.75}
-    """
+    """Return the choice that was kept, or None."""
     fit = shelf.get(_KEPT, seed)
     if fit is None:
         return None

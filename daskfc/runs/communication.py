@@ -25,25 +25,9 @@ def _numbers(shapes: Mapping[str, list[int]]) -> int:
 
 
 def ledger_frame(ledger: Ledger) -> pd.DataFrame:
-    """Return a ledger as the table that a run keeps.
+    """Return a ledger as the table that a run keeps, one row a message.
 
-    Parameters
-    ----------
-    ledger : Ledger
-        Of one fit.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a message: the ledger's columns, with shapes and dtypes as JSON, and ``route``,
-        ``reveals`` (from the message's class) and ``numbers`` (entries of its arrays).
-
-    Examples
-    --------
-    >>> from daskfc.federation import Ledger
-    >>> from daskfc.runs.communication import ledger_frame
-    >>> len(ledger_frame(Ledger([])))
-    0
+    Adds ``route``, ``reveals`` and ``numbers`` (entries of its arrays); shapes and dtypes are JSON.
     """
     frame = ledger.to_frame()
     reveals = {kind.__name__: kind.reveals for kind in _message_classes()}
@@ -61,28 +45,9 @@ def ledger_frame(ledger: Ledger) -> pd.DataFrame:
 
 
 def communication_of(ledger: pd.DataFrame) -> dict[str, Any]:
-    """Add up the messages of one fit.
+    """Add up the messages of one fit's `ledger_frame`, in all and by kind of message.
 
-    Parameters
-    ----------
-    ledger : pandas.DataFrame
-        As `ledger_frame` returns it.
-
-    Returns
-    -------
-    dict
-        ``messages`` (count), ``payload_bytes``, ``wire_bytes``, ``uploaded_floats`` (numbers that
-        clients sent to the server), and ``by_message`` with the same of every kind of message,
-        beside its routes, its protection and what it reveals.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from daskfc.runs.communication import communication_of
-    >>> row = {"message": "Mean", "route": "client → server", "protection": "plain",
-    ...        "reveals": "the mean", "payload_bytes": 16, "wire_bytes": 300, "numbers": 2}
-    >>> communication_of(pd.DataFrame([row, row]))["uploaded_floats"]
-    4
+    ``uploaded_floats`` are the numbers that clients sent to the server.
     """
     by_message: dict[str, dict[str, Any]] = {}
     for name, rows in ledger.groupby("message", sort=False) if len(ledger) else ():
@@ -102,27 +67,10 @@ def communication_of(ledger: pd.DataFrame) -> dict[str, Any]:
 
 
 def costliest_client(ledgers: Sequence[pd.DataFrame], earlier: Sequence[float] = ()) -> Accountant:
-    """Return the noisy releases of the client that several fits cost most.
+    """Return the noisy releases of the client that several fits on the same samples cost most.
 
-    Parameters
-    ----------
-    ledgers : sequence of pandas.DataFrame
-        As `ledger_frame` gives them, of fits on the same samples.
-    earlier : sequence of float
-        Noise multipliers of what every client released in starts that broke off, whose ledgers
-        are not at hand.
-
-    Returns
-    -------
-    Accountant
-        Without events when nothing was released with noise.
-
-    Examples
-    --------
-    >>> from daskfc.federation import Ledger
-    >>> from daskfc.runs.communication import costliest_client, ledger_frame
-    >>> costliest_client([ledger_frame(Ledger([]))]).mu
-    0.0
+    ``earlier`` are noise multipliers of what every client released in starts that broke off, whose
+    ledgers are not at hand. Without events when nothing was released with noise.
     """
     rows = pd.concat(ledgers)
     noised = rows[rows["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])

@@ -23,32 +23,8 @@ def comparison(
 ) -> pd.DataFrame:
     """Return one column a run: settings that differ, scores, sizes, bytes, seconds, memory.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of the runs, at least two.
-    configs, summaries : sequence of mapping
-        What their ``run.json`` and ``summary.json`` hold.
-    labels : sequence of xarray.DataArray or None
-        ``(sample,)`` of each run, with ``sample_id``; None for a run that has none.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Index ``(part, what)``; None where a run has nothing to tell. The agreement of two runs is
-        the adjusted Rand index with the first run, where both have the same sample ids.
-
-    Raises
-    ------
-    InvalidInput
-        For fewer than two runs.
-
-    Examples
-    --------
-    >>> from daskfc.runs.comparison import comparison
-    >>> done = [{"status": "done", "method": name, "n_samples": 9} for name in ("A", "B")]
-    >>> comparison(["a", "b"], [{}, {}], done, [None, None]).loc[("run", "method"), "b"]
-    'B'
+    Index ``(part, what)``; None where a run has no value. Agreement is the adjusted Rand index with
+    the first run, where both have the same sample ids. Fewer than two runs are refused.
     """
     if len(names) < 2:
         raise InvalidInput(

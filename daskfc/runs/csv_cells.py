@@ -20,24 +20,10 @@ _SPLITS = re.compile("[;\t\r]")  # what other programs, or settings, take for th
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """Return a table as csv, without formulas.
+    """Return a table as csv, without formulas; numbers stay as they are.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Words get an apostrophe where they begin with =, +, -, @, a tab or a line end, and are no
-        negative number. Numbers stay as they are.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from daskfc.runs.csv_cells import csv_text
-    >>> print(csv_text(pd.DataFrame({"sample_id": ["=1+1", "-1.5", "p7"], "cluster": [0, 1, -1]})))
-    sample_id,cluster
-    '=1+1,0
-    -1.5,1
-    p7,-1
-    <BLANKLINE>
+    Words that begin with =, +, -, @, a tab or a line end, other than negative numbers, get an
+    apostrophe, so that no spreadsheet runs them.
     """
     table, splits = table.copy(deep=False), False
     for name in table.columns:
@@ -48,20 +34,7 @@ def csv_text(table: pd.DataFrame) -> str:
 
 
 def words_of(cells: "pd.Series[str]") -> "pd.Series[str]":
-    """Return words as they were before `csv_text`.
-
-    Parameters
-    ----------
-    cells : pandas.Series of str
-        A column of such a file, read as words.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from daskfc.runs.csv_cells import words_of
-    >>> words_of(pd.Series(["'=1+1", "-1.5", "'p7"])).tolist()
-    ['=1+1', '-1.5', "'p7"]
-    """
+    """Return a column's words as they were before `csv_text`."""
     return cells.map(lambda cell: cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell)
 
 

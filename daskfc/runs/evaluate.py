@@ -42,7 +42,7 @@ class EvaluationLabels(
 ):
     """The true labels of one client's samples, in the order of its store; none if it has none.
 
-    Where the source had words, a label is the place of its word among the client's classes.
+    Where the source had words, a label is the index of its word among the client's classes.
     """
 
     labels: np.ndarray = array("sample", dtype="int64")
@@ -70,18 +70,9 @@ class PseudonymousTruth(
 
 
 def evaluation_labels(data: ClientStore) -> EvaluationLabels:
-    """Read a client's evaluation labels.
+    """Read a client's evaluation labels, int64 ``(n_samples,)``, with sample ids and class words.
 
-    Parameters
-    ----------
-    data : ClientStore
-        The client's samples.
-
-    Returns
-    -------
-    EvaluationLabels
-        ``(n_samples,)`` int64 with the samples' ids, or ``(0,)`` when the store holds none; and the
-        words of the classes, none where labels are numbers.
+    ``(0,)`` when the store holds none; no words where labels are numbers.
     """
     labels = data.labels()
     if labels is None:
@@ -92,16 +83,9 @@ def evaluation_labels(data: ClientStore) -> EvaluationLabels:
 
 @dataclass(frozen=True)
 class Truth:
-    """The true labels of a result's samples, or why there are none.
+    """The true labels ``(sample,)`` of a result's samples, or a sentence why there are none.
 
-    Parameters
-    ----------
-    labels : numpy.ndarray or None
-        ``(sample,)`` int64.
-    missing : str
-        A sentence that says why there are no labels; empty where there are.
-    classes : tuple of str
-        The class that each label stands for, where the source had words.
+    `classes` are the words of the labels, where the source had words.
     """
 
     labels: np.ndarray | None
@@ -110,29 +94,9 @@ class Truth:
 
 
 def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
-    """Join the clients' true labels, on the words where there are words.
+    """Join the clients' true labels, one client after another, by words where there are words.
 
-    Parameters
-    ----------
-    parts : mapping of str to EvaluationLabels
-        What every client told.
-
-    Returns
-    -------
-    Truth
-        One client's samples after another. None where a client has no labels, or where one has
-        numbers and another words: nobody knows which is which then.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.federation.texts import text_arrays
-    >>> from daskfc.runs.evaluate import EvaluationLabels, joined
-    >>> ids = text_arrays(["1", "2"])
-    >>> both = EvaluationLabels(np.array([0, 1]), *ids, *text_arrays(["healthy", "sick"]))
-    >>> sick = EvaluationLabels(np.array([0, 0]), *ids, *text_arrays(["sick"]))
-    >>> joined({"a": both, "b": sick}).labels
-    array([0, 1, 1, 1])
+    None where a client has no labels, or one has numbers and another words: they cannot be matched.
     """
     without = [name for name, part in parts.items() if not len(part.labels)]
     if without:
@@ -162,19 +126,9 @@ def _clients(names: Sequence[str]) -> str:
 
 
 def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
-    """Ask the clients for the true labels of the samples of a result.
+    """Ask the clients for the true labels of a result's samples, in the order of ``like``.
 
-    Parameters
-    ----------
-    federation : Federation
-        The parties, running.
-    like : xarray.DataArray
-        ``(sample,)`` with the coordinates ``client`` and ``sample_id``.
-
-    Returns
-    -------
-    Truth
-        ``(sample,)`` int64 in the order of ``like``, or why there are none.
+    ``like`` is ``(sample,)`` with the coordinates ``client`` and ``sample_id``.
     """
     # counted apart from any method's messages
     try:
@@ -208,28 +162,9 @@ def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
 def score(
     truth: np.ndarray, labels: Mapping[str, Sequence[np.ndarray]], metrics: Sequence[str]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Score every method, over its seeds.
+    """Return ``{method: {metric: {"mean": ..., "std": ...}}}`` over each method's seeds.
 
-    Parameters
-    ----------
-    truth : numpy.ndarray
-        ``(sample,)`` true labels.
-    labels : mapping of str to sequence of numpy.ndarray
-        For each method one ``(sample,)`` array a seed.
-    metrics : sequence of str
-        Names of metrics.
-
-    Returns
-    -------
-    dict
-        ``{method: {metric: {"mean": ..., "std": ...}}}``; the standard deviation of one seed is 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.runs.evaluate import score
-    >>> score(np.array([0, 0, 1, 1]), {"A": [np.array([1, 1, 0, 0])]}, ["kappa"])
-    {'A': {'kappa': {'mean': 1.0, 'std': 0.0}}}
+    Labels are ``(sample,)``, one array a seed; the standard deviation of one seed is 0.
     """
     table: dict[str, dict[str, dict[str, float]]] = {}
     for method, runs in labels.items():
@@ -250,28 +185,10 @@ def score(
 
 
 def confusion_of(truth: Truth, found: np.ndarray) -> dict[str, Any]:
-    """Count the samples of each class in each cluster, where the caller was told the classes.
+    """Count the samples of each class (rows) in each cluster, -1 for noise, for the caller.
 
-    Parameters
-    ----------
-    truth : Truth
-        The true labels.
-    found : numpy.ndarray
-        ``(sample,)`` clusters, -1 for noise.
-
-    Returns
-    -------
-    dict
-        ``classes`` and ``clusters``, their names, and ``counts``, a row a class. Empty without
-        true labels, or with more than 40 of either: labels that many may tell samples apart.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.runs.evaluate import Truth, confusion_of
-    >>> truth = Truth(np.array([0, 0, 1]), classes=("healthy", "sick"))
-    >>> confusion_of(truth, np.array([1, 1, -1]))["counts"]
-    [[0, 2], [1, 0]]
+    Empty without true labels, or with more than 40 classes or clusters: labels that many may
+    identify samples.
     """
     if truth.labels is None or not len(found):
         return {}

@@ -325,24 +325,9 @@ def _write_results(
 def execute(folder: RunFolder, progress: Progress | None = None) -> None:
     """Run what a folder's ``run.json`` says; fits that are done are kept.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Of a run that is not done.
-    progress : callable, optional
-        ``progress(stage, done, total)``.
-
-    Raises
-    ------
-    InvalidInput, ClusterError
-        When it is done, or the parties could not be opened: nothing was started, and the folder of
-        a run that never started is gone.
-    RunHeld
-        When another process carries it out.
-    RunFailed
-        When anything broke off after that; the folder says whether it can be resumed.
-    KeyboardInterrupt
-        When it was interrupted; the folder says whether the run can be resumed.
+    InvalidInput or ClusterError: nothing was started, and the folder of a run that never started is
+    deleted. RunHeld: another process runs it. RunFailed or KeyboardInterrupt: it broke off later,
+    and the folder says whether it can be resumed.
     """
     tell = KeptProgress(folder.path, progress or _silent)
     with folder.claim():

@@ -33,15 +33,7 @@ class RunFailed(DaskfcError):
 
 
 def sentence_of(error: BaseException, folder: Path) -> str:
-    """Return why a run broke off, in a sentence without any value of private data.
-
-    Parameters
-    ----------
-    error : BaseException
-        What ended it.
-    folder : pathlib.Path
-        The run's folder.
-    """
+    """Return why a run broke off, in a sentence without any value of private data."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted."
     if not (folder / "run.json").exists():

@@ -29,22 +29,10 @@ _ARRAYS = ("labels.npz", "ledger.parquet")
 
 @dataclass(frozen=True)
 class Fit:
-    """What is kept of one fit.
+    """One fit as it is kept: int64 labels ``(sample,)``, ledger, seconds by stage and ``total_s``.
 
-    Parameters
-    ----------
-    method : str
-        Name of the method.
-    seed : int
-        Its ``random_state``.
-    labels : xarray.DataArray
-        ``(sample,)`` int64, coordinates ``client`` and ``sample_id``.
-    ledger : pandas.DataFrame
-        One row a message.
-    timing : mapping of str to float
-        Seconds of each stage, and ``total_s``.
-    facts : mapping
-        What else the summary tells: ``peak_memory_bytes``, ``note``, ``privacy``.
+    Coordinates are ``client`` and ``sample_id``; `facts` hold what else the summary has, such as
+    ``peak_memory_bytes``, ``note`` and ``privacy``.
     """
 
     method: str
@@ -56,14 +44,7 @@ class Fit:
 
 
 def folder_name(method: str) -> str:
-    """Return a method's name as part of a folder's name.
-
-    Examples
-    --------
-    >>> from daskfc.runs.fits import folder_name
-    >>> folder_name("k-FED")
-    'k-FED'
-    """
+    """Return a method's name as part of a folder's name."""
     return re.sub(r"[^A-Za-z0-9-]", "_", method)
 
 
@@ -74,19 +55,7 @@ def _digest(data: bytes) -> str:
 class FitShelf:
     """Finished fits in a folder, each whole or absent.
 
-    Parameters
-    ----------
-    path : path
-        The folder; made if missing.
-    settings : str
-        Digest of what the run's results depend on; a fit of other settings is absent.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.runs.fits import FitShelf
-    >>> FitShelf(tempfile.mkdtemp()).get("OmniFC", 0) is None
-    True
+    `settings` is the digest of what results depend on; a fit of other settings counts as absent.
     """
 
     def __init__(self, path: str | Path, settings: str = "") -> None:
@@ -171,22 +140,9 @@ class FitShelf:
 
 
 def labels_cube(fits: Sequence[Fit]) -> xr.Dataset:
-    """Put the labels of all fits into one data set.
+    """Put the labels of all fits into one data set, over (algorithm, seed, sample).
 
-    Parameters
-    ----------
-    fits : sequence of Fit
-        Every method with every seed.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``labels`` over (algorithm, seed, sample), coordinates ``client`` and ``sample_id``.
-
-    Raises
-    ------
-    InvalidInput
-        When two fits do not label the same samples in the same order.
+    Refuses fits that do not label the same samples in the same order.
     """
     first = fits[0].labels
     methods = list(dict.fromkeys(fit.method for fit in fits))

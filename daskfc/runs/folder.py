@@ -57,26 +57,7 @@ def _without_nan(value: Any) -> Any:
 
 
 class RunFolder:
-    """The folder of one run: ``run.json``, results, and what a resumed run needs.
-
-    Parameters
-    ----------
-    path : path
-        An existing folder with a ``run.json``.
-
-    Raises
-    ------
-    InvalidInput
-        When there is no run.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from daskfc.runs.folder import RunFolder
-    >>> folder = RunFolder.create(tempfile.mkdtemp(), "night", {"seeds": [0]})
-    >>> folder.status, folder.record["run_id"]
-    ('running', 'night')
-    """
+    """The folder of one run: ``run.json``, results, and what a resumed run needs."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(fspath(path))
@@ -90,26 +71,9 @@ class RunFolder:
     def create(
         cls, runs_dir: str | PathLike[str], name: str, record: Mapping[str, Any]
     ) -> "RunFolder":
-        """Make the folder of a new run; never one that exists.
+        """Make the folder of a new run, with status ``running``; never one that exists.
 
-        Parameters
-        ----------
-        runs_dir : path
-            The folder of all runs; made if missing.
-        name : str
-            The run's name and identity.
-        record : mapping
-            What ``run.json`` shall hold beside name, status and time.
-
-        Returns
-        -------
-        RunFolder
-            With status ``running``.
-
-        Raises
-        ------
-        InvalidInput
-            When the name is no folder's name, is taken, or the place cannot be written.
+        `record` is the content of ``run.json`` beside name, status and time.
         """
         check_folder_name("run", name)
         path = Path(fspath(runs_dir)) / name
@@ -172,12 +136,7 @@ class RunFolder:
     def claim(self) -> Iterator[None]:
         """Hold the folder for this process; the hold ends with the process, however it ends.
 
-        Raises
-        ------
-        RunHeld
-            When another process carries out this run.
-        InvalidInput
-            When the folder cannot be written.
+        Raises RunHeld when another process carries out this run.
         """
         handle = self._locked()
         try:
@@ -261,12 +220,9 @@ class RunFolder:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What ``summary.json`` holds; empty before the run ended.
+        """The content of ``summary.json``; empty before the run ended.
 
-        Raises
-        ------
-        InvalidInput
-            When the run is done and its summary is not there, or not whole.
+        Raises InvalidInput when the run is done and its summary is missing or not whole.
         """
         try:
             return _read_json(self.path / "summary.json")
@@ -294,13 +250,7 @@ class RunFolder:
         _write_bytes(self.path / name, data)
 
     def write_labels(self, labels: xr.Dataset) -> None:
-        """Write ``labels.zarr``, all or none.
-
-        Parameters
-        ----------
-        labels : xarray.Dataset
-            ``labels`` over (algorithm, seed, sample), coordinates ``client`` and ``sample_id``.
-        """
+        """Write ``labels.zarr``, ``labels`` over (algorithm, seed, sample), all or none."""
         partial = Path(tempfile.mkdtemp(dir=self.path, prefix=".labels-"))
         try:
             # Zarr v3 specifies strings of variable length only, hence object arrays.
@@ -322,18 +272,7 @@ class RunFolder:
             shutil.rmtree(partial, ignore_errors=True)
 
     def read_labels(self) -> xr.Dataset:
-        """Return ``labels.zarr``, loaded.
-
-        Returns
-        -------
-        xarray.Dataset
-            See `write_labels`.
-
-        Raises
-        ------
-        InvalidInput
-            When the run has no labels yet, or they are not those that were written.
-        """
+        """Return ``labels.zarr``, loaded; refuse missing labels, or others than were written."""
         path = self.path / "labels.zarr"
         if not path.exists() and self.status != "done":
             raise InvalidInput(
@@ -361,10 +300,7 @@ class RunFolder:
     def read_ledger(self) -> pd.DataFrame:
         """Return ``ledger.parquet``; empty when the run has none yet.
 
-        Raises
-        ------
-        InvalidInput
-            When the run is done and its ledger is not there, or not whole.
+        Raises InvalidInput when the run is done and its ledger is missing or not whole.
         """
         path = self.path / "ledger.parquet"
         if not path.exists() and self.status != "done":

@@ -37,19 +37,7 @@ _EACH = 6  # ours: clients that are drawn one by one in pictures of messages
 
 
 class Figure(NamedTuple):
-    """A drawing and what is said of it.
-
-    Parameters
-    ----------
-    title : str
-        Above it.
-    drawing : str
-        HTML.
-    caption : str
-        Below it.
-    shape : {"", "wide", "tall"}
-        "wide" takes the whole width, "tall" the height of two beside it.
-    """
+    """A drawing in HTML with title and caption; "wide" is full width, "tall" two figures high."""
 
     title: str
     drawing: str
@@ -62,23 +50,7 @@ def _drawn(*figures: Figure) -> list[Figure]:
 
 
 def own_rows(ledger: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the messages of the run's own method with its first seed.
-
-    Parameters
-    ----------
-    ledger : pandas.DataFrame
-        Of a run, with the columns ``method`` and ``seed``; it may be empty.
-    summary : mapping
-        What ``summary.json`` holds.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from daskfc.runs.illustrations import own_rows
-    >>> rows = pd.DataFrame({"method": ["OmniFC", "central"], "seed": [0, 0]})
-    >>> len(own_rows(rows, {"method": "OmniFC", "seeds": [0]}))
-    1
-    """
+    """Return the messages of the run's own method with its first seed."""
     if not len(ledger) or not summary.get("seeds"):
         return ledger.iloc[:0]
     own = (ledger["method"] == summary.get("method")) & (ledger["seed"] == summary["seeds"][0])
@@ -111,26 +83,11 @@ def _confusion(confusion: Mapping[str, Any]) -> str:
 
 
 def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
-    """Return clusters by columns, shaded by how far a mean is from that of all samples.
+    """Return clusters by columns, shaded by each mean's distance from that of all samples.
 
-    Parameters
-    ----------
-    profiles : mapping, optional
-        ``columns`` and ``clusters``, names, and ``standardised``, a row a cluster: its means in
-        standard deviations from the mean of all samples, None where it is not told; and where
-        columns hold words ``shares``, which has the same of each word.
-
-    Returns
-    -------
-    str
-        A table, columns that tell clusters apart first; empty without profiles.
-
-    Examples
-    --------
-    >>> from daskfc.runs.illustrations import profile_heat_map
-    >>> told = {"columns": ["age"], "clusters": ["0", "1"], "standardised": [[1.5], [-0.5]]}
-    >>> "-0.5" in profile_heat_map(told)
-    True
+    Distances are ``standardised``, in standard deviations, a row a cluster, None where withheld;
+    ``shares`` has the same of each word of columns of words. Columns that separate clusters best
+    come first; empty without profiles.
     """
     if not profiles or not profiles.get("standardised"):
         return ""
@@ -156,15 +113,7 @@ def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
 
 
 def of_clusters(summary: Mapping[str, Any]) -> list[Figure]:
-    """Return the figures of clusters: map, sizes by client, profiles, true classes.
-
-    Examples
-    --------
-    >>> from daskfc.runs.illustrations import of_clusters
-    >>> quality = {"sizes": {"0": 3}, "by_client": {"a": {"0": 3}}}
-    >>> [figure.title for figure in of_clusters({"quality": quality})]
-    ['Sizes, and what each client has']
-    """
+    """Return the figures of clusters: map, sizes by client, profiles, true classes."""
     plane = summary.get("map") or {}
     confusion = summary.get("confusion") or {}
     profiles = profile_heat_map(summary.get("profiles"))
@@ -200,15 +149,7 @@ def of_clusters(summary: Mapping[str, Any]) -> list[Figure]:
 
 
 def of_histories(summary: Mapping[str, Any]) -> list[Figure]:
-    """Return a figure for each title of what a fit told step by step.
-
-    Examples
-    --------
-    >>> from daskfc.runs.illustrations import of_histories
-    >>> told = {"histories": {"Loss": {"a": [2.0, None, 1.0]}}}
-    >>> [figure.title for figure in of_histories(told)]
-    ['Loss']
-    """
+    """Return a figure for each title among a fit's values step by step."""
     found = summary.get("histories", {})
     return _drawn(*(Figure(title, drawing(_finite(lines))) for title, lines in found.items()))
 
@@ -261,21 +202,7 @@ def _last(name: str) -> tuple[int, str]:
 
 
 def of_traffic(rows: pd.DataFrame) -> list[Figure]:
-    """Return the figures of a fit's messages: streams by kind, and bytes of each link.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Of one fit, as the ledger has them.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from daskfc.runs.illustrations import of_traffic
-    >>> row = {"sender": "a", "receiver": "server", "message": "Mean", "payload_bytes": 8}
-    >>> [figure.title for figure in of_traffic(pd.DataFrame([row]))]
-    ['Bytes by kind of message', 'Bytes by link']
-    """
+    """Return the figures of a fit's messages: streams by kind, and bytes of each link."""
     if not len(rows):
         return []
     names = _shown_names(rows)
@@ -299,21 +226,7 @@ def of_traffic(rows: pd.DataFrame) -> list[Figure]:
 def of_privacy(rows: pd.DataFrame, noise: Mapping[str, Any] | None) -> list[Figure]:
     """Return the figures of what noisy releases cost the clients; none without a guarantee.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Of one fit, as the ledger has them.
-    noise : mapping, optional
-        ``privacy.noise`` of the summary.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from daskfc.runs.illustrations import of_privacy
-    >>> row = {"sender": "a", "task": "t", "noise_multiplier": 4.0}
-    >>> figures = of_privacy(pd.DataFrame([row]), {"delta": 1e-5})
-    >>> [figure.title for figure in figures]
-    ['What the releases of each client cost']
+    `noise` is ``privacy.noise`` of the summary.
     """
     if not noise or noise.get("delta") is None or not len(rows):
         return []
@@ -351,16 +264,7 @@ def of_privacy(rows: pd.DataFrame, noise: Mapping[str, Any] | None) -> list[Figu
 
 
 def of_resources(summary: Mapping[str, Any], rows: pd.DataFrame) -> list[Figure]:
-    """Return the figures of a fit's stages by party, and of each party's memory.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from daskfc.runs.illustrations import of_resources
-    >>> told = {"peak_memory_bytes": {"server": 10**8}}
-    >>> [figure.title for figure in of_resources(told, pd.DataFrame())]
-    ['Peak memory']
-    """
+    """Return the figures of a fit's stages by party, and of each party's memory."""
     stages = [(str(name), float(a), float(b)) for name, a, b in summary.get("stages") or ()]
     sent: dict[str, list[float]] = {}
     if len(rows):

@@ -25,36 +25,10 @@ _PSEUDONYM = re.compile(r"([0-9a-f]{12})-[0-9a-f]{24}")
 
 
 def labels_table(labels: xr.DataArray, pipeline: Mapping[str, Any], name: str) -> pd.DataFrame:
-    """Return the labels of all fits, one row a sample.
+    """Return the labels of all fits, one row a sample, from (algorithm, seed, sample).
 
-    Parameters
-    ----------
-    labels : xarray.DataArray
-        Over (algorithm, seed, sample), as `Run.all_labels`.
-    pipeline : mapping
-        What ``run.json`` holds of it.
-    name : {"pseudonym", "sample_id"}
-        What the samples' names are.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The samples' names, ``client``, ``cluster`` (of the run's own method with its first seed),
-        and one column for every other fit, ``METHOD seed SEED``.
-
-    Examples
-    --------
-    >>> import xarray as xr
-    >>> from daskfc.runs.labels import labels_table
-    >>> labels = xr.DataArray(
-    ...     [[[0, 1], [1, 0]]],
-    ...     dims=("algorithm", "seed", "sample"),
-    ...     coords={"algorithm": ["k-FED"], "seed": [0, 1], "client": ("sample", ["a", "b"]),
-    ...             "sample_id": ("sample", ["p1", "p2"])},
-    ... )
-    >>> table = labels_table(labels, {"method": "k-FED", "seeds": [0, 1]}, "sample_id")
-    >>> table.columns.tolist()
-    ['sample_id', 'client', 'cluster', 'k-FED seed 1']
+    Columns: names (`name`: "pseudonym" or "sample_id"), ``client``, ``cluster`` (own method, first
+    seed), and ``METHOD seed SEED`` for every other fit.
     """
     columns: dict[str, Any] = {
         name: labels["sample_id"].to_numpy().astype(object),
@@ -78,13 +52,7 @@ def name_of_samples(names: Pseudonyms | None) -> str:
 def write_tables(folder: RunFolder, labels: xr.DataArray) -> None:
     """Write ``labels.csv`` and ``labels.parquet`` into a run's folder.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Of the run; where its clients share samples, the wrapped key of their pseudonyms is written
-        beside the tables.
-    labels : xarray.DataArray
-        Over (algorithm, seed, sample).
+    Where clients share samples, the wrapped key of their pseudonyms is written beside them.
     """
     record = folder.record
     names = pseudonyms_of(record.get("pseudonyms"))

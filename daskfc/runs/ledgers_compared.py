@@ -47,17 +47,7 @@ def named(row: Line) -> str:
 
 @dataclass
 class Read:
-    """One party's ledgers, and their lines in the runs that are compared.
-
-    Parameters
-    ----------
-    name : str
-        The party.
-    chains : list of Chain
-        Its files.
-    runs : frozenset of str, optional
-        The runs; all of them by default.
-    """
+    """One party's ledger files, and their lines in the runs that are compared, by default all."""
 
     name: str
     chains: list[Chain]
@@ -96,19 +86,10 @@ class Read:
 
 
 class Compared:
-    """What the ledgers of all parties say of one another.
+    """The ledgers of all parties compared: `findings` are contradictions.
 
-    Parameters
-    ----------
-    parties : mapping of str to Read
-        By name.
-    finished : frozenset of str
-        The runs that came to their end: what was sent in them was received.
-
-    Attributes
-    ----------
-    findings, notes : list of str
-        What does not hold; what does, and has a reason to be told.
+    `notes` are differences with a known reason, and refusals. In `finished` runs whatever was sent
+    must have been received.
     """
 
     def __init__(self, parties: Mapping[str, Read], finished: frozenset[str]) -> None:

@@ -158,38 +158,13 @@ def estimator_of(pipeline: Pipeline, method: str, seed: int) -> BaseEstimator:
 
 
 def methods_of(pipeline: Pipeline) -> list[type[BaseEstimator]]:
-    """Return the classes of a pipeline's methods, its own first.
-
-    Parameters
-    ----------
-    pipeline : Pipeline
-        Checked.
-    """
+    """Return the classes of a checked pipeline's methods, its own first."""
     methods = known_methods()
     return [methods[name] for name in (pipeline.method, *pipeline.compare)]
 
 
 def with_n_clusters(pipeline: Pipeline, n_clusters: int) -> Pipeline:
-    """Return a pipeline with one number of clusters, in place of those to choose from.
-
-    Parameters
-    ----------
-    pipeline : Pipeline
-        The definition.
-    n_clusters : int
-        The number.
-
-    Returns
-    -------
-    Pipeline
-
-    Examples
-    --------
-    >>> from daskfc.runs import Pipeline
-    >>> from daskfc.runs.methods import with_n_clusters
-    >>> with_n_clusters(Pipeline(method="OmniFC", params={"n_clusters": "auto"}), 4).params
-    {'n_clusters': 4}
-    """
+    """Return a pipeline with one number of clusters, in place of those to choose from."""
     return pipeline.model_copy(update={"params": {**pipeline.params, "n_clusters": n_clusters}})
 
 

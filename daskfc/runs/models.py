@@ -67,19 +67,7 @@ def _place(folder: RunFolder, method: str, seed: int) -> Path:
 
 
 def keep_model(folder: RunFolder, model: BaseEstimator, method: str, seed: int) -> None:
-    """Keep the model of a fit in the run's folder, where the caller has it.
-
-    Parameters
-    ----------
-    folder : RunFolder
-        Of the run.
-    model : BaseEstimator
-        Fitted.
-    method : str
-        Its name.
-    seed : int
-        Its seed.
-    """
+    """Keep the model of a fit in the run's folder, where the caller has it."""
     if hasattr(model, "save") and hasattr(model, "predict") and not model.model_at_parties:
         place = _place(folder, method, seed)
         shutil.rmtree(place, ignore_errors=True)  # of a start that broke off

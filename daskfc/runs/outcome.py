@@ -28,28 +28,10 @@ def _is_url(target: str) -> bool:
 
 
 def check_target(target: str) -> None:
-    """Check where an outcome is to go, before the run.
+    """Check before a run that an outcome can go to a target: a command or an address.
 
-    Parameters
-    ----------
-    target : str
-        A command with its words, as in a shell but run without one, or an address of
-        ``https://``; ``http://`` on this machine alone.
-
-    Raises
-    ------
-    InvalidInput
-        For an empty or unbalanced command, and an address off this machine without TLS.
-
-    Examples
-    --------
-    >>> from daskfc.runs.outcome import check_target
-    >>> check_target("mail -s nightly ops@example.org")
-    >>> check_target("http://example.org/hook")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: an address that is told how a run ended must begin with https:// \
-off this machine; got 'http://example.org/hook'. Use https, or a command.
+    A command is split into words as in a shell but run without one; an address is ``https://``, or
+    ``http://`` on this machine alone.
     """
     if _is_url(target):
         try:
@@ -76,24 +58,9 @@ off this machine; got 'http://example.org/hook'. Use https, or a command.
 def outcome_of(
     exit_code: int, *, name: str | None, error: str | None, summary: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return what is told of a run's end.
+    """Return what is reported of a run's end; ``status`` is "not started" without a summary.
 
-    Parameters
-    ----------
-    exit_code : int
-        Of the command.
-    name : str, optional
-        Of the run, if it got one.
-    error : str, optional
-        The sentence that was printed.
-    summary : mapping, optional
-        What ``summary.json`` holds.
-
-    Returns
-    -------
-    dict
-        ``run``, ``status`` (that of the summary, or "not started"), ``exit_code``, ``error`` and
-        ``summary``, which leaves out what is of samples: the map, profiles, histories.
+    The summary leaves out what is of samples: the map, profiles, histories.
     """
     told = {key: value for key, value in (summary or {}).items() if key not in _OF_SAMPLES}
     return {
@@ -106,26 +73,10 @@ def outcome_of(
 
 
 def tell_outcome(target: str, outcome: Mapping[str, Any]) -> None:
-    """Run a command, or call an address, with the outcome of a run as JSON.
+    """Run a command, or POST to an address, with the outcome of a run as JSON.
 
-    Parameters
-    ----------
-    target : str
-        See `check_target`. A command has the JSON on standard input, and ``DASKFC_RUN``,
-        ``DASKFC_STATUS`` and ``DASKFC_EXIT_CODE`` in its environment; an address has it by POST.
-    outcome : mapping
-        See `outcome_of`.
-
-    Raises
-    ------
-    NotTold
-        When the command fails, the address refuses, or either takes longer than 20 seconds.
-
-    Examples
-    --------
-    >>> from daskfc.runs.outcome import outcome_of, tell_outcome
-    >>> ended = outcome_of(75, name="night", error="no scheduler answered", summary=None)
-    >>> tell_outcome("sh -c 'test $DASKFC_EXIT_CODE = 75'", ended)
+    A command gets it on standard input, and DASKFC_RUN, DASKFC_STATUS and DASKFC_EXIT_CODE in its
+    environment. Raises NotTold for a failure or more than 20 seconds.
     """
     body = json.dumps(outcome, ensure_ascii=False, default=str).encode("utf-8")
     if _is_url(target):

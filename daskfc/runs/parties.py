@@ -22,13 +22,8 @@ __all__ = ["Located", "locate", "open_federation"]
 class Located:
     """What is known of the parties before any of them starts.
 
-    Parameters
-    ----------
-    record : dict
-        For ``run.json``: ``storage`` (absolute URLs), ``contents`` (digest of each store),
-        ``cluster`` (resolved), ``n_clients``, ``n_samples``.
-    stores : mapping of str to ClientStore, optional
-        Every client's store, where it can be read from here.
+    `record` is for ``run.json``: ``storage`` (absolute URLs), ``contents`` (digest of each store),
+    ``cluster``, ``n_clients``, ``n_samples``; `stores` is None where they cannot be read from here.
     """
 
     record: dict[str, Any]
@@ -42,25 +37,8 @@ def locate(
 ) -> Located:
     """Find every client's store, building what is missing, and check the cluster file.
 
-    Parameters
-    ----------
-    storage : path or mapping, optional
-        Whose data. With a running cluster, whose workers bring their stores, it says which clients
-        take part; without it, the cluster's file must.
-    cluster : path or mapping, optional
-        Where.
-    progress : callable, optional
-        ``progress(stage, done, total)``.
-
-    Returns
-    -------
-    Located
-        What the run's folder keeps, and the stores.
-
-    Raises
-    ------
-    InvalidInput
-        For a file that cannot be used, or a store that cannot be read.
+    With a running cluster, whose workers bring their stores, `storage` only names the clients;
+    without it the cluster's file must.
     """
     where = load_cluster(cluster)
     found: dict[str, Any] = {"cluster": where.model_dump(mode="json")}
@@ -111,24 +89,9 @@ def _check_unchanged(record: Mapping[str, Any]) -> None:
 
 
 def open_federation(record: Mapping[str, Any], pipeline: Pipeline) -> Federation:
-    """Start the workers of a run, or join those that are running, and check what they bring.
+    """Start the workers of a run, or join running ones, and check what they bring.
 
-    Parameters
-    ----------
-    record : mapping
-        What ``run.json`` holds.
-    pipeline : Pipeline
-        What will run; raw data may move only if one of its methods pools them.
-
-    Returns
-    -------
-    Federation
-        To be used as a context manager.
-
-    Raises
-    ------
-    InvalidInput, ClusterError
-        When it cannot be opened.
+    Use it as a context manager. Raw data may move only if one of the methods pools them.
     """
     _check_unchanged(record)
     allow_raw = any(method.needs_raw for method in methods_of(pipeline))

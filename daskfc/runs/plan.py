@@ -51,34 +51,11 @@ Source = str | PathLike[str] | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Planned:
-    """One fit of one method, or a part of a run that all methods share.
+    """One fit of one method, or "pseudonyms", "preparation" or "evaluation", shared by all methods.
 
-    Attributes
-    ----------
-    name : str
-        The method; or "pseudonyms", "preparation" or "evaluation".
-    fits : int
-        How often it is carried out: once a seed.
-    refused : str
-        Why a run would refuse it, or why nothing is known of it; empty where it would run.
-    ledger : pandas.DataFrame
-        The messages of one fit, as a run's ledger has them; ``time`` is when each arrives.
-    rounds, delays : int
-        Rounds of the protocol, and messages that wait for one another.
-    seconds : float
-        Of messages on the network, in one fit.
-    memory : dict of str to (int, str)
-        Bytes that each party needs, and for what.
-    too_large : str
-        Why these are more than a party's limit; empty where they are not.
-    assumptions : tuple of Assumption
-        What only a run can tell.
-    choices : dict of str to str
-        What the method would choose by itself, and why.
-    privacy : str
-        What the method promises, or reveals.
-    noise : dict or None
-        What the method's noise guarantees in one fit.
+    `refused` and `too_large` are reasons, empty if none; `rounds` are the protocol's, `delays`
+    count messages that wait for one another, `seconds` are of messages on the network in one fit.
+    `memory` has each party's bytes and what for; `time` in `ledger` is when a message arrives.
     """
 
     name: str
@@ -274,19 +251,8 @@ def check_memory(
 ) -> None:
     """Refuse a run that would not fit the memory of its parties, as far as this is known.
 
-    Parameters
-    ----------
-    pipeline : Pipeline
-        What would run; of several numbers of clusters the largest counts.
-    stores : mapping of str to ClientStore
-        Of every client.
-    cluster : ClusterConfig
-        Where; only limits of workers that the run itself starts are known.
-
-    Raises
-    ------
-    ResourceRefused
-        Names the method, its step, the party, the bytes and the limit.
+    Of several numbers of clusters the largest counts; only limits of workers that the run itself
+    starts are known. Names method, step, party, bytes and limit.
     """
     limits = _limits(cluster, stores)
     n_samples = number_of_samples(stores)

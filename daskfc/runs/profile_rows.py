@@ -14,28 +14,8 @@ def profile_rows(
 ) -> list[list[str]]:
     """Return rows for each feature: name, share between clusters, and each cluster's figures.
 
-    Below a feature of words are the shares of these, the most frequent first, and below one with
-    gaps the share of samples that lack it.
-
-    Parameters
-    ----------
-    profiles : mapping
-        As a run's summary has them.
-    clusters : int
-        How many of them are shown.
-    features : int, optional
-        How many of them are shown, of those that tell clusters apart best; by default all.
-
-    Examples
-    --------
-    >>> from daskfc.runs.profile_rows import profile_rows
-    >>> found = {"columns": ["cells"], "separation": [0.5], "means": [[41250.7]], "stds": [[2.0]]}
-    >>> profile_rows(found, 6)
-    [['cells', '0.500', '41,251 ± 2']]
-    >>> sex = {"words": ["f", "m"], "shares": [[0.4, 0.6, 0.0]], "overall": [0.4, 0.6, 0.0]}
-    >>> found = {"columns": ["sex"], "separation": [0.5], "means": [[None]], "stds": [[None]]}
-    >>> profile_rows({**found, "shares": {"sex": sex}}, 6)
-    [['sex', '0.500', ''], ['sex = m', '', '60.0%'], ['sex = f', '', '40.0%']]
+    Words have a row each, most frequent first, below their feature; so has the share of gaps. With
+    `features` only those that separate the clusters best are shown.
     """
     rows = []
     tables = list(zip(profiles["means"], profiles["stds"], strict=True))[:clusters]
@@ -54,14 +34,7 @@ def profile_rows(
 
 
 def words_shown(own: Mapping[str, Any]) -> list[int]:
-    """Return which words of a feature have a line: the most frequent ones, and those left over.
-
-    Examples
-    --------
-    >>> from daskfc.runs.profile_rows import words_shown
-    >>> words_shown({"words": ["f", "m"], "overall": [0.4, 0.5, 0.1]})
-    [1, 0, 2]
-    """
+    """Return which words of a feature have a line: the most frequent ones, and those left over."""
     shares, n = own["overall"], len(own["words"])
     order = sorted(range(n), key=lambda i: (-(shares[i] or 0.0), i))[:_WORDS]
     return [*order, *([n] if shares[n] else [])]
@@ -105,15 +78,7 @@ def profile_head(profiles: Mapping[str, Any], clusters: int) -> list[str]:
 
 
 def cells_in_words(profiles: Mapping[str, Any]) -> str:
-    """Return why some features are not described in some clusters; empty where all are.
-
-    Examples
-    --------
-    >>> from daskfc.runs.profile_rows import cells_in_words
-    >>> cell = {"cluster": 0, "column": "age", "why": "fewer than 5 values are there"}
-    >>> cells_in_words({"withheld_cells": [cell]})
-    'A feature is not described (–) in a cluster where fewer than 5 values are there.'
-    """
+    """Return why some features are not described in some clusters; empty where all are."""
     reasons = dict.fromkeys(cell["why"] for cell in profiles.get("withheld_cells", ()))
     if not reasons:
         return ""

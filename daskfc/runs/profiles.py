@@ -26,33 +26,7 @@ def _asked(pipeline: Pipeline) -> Profile:
 
 
 def check_profiles(pipeline: Pipeline, estimator: BaseEstimator, n_clients: int | None) -> None:
-    """Refuse profiles of clusters that cannot be made of a pipeline's own method.
-
-    Parameters
-    ----------
-    pipeline : Pipeline
-        The definition; nothing is refused where it asks for no profiles.
-    estimator : BaseEstimator
-        Of its own method.
-    n_clients : int, optional
-        Where it is known.
-
-    Raises
-    ------
-    InvalidInput
-        Says what stands in the way.
-
-    Examples
-    --------
-    >>> from daskfc.runs import Pipeline, estimator_of
-    >>> from daskfc.runs.profiles import check_profiles
-    >>> pipeline = Pipeline(method="kCAGC", params={"n_clusters": 3}, profiles=True)
-    >>> check_profiles(pipeline, estimator_of(pipeline, "kCAGC", 0), 3)
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: 'profiles' are sums over clients with the same columns, and each \
-client of kCAGC has columns or views of its own. Leave them out.
-    """
+    """Refuse profiles of clusters that cannot be made of a pipeline's own method."""
     if pipeline.profiles is None:
         return
     _asked(pipeline)
@@ -76,23 +50,10 @@ client of kCAGC has columns or views of its own. Leave them out.
 def profiles_of(
     federation: Federation, pipeline: Pipeline, labels: xr.DataArray
 ) -> tuple[ClusterProfiles | None, str]:
-    """Describe the clusters of a fit, where the pipeline asks for it.
+    """Describe the clusters of a first fit, ``(sample,)``, where the pipeline asks for it.
 
-    Parameters
-    ----------
-    federation : Federation
-        The parties, running.
-    pipeline : Pipeline
-        The definition.
-    labels : xarray.DataArray
-        ``(sample,)`` of the method's first fit.
-
-    Returns
-    -------
-    profiles : ClusterProfiles or None
-        None where nobody asked, or a site's policy says no.
-    missing : str
-        What it says then, in a sentence; the labels are there all the same.
+    Returns None where nobody asked or a site's policy refuses; the second value is its reason. The
+    labels stay usable then.
     """
     if pipeline.profiles is None:
         return None, ""

@@ -20,12 +20,7 @@ _EVERY_S = 1.0
 class KeptProgress:
     """Progress that is passed on, and written down at most once a second.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        The run's folder, whose claim removes the file in the end.
-    told : callable
-        ``progress(stage, done, total)``.
+    The folder's claim removes the file in the end.
     """
 
     def __init__(self, folder: Path, told: Callable[[str, int, int], None]) -> None:
@@ -49,13 +44,7 @@ class KeptProgress:
 
 
 def read_progress(folder: Path) -> dict[str, Any]:
-    """Return the stage, what of it is done, the time and the process; empty where none is told.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        The run's folder.
-    """
+    """Return the stage, its progress, the time and the process; empty where none is written."""
     try:
         found = json.loads((folder / _NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):

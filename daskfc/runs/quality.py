@@ -26,41 +26,11 @@ def quality_of(
     *,
     by_rows: bool = True,
 ) -> dict[str, Any]:
-    """Describe the clusters that a method found.
+    """Describe the clusters that a method found in its first seed's fit.
 
-    Parameters
-    ----------
-    fits : sequence of Fit
-        Of one method, one a seed.
-    params : mapping
-        Its parameters, of which ``n_clusters`` counts.
-    of_data : sequence of str
-        Warnings that were given before the run.
-    by_rows : bool
-        Whether each client has samples of its own.
-
-    Returns
-    -------
-    dict
-        Of the first seed: ``sizes``, a mapping of cluster to samples, ``by_client``, the same for
-        every client, and ``noise``, the share of samples in no cluster. ``stability``, the mean
-        adjusted Rand index of all pairs of seeds, None with one. ``silhouette``, in [-1, 1], where
-        the method tells it. ``sites``, the adjusted mutual information of clusters and clients
-        (noise is a cluster of its own), 0 where they have nothing to do with each other and 1 where
-        they are the same; None for one client or cluster. ``warnings``, sentences.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> import xarray as xr
-    >>> from daskfc.runs.fits import Fit
-    >>> from daskfc.runs.quality import quality_of
-    >>> labels = xr.DataArray(np.array([0, 0, 1]), dims="sample",
-    ...                       coords={"client": ("sample", ["a", "b", "b"])})
-    >>> found = quality_of([Fit("OmniFC", 0, labels, pd.DataFrame(), {})], {"n_clusters": 2})
-    >>> found["sizes"], found["by_client"]
-    ({'0': 2, '1': 1}, {'a': {'0': 1, '1': 0}, 'b': {'0': 1, '1': 1}})
+    ``stability`` is the mean adjusted Rand index of pairs of seeds, None with one; ``silhouette``
+    in [-1, 1]; ``sites`` the adjusted mutual information of clusters (noise is one) and clients, 0
+    for no relation and 1 for equal, None for one client or cluster; ``noise`` a share.
     """
     first = fits[0].labels
     labels = first.to_numpy()
@@ -111,24 +81,9 @@ def _made_by_sites(labels: np.ndarray, clients: np.ndarray) -> list[str]:
 
 
 def told_by_one_column(profiles: Mapping[str, Any]) -> list[str]:
-    """Name a column that alone makes the clusters, as its variance between them tells.
+    """Return a sentence if one column alone makes the clusters, by its variance between them.
 
-    Parameters
-    ----------
-    profiles : mapping
-        As `daskfc.secure.profiles.ClusterProfiles.as_dict` gives them; may be empty.
-
-    Returns
-    -------
-    list of str
-        One sentence, or none.
-
-    Examples
-    --------
-    >>> from daskfc.runs.quality import told_by_one_column
-    >>> found = {"columns": ["sex", "age"], "clusters": [0, 1], "separation": [1.0, 0.01]}
-    >>> told_by_one_column(found)[0][:42]
-    "column 'sex' alone makes the clusters: 100"
+    Reads `ClusterProfiles.as_dict`; empty list otherwise.
     """
     told = [
         (share, name)

@@ -22,23 +22,7 @@ _APART = 10.0  # ours: widths beyond which nothing is alike; the Gaussian kernel
 def check_bound(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> None:
     """Refuse features beyond a declared ``max_abs``, where nothing prepares them.
 
-    Parameters
-    ----------
-    pipeline : Pipeline
-        The definition.
-    stores : mapping of str to ClientStore
-        Every client's.
-
-    Raises
-    ------
-    InvalidInput
-        Names the first client with such features, and none of them.
-
-    Examples
-    --------
-    >>> from daskfc.runs import Pipeline
-    >>> from daskfc.runs.remarks import check_bound
-    >>> check_bound(Pipeline(method="OmniFC", params={"n_clusters": 3, "max_abs": 1.0}), {})
+    Names the first client with such features, and no value.
     """
     most = pipeline.params.get("max_abs")
     if most is None or pipeline.prepare:
@@ -52,26 +36,9 @@ def check_bound(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> None:
 
 
 def data_warnings(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> list[str]:
-    """Say what makes clusters of these stores doubtful, without refusing it.
+    """Return sentences on what makes clusters of these stores doubtful, without refusing it.
 
-    Parameters
-    ----------
-    pipeline : Pipeline
-        The definition.
-    stores : mapping of str to ClientStore
-        Every client's.
-
-    Returns
-    -------
-    list of str
-        Sentences, for the run's summary; they hold no values of samples.
-
-    Examples
-    --------
-    >>> from daskfc.runs import Pipeline
-    >>> from daskfc.runs.remarks import data_warnings
-    >>> data_warnings(Pipeline(method="FedSC", params={"n_clusters": 3}), {})
-    []
+    They go into the summary and hold no values of samples.
     """
     prepared = {name for name, _ in Prepare(pipeline.prepare).steps}
     told = column_warnings(stores, scaled=bool(prepared & _SCALES))

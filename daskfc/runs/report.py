@@ -134,28 +134,7 @@ def _tiles(summary: Mapping[str, Any]) -> dict[str, str]:
 def report_html(
     record: Mapping[str, Any], summary: Mapping[str, Any], ledger: pd.DataFrame | None = None
 ) -> str:
-    """Return the page about a run.
-
-    Parameters
-    ----------
-    record : mapping
-        What ``run.json`` holds.
-    summary : mapping
-        What ``summary.json`` holds; empty for a run that has not ended.
-    ledger : pandas.DataFrame, optional
-        What ``ledger.parquet`` holds, for the figures of messages.
-
-    Returns
-    -------
-    str
-        HTML; every value of the run is escaped.
-
-    Examples
-    --------
-    >>> from daskfc.runs.report import report_html
-    >>> "&lt;b&gt;" in report_html({"run_id": "<b>", "status": "running"}, {})
-    True
-    """
+    """Return the page about a run, all values escaped; the summary is empty before it ends."""
     timing = [
         [key.removesuffix("_s").replace("_", " "), seconds_in_words(value)]
         for key, value in summary.get("timing", {}).items()
@@ -202,18 +181,7 @@ def report_html(
 
 
 def write_report(folder: RunFolder) -> str:
-    """Write ``report.html`` from what the run's folder holds.
-
-    Parameters
-    ----------
-    folder : RunFolder
-        The run.
-
-    Returns
-    -------
-    str
-        Path of the page.
-    """
+    """Write ``report.html`` from what the run's folder holds, and return its path."""
     page = report_html(folder.record, folder.summary, folder.read_ledger())
     folder.write_text("report.html", page)
     return str(folder.path / "report.html")

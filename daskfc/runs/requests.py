@@ -17,27 +17,7 @@ _ASK_NOTHING = ("log", "clip")  # steps of a preparation that no client tells an
 
 
 def request_of(method: str, parameters: Mapping[str, Any], **more: Any) -> RunRequest:
-    """Return the request of one start of a method.
-
-    Parameters
-    ----------
-    method : str
-        A name of `known_methods`.
-    parameters : mapping
-        All of its estimator's, as ``get_params(deep=False)`` gives them.
-    **more
-        The other fields of `RunRequest`.
-
-    Returns
-    -------
-    RunRequest
-
-    Examples
-    --------
-    >>> from daskfc.runs.requests import request_of
-    >>> request_of("central", {"n_clusters": 3}).allow_raw
-    True
-    """
+    """Return the request of one start of a method, with all of its estimator's parameters."""
     return request_for(known_methods()[method], parameters, **more)
 
 
@@ -49,34 +29,10 @@ def requests_of(
     n_samples: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> tuple[RunRequest, ...]:
-    """Return what a pipeline asks of every site that takes part.
+    """Return what a pipeline asks of every site: own method, compared ones, preparation, profiles.
 
-    Parameters
-    ----------
-    pipeline : Pipeline
-        Checked.
-    submitter : str, optional
-        Who asks.
-    n_clients, n_samples : int, optional
-        How many clients take part, and how many samples all of them have, where it is known.
-    columns : sequence of str, optional
-        The columns that are used; None for all.
-
-    Returns
-    -------
-    tuple of RunRequest
-        The own method first, then the compared ones, then a preparation and profiles. Seeds ask
-        for the same; where ``n_clusters`` is to be chosen there is a request for every number.
-
-    Examples
-    --------
-    >>> from daskfc.runs import load_pipeline
-    >>> from daskfc.runs.requests import requests_of
-    >>> pipeline = load_pipeline({
-    ...     "method": "OmniFC", "params": {"n_clusters": [2, 4]}, "compare": ["central"]
-    ... })
-    >>> [(one.method, one.parameters["n_clusters"]) for one in requests_of(pipeline)][:3]
-    [('OmniFC', 2), ('OmniFC', 3), ('OmniFC', 4)]
+    Seeds ask for the same; a choice of ``n_clusters`` makes a request for every number. `columns`
+    None means all.
     """
     candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
     tried = [pipeline] if candidates is None else [with_n_clusters(pipeline, k) for k in candidates]

@@ -30,27 +30,7 @@ _REMOVED = ".removed-"
 
 
 def name_of_key(key: str, now: datetime) -> str:
-    """Return the name of the run that a key means at a time.
-
-    Parameters
-    ----------
-    key : str
-        A name in which ``{date}`` is the day and ``{hour}`` the hour, local time.
-    now : datetime.datetime
-        When.
-
-    Raises
-    ------
-    InvalidInput
-        For a key with other braces, or that is no folder's name.
-
-    Examples
-    --------
-    >>> from datetime import datetime
-    >>> from daskfc.runs.scheduled import name_of_key
-    >>> name_of_key("nightly-{date}", datetime(2026, 3, 1, 2, 30))
-    'nightly-2026-03-01'
-    """
+    """Return the run's name of a key: ``{date}`` is the day and ``{hour}`` the hour, local time."""
     name = key.replace("{date}", f"{now:%Y-%m-%d}").replace("{hour}", f"{now:%H}")
     if "{" in name or "}" in name:
         raise InvalidInput(
@@ -128,18 +108,7 @@ got 'nightly-{day}'. Correct it.
 def find_or_prepare(
     pipeline: Any, *, run_key: str, runs_dir: str | PathLike[str] = "runs", **given: Any
 ) -> Run:
-    """Return the run of a key; it is made, and not started, where there is none.
-
-    Parameters
-    ----------
-    pipeline, run_key, runs_dir, **given
-        See `start_or_resume`.
-
-    Raises
-    ------
-    InvalidInput
-        For bad input.
-    """
+    """Return the run of a key; it is made, and not started, where there is none."""
     name = name_of_key(run_key, datetime.now())
     found = _existing(runs_dir, name)
     if found is not None:
@@ -154,20 +123,7 @@ def find_or_prepare(
 
 
 def finish(run: Run, progress: Progress | None = None) -> None:
-    """Resume a run, unless it is done, by whichever process.
-
-    Parameters
-    ----------
-    run : Run
-        Which.
-    progress : callable, optional
-        ``progress(stage, done, total)``.
-
-    Raises
-    ------
-    RunHeld, InvalidInput, ClusterError, RunFailed
-        See `start_or_resume`.
-    """
+    """Resume a run, unless it is done, by whichever process."""
     if run.status == "done":
         return
     try:
@@ -183,17 +139,7 @@ def _existing(runs_dir: str | PathLike[str], name: str) -> Run | None:
 
 
 def changed_settings(run: Run, pipeline: Any, overrides: Sequence[str] = ()) -> str | None:
-    """Return a sentence where a pipeline is not the one that a run began with.
-
-    Parameters
-    ----------
-    run : Run
-        Which began earlier.
-    pipeline : path, mapping or Pipeline
-        As it is now.
-    overrides : sequence of str
-        As ``--set``.
-    """
+    """Return a sentence where a pipeline is not the one that a run began with, else None."""
     given = load_pipeline(pipeline, overrides=overrides).as_dict()
     if load_pipeline(run.config["pipeline"]).as_dict() == given:
         return None
@@ -204,20 +150,7 @@ def changed_settings(run: Run, pipeline: Any, overrides: Sequence[str] = ()) -> 
 
 
 def check_keep(run_key: str, keep: int) -> None:
-    """Check how many runs of a key are to stay.
-
-    Parameters
-    ----------
-    run_key : str
-        With ``{date}`` or ``{hour}``.
-    keep : int
-        At least 1.
-
-    Raises
-    ------
-    InvalidInput
-        When `keep` is below 1, or the key names one run alone.
-    """
+    """Refuse to keep fewer than one run of a key, and a key without ``{date}`` or ``{hour}``."""
     if keep < 1:
         raise InvalidInput(f"of a key's runs at least 1 must be kept; got {keep}. Raise it.")
     if "{" not in run_key:

@@ -24,23 +24,9 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def digests_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return a digest of every setting that a run's results depend on.
+    """Return by dotted key a digest of every setting that results depend on.
 
-    Parameters
-    ----------
-    record : mapping
-        What ``run.json`` holds.
-
-    Returns
-    -------
-    dict of str to str
-        By dotted key, so that the setting that was changed can be named.
-
-    Examples
-    --------
-    >>> from daskfc.runs.settings import digests_of
-    >>> list(digests_of({"pipeline": {"params": {"n_clusters": 3}}, "status": "running"}))
-    ['contents', 'pipeline.params.n_clusters', 'seeds', 'storage']
+    One each, so that the setting that was changed can be named.
     """
     plain = json.loads(json.dumps({key: record.get(key) for key in _DECIDE}))  # as it is read back
     leaves = (leaf for key in _DECIDE for leaf in _leaves(key, plain[key]))
@@ -51,30 +37,14 @@ def digests_of(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def digest_of(record: Mapping[str, Any]) -> str:
-    """Return one digest of all settings that a run's results depend on.
-
-    Parameters
-    ----------
-    record : mapping
-        What ``run.json`` holds.
-    """
+    """Return one digest of all settings that a run's results depend on."""
     return hashlib.sha256(json.dumps(digests_of(record), sort_keys=True).encode()).hexdigest()
 
 
 def check_unedited(record: Mapping[str, Any], path: Path) -> None:
     """Refuse settings that were changed since the run began: its results would be of two kinds.
 
-    Parameters
-    ----------
-    record : mapping
-        What ``run.json`` holds now, with the ``digests`` of its settings when the run began.
-    path : pathlib.Path
-        Of ``run.json``, for the message.
-
-    Raises
-    ------
-    InvalidInput
-        Naming the first setting that differs.
+    Compares with the ``digests`` in ``run.json``, and names the first that differs.
     """
     began, now = record.get("digests"), digests_of(record)
     if not isinstance(began, Mapping):

@@ -17,15 +17,7 @@ _CLUSTERS = 40  # ours: clusters that a notebook lists
 
 
 def shown_in_notebook(page: Path) -> bool:
-    """Show a page below the cell that runs; return whether there is one.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from daskfc.runs.showing import shown_in_notebook
-    >>> shown_in_notebook(Path("report.html"))  # here is no notebook
-    False
-    """
+    """Show a page below the cell that runs; return whether there is one."""
     # A notebook has imported IPython; who has not needs none of it.
     ipython, display = sys.modules.get("IPython"), sys.modules.get("IPython.display")
     shell = ipython.get_ipython() if ipython is not None else None
@@ -46,14 +38,7 @@ def shown_in_browser(page: Path) -> bool:
 
 
 def run_in_html(name: str, summary: Mapping[str, Any], folder: str) -> str:
-    """Return a run's scores, and the sizes of its clusters, as tables for a notebook.
-
-    Examples
-    --------
-    >>> from daskfc.runs.showing import run_in_html
-    >>> "no disk" in run_in_html("night", {"status": "failed", "error": "no disk"}, "runs/night")
-    True
-    """
+    """Return a run's scores, and the sizes of its clusters, as tables for a notebook."""
     title = f"Run {name}: {summary['status']}"
     if summary["status"] != "done":
         return html_table(title, [], [], f"{summary.get('error') or ''} In {folder}.".strip())

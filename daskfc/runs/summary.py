@@ -19,24 +19,9 @@ __all__ = ["summary_of", "unfinished_summary"]
 
 
 def unfinished_summary(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary of a run that has no result: every key, and why it ended.
+    """Return the summary of a run without a result: all keys of `summary_of`, and why it ended.
 
-    Parameters
-    ----------
-    record : mapping
-        What ``run.json`` holds.
-
-    Returns
-    -------
-    dict
-        As `summary_of`, with empty results, ``error`` and ``resumable``.
-
-    Examples
-    --------
-    >>> from daskfc.runs.summary import unfinished_summary
-    >>> record = {"run_id": "r", "status": "failed", "pipeline": {"method": "OmniFC"}}
-    >>> unfinished_summary(record)["metrics"]
-    {}
+    Results are empty; ``error`` and ``resumable`` are added.
     """
     pipeline = record.get("pipeline") or {}
     return {
@@ -138,29 +123,11 @@ def summary_of(
     total_s: float,
     preparation: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
-    """Return the summary of a finished run.
+    """Return the summary of a finished run, with fixed keys (architecture, "summary.json").
 
-    Parameters
-    ----------
-    record : mapping
-        What ``run.json`` holds.
-    pipeline : Pipeline
-        What was run.
-    fits : sequence of Fit
-        Every method with every seed, the run's own method first.
-    truth : Truth
-        The true labels, or why there are none.
-    total_s : float
-        Seconds of the whole run, the start of the workers included.
-    preparation : pandas.DataFrame, optional
-        Messages by which features were prepared, whose noise counts as well.
-
-    Returns
-    -------
-    dict
-        Its keys are fixed (architecture, "summary.json"); messages and bytes are those of one fit
-        of the run's own method, its first seed's, and so are histories, stages, the map and the
-        confusion of classes and clusters.
+    Messages, bytes, histories, stages, map and confusion are those of the own method's first seed,
+    whose fits come first. `total_s` includes the start of the workers; `preparation`, the messages
+    that prepared features, adds to the noise.
     """
     own = [fit for fit in fits if fit.method == pipeline.method]
     communication = communication_of(own[0].ledger)

@@ -22,14 +22,7 @@ __all__ = [
 
 
 def seconds_in_words(seconds: float) -> str:
-    """Return seconds, or minutes and seconds above two minutes.
-
-    Examples
-    --------
-    >>> from daskfc.runs.table import seconds_in_words
-    >>> seconds_in_words(1.26), seconds_in_words(185)
-    ('1.3 s', '3 min 05 s')
-    """
+    """Return seconds, or minutes and seconds above two minutes."""
     if seconds < 120:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -100,19 +93,7 @@ def _memory(summary: Mapping[str, Any]) -> Table:
 
 
 def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType:
-    """Return a finished run's tables: scores, messages, seconds, memory, and its folder.
-
-    Parameters
-    ----------
-    summary : mapping
-        What ``summary.json`` holds.
-    folder : path
-        The run's folder.
-
-    Returns
-    -------
-    rich renderable
-    """
+    """Return a finished run's tables: scores, messages, seconds, memory, and its folder."""
     side = Table.grid(padding=(0, 4))
     side.add_row(_timing(summary), _memory(summary))
     head = Text.assemble(
@@ -189,15 +170,7 @@ def _quality(quality: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def choice_in_words(choice: Mapping[str, Any]) -> str:
-    """Return the number of clusters that was chosen, and by what, as sentences.
-
-    Examples
-    --------
-    >>> from daskfc.runs.table import choice_in_words
-    >>> scores = {"2": 0.5, "3": 0.75, "4": None}
-    >>> choice_in_words({"n_clusters": 3, "by": "silhouette", "why": "...", "scores": scores})
-    'Chosen number of clusters: 3, by silhouette: .... 2: 0.500, 3: 0.750, 4: none.'
-    """
+    """Return the number of clusters that was chosen, and by what, as sentences."""
     errors = {k: f" ± {error:.3f}" for k, error in choice.get("errors", {}).items()}
     scores = ", ".join(
         f"{k}: {'none' if score is None else format(score, '.3f')}{errors.get(k, '')}"
@@ -239,14 +212,7 @@ def _reconstruction(clients: Mapping[str, Mapping[str, float | None]]) -> Table:
 
 
 def noise_in_words(noise: Mapping[str, Any]) -> str:
-    """Return what the noise of a run was and what it guarantees, as a sentence.
-
-    Examples
-    --------
-    >>> from daskfc.runs.table import noise_in_words
-    >>> noise_in_words({"kind": "data", "sigma": 0.5, "epsilon": None, "delta": None})
-    'on data, sigma 0.5; it guarantees no (ε, δ).'
-    """
+    """Return what the noise of a run was and what it guarantees, as a sentence."""
     known = {"kind", "epsilon", "delta", "fits", "epsilon_of_all_fits"}
     sizes = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in noise.items() if k not in known and v]
     head = ", ".join([f"on {noise['kind']}", *sizes])

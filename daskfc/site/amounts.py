@@ -59,31 +59,17 @@ def _duration(value: Any) -> float:
 
 
 class Samples(_Strict):
-    """How much data a store must have.
-
-    Attributes
-    ----------
-    at_least : int
-        The fewest samples.
-    """
+    """The fewest samples that a store must have."""
 
     at_least: Annotated[int, Field(ge=1, strict=True)] = 1
 
 
 class Maskers(_Strict):
-    """How many clients hide each other in a masked sum.
+    """How many clients must hide each other in a masked sum.
 
-    Attributes
-    ----------
-    at_least : int
-        The fewest.
-    threshold : fractions.Fraction
-        The share of them that must stay, where a sum survives clients that leave. Above one half:
-        of two groups that are told different survivors one is too small to answer, so that never
-        both masks of a client are opened.
-    differ_by : int
-        The fewest clients by which the clients of two sums over one data set may differ, where
-        they differ; their difference is the sum over these.
+    The share `threshold` that must stay is above one half: of two groups given different survivors
+    one cannot answer, so that never both masks of a client are opened. Clients of two sums over one
+    data set differ by none or at least `differ_by`: the sums' difference is the sum over these.
     """
 
     at_least: Annotated[int, Field(ge=1, strict=True)] = 3
@@ -120,17 +106,10 @@ BETWEEN_SITES = Smallest(samples=5, clients=2)
 
 
 class Groups(_Strict):
-    """Of what part of the samples a sum may be opened, and how often samples may be grouped.
+    """The fewest samples and clients in a sum that is opened, and how often samples may be grouped.
 
-    Attributes
-    ----------
-    samples : int
-        The fewest samples of all clients; and of this site, where the submitter names them.
-    clients : int
-        The fewest clients that have some of them.
-    groupings : int or "any"
-        How many groupings of one data set by labels of a submitter may be described: from two
-        that differ by a sample follows the sample.
+    `samples` counts all clients', and this site's own where the submitter names groups. `groupings`
+    limits groupings of one data set by a submitter: two that differ by a sample reveal it.
     """
 
     samples: Annotated[int, Field(ge=1, strict=True)] = BETWEEN_SITES.samples
@@ -160,16 +139,9 @@ class Budget(_Strict):
 
 
 class Rate(_Strict):
-    """How many runs may begin, and how long one may hold a party.
+    """How many starts, resumed ones included, may occur per time, and how long a run may last.
 
-    Attributes
-    ----------
-    at_most : int
-        Starts of a fit or a prediction; one that is resumed starts again.
-    per : {"hour", "day", "week"}
-        The time before now in which they are counted.
-    longest : float, optional
-        Seconds after which a party leaves a run, written ``12h``; as long as it takes by default.
+    `longest` is in seconds, written ``12h``; None for no limit.
     """
 
     at_most: Annotated[int, Field(ge=0, strict=True)]

@@ -28,25 +28,11 @@ _NOISE = "noise"  # the parameter of methods, and the argument of steps, that a 
 
 @dataclass(frozen=True)
 class StepUse:
-    """One use of a step, as a party is asked for it.
+    """One use of a step, ``module.name``, as a party in the role `at` is asked for it.
 
-    Parameters
-    ----------
-    step : str
-        Module and name of its function; "(made before)" behind it sends a result of it.
-    at : str
-        Role of the party.
-    sends : frozenset of str
-        Routes of its messages; none when the result stays.
-    takes : mapping of str to frozenset of str
-        For each argument what it is made of: steps of the same party, classes of messages that
-        arrived, "caller" for values of the submitter, and functions that he names.
-    left_out : frozenset of str
-        Arguments that the submitter gives as None.
-    function : callable, optional
-        The step itself.
-    given : mapping of str to object
-        Its arguments that the submitter made.
+    "(made before)" behind a name sends a result of it. `takes` has each argument's sources: steps
+    of the same party, message classes, "caller" for the submitter's values, functions that these
+    name.
     """
 
     step: str
@@ -68,37 +54,16 @@ class StepUse:
 
 
 def setting(value: Any) -> Any:
-    """Return what of a parameter's value an approval can depend on.
-
-    Examples
-    --------
-    >>> from daskfc.site.approved import setting
-    >>> setting("masked"), setting(None), setting({"epsilon": 1})
-    ('masked', None, 'given')
-    """
+    """Return what approvals depend on of a parameter: a bool, str or None itself, else "given"."""
     return value if value is None or isinstance(value, bool | str) else _GIVEN
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """The steps of one method, and how it uses them.
+    """The steps of one method or task, and how it uses them.
 
-    Parameters
-    ----------
-    method : str
-        Its name, or that of a task of `TASKS`.
-    steps : mapping of str to mapping
-        For each step: key, value there, and the settings under which it is so; see `StepUse.parts`.
-
-    Examples
-    --------
-    >>> from daskfc.site.approved import Protocol, StepUse
-    >>> protocol = Protocol.of("opening")
-    >>> summary, told = "daskfc.federation.contract.store_summary", frozenset({"client → caller"})
-    >>> protocol.refusal(StepUse(summary, "client", told, {}), {}) is None
-    True
-    >>> protocol.refusal(StepUse("daskfc.stores.writer.write_store", "client", told, {}), {}).rule
-    'steps'
+    `steps` maps each step's keys to values, and these to the settings that they need; see
+    `StepUse.parts`.
     """
 
     method: str
@@ -110,15 +75,7 @@ class Protocol:
         return _read(method)
 
     def refusal(self, use: StepUse, parameters: Mapping[str, Any]) -> Refusal | None:
-        """Return why a use is none of this method's, or None.
-
-        Parameters
-        ----------
-        use : StepUse
-            As it was asked for.
-        parameters : mapping
-            Of the method, as the run was announced.
-        """
+        """Return why a use is not one of this method with its announced parameters, or None."""
         known = self.steps.get(use.step)
         if known is None:
             return Refusal("steps", f"{self.method} has no step {use.step}.")

@@ -76,18 +76,7 @@ def _why(error: sqlite3.Error) -> str:
 
 
 def create(path: Path) -> None:
-    """Make a state with a new root secret, all of it or nothing; leave one that is there.
-
-    Parameters
-    ----------
-    path : path
-        Of the file.
-
-    Raises
-    ------
-    InvalidInput
-        When it cannot be made.
-    """
+    """Make a state with a new root secret, whole or not at all; leave an existing one."""
     try:
         make_private(path.parent)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # 0600
@@ -118,13 +107,7 @@ def create(path: Path) -> None:
 
 
 def inspect(path: Path) -> None:
-    """Check that a file is a state, whole, of this version, and closed to other users.
-
-    Raises
-    ------
-    InvalidInput
-        When it is not.
-    """
+    """Check that a file is a whole state of this version that other users cannot open."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -182,17 +165,8 @@ def _connected(path: Path) -> sqlite3.Connection:
 def transaction(path: Path, *, writes: bool) -> Iterator[sqlite3.Connection]:
     """Open the state for one transaction, which ends on the disk or not at all.
 
-    Parameters
-    ----------
-    path : path
-        Of the file.
-    writes : bool
-        Whether it writes; of those there is one at a time, in all processes.
-
-    Raises
-    ------
-    LedgerError
-        When the file fails; what it was to allow may not be done.
+    Transactions that write are serialised over all processes. On LedgerError, what the transaction
+    was to allow may not be done.
     """
     try:
         with closing(_connected(path)) as db:

@@ -61,26 +61,10 @@ def _zone(value: str) -> str:
 
 
 class Hours(BaseModel):
-    """Days and times of day at which runs may begin.
+    """Days, 0 for Monday, and [first, last) minutes of the day at which runs may begin, in a zone.
 
-    Attributes
-    ----------
-    days : tuple of int
-        0 for Monday; written ``mon-fri``, or as a list of days and such spans.
-    times : tuple of (int, int)
-        First minute of the day, and the one after the last; written ``08:00-18:00``, or as a list.
-        Times that end earlier than they begin go over midnight, and belong to the day on which
-        they begin.
-    zone : str
-        Of the site's clock, such as ``Europe/Berlin``.
-
-    Examples
-    --------
-    >>> from datetime import UTC, datetime
-    >>> from daskfc.site.hours import Hours
-    >>> nights = Hours(days="fri", times="20:00-06:00", zone="Europe/Berlin")
-    >>> nights.hold(datetime(2026, 1, 3, 4, 30, tzinfo=UTC))  # a Saturday, half past five there
-    True
+    Files write ``mon-fri`` and ``08:00-18:00``, or lists. Times over midnight belong to the day on
+    which they begin.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -90,18 +74,7 @@ class Hours(BaseModel):
     zone: Annotated[str, AfterValidator(_zone)]
 
     def hold(self, now: datetime) -> bool:
-        """Return whether a run may begin.
-
-        Parameters
-        ----------
-        now : datetime
-            With a time zone, whichever.
-
-        Raises
-        ------
-        InvalidInput
-            For a time without a zone, which might be any.
-        """
+        """Return whether a run may begin; InvalidInput for a time without a zone."""
         if now.tzinfo is None:
             raise InvalidInput(
                 "hours are told of a time with its zone, and this one has none. Give it one."

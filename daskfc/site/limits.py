@@ -18,29 +18,10 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Limit(BaseModel):
-    """What a site lets one parameter be.
+    """What a site lets one parameter be; `required` is neither null nor false.
 
-    Attributes
-    ----------
-    required : bool
-        Whether it must be given, and not be null or false.
-    one_of : tuple, optional
-        Values that it may have.
-    min, max : float, optional
-        The least and the most that it may be.
-
-    Notes
-    -----
     A parameter that a run does not have breaks every limit: FedSC without noise, or with a
-    ``multiplier`` in place of an ``epsilon``, has no ``noise.epsilon`` of at most 1.
-
-    Examples
-    --------
-    >>> from daskfc.site.limits import Limit
-    >>> Limit(max=1).broken_by(3)
-    'must be at most 1; got 3'
-    >>> Limit(one_of=(1,)).broken_by(True)
-    'must be 1; got True'
+    ``multiplier``, has no ``noise.epsilon`` of at most 1.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -57,18 +38,7 @@ class Limit(BaseModel):
         return self
 
     def broken_by(self, value: Any) -> str | None:
-        """Return how a value breaks the limit.
-
-        Parameters
-        ----------
-        value : object
-            Plain, as JSON has it, or what `value_at` returns for none.
-
-        Returns
-        -------
-        str or None
-            "must be ...; got ..."; None where it is within the limit.
-        """
+        """Return "must be ...; got ..." for a value (or `ABSENT`) beyond the limit, else None."""
         if self._holds(value):
             return None
         got = "nothing" if value is ABSENT else shown(value)
@@ -138,21 +108,7 @@ AsLimit = Annotated[Limit, BeforeValidator(_limit)]
 
 
 def value_at(parameters: Mapping[str, Any], path: str) -> Any:
-    """Return the parameter that a dotted path names, or `ABSENT`.
-
-    Parameters
-    ----------
-    parameters : mapping
-        Of a method.
-    path : str
-        Such as ``noise.epsilon``.
-
-    Examples
-    --------
-    >>> from daskfc.site.limits import value_at
-    >>> value_at({"noise": {"epsilon": 0.5}}, "noise.epsilon")
-    0.5
-    """
+    """Return the parameter that a dotted path such as ``noise.epsilon`` names, or `ABSENT`."""
     found: Any = parameters
     for part in path.split("."):
         if not isinstance(found, Mapping) or part not in found:

@@ -54,24 +54,10 @@ def _own_version() -> str:
 
 
 def modules_of(packages: Iterable[str]) -> frozenset[str]:
-    """Return the top modules of packages that a policy names.
+    """Return the top modules of packages that a policy names as pip requirements.
 
-    Parameters
-    ----------
-    packages : iterable of str, or "any"
-        As pip writes requirements. "any" are those that register methods.
-
-    Returns
-    -------
-    frozenset of str
-        Of installed distributions in a version that the requirement takes. A name without a
-        version that no distribution has is that of a module, such as a source tree on the path.
-
-    Examples
-    --------
-    >>> from daskfc.site.packages import modules_of
-    >>> sorted(modules_of(["scikit-learn", "our_methods", "numpy<1"]))
-    ['our_methods', 'sklearn']
+    "any" are those that register methods. A name without a version that no distribution has is a
+    module's, such as a source tree's on the path.
     """
     if packages == "any":
         return frozenset(

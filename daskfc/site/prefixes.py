@@ -11,28 +11,10 @@ _ODD = ("::", "$", "%", "\\", "?", "#")
 
 
 def is_below(url: str, prefixes: Sequence[str]) -> bool:
-    """Return whether a URL is one of some prefixes, or lies below one.
+    """Return whether a URL or path is one of some prefixes or lies below one; names match whole.
 
-    Parameters
-    ----------
-    url : str
-        A URL of fsspec, or a path.
-    prefixes : sequence of str
-        Likewise. A prefix ends where a name does: ``/srv/new`` has ``/srv/new/a``, and not
-        ``/srv/newer``.
-
-    Notes
-    -----
-    Paths on this machine are compared with symbolic links resolved. A URL with ``..`` or with
-    letters that a file system reads as something else is below nothing.
-
-    Examples
-    --------
-    >>> from daskfc.site.prefixes import is_below
-    >>> is_below("s3://trial/new/a.zarr", ["s3://trial/new"])
-    True
-    >>> is_below("s3://trial/new/../old/a.zarr", ["s3://trial/new"])
-    False
+    Local symbolic links are resolved. A URL with ``..`` or characters that a file system may read
+    as something else is below nothing.
     """
     place = _place(url)
     if place is None:

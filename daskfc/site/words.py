@@ -11,16 +11,7 @@ __all__ = ["in_words", "template"]
 
 
 def template() -> str:
-    """Return the text of a commented policy file, which says what holds without one.
-
-    Examples
-    --------
-    >>> from daskfc.site import Policy
-    >>> from daskfc.site.words import template
-    >>> from daskfc.yaml_files import read_yaml
-    >>> Policy.of(read_yaml(template(), "the template")) == Policy.default(loopback=False)
-    True
-    """
+    """Return the text of a commented policy file, which says what holds without one."""
     return resources.files("daskfc.site").joinpath("template.yaml").read_text(encoding="utf-8")
 
 
@@ -99,25 +90,7 @@ _PREPARATION = {
 
 
 def in_words(policy: Policy) -> dict[str, str]:
-    """Return what a policy says, key by key.
-
-    Parameters
-    ----------
-    policy : Policy
-        Of a site.
-
-    Returns
-    -------
-    dict of str to str
-        Every key of a policy's file, and what holds in words.
-
-    Examples
-    --------
-    >>> from daskfc.site import Policy
-    >>> from daskfc.site.words import in_words
-    >>> in_words(Policy())["raw"]
-    'no raw data leave'
-    """
+    """Return every key of a policy's file with what holds, in words."""
     upload = policy.upload
     return {
         "raw": "no raw data leave" if policy.raw == "never" else "raw data may leave",

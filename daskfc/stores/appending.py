@@ -156,32 +156,7 @@ def append_samples(
 
 
 def rows_of_before(store: ClientStore, digest: str) -> int:
-    """Return how many rows, the first ones, are those of the store when it had a digest.
-
-    Parameters
-    ----------
-    store : ClientStore
-        As it is now.
-    digest : str
-        A ``content_digest``.
-
-    Returns
-    -------
-    int
-        All rows where it is the store's own; 0 where the store did not grow from it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore, append_samples, write_store
-    >>> from daskfc.stores.appending import rows_of_before
-    >>> url = "memory://doc/traced.zarr"
-    >>> write_store(url, "a", np.eye(2), ["p1", "p2"], overwrite=True)
-    >>> before = ClientStore.open(url).digest
-    >>> _ = append_samples(url, np.ones((1, 2)), ["p3"])
-    >>> rows_of_before(ClientStore.open(url), before)
-    2
-    """
+    """Return how many first rows the store had at that `content_digest`; 0 if it never had it."""
     now = {"samples": store.n_samples, "content_digest": store.attributes["content_digest"]}
     known = [now, *store.attributes.get("appended", ())]
     return next((int(one["samples"]) for one in known if one["content_digest"] == digest), 0)

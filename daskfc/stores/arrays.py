@@ -43,30 +43,7 @@ _IDS = ("ids", "sample_id")
 
 
 def read_bundled(source: SourceConfig) -> Samples:
-    """Open a data set of scikit-learn, or three views of its digits.
-
-    Parameters
-    ----------
-    source : SourceConfig
-        With `dataset`.
-
-    Returns
-    -------
-    Samples
-        With labels and class names.
-
-    Raises
-    ------
-    StoreError
-        When scikit-learn carries no such set.
-
-    Examples
-    --------
-    >>> from daskfc.stores.arrays import read_bundled
-    >>> from daskfc.stores.config import SourceConfig
-    >>> read_bundled(SourceConfig(dataset="digits")).n_samples
-    1797
-    """
+    """Open a data set of scikit-learn, or three views of its digits; all have labels."""
     if source.dataset not in BUNDLED:
         raise StoreError(
             f"source.dataset must be one of {', '.join(BUNDLED)}; got {source.dataset!r}. "
@@ -103,27 +80,9 @@ def _whole(rows: np.ndarray) -> Any:
 def pick_name(
     asked: str | None, defaults: tuple[str, ...], there: list[str], where: str, key: str
 ) -> str | None:
-    """Return the name of an array: as asked, or the first usual one, or None.
+    """Return the name asked for, or the first default among `there`, or None.
 
-    Parameters
-    ----------
-    asked : str, optional
-        What the key of the source says.
-    defaults, there : sequence of str
-        Usual names, and those of the file.
-    where, key : str
-        File and key, for the message.
-
-    Raises
-    ------
-    StoreError
-        When the array that is asked for is not there.
-
-    Examples
-    --------
-    >>> from daskfc.stores.arrays import pick_name
-    >>> pick_name(None, ("X", "features"), ["features", "y"], "a.npz", "features")
-    'features'
+    A name asked for that is not `there` raises StoreError; `where` and `key` are for its message.
     """
     if asked is None:
         return next((name for name in defaults if name in there), None)
@@ -135,25 +94,10 @@ def pick_name(
 
 
 def read_npz(source: SourceConfig) -> Samples:
-    """Open a NumPy archive; rows are decompressed block by block.
+    """Open a NumPy archive lazily; rows are decompressed block by block.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        `features` defaults to view0, view1, ..., or else to X, features or data; `labels` to y,
-        labels or target; `ids` to ids or sample_id. More than two dimensions of features are
-        flattened.
-
-    Returns
-    -------
-    Samples
-        Lazily read; with views, or with a graph where there are ``A_indices``, ``A_indptr`` and
-        ``A_shape``.
-
-    Raises
-    ------
-    StoreError
-        When the file is no archive, holds views and a graph, or lacks the arrays.
+    Features are view0, view1, ..., or else X, features or data, flattened to two dimensions; labels
+    are y, labels or target, ids are ids or sample_id; a graph is A_indices, A_indptr and A_shape.
     """
     path = expand(str(source.path))
     with reading(path, "npz"):
@@ -319,22 +263,9 @@ _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0
 
 
 def read_idx(source: SourceConfig) -> Samples:
-    """Open a file in the idx format of MNIST, compressed by gzip or not; `labels` is a second file.
+    """Open a file in the idx format of MNIST, with gzip or not; `labels` is the path of another.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        With `path`, and `labels` as the path of the label file.
-
-    Returns
-    -------
-    Samples
-        Read in blocks; images are flattened.
-
-    Raises
-    ------
-    StoreError
-        When a file is not in the format, or the two have different lengths.
+    Images are flattened, and read in blocks.
     """
     path = expand(str(source.path))
     with reading(path, "idx"):
@@ -374,23 +305,10 @@ def _idx_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def read_zarr(source: SourceConfig) -> Samples:
-    """Open a Zarr array, or a group with arrays of features, labels and ids.
+    """Open a Zarr array, or a group with arrays of features, labels and ids, read in blocks.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        `features` defaults to features or X; `labels` to evaluation/labels, labels or y; `ids` to
-        sample_id or ids.
-
-    Returns
-    -------
-    Samples
-        Read in blocks; a store of daskfc keeps its feature names, its words and its gaps.
-
-    Raises
-    ------
-    StoreError
-        When nothing is there, or the arrays are not.
+    Names default to features or X; evaluation/labels, labels or y; and sample_id or ids. A store of
+    daskfc keeps its feature names, its words and its gaps.
     """
     url = resolve_url(str(source.path))
     with reading(url, "zarr"):

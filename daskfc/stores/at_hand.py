@@ -50,46 +50,10 @@ def samples_at_hand(
     words: WordMap | None = None,
     where: str = "the samples",
 ) -> Samples:
-    """Return what a caller has at hand as samples.
+    """Return an array, list, DataFrame, DataArray, Dataset, sparse array or path as samples.
 
-    Parameters
-    ----------
-    data : ndarray, list of rows, DataFrame, DataArray, Dataset, dask.array, sparse array, or path
-        Rows are samples. A path is read as by `source.path` of a storage file. See
-        `daskfc.stores.labelled` for arrays of xarray and Dask, which are read block by block.
-    sample_ids, labels : str or sequence, optional
-        One value a sample; or the name of a column of a DataFrame or of a table in a file, or
-        of an array of an npz. By default a DataFrame's own index, unless it is 0, 1, ..., and a
-        DataArray's own coordinates are ids, and there are no labels.
-    columns : sequence of str, optional
-        Which columns of a DataFrame or a file are features; or the columns' names, for arrays.
-    categorical, dates : sequence of str, optional
-        Columns of a DataFrame or a file that hold words, and dates; see `SourceConfig`. A
-        DataFrame's columns of pandas' own category and date types are known without.
-    missing : "keep", optional
-        Cells may be empty: NaN, or none.
-    words : mapping, optional
-        What is written in place of words; see `SourceConfig`.
-    where : str
-        What they are, for messages.
-
-    Returns
-    -------
-    Samples
-
-    Raises
-    ------
-    StoreError
-        For what is no table of numbers, and for columns that are not there.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from daskfc.stores.at_hand import samples_at_hand
-    >>> table = pd.DataFrame({"age": [61, 58], "kind": ["a", "b"]}, index=["p7", "p9"])
-    >>> samples = samples_at_hand(table, labels="kind")
-    >>> samples.feature_names, samples.sample_ids.tolist(), samples.classes
-    (('age',), ['p7', 'p9'], ('a', 'b'))
+    `sample_ids` and `labels` are values or a column's name; ids default to an index that is not 0,
+    1, ..., or a DataArray's coordinates. `columns` picks columns, or names those of an array.
     """
     kinds = {"categorical": categorical, "dates": dates, "missing": missing, "words": words}
     if isinstance(data, str | PathLike):
@@ -155,13 +119,7 @@ def _of_file(
 
 
 def source_of(keys: Mapping[str, Any], where: str) -> SourceConfig:
-    """Return a checked source.
-
-    Raises
-    ------
-    InvalidInput
-        For keys that are not known, or wrong values.
-    """
+    """Return a checked source; unknown keys and wrong values raise InvalidInput."""
     try:
         return SourceConfig.model_validate(dict(keys))
     except ValidationError as error:
@@ -246,15 +204,7 @@ def _with_sides(samples: Samples, ids: Any, labels: Any, where: str) -> Samples:
 
 
 def numbered(samples: Samples, client: str) -> Samples:
-    """Return samples with ids of their own where they have none: the client's name and a number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.at_hand import numbered, samples_at_hand
-    >>> numbered(samples_at_hand(np.eye(2)), "a").sample_ids.tolist()
-    ['a/0', 'a/1']
-    """
+    """Return samples, with ids ``client/0``, ``client/1``, ... where they have none."""
     if samples.sample_ids is not None:
         return samples
     ids = [f"{client}/{i}" for i in range(samples.n_samples)]

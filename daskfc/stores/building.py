@@ -35,14 +35,9 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Origin:
-    """What a store is made of.
+    """What a store is made from: digests of its part of the storage file and of the source's files.
 
-    Parameters
-    ----------
-    digest : str
-        Of what the storage file says of it.
-    fingerprint : str or None
-        Of the source's files; None where there are none, or none any more.
+    `fingerprint` is None where there are no files, or where they are gone.
     """
 
     digest: str
@@ -54,13 +49,7 @@ class Origin:
         return {"storage_digest": self.digest, "source_fingerprint": self.fingerprint}
 
     def check(self, name: str, store: ClientStore) -> None:
-        """Refuse a store that was made of something else.
-
-        Raises
-        ------
-        StoreError
-            Saying whether the storage file or the source changed.
-        """
+        """Refuse a store made from something else; say whether storage file or source changed."""
         recorded, stamp = store.attributes, self.fingerprint
         same_source = stamp is None or recorded.get("source_fingerprint") == stamp
         if recorded.get("storage_digest") == self.digest and same_source:
@@ -82,22 +71,7 @@ def write_own(
     overwrite: bool,
     progress: Progress | None,
 ) -> None:
-    """Write the store of a client that has files of its own.
-
-    Parameters
-    ----------
-    url, name : str
-        Where, and whose.
-    source : SourceConfig
-        Its files. Samples without ids get the client's name and a number.
-    origin, layout, overwrite, progress
-        As in `write_shares`.
-
-    Raises
-    ------
-    StoreError
-        Naming the client.
-    """
+    """Write the store of a client that has files of its own."""
     try:
         samples = open_source(source)
         if samples.views:
@@ -129,23 +103,10 @@ def write_samples(
     graph: Any = None,
     progress: Progress | None = None,
 ) -> None:
-    """Write one client's store of all of the samples.
+    """Write one client's store of all the samples; on a StoreError nothing is left.
 
-    Parameters
-    ----------
-    url, name : str
-        Where, and whose.
-    samples : Samples
-        Without ids they get the client's name and a number.
-    chunk_rows, dtype, overwrite, attributes, graph
-        As for `StoreWriter`; the graph is the samples' own by default.
-    progress : callable, optional
-        Called with rows done and rows in all.
-
-    Raises
-    ------
-    StoreError
-        For samples that cannot be stored; nothing is left then.
+    Samples without ids get the client's name and a number; `progress` is called with rows done and
+    rows in all; the rest is as for `StoreWriter`, and the graph is the samples' own by default.
     """
     samples = numbered(samples, name)
     assert samples.sample_ids is not None
@@ -186,31 +147,10 @@ def write_shares(
     progress: Progress | None,
     storage: str,
 ) -> None:
-    """Write clients' shares of a source; all are put in their places at the end.
+    """Write clients' shares of an opened source in one pass; all get their names at the end.
 
-    Parameters
-    ----------
-    samples : Samples
-        The opened source.
-    shares : mapping of str to Share
-        Of every client.
-    urls : mapping of str to str
-        Of the stores to write, for some clients or all.
-    layout : LayoutConfig
-        How stores are laid out.
-    overwrite : bool
-        Whether stores that are there may be replaced.
-    attributes : mapping
-        What every store records of where it is from.
-    progress : callable, optional
-        Called with rows done and rows in all.
-    storage : str
-        Name of the storage, for messages.
-
-    Raises
-    ------
-    StoreError
-        When ids repeat, rows do not fit the layout, or the disk refuses; nothing is left then.
+    `shares` has every client, `urls` those whose stores are written; `attributes` record where a
+    store is from; `storage` is the name for messages. On a StoreError nothing is left.
     """
     ids = samples.ids()
     repeats = positions_of_repeats(ids)
@@ -293,25 +233,9 @@ def described(name: str, store: ClientStore) -> dict[str, Any]:
 
 
 def views_of_store(url: str, storage_digest: str) -> tuple[str, ...] | None:
-    """Return the views of the source that a store was built from, if it is one of a storage file.
+    """Return the source's views that a store was built from.
 
-    Parameters
-    ----------
-    url : str
-        Where the store may be.
-    storage_digest : str
-        `Storage.digest`.
-
-    Returns
-    -------
-    tuple of str or None
-        None when no whole store of this storage file is there.
-
-    Examples
-    --------
-    >>> from daskfc.stores.building import views_of_store
-    >>> views_of_store("memory://doc/nothing.zarr", "") is None
-    True
+    None when no whole store of the storage file with this digest is there.
     """
     if not store_exists(url):
         return None

@@ -27,26 +27,10 @@ _MISSING = frozenset("? - -- . .. * ! missing unknown none nil n.a. n.d. n/d".sp
 
 @dataclass(frozen=True)
 class Cells:
-    """How the cells of one file become numbers.
+    """How the cells of one file become numbers: words 0, 1, ..., dates days since 1970-01-01.
 
-    Parameters
-    ----------
-    path : str
-        Of the file, for messages.
-    place : callable
-        From a sample's number to where it lies in the file, in words.
-    dtype : str, or mapping of str to str, optional
-        NumPy's names of the types that features must have, of all or by column.
-    decimal, thousands : str, optional
-        How the file writes numbers.
-    words : mapping of str to tuple of str
-        Of columns that hold words: the words that become 0, 1, ...
-    dates : sequence of str
-        Columns that hold dates, which become days since 1970-01-01.
-    missing : bool
-        Whether a cell may be empty, which becomes NaN.
-    spelling : Spelling
-        How words are written.
+    `place` turns a sample's number into its place in the file, in words; with `missing` an empty
+    cell becomes NaN; `dtype` is one NumPy type, or one by column.
     """
 
     path: str
@@ -60,19 +44,9 @@ class Cells:
     spelling: Spelling = field(default_factory=Spelling)
 
     def numbers(self, frame: pd.DataFrame, start: int) -> np.ndarray:
-        """Return a block of features.
+        """Return features of consecutive samples, the first being number `start`.
 
-        Parameters
-        ----------
-        frame : DataFrame
-            Feature columns of consecutive samples.
-        start : int
-            Number of the first one.
-
-        Raises
-        ------
-        StoreError
-            For the first cell that is no finite number, or one that its type cannot hold.
+        The first cell that is no finite number, or that its type cannot hold, raises StoreError.
         """
         frame = frame.assign(
             **{name: self._days(frame[name], start) for name in frame.columns if name in self.dates}
@@ -184,14 +158,7 @@ class Cells:
 
 
 def _described(word: str, decimal: str = ".") -> tuple[str, str]:
-    """Say what a cell looks like without its value, and what may be done.
-
-    Examples
-    --------
-    >>> from daskfc.stores.cells import _described
-    >>> _described("3,75")[0], _described("?")[0], _described("often")[0]
-    ('a comma in a number', "'?'", 'a word')
-    """
+    """Say what a cell looks like without its value, such as "a word", and what may be done."""
     if _DATE.fullmatch(word):
         leave = "Name the column in source.dates, or leave it out by source.columns."
         return "a date", leave
@@ -216,28 +183,9 @@ def _described(word: str, decimal: str = ".") -> tuple[str, str]:
 
 
 def words_of(column: pd.Series, where: str, spelling: Spelling | None = None) -> tuple[str, ...]:
-    """Return the different words of a column, in alphabetical order.
+    """Return the different words of a column, in alphabetical order; empty cells are left out.
 
-    Parameters
-    ----------
-    column : Series
-        Words, or numbers that stand for kinds; missing where a cell is empty.
-    where : str
-        File and column, for messages.
-    spelling : Spelling, optional
-        How they are written.
-
-    Raises
-    ------
-    StoreError
-        When a word is longer than 64 bytes.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from daskfc.stores.cells import words_of
-    >>> words_of(pd.Series(["1.0", None, "2", " 1"]), "patients.csv: column 'stage'")
-    ('1', '2')
+    Words of more than 64 bytes are refused.
     """
     words = tuple(sorted(_spelt(column, spelling or Spelling()).dropna().unique()))
     if any(len(word.encode()) > LONGEST_WORD for word in words):

@@ -44,30 +44,8 @@ class ChunkError(StoreError):
 def bounded(array: Any, url: str) -> Any:
     """Return an array that reads the same chunks, and none that expands beyond its shape.
 
-    Parameters
-    ----------
-    array : zarr.Array
-        As it was opened, Zarr 2 or 3.
-    url : str
-        Of the store, for the message.
-
-    Returns
-    -------
-    zarr.Array
-        To read from. A chunk that is larger than it should be raises ChunkError.
-
-    Raises
-    ------
-    StoreError
-        For a codec that does not tell how large its chunks are, or chunks far larger than the
-        array.
-
-    Examples
-    --------
-    >>> import numpy as np, zarr
-    >>> from daskfc.stores.chunk_sizes import bounded
-    >>> bounded(zarr.array(np.arange(3)), "memory://a")[:]
-    array([0, 1, 2])
+    A larger chunk raises ChunkError when it is read; codecs that cannot tell how large a chunk is,
+    and chunks far larger than the array, raise StoreError here. Zarr 2 and 3.
     """
     where = f"{url}: the array {array.path!r}" if array.path else f"{url}: the array"
     native = array.dtype

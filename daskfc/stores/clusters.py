@@ -31,38 +31,9 @@ def write_clusters(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write clusters of a store's samples into the store.
+    """Write clusters, (n_samples, n_fits) int64 in the store's order, into the store.
 
-    Parameters
-    ----------
-    store : ClientStore
-        Whose samples they are of.
-    name : str
-        What they are called there.
-    clusters : ndarray of shape (n_samples, n_fits), int64
-        In the order of the store.
-    fits : sequence of str
-        What each column is.
-    overwrite : bool
-        Whether clusters of that name may be replaced.
-
-    Raises
-    ------
-    InvalidInput
-        For a name that is taken or is none, or clusters of other samples.
-    StoreError
-        When the store cannot be written.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore, write_store
-    >>> from daskfc.stores.clusters import read_clusters, write_clusters
-    >>> write_store("memory://doc/clustered.zarr", "a", np.eye(3), overwrite=True)
-    >>> store = ClientStore.open("memory://doc/clustered.zarr")
-    >>> write_clusters(store, "night", np.array([[0], [1], [1]]), ["cluster"])
-    >>> read_clusters(store, "night")[0].tolist()
-    [[0], [1], [1]]
+    `name` is what they are called there, and `fits` names the columns.
     """
     check_new_clusters(store, name, overwrite=overwrite)
     values = np.ascontiguousarray(clusters, dtype=np.int64)
@@ -91,22 +62,7 @@ def write_clusters(
 
 
 def check_new_clusters(store: ClientStore, name: str, *, overwrite: bool = False) -> None:
-    """Check that clusters may have a name in a store.
-
-    Parameters
-    ----------
-    store : ClientStore
-        Of the samples.
-    name : str
-        What the clusters are to be called.
-    overwrite : bool
-        Whether clusters of that name may be replaced.
-
-    Raises
-    ------
-    InvalidInput
-        When it is no name, or one that is taken.
-    """
+    """Refuse a name for clusters that is no name, or is taken and may not be replaced."""
     check_folder_name("set of clusters", name)
     root = zarr.open_group(zarr_store(store.url, read_only=True), mode="r", zarr_format=3)
     if f"{_GROUP}/{name}" in root and not overwrite:
@@ -120,26 +76,9 @@ _AXES = ("sample", "fit")
 
 
 def read_clusters(store: ClientStore, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Read what `write_clusters` wrote.
+    """Return clusters, (n_samples, n_fits) int64 in the store's order, and their columns' names.
 
-    Parameters
-    ----------
-    store : ClientStore
-        Of the samples.
-    name : str
-        What the clusters are called.
-
-    Returns
-    -------
-    clusters : ndarray of shape (n_samples, n_fits), int64
-        In the order of the store.
-    fits : tuple of str
-        What each column is.
-
-    Raises
-    ------
-    InvalidInput
-        When the store has no whole clusters of that name.
+    InvalidInput is raised when the store has no complete clusters of that name.
     """
     with understood(store.url):
         return _read_clusters(store, name)
@@ -158,13 +97,7 @@ def _read_clusters(store: ClientStore, name: str) -> tuple[np.ndarray, tuple[str
 
 
 def cluster_names(store: ClientStore) -> list[str]:
-    """Return what the whole clusters in a store are called, in alphabetical order.
-
-    Parameters
-    ----------
-    store : ClientStore
-        Of the samples.
-    """
+    """Return the names of the complete clusters in a store, in alphabetical order."""
     root = zarr.open_group(zarr_store(store.url, read_only=True), mode="r", zarr_format=3)
     group = root.get(_GROUP)
     if not isinstance(group, zarr.Group):

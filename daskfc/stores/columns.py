@@ -26,18 +26,7 @@ __all__ = ["column_names", "read_csv", "read_feather", "read_libsvm", "read_parq
 
 
 def column_names(source: SourceConfig) -> list[str]:
-    """Return the names of all columns of a csv, parquet or feather file, from its head alone.
-
-    Parameters
-    ----------
-    source : SourceConfig
-        With `path`.
-
-    Raises
-    ------
-    StoreError
-        When the file is missing, or not of the format.
-    """
+    """Return the names of all columns of a csv, parquet or feather file, from its head alone."""
     path = expand(str(source.path))
     if path.endswith((".parquet", ".pq")) or source.format == "parquet":
         with reading(path, "parquet"), fsspec.open(path, "rb") as file:
@@ -79,22 +68,9 @@ def _words(values: pd.Series) -> np.ndarray:
 
 
 def read_csv(source: SourceConfig) -> Samples:
-    """Open a csv or tsv file, compressed or not; read twice, in blocks.
+    """Open a csv or tsv file, compressed or not.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        `labels` and `ids` name columns; `columns` the features, all others by default.
-
-    Returns
-    -------
-    Samples
-        The first pass counted rows and read labels and ids; features are read in the second.
-
-    Raises
-    ------
-    StoreError
-        When the file is no csv, lacks the columns, or a feature column is not numeric.
+    A first pass counts rows and reads labels and ids, a second reads features in blocks.
     """
     path = expand(str(source.path))
     with reading(path, "csv"):
@@ -197,23 +173,7 @@ def _side_columns(side: pd.DataFrame, source: SourceConfig, path: str) -> _Sides
 
 
 def read_parquet(source: SourceConfig) -> Samples:
-    """Open a parquet file; features are read a row group at a time.
-
-    Parameters
-    ----------
-    source : SourceConfig
-        `labels` and `ids` name columns; `columns` the features, all others by default.
-
-    Returns
-    -------
-    Samples
-        Only labels and ids are read at once.
-
-    Raises
-    ------
-    StoreError
-        When the file is no parquet, lacks the columns, or a feature column is not numeric.
-    """
+    """Open a parquet file; labels and ids are read at once, features a row group at a time."""
 
     def opened(file: Any) -> tuple[int, list[str], pd.DataFrame]:
         table = pq.ParquetFile(file)
@@ -227,23 +187,7 @@ def read_parquet(source: SourceConfig) -> Samples:
 
 
 def read_feather(source: SourceConfig) -> Samples:
-    """Open a feather (Arrow) file; its feature columns are in memory while blocks are read.
-
-    Parameters
-    ----------
-    source : SourceConfig
-        `labels` and `ids` name columns; `columns` the features, all others by default.
-
-    Returns
-    -------
-    Samples
-        Only labels and ids are read at once.
-
-    Raises
-    ------
-    StoreError
-        When the file is no feather, lacks the columns, or a feature column is not numeric.
-    """
+    """Open a feather (Arrow) file; its feature columns are in memory while blocks are read."""
 
     def opened(file: Any) -> tuple[int, list[str], pd.DataFrame]:
         names = pa.ipc.open_file(file).schema.names
@@ -291,22 +235,9 @@ def _read_arrow(
 
 
 def read_libsvm(source: SourceConfig) -> Samples:
-    """Open a libsvm (svmlight) file; kept sparse in memory, handed out dense in blocks.
+    """Open a libsvm (svmlight) file; kept sparse in memory, returned dense in blocks.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        Only `path`; labels are the first field of every line.
-
-    Returns
-    -------
-    Samples
-        With labels.
-
-    Raises
-    ------
-    StoreError
-        When the file is not in the format or its labels are no integers.
+    Labels are the first field of every line, and must be integers.
     """
     path = expand(str(source.path))
     with reading(path, "libsvm"), fsspec.open(path, "rb", compression="infer") as file:

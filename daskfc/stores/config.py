@@ -47,19 +47,7 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 def client_name(name: str) -> str:
-    """Return a client's name if it can be one.
-
-    Raises
-    ------
-    ValueError
-        When it is the server's, or has characters that file names or Dask resources may not have.
-
-    Examples
-    --------
-    >>> from daskfc.stores.config import client_name
-    >>> client_name("hospital-a")
-    'hospital-a'
-    """
+    """Return a client's name; ValueError for names of other parties and unsafe characters."""
     if name in ("clients", "caller") or _SERVER.fullmatch(name):
         raise ValueError(f"a client may not be called {name!r}, which means another party")
     if not _NAME.match(name):
@@ -75,27 +63,16 @@ class _Section(BaseModel):
 
 
 class SubsampleConfig(_Section):
-    """A uniform subsample without replacement.
-
-    Parameters
-    ----------
-    n : int
-        Samples to keep.
-    seed : int
-        Which ones.
-    """
+    """A uniform subsample of n samples, without replacement."""
 
     n: Count
     seed: Seed = 0
 
 
 class GraphConfig(_Section):
-    """A graph made from the features.
+    """A graph made from features: each sample is joined to its `neighbours` nearest ones.
 
-    Parameters
-    ----------
-    neighbours : int
-        Each sample is joined to so many nearest ones, and to those that it is near to.
+    It is symmetric, so that a sample may have more.
     """
 
     neighbours: Count
@@ -190,14 +167,7 @@ class _FileConfig(_Section):
 class ViewConfig(_FileConfig):
     """The file of one view, which is joined with the others by the ids of its samples.
 
-    Parameters
-    ----------
-    path : str
-        File or URL, as in `SourceConfig`.
-    features : str, optional
-        Name of an array, as in `SourceConfig`.
-    format, labels, ids, columns, delimiter, header, decimal, thousands, na_values, encoding, dtype
-        As in `SourceConfig`; so are dates. Categorical columns and missing values are not kept.
+    Keys mean what they do in `SourceConfig`; categorical columns and missing values are not kept.
     """
 
     path: str
@@ -211,63 +181,8 @@ class ViewConfig(_FileConfig):
 class SourceConfig(_FileConfig):
     """Where samples come from: a bundled data set, a file, or a file for each view.
 
-    Parameters
-    ----------
-    dataset : str, optional
-        A data set that scikit-learn carries, or digits-views, three views of its digits; or else
-        `path`.
-    path : str, optional
-        File or URL; environment variables as ``${NAME}``, relative paths from the working
-        directory.
-    views : mapping of str to ViewConfig, optional
-        In place of both, a file for each view by the view's name, joined by ids. A view may lack
-        samples.
-    format : str, optional
-        Reader; guessed from the path's suffix by default.
-    features, labels, ids : str, optional
-        Names of arrays (npz, zarr, mat) or of columns (tables: labels and ids); for idx,
-        `labels` is the path of the label file. For views of their own files, `labels` is a column
-        of whichever tables have it. A list of at least two `features` names the arrays of as many
-        views (npz, mat).
-    adjacency : str, optional
-        Name of the graph's array in a mat file, where it is none of the usual ones.
-    columns : sequence of str, optional
-        Feature columns of a table (csv, parquet, feather); all but labels and ids by default.
-    delimiter : str, optional
-        Of csv; a comma by default, a tab for .tsv.
-    header : bool, optional
-        Whether the first line of a csv names the columns (default); without, they are 0, 1, ...
-    decimal, thousands : str, optional
-        Of numbers in a csv: what begins the fraction, a dot by default, and what groups digits.
-    na_values : str or sequence of str, optional
-        What stands for a missing value in a csv, beside the empty field, NA, null and the like.
-    encoding : str, optional
-        Of a csv; utf-8 by default.
-    dtype : str or mapping of str to str, optional
-        NumPy's name of the type that features of a csv must have, or columns and one each; values
-        that it cannot hold are refused.
-    categorical : sequence of str, optional
-        Columns of a table that hold words; the store keeps numbers for them and the words
-        beside. ``prepare: [one-hot]`` makes features of them.
-    words : mapping, optional
-        What is written in place of a word of these columns, as ``{M: male}``, or by column, as
-        ``{sex: {M: male}}``. Without, equal numbers are one word, 1 and 1.0, and blanks around a
-        word do not count.
-    dates : sequence of str, optional
-        Columns of a table that hold dates, as 2026-03-31 with or without a time; they
-        become days since 1970-01-01.
-    missing : "keep", optional
-        Cells of a table may be empty; ``prepare: [impute]`` fills them. By default they
-        are refused.
-    scale : float, optional
-        Every feature is multiplied by it.
-    scaling : str or mapping of str to str, optional
-        min-max, min-max-all, standard or none, see `daskfc.stores.scaling`; by view where views
-        differ.
-    subsample : SubsampleConfig, optional
-        Keep only some samples.
-    graph : GraphConfig, optional
-        Join samples by their features, where the source has no graph.
+    Several `features` name views' arrays; for idx, `labels` is a path; `columns` are features, all
+    but labels and ids by default; `words` replace words, ``{M: male}`` or ``{sex: {M: male}}``.
     """
 
     dataset: str | None = None
@@ -329,33 +244,10 @@ class SourceConfig(_FileConfig):
 
 
 class PartitionConfig(_Section):
-    """How samples are dealt to clients.
+    """How samples are dealt to clients: a key of `daskfc.stores.PARTITIONS`, vertical or views.
 
-    Parameters
-    ----------
-    scheme : str
-        A key of `daskfc.stores.PARTITIONS`, vertical or views.
-    clients : int, optional
-        How many; for all schemes but views.
-    skew : float, optional
-        For label-skew: the paper's p, in [0, 1].
-    alpha : float, optional
-        For dirichlet: concentration, at least 0.001.
-    columns : {"contiguous", "random"}, optional
-        For vertical: which columns go together; contiguous by default.
-    graph : {"all", "split"}, optional
-        For vertical: whether every client has the whole graph (default) or each edge is one
-        client's.
-    graph_share : float, optional
-        For a split graph: what each client holds of all edges, in [1 / clients, 1]; by default
-        1 / clients, where no edge is held twice.
-    overlap : float, optional
-        For views: the share of the samples that all views have, in [0, 1], 1 by default. Every
-        other sample keeps some views, at least one and not all.
-    clients_per_view : int, optional
-        For views: to how many clients the samples of each view are dealt; 1 by default.
-    seed : int
-        Which samples, columns or edges.
+    `graph_share` is each client's share of all edges, in [1 / clients, 1], by default 1 / clients
+    with none held twice; `overlap` the share of samples that all views have, 1 by default.
     """
 
     scheme: str
@@ -395,27 +287,13 @@ class PartitionConfig(_Section):
         return self
 
     def deal(self, labels: np.ndarray) -> list[np.ndarray]:
-        """Return every client's row indices.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n,), int
-            Evaluation labels; for iid only their number counts.
-        """
+        """Return every client's row indices, from evaluation labels of shape (n,)."""
         extra = {key: getattr(self, key) for key in _NEEDED[self.scheme] if key != "clients"}
         return PARTITIONS[self.scheme](labels, self.clients, seed=self.seed, **extra)
 
 
 class LayoutConfig(_Section):
-    """How a store is laid out.
-
-    Parameters
-    ----------
-    chunk_rows : int
-        Rows of one chunk.
-    dtype : str, optional
-        Stored type of the features, see `daskfc.stores.StoreWriter`.
-    """
+    """How a store is laid out: rows of a chunk, and the stored type of features."""
 
     chunk_rows: Count = 1024
     dtype: (
@@ -427,15 +305,9 @@ class LayoutConfig(_Section):
 
 
 class ClientConfig(_Section):
-    """A client whose store exists, or is made of files of its own.
+    """A client whose store exists at `store`, or is made from `source`.
 
-    Parameters
-    ----------
-    store : str, optional
-        URL or path of the store; it may stand alone in place of the mapping.
-    source : SourceConfig, optional
-        In its place, where the client's samples come from. With neither, the client's own site
-        knows its store.
+    A path alone may replace the mapping; with neither key, the client's own site knows its store.
     """
 
     store: str | None = Field(default=None, min_length=1)

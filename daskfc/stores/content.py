@@ -17,28 +17,7 @@ _LARGEST = 2.0**480  # ours: squares leave room for sums of 2**63
 
 @contextmanager
 def understood(url: str) -> Iterator[None]:
-    """Turn whatever a store raises that says of itself what no writer does into one sentence.
-
-    Parameters
-    ----------
-    url : str
-        Of the store that is read within.
-
-    Raises
-    ------
-    StoreError
-        In place of what Zarr, NumPy or a missing attribute raise.
-
-    Examples
-    --------
-    >>> from daskfc.stores.content import understood
-    >>> with understood("a.zarr"):
-    ...     {}["content_digest"]
-    Traceback (most recent call last):
-        ...
-    daskfc.errors.StoreError: a.zarr: the store is damaged, or was not written by daskfc \
-(KeyError); build it again.
-    """
+    """Turn whatever reading a damaged or foreign store raises into one StoreError."""
     try:
         yield
     except (DaskfcError, OSError):
@@ -58,40 +37,10 @@ def check_rows(
     client: str,
     url: str,
 ) -> str:
-    """Read all rows of a store, and refuse those that break a rule.
+    """Read a store's blocks of stored features and ids in order, and return the digest of all rows.
 
-    Parameters
-    ----------
-    blocks : iterable of (ndarray of shape (rows, n_features), ndarray of shape (rows,))
-        Features in their stored type, and ids, in order.
-    digest : ContentDigest
-        Of the store's columns; rows are added to it.
-    missing : bool
-        Whether features may be NaN.
-    client, url : str
-        Whose store, and where, for messages.
-
-    Returns
-    -------
-    str
-        The digest of all rows.
-
-    Raises
-    ------
-    StoreError
-        For features that are not finite, and repeated ids; names row numbers, never values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.content import check_rows
-    >>> from daskfc.stores.layout import ContentDigest
-    >>> digest = ContentDigest(np.dtype("f8"), ["age"])
-    >>> rows = [(np.array([[61.0], [np.inf]]), np.array(["p7", "p9"]))]
-    >>> check_rows(rows, digest, missing=True, client="a", url="a.zarr")
-    Traceback (most recent call last):
-        ...
-    daskfc.errors.StoreError: client 'a': features must be finite; got infinity in 1 of 2 rows, ...
+    Features that are not finite (NaN passes if `missing`) and repeated ids raise StoreError, which
+    names row numbers, never values.
     """
     n_rows, n_bad, first_bad = 0, 0, -1
     ids: list[np.ndarray] = []
@@ -120,31 +69,9 @@ def check_rows(
 
 
 def of_size(rows: np.ndarray, names: Sequence[str], client: str) -> np.ndarray:
-    """Return rows, unless sums of their squares exceed float64, as with a code of its largest.
+    """Return rows (n, d), unless a value is above 2**480, whose square no method can sum.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d), float64
-        Features; NaN where a value is missing.
-    names : sequence of str
-        Of the columns.
-    client : str
-        Whose they are.
-
-    Raises
-    ------
-    StoreError
-        For values above 2**480; names the first such column, and no values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.content import of_size
-    >>> of_size(np.array([[1.0, 1e300]]), ["age", "dose"], "a")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.StoreError: client 'a': column 'dose' has values above 2**480, whose squares no \
-method can sum. Prepare it with clip or log, clean it, or leave it out.
+    The StoreError names the first such column, and no values.
     """
     if rows.max(initial=0) <= _LARGEST and rows.min(initial=0) >= -_LARGEST:
         return rows
@@ -159,33 +86,9 @@ method can sum. Prepare it with clip or log, clean it, or leave it out.
 
 
 def finite(rows: np.ndarray, start: int, client: str, *, missing: bool) -> np.ndarray:
-    """Return features that were read, unless they are no numbers: no store is written with such.
+    """Return rows (n, d) unless they hold infinity, or NaN where not `missing`: no store has such.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d), float64
-        Features.
-    start : int
-        Number of the first row.
-    client : str
-        Whose they are.
-    missing : bool
-        Whether NaN stands for a missing value.
-
-    Raises
-    ------
-    StoreError
-        For NaN and infinity; names rows, and no values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.content import finite
-    >>> finite(np.array([[1.0], [np.nan]]), 10, "a", missing=False)
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.StoreError: the features of client 'a' must be finite; 1 of the rows 10 to 12 \
-hold NaN or infinity, the first is row 11. Build the store again.
+    The StoreError names rows, counted from `start`, and no values.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(rows.sum()):  # as it is only if all are

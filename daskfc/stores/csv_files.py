@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def _with_mark(encoding: str) -> str:
-    """Return the encoding that takes off the mark with which some programs begin UTF-8.
+    """Return the encoding that removes UTF-8's byte order mark.
 
     A quoted first name would not begin with a quote otherwise.
     """
@@ -39,26 +39,10 @@ def _with_mark(encoding: str) -> str:
 
 
 class CsvFile:
-    """A csv file, its columns known and its lines not yet looked at.
+    """A csv file, its columns known and its lines not yet checked.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        Its path, and how it is written.
-
-    Attributes
-    ----------
-    path : str
-        Where it is.
-    names : list of str
-        Of all columns.
-    options : dict
-        For `pandas.read_csv`.
-
-    Raises
-    ------
-    StoreError
-        For a file that is empty, not text of the encoding, or whose first line names no columns.
+    `options` are for `pandas.read_csv`; a file that is empty, not in its encoding, or without a
+    line of names raises StoreError.
     """
 
     def __init__(self, source: SourceConfig) -> None:
@@ -116,18 +100,7 @@ class CsvFile:
             )
 
     def check_lines(self) -> int:
-        """Look at every line.
-
-        Returns
-        -------
-        int
-            The number of samples.
-
-        Raises
-        ------
-        StoreError
-            For the first line that has more fields than there are columns, or fewer.
-        """
+        """Return the number of samples; refuse the first line with too many or too few fields."""
         count, width = 0, len(self.names)
         with self._told():
             for line, fields in self._samples():

@@ -18,16 +18,9 @@ __all__ = ["Share", "deal"]
 
 @dataclass(frozen=True)
 class Share:
-    """One client's part of a source.
+    """One client's part of a source: ascending rows, columns in order, and the graph of its rows.
 
-    Parameters
-    ----------
-    rows, columns : ndarray of int64
-        Ascending rows, and columns in their order.
-    graph : csr_array, optional
-        Of the client's rows.
-    view : str, optional
-        The view whose columns they are.
+    `view` is the view whose columns they are.
     """
 
     rows: np.ndarray
@@ -43,22 +36,7 @@ class Share:
 
 
 def deal(samples: Samples, partition: PartitionConfig, name: str) -> list[Share]:
-    """Return every client's share.
-
-    Parameters
-    ----------
-    samples : Samples
-        An opened source.
-    partition : PartitionConfig
-        How it is dealt.
-    name : str
-        The storage's, for messages.
-
-    Raises
-    ------
-    StoreError
-        When the scheme does not go with the source.
-    """
+    """Return every client's share; a scheme that does not suit the source raises StoreError."""
     n, d = samples.n_samples, len(samples.feature_names)
     if partition.scheme == "views":
         return list(_views(samples, partition, name))

@@ -25,31 +25,9 @@ _ONCE = tuple(
 
 
 def digit_views(pixels: np.ndarray, labels: np.ndarray, classes: tuple[str, ...]) -> Samples:
-    """Make the three views of digits.
+    """Make three views of digits from pixels (n, 64), images of 8 x 8 row by row.
 
-    Parameters
-    ----------
-    pixels : ndarray of shape (n, 64)
-        Images of 8 x 8, row by row.
-    labels : ndarray of shape (n,), int64
-        For evaluation.
-    classes : tuple of str
-        Names of the labels.
-
-    Returns
-    -------
-    Samples
-        64 pixels, 8 + 8 sums and 34 magnitudes beside each other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.digit_views import digit_views
-    >>> samples = digit_views(np.ones((1, 64)), np.array([8]), tuple("0123456789"))
-    >>> [(view.name, view.stop - view.start) for view in samples.views]
-    [('pixels', 64), ('profiles', 16), ('fourier', 34)]
-    >>> next(samples.blocks(1))[0, 64:82].tolist()
-    [8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 64.0, 0.0]
+    They are 64 pixels, 8 + 8 sums ("profiles") and 34 magnitudes ("fourier"), side by side.
     """
     images = np.asarray(pixels, dtype=np.float64).reshape(-1, _SIDE, _SIDE)
     magnitudes = np.abs(np.fft.rfft2(images))

@@ -64,21 +64,10 @@ SHIFTED = {
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that rows have.
+    """The columns of rows: names, words of categorical ones, whether NaN may occur.
 
-    Parameters
-    ----------
-    names : tuple of str
-        In their order.
-    categories : mapping of str to tuple of str
-        Words of those whose values are their numbers; one that is not listed has the number after
-        the last.
-    missing : bool
-        Whether values may be NaN.
-    client : str
-        Whose they are, for messages.
-    made_of : tuple of str
-        The column of words of which each was made by ``one-hot``, and "" for others.
+    A categorical value is its word's number; an unlisted word has the number after the last.
+    `made_of` is the column of words from which ``one-hot`` made each column, and "" for others.
     """
 
     names: tuple[str, ...]
@@ -110,31 +99,9 @@ class Columns:
 
 
 def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
-    """Return what a step does to rows, and the columns that come of it.
+    """Return what a step (see the module) does to rows, and the columns that result.
 
-    Parameters
-    ----------
-    step : mapping
-        See the module.
-    columns : Columns
-        Of the rows that it is given.
-
-    Raises
-    ------
-    StoreError
-        For steps that are not known, or were fitted on other columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.fitted_steps import Columns, applied
-    >>> columns = Columns(("age", "sex"), {"sex": ("f", "m")}, True, "a")
-    >>> fill, columns = applied({"step": "impute", "fill": [60.0, 0.0]}, columns)
-    >>> encode, columns = applied({"step": "one-hot", "height": 1.0}, columns)
-    >>> columns.names
-    ('age', 'sex=f', 'sex=m')
-    >>> encode(fill(np.array([[np.nan, 1.0], [58.0, np.nan]]), 0), 0).tolist()
-    [[60.0, 0.0, 1.0], [58.0, 1.0, 0.0]]
+    Unknown steps, and steps fitted on other columns, raise StoreError.
     """
     kind, width = step["step"], len(columns.names)
     for value in ("mean", "low", "center", "fill"):

@@ -32,28 +32,9 @@ Read = Callable[[Any, int, int], np.ndarray]
 
 
 def checked_graph(adjacency: Any, n_samples: int, owner: str) -> sparse.csr_array:
-    """Return an adjacency matrix in rows with sorted columns, or refuse it.
+    """Return an adjacency matrix (n, n) as rows with sorted columns, or refuse it.
 
-    Parameters
-    ----------
-    adjacency : sparse array or matrix
-        Symmetric (n, n).
-    n_samples : int
-        n.
-    owner : str
-        Whose, for the message.
-
-    Raises
-    ------
-    StoreError
-        For another shape, weights that are not finite or negative, or missing counterparts.
-
-    Examples
-    --------
-    >>> import scipy.sparse
-    >>> from daskfc.stores.graph import checked_graph
-    >>> checked_graph(scipy.sparse.coo_array(([1, 1], ([0, 1], [1, 0]))), 2, "a").nnz
-    2
+    It must be symmetric, with finite weights that are not negative.
     """
     graph = sparse.csr_array(adjacency, dtype=np.float64)
     if graph.shape != (n_samples, n_samples):
@@ -82,21 +63,7 @@ def checked_graph(adjacency: Any, n_samples: int, owner: str) -> sparse.csr_arra
 def neighbour_graph(X: np.ndarray, n_neighbours: int, owner: str) -> sparse.csr_array:
     """Join each sample to its nearest ones: an unweighted, symmetric graph without loops.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Features.
-    n_neighbours : int
-        In [1, n - 1]; a sample may have more, for it is joined to those that it is near to.
-    owner : str
-        For the message.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.graph import neighbour_graph
-    >>> neighbour_graph(np.array([[0.0], [1.0], [3.0]]), 1, "a").toarray().tolist()
-    [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    A sample may have more neighbours than `n_neighbours`, for those that it is near to count too.
     """
     from sklearn.neighbors import kneighbors_graph  # 60 MB that a worker does not need
 
@@ -119,15 +86,7 @@ def graph_digest(graph: sparse.csr_array) -> str:
 
 
 def write_graph(group: zarr.Group, graph: sparse.csr_array) -> None:
-    """Write a checked graph into a store that is being written.
-
-    Parameters
-    ----------
-    group : zarr.Group
-        The store.
-    graph : csr_array of shape (n, n)
-        See `checked_graph`.
-    """
+    """Write a graph from `checked_graph` into a store that is being written."""
     place = group.create_group("graph")
     n, entries = graph.shape[0], graph.nnz
     wide = np.int32 if n < 1 << 31 else np.int64
@@ -148,18 +107,9 @@ def write_graph(group: zarr.Group, graph: sparse.csr_array) -> None:
 
 
 class StoredGraph:
-    """The graph of a store, read in blocks of rows.
+    """The graph of a store (its group ``graph``), read in blocks of rows.
 
-    Parameters
-    ----------
-    group : zarr.Group
-        The group ``graph``.
-    n_samples : int
-        n.
-    read : callable
-        From an array and a range of its first axis to the values.
-    url : str
-        Of the store, for messages.
+    `read` returns the values of a range of an array's first axis.
     """
 
     def __init__(self, group: zarr.Group, n_samples: int, read: Read, url: str) -> None:
@@ -198,45 +148,10 @@ class StoredGraph:
 def split_edges(
     graph: sparse.csr_array, n_clients: int, seed: int, share: float | None = None
 ) -> list[sparse.csr_array]:
-    """Deal the edges of a graph to clients, each edge to one of them, or to several.
+    """Deal the edges of a symmetric graph to clients, each to one or several (kCAGC, Appendix D).
 
-    The setting of kCAGC's Appendix D: two clients begin with half of the edges each and get more
-    and more of them in common.
-
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-        Symmetric.
-    n_clients : int
-        How many.
-    seed : int
-        Which edges.
-    share : float, optional
-        What each client holds of all edges, in [1 / n_clients, 1], up to rounding; by default
-        1 / n_clients, where none is held twice.
-
-    Returns
-    -------
-    list of csr_array
-        Symmetric graphs of all samples. Together they have every edge; their sizes differ by one
-        edge at most, and so does the number of clients that hold an edge. A larger share adds to
-        what each client holds with a smaller one and the same seed. A client has most in common
-        with the client after it.
-
-    Raises
-    ------
-    StoreError
-        When the share is out of its range.
-
-    Examples
-    --------
-    >>> import numpy as np, scipy.sparse
-    >>> from daskfc.stores.graph import split_edges
-    >>> ring = scipy.sparse.csr_array(np.roll(np.eye(4), 1, 0) + np.roll(np.eye(4), -1, 0))
-    >>> [part.nnz for part in split_edges(ring, 2, seed=0)]
-    [4, 4]
-    >>> [part.nnz for part in split_edges(ring, 2, seed=0, share=0.75)]
-    [6, 6]
+    Each client holds `share` of them, by default 1 / n_clients, none held twice; a larger share
+    adds to a smaller one's of the same seed, and a client has most in common with the next one.
     """
     if share is not None and not 1 - 1e-9 <= share * n_clients <= n_clients:  # 1/3 is not exact
         raise StoreError(

@@ -22,13 +22,7 @@ _BYTES = 32
 
 
 def stored_key(sample_ids: Any) -> bytes | None:
-    """Return the secret beside an array of ids; None in stores of daskfc 0.1, which have none.
-
-    Parameters
-    ----------
-    sample_ids : zarr.Array
-        The store's ``sample_id``.
-    """
+    """Return the secret stored with an array of ids; None in stores of daskfc 0.1."""
     text = dict(sample_ids.attrs).get(_ATTRIBUTE)
     try:
         key = bytes.fromhex(str(text))
@@ -40,14 +34,7 @@ def stored_key(sample_ids: Any) -> bytes | None:
 def kept_key(url: str, client: str, *, replaces: bool) -> dict[str, Any]:
     """Return the attributes of a new array of ids: the key of the store it replaces, or a new one.
 
-    Parameters
-    ----------
-    url : str
-        Where the store will be.
-    client : str
-        Whose it is; another client's key is never taken over.
-    replaces : bool
-        Whether something is there.
+    Another client's key is never taken over.
     """
     key = None
     if replaces:
@@ -64,22 +51,9 @@ def new_key() -> bytes:
 
 
 def content_key(features: Iterable[np.ndarray], sample_ids: np.ndarray) -> bytes:
-    """Return the secret of a store that keeps none: a digest of all that only its readers know.
+    """Return the secret of a store that has no key: a digest of all that only its readers know.
 
-    Parameters
-    ----------
-    features : iterable of ndarray
-        All rows, in blocks, as they are stored.
-    sample_ids : ndarray of shape (n_samples,), str
-        Their ids.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.id_key import content_key
-    >>> rows = np.eye(3)
-    >>> content_key([rows[:1], rows[1:]], np.array(["a"])) == content_key([rows], np.array(["a"]))
-    True
+    Features are all rows in their stored type; their division into blocks does not matter.
     """
     digest = hashlib.sha256(b"daskfc.id_key")
     for block in features:

@@ -21,34 +21,10 @@ __all__ = ["samples_of_array"]
 def samples_of_array(
     data: Any, columns: Sequence[str] | None, missing: str | None, where: str
 ) -> Samples:
-    """Return the samples of an array of xarray or Dask, which is read when blocks are asked for.
+    """Return the samples of an array of xarray or Dask, computed when blocks are asked for.
 
-    Parameters
-    ----------
-    data : xarray.DataArray, xarray.Dataset or dask.array.Array
-        Of samples and features, in this order; of a Dataset, its variable ``features``. Dask's
-        chunks of rows are computed one after the other, each once and small ones together.
-    columns : sequence of str, optional
-        Names of the features, in place of the array's own.
-    missing : "keep", optional
-        Whether values may be missing; a Dataset of a store says it itself.
-    where : str
-        What they are, for messages.
-
-    Raises
-    ------
-    StoreError
-        For what has no samples and features, or no known number of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import xarray as xr
-    >>> from daskfc.stores.labelled import samples_of_array
-    >>> array = xr.DataArray(np.eye(2), {"row": ["p7", "p9"]}, ["row", "column"])
-    >>> samples = samples_of_array(array, None, None, "the samples")
-    >>> samples.sample_ids.tolist(), samples.feature_names
-    (['p7', 'p9'], ('x0', 'x1'))
+    Axes are samples and features, of a Dataset those of its variable ``features``. Dask's chunks of
+    rows are computed one after the other, each once and small ones together.
     """
     gaps, spelling = missing == "keep", {}
     if isinstance(data, xr.Dataset):

@@ -52,15 +52,7 @@ WITH_GAPS = 2  # the version of stores with categories, or with missing values
 def array_options(
     shape: tuple[int, ...], chunks: tuple[int, ...], axes: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return what every array of a store is created with, beside its type.
-
-    Parameters
-    ----------
-    shape, chunks : tuple of int
-        Of the array and of one chunk.
-    axes : tuple of str
-        Names of the axes, for xarray.
-    """
+    """Return what every array of a store is created with; `axes` are names for xarray."""
     return {
         "shape": shape,
         "chunks": chunks,
@@ -71,47 +63,19 @@ def array_options(
 
 
 def n_chunks(n_samples: int, chunk_rows: int) -> int:
-    """Return the number of chunks along the samples.
-
-    Examples
-    --------
-    >>> from daskfc.stores.layout import n_chunks
-    >>> n_chunks(1025, 1024)
-    2
-    """
+    """Return the number of chunks along the samples."""
     return -(-n_samples // chunk_rows)
 
 
 def default_names(n_features: int) -> tuple[str, ...]:
-    """Return the names of features that have none: x0, x1, ...
-
-    Examples
-    --------
-    >>> from daskfc.stores.layout import default_names
-    >>> default_names(2)
-    ('x0', 'x1')
-    """
+    """Return the names of features that have none: x0, x1, ..."""
     return tuple(f"x{i}" for i in range(checked_width(n_features)))
 
 
 def checked_width(n_features: int) -> int:
-    """Return a number of columns, unless it is one that only the head of a damaged file names.
+    """Return a number of columns, or refuse more than 4,194,304, which only a damaged head has.
 
-    Parameters
-    ----------
-    n_features : int
-        Columns, before anything is made for each of them.
-
-    Raises
-    ------
-    StoreError
-        For more than 4,194,304.
-
-    Examples
-    --------
-    >>> from daskfc.stores.layout import checked_width
-    >>> checked_width(784)
-    784
+    Call it before anything is made for each column.
     """
     if n_features > _MOST_FEATURES:
         raise StoreError(
@@ -122,14 +86,7 @@ def checked_width(n_features: int) -> int:
 
 
 def digest_of(value: Any) -> str:
-    """Return the SHA-256 of a value's canonical JSON.
-
-    Examples
-    --------
-    >>> from daskfc.stores.layout import digest_of
-    >>> digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
-    True
-    """
+    """Return the SHA-256 of a value's canonical JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -138,27 +95,6 @@ class ContentDigest:
     """A digest of samples in their order, whatever the blocks they arrive in.
 
     Labels have their own digest (see `labels_digest`), for they may be removed.
-
-    Parameters
-    ----------
-    dtype : numpy.dtype
-        Of the stored features.
-    feature_names : sequence of str
-        Columns.
-    categories : mapping of str to sequence of str, optional
-        Words of columns that hold their numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.layout import ContentDigest
-    >>> rows = np.arange(6.0).reshape(3, 2)
-    >>> whole, parts = (ContentDigest(np.dtype("f8"), ["a", "b"]) for _ in range(2))
-    >>> whole.add(rows, ["0", "1", "2"])
-    >>> parts.add(rows[:1], ["0"])
-    >>> parts.add(rows[1:], ["1", "2"])
-    >>> whole.hexdigest() == parts.hexdigest()
-    True
     """
 
     def __init__(
@@ -175,15 +111,7 @@ class ContentDigest:
             self._head["categories"] = {name: list(words) for name, words in categories.items()}
 
     def add(self, features: np.ndarray, sample_ids: Sequence[str] | np.ndarray) -> None:
-        """Add the next rows.
-
-        Parameters
-        ----------
-        features : ndarray of shape (rows, n_features)
-            In the stored dtype.
-        sample_ids : sequence of str
-            One id a row.
-        """
+        """Add the next rows, (rows, n_features) in the stored type, and their ids."""
         self._features.update(np.ascontiguousarray(features, self._dtype).data)
         for sample_id in sample_ids:
             data = str(sample_id).encode()
@@ -196,21 +124,9 @@ class ContentDigest:
 
 
 def data_set_of(attributes: Mapping[str, Any]) -> str:
-    """Return the digest by which budgets know a store's data: those before anything was appended.
+    """Return the digest by which budgets know a store's data: that before anything was appended.
 
-    Whoever was in the data before is in them still, so that new rows bring no new budget.
-
-    Parameters
-    ----------
-    attributes : mapping
-        Of a store.
-
-    Examples
-    --------
-    >>> from daskfc.stores.layout import data_set_of
-    >>> before = [{"samples": 2, "content_digest": "ab"}, {"samples": 3, "content_digest": "cd"}]
-    >>> data_set_of({"content_digest": "ef", "appended": before})
-    'ab'
+    Whoever was in the data before is in it still, so that new rows bring no new budget.
     """
     first = next(iter(attributes.get("appended", ())), attributes)
     return str(first["content_digest"])
@@ -222,33 +138,12 @@ def fixed_width(ids: np.ndarray) -> np.ndarray:
 
 
 def labels_digest(labels: np.ndarray) -> str:
-    """Return the SHA-256 of evaluation labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.layout import labels_digest
-    >>> labels_digest(np.array([0, 1])) == labels_digest(np.array([0, 1], dtype="int16"))
-    True
-    """
+    """Return the SHA-256 of evaluation labels, the same for every integer type."""
     return hashlib.sha256(np.ascontiguousarray(labels, "<i8").data).hexdigest()
 
 
 def positions_of_repeats(sample_ids: np.ndarray) -> tuple[int, int, int] | None:
-    """Return (first row, second row, number of repeated rows), or None when all ids differ.
-
-    Parameters
-    ----------
-    sample_ids : ndarray of shape (n,)
-        Ids.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.layout import positions_of_repeats
-    >>> positions_of_repeats(np.array(["a", "b", "a"]))
-    (0, 2, 1)
-    """
+    """Return (first row, second row, number of repeated rows), or None when all ids differ."""
     order = np.argsort(sample_ids, kind="stable")
     ordered = sample_ids[order]
     repeats = np.flatnonzero(ordered[1:] == ordered[:-1])

@@ -24,8 +24,8 @@ WORDS = "categories"
 class _Rows(BackendArray):
     """A store's features, read by the store itself, so that all its checks hold.
 
-    Dask's tasks open the store again where they run, and name it by its writing: what is computed
-    of one writing never goes by the name of another, nor does it mix with it.
+    Dask's tasks open the store again where they run, and are named by its version: what is computed
+    of one version never passes for another's, nor mixes with it.
     """
 
     def __init__(self, store: "ClientStore", writing: tuple[str, str]) -> None:
@@ -56,25 +56,7 @@ class _Rows(BackendArray):
 
 
 def lazy_dataset(store: "ClientStore", chunks: Any = None) -> xr.Dataset:
-    """Return what `ClientStore.dataset` does.
-
-    Parameters
-    ----------
-    store : ClientStore
-        Whose rows.
-    chunks
-        See there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore, write_store
-    >>> url = "memory://doc/lazy.zarr"
-    >>> write_store(url, "a", np.eye(4), chunk_rows=2, overwrite=True)
-    >>> rows = ClientStore.open(url).dataset({"sample": 2})["features"]
-    >>> rows.chunks, float(rows.sum().compute(scheduler="synchronous"))
-    (((2, 2), (4,)), 4.0)
-    """
+    """Return what `ClientStore.dataset` does."""
     features = indexing.LazilyIndexedArray(_Rows(store, _writing(store)))
     attributes = {**store.attributes, "client": store.name}
     dataset = xr.Dataset({"features": (("sample", "feature"), features)}, attrs=attributes)

@@ -33,29 +33,7 @@ _UNSET = re.compile(r"\$\{?(\w+)")
 
 
 def expand(text: str) -> str:
-    """Replace ``${NAME}`` and ``~`` in a path or URL.
-
-    Parameters
-    ----------
-    text : str
-        Path or URL.
-
-    Returns
-    -------
-    str
-        With every variable replaced.
-
-    Raises
-    ------
-    StoreError
-        When a variable is not set.
-
-    Examples
-    --------
-    >>> from daskfc.stores.locations import expand
-    >>> expand("s3://bucket/a.zarr")
-    's3://bucket/a.zarr'
-    """
+    """Replace ``${NAME}`` and ``~`` in a path or URL; an unset variable raises StoreError."""
     expanded = os.path.expandvars(text)
     unset = _UNSET.search(expanded)
     if unset:
@@ -67,29 +45,7 @@ def expand(text: str) -> str:
 
 
 def matching_files(path: str) -> list[str]:
-    """Return the files that a path with ``*``, ``?`` or ``[...]`` names, or the path itself.
-
-    Parameters
-    ----------
-    path : str
-        Path or URL, expanded.
-
-    Returns
-    -------
-    list of str
-        In alphabetical order.
-
-    Raises
-    ------
-    StoreError
-        When no file matches.
-
-    Examples
-    --------
-    >>> from daskfc.stores.locations import matching_files
-    >>> matching_files("wards.csv")
-    ['wards.csv']
-    """
+    """Return the files that match a path with ``*``, ``?`` or ``[...]``, sorted, or the path."""
     if not _PATTERN.search(path):
         return [path]
     fs, inner = fsspec.core.url_to_fs(path)
@@ -107,23 +63,10 @@ def matching_files(path: str) -> list[str]:
 
 
 def resolve_url(url: str) -> str:
-    """Return the absolute URL of a path or URL; it then means the same in every process.
+    """Return the absolute URL of a path or URL, the same in every process.
 
-    Parameters
-    ----------
-    url : str
-        A URL of fsspec, or a path; relative paths resolve against the working directory.
-
-    Returns
-    -------
-    str
-        ``file:///...`` for local paths, the URL as given otherwise; no slash at its end.
-
-    Examples
-    --------
-    >>> from daskfc.stores.locations import resolve_url
-    >>> resolve_url("/srv/a.zarr"), resolve_url("memory://a.zarr/")
-    ('file:///srv/a.zarr', 'memory://a.zarr')
+    Local paths become ``file:///...``, relative ones from the working directory; no slash is at the
+    end.
     """
     text = expand(url)
     path = local_path(text)
@@ -131,14 +74,7 @@ def resolve_url(url: str) -> str:
 
 
 def local_path(url: str) -> Path | None:
-    """Return the path behind a local URL, or None for any other file system.
-
-    Examples
-    --------
-    >>> from daskfc.stores.locations import local_path
-    >>> local_path("memory://a.zarr") is None
-    True
-    """
+    """Return the path behind a local URL, or None for any other file system."""
     if url.startswith("file://"):
         return Path(url.removeprefix("file://"))
     return None if "://" in url else Path(url)
@@ -147,10 +83,7 @@ def local_path(url: str) -> Path | None:
 def filesystem(url: str) -> tuple[Any, str]:
     """Return the fsspec file system of a URL and the path on it.
 
-    Raises
-    ------
-    StoreError
-        When the URL's protocol is unknown or its package is not installed.
+    StoreError for a protocol that is unknown or whose package is not installed.
     """
     try:
         fs, path = fsspec.core.url_to_fs(url)
@@ -165,29 +98,9 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 @contextmanager
 def reaching(url: str) -> Iterator[None]:
-    """Turn what the library of another machine's storage raises into one sentence.
+    """Turn what a remote storage library raises into one sentence; errors of local files pass.
 
-    Parameters
-    ----------
-    url : str
-        What is read or written within. Errors of this machine's own files pass as they are.
-
-    Raises
-    ------
-    StoreError
-        When credentials are missing or are refused.
-    StoreAway
-        When nobody answers, and for whatever else the library raises.
-
-    Examples
-    --------
-    >>> from daskfc.stores.locations import reaching
-    >>> with reaching("s3://bucket/a.zarr"):
-    ...     raise ConnectionResetError
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.StoreAway: s3://bucket/a.zarr: its place does not answer (ConnectionResetError). \
-See that the address is right and the network is there, and try again.
+    StoreError when credentials are missing or refused, StoreAway for no answer and all else.
     """
     try:
         yield
@@ -243,15 +156,7 @@ def zarr_store(url: str, *, read_only: bool) -> Store:
 def free_bytes(url: str) -> int | None:
     """Return the bytes free where a local URL lies, or None where that is not known.
 
-    Parameters
-    ----------
-    url : str
-        URL of a store that need not exist yet.
-
-    Returns
-    -------
-    int or None
-        Bytes; None for file systems that do not say.
+    The store need not exist yet.
     """
     path = local_path(url)
     if path is None:
@@ -263,22 +168,7 @@ def free_bytes(url: str) -> int | None:
 
 
 def check_space(url: str, needed: int, whose: str) -> None:
-    """Refuse to write what the disk cannot hold.
-
-    Parameters
-    ----------
-    url : str
-        Where it would be written.
-    needed : int
-        Bytes before compression, hence an upper bound.
-    whose : str
-        For the message.
-
-    Raises
-    ------
-    StoreError
-        When fewer bytes are free.
-    """
+    """Refuse to write `needed` bytes (before compression: an upper bound) where fewer are free."""
     free = free_bytes(url)
     if free is not None and free < needed:
         raise StoreError(

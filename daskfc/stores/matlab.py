@@ -38,30 +38,9 @@ _NO_ARRAYS = ("cell", "struct", "object", "function", "opaque", "unknown")
 def read_mat(source: SourceConfig) -> Samples:
     """Open a MATLAB file; the arrays that are needed are read at once, sparse ones stay sparse.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        `features` defaults to fea, X or features, with a sample a row; `adjacency` to W, A, adj or
-        network; `labels` to gnd, y, label or labels. Views are a cell array X (or one that
-        `features` names) of a table each, arrays view0, view1, ... or X1, X2, ..., or those that
-        `features` lists; their labels may also be called Y, gt or truth.
-
-    Returns
-    -------
-    Samples
-        With a graph, its weights and loops kept, where there is one. Labels stay as they are, from
-        1 or from 0: they are compared as a partition.
-
-    Raises
-    ------
-    StoreError
-        When the file is of another version, damaged, or lacks the arrays; when one of them is a
-        cell or structure; when the graph is not symmetric, or beside views.
-
-    Notes
-    -----
-    Views with a sample a column, as some collections keep them, are turned over: where all have as
-    many columns and not all as many rows, or the labels are as many as the columns.
+    A graph keeps its weights and loops, labels count from 0 or 1. Views with a sample a column are
+    transposed: where all have as many columns and not all as many rows, or the labels are as many
+    as the columns.
     """
     path = expand(str(source.path))
     with reading(path, "mat"), fsspec.open(path, "rb", compression="infer") as file:

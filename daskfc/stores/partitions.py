@@ -25,29 +25,7 @@ __all__ = ["PARTITIONS", "client_sizes", "dirichlet", "iid", "label_skew"]
 
 
 def client_sizes(n_samples: int, n_clients: int) -> np.ndarray:
-    """Return sizes that differ by at most 1, the larger ones first.
-
-    Parameters
-    ----------
-    n_samples, n_clients : int
-        With ``1 <= n_clients <= n_samples``.
-
-    Returns
-    -------
-    ndarray of shape (n_clients,), int64
-        Their sum is `n_samples`.
-
-    Raises
-    ------
-    StoreError
-        When there are fewer samples than clients.
-
-    Examples
-    --------
-    >>> from daskfc.stores.partitions import client_sizes
-    >>> client_sizes(8, 3)
-    array([3, 3, 2])
-    """
+    """Return sizes that differ by at most 1, the larger ones first; each is at least 1."""
     if not 1 <= n_clients <= n_samples:
         raise StoreError(
             f"the number of clients of a partition must be in [1, number of samples]; got "
@@ -59,75 +37,17 @@ def client_sizes(n_samples: int, n_clients: int) -> np.ndarray:
 
 
 def iid(labels: np.ndarray, n_clients: int, *, seed: int) -> list[np.ndarray]:
-    """Deal the samples at random, without a look at the labels.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-        Only its length is used.
-    n_clients : int
-        In [1, n].
-    seed : int
-        At least 0.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Row indices of every client, rising; disjoint, and together all rows.
-
-    Raises
-    ------
-    StoreError
-        When there are fewer samples than clients.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.partitions import iid
-    >>> [len(rows) for rows in iid(np.zeros(10), 3, seed=0)]
-    [4, 3, 3]
-    """
+    """Deal samples at random, whatever the labels; return each client's rows, ascending."""
     sizes = client_sizes(len(labels), n_clients)
     order = generator(seed, "partition", "iid").permutation(len(labels))
     return [np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1])]
 
 
 def label_skew(labels: np.ndarray, n_clients: int, *, skew: float, seed: int) -> list[np.ndarray]:
-    """Deal a fraction of every client's samples from one cluster, the rest uniformly.
+    """Deal a fraction `skew` (the paper's p) of each client's samples from one cluster.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,), int
-        Cluster of every sample.
-    n_clients : int
-        In [1, n].
-    skew : float
-        The paper's p, in [0, 1].
-    seed : int
-        At least 0.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Row indices of every client, rising; disjoint, and together all rows.
-
-    Raises
-    ------
-    StoreError
-        When there are fewer samples than clients.
-
-    Notes
-    -----
-    Where clusters are unequal the fraction cannot hold for every client; see the top of the module
-    for what is done then.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.partitions import label_skew
-    >>> labels = np.repeat([0, 1, 2], 50)
-    >>> [np.unique(labels[rows]).tolist() for rows in label_skew(labels, 3, skew=1.0, seed=0)]
-    [[0], [1], [2]]
+    The rest is uniform; each client's rows ascend. Unequal clusters cannot give every client this
+    fraction: the module's departures say what is done then.
     """
     sizes = client_sizes(len(labels), n_clients)
     random = generator(seed, "partition", "label-skew")
@@ -163,39 +83,8 @@ def _shares(wanted: np.ndarray, available: int) -> np.ndarray:
 def dirichlet(labels: np.ndarray, n_clients: int, *, alpha: float, seed: int) -> list[np.ndarray]:
     """Deal every cluster in proportions drawn from a symmetric Dirichlet distribution.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,), int
-        Cluster of every sample.
-    n_clients : int
-        In [1, n].
-    alpha : float
-        Concentration, above 0: small values give every client few clusters, large ones IID parts.
-    seed : int
-        At least 0.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Row indices of every client, rising; disjoint, and together all rows. Sizes differ.
-
-    Raises
-    ------
-    StoreError
-        When there are fewer samples than clients.
-
-    Notes
-    -----
-    A client may draw nothing when `alpha` is small. It then gets one sample of the client that has
-    most.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.partitions import dirichlet
-    >>> parts = dirichlet(np.repeat([0, 1], 50), 4, alpha=0.5, seed=0)
-    >>> sum(len(rows) for rows in parts)
-    100
+    Returns each client's rows, ascending. A client that draws nothing, as a small `alpha` allows,
+    gets one sample of the client that has most.
     """
     client_sizes(len(labels), n_clients)  # refuses more clients than samples
     random = generator(seed, "partition", "dirichlet")

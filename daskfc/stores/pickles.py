@@ -148,36 +148,8 @@ class _Unpickler(pickle._Unpickler):  # the one in C makes room for as many plac
 def load_numbers(data: bytes, where: str) -> Any:
     """Return what a pickle of numbers holds, or refuse it; nothing that it names is called.
 
-    Parameters
-    ----------
-    data : bytes
-        A pickle of Python 2 or 3.
-    where : str
-        The file, for messages.
-
-    Returns
-    -------
-    object
-        An ndarray of integers or floats; a csr_array for a csr_matrix, its format checked; lists,
-        dictionaries, numbers and text as they are.
-
-    Raises
-    ------
-    StoreError
-        When it names anything else, is cut off, or is no pickle.
-
-    Examples
-    --------
-    >>> import pickle
-    >>> import numpy as np
-    >>> from daskfc.stores.pickles import load_numbers
-    >>> load_numbers(pickle.dumps(np.eye(2), protocol=2), "a")
-    array([[1., 0.],
-           [0., 1.]])
-    >>> load_numbers(pickle.dumps(print), "a")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.StoreError: a: a pickle may name only arrays, ... got 'builtins.print', which ...
+    Allowed are arrays of integers or floats, csr matrices (checked), lists, dictionaries, numbers
+    and text, of Python 2 or 3; anything else, or a damaged pickle, raises StoreError.
     """
     try:
         return _finished(_Unpickler(data, where).load())

@@ -35,24 +35,10 @@ _PARTS = ("allx", "ally", "tx", "ty", "test.index", "graph")
 
 
 def planetoid_files(source: SourceConfig) -> list[str]:
-    """Return the URLs of the six files of a source, whether they are there or not.
+    """Return the URLs of a graph's six files, whether they are there or not.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        With `path`: a folder and ``ind.NAME``, or a folder with the files of one graph.
-
-    Raises
-    ------
-    StoreError
-        When a folder holds no graph, or several.
-
-    Examples
-    --------
-    >>> from daskfc.stores.config import SourceConfig
-    >>> from daskfc.stores.planetoid import planetoid_files
-    >>> planetoid_files(SourceConfig(path="/srv/ind.cora", format="planetoid"))[4]
-    'file:///srv/ind.cora.test.index'
+    `path` is a folder and ``ind.NAME``, or a folder with the files of one graph; with none or
+    several it raises StoreError.
     """
     url = resolve_url(expand(str(source.path)))
     fs, inner = filesystem(url)
@@ -77,22 +63,8 @@ def planetoid_files(source: SourceConfig) -> list[str]:
 def read_planetoid(source: SourceConfig) -> Samples:
     """Open the raw files of a Planetoid graph; their pickles are read without running anything.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        See `planetoid_files`.
-
-    Returns
-    -------
-    Samples
-        In the order of the graph's nodes, with labels and graph; small whole features as uint8.
-        Nodes without a label count as class 0, see the departures of this module.
-
-    Raises
-    ------
-    StoreError
-        When a file is missing, is damaged, names anything to be called, or does not go with the
-        others.
+    Samples are in the order of the nodes; small whole features become uint8; nodes without a label
+    count as class 0, see the module's departures.
     """
     files = planetoid_files(source)
     path = files[0].removesuffix(f".{_PARTS[0]}")

@@ -28,19 +28,7 @@ __all__ = [
 
 
 class PreparedStore(ClientStore):
-    """A store whose rows are prepared; made by `of`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore, write_store
-    >>> from daskfc.stores.prepared import PreparedStore
-    >>> url = "memory://doc/prepared.zarr"
-    >>> write_store(url, "a", np.array([[1.0], [3.0]]), overwrite=True)
-    >>> step = {"step": "standardise", "mean": [2.0], "scale": [1.0]}
-    >>> PreparedStore.of(ClientStore.open(url), [step]).rows(0, 2).tolist()
-    [[-1.0], [1.0]]
-    """
+    """A store whose rows are prepared; made by `of`."""
 
     _steps: tuple[FittedStep, ...]
     _changes: tuple[Change, ...]
@@ -48,20 +36,7 @@ class PreparedStore(ClientStore):
 
     @classmethod
     def of(cls, store: ClientStore, steps: Sequence[FittedStep]) -> Self:
-        """Return the store with its rows prepared.
-
-        Parameters
-        ----------
-        store : ClientStore
-            As it was written.
-        steps : sequence of mapping
-            In their order; see ``daskfc.stores.fitted_steps``.
-
-        Raises
-        ------
-        StoreError
-            For steps of other columns.
-        """
+        """Return the store with steps of `daskfc.stores.fitted_steps` applied in their order."""
         made = cls.__new__(cls)
         made.__dict__.update(store.__dict__)
         made.dtype = np.dtype(np.float64)
@@ -109,15 +84,7 @@ def _again(url: str, steps: tuple[FittedStep, ...]) -> PreparedStore:
 
 
 def numbers_of(store: ClientStore, block: np.ndarray) -> np.ndarray:
-    """Return rows of a store with 0 in place of the numbers of words.
-
-    Parameters
-    ----------
-    store : ClientStore
-        Whose columns they are.
-    block : ndarray of shape (rows, n_features)
-        Some of its rows.
-    """
+    """Return rows of a store with 0 in place of the numbers of words."""
     if not store.categories:
         return block
     words = [name in store.categories for name in store.feature_names]
@@ -188,19 +155,10 @@ def _deviations(store: ClientStore) -> np.ndarray:
 
 
 def spread_of(store: ClientStore, made_of: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation of a store's columns, the latter 1 where it is 0.
+    """Return mean and standard deviation, (n_features,) each, as scikit-learn's StandardScaler.
 
-    Parameters
-    ----------
-    store : ClientStore
-        Read in blocks, twice. Missing values are left out, and columns of words count as zeros.
-    made_of : sequence of str
-        See `scale_of`.
-
-    Returns
-    -------
-    mean, scale : ndarray of shape (n_features,)
-        As `sklearn.preprocessing.StandardScaler` would have them.
+    The store is read twice, in blocks; missing values are left out, columns of words count as
+    zeros, and a standard deviation of 0 becomes 1.
     """
     total, count = np.zeros(store.n_features), np.zeros(store.n_features)
     for _, block in store.blocks():
@@ -215,22 +173,10 @@ def spread_of(store: ClientStore, made_of: Sequence[str] = ()) -> tuple[np.ndarr
 
 
 def scale_of(variance: np.ndarray, mean: np.ndarray, made_of: Sequence[str] = ()) -> np.ndarray:
-    """Return what columns are divided by: 1 for those that are constant but for rounding.
+    """Return the divisors of columns: 1 for those that are constant but for rounding.
 
-    Parameters
-    ----------
-    variance, mean : ndarray of shape (n_columns,)
-        Of each column.
-    made_of : sequence of str
-        The column of words of which each was made, "" for numbers: all of one are divided by the
-        square root of the sum of their variances, so that together they weigh as one of numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.prepared import scale_of
-    >>> scale_of(np.array([4.0, 0.09, 0.16]), np.zeros(3), ["", "sex", "sex"])
-    array([2. , 0.5, 0.5])
+    `made_of` is the word column of each, "" for numbers; columns of one word column are divided by
+    the root of their summed variances, so that together they weigh as one column of numbers.
     """
     least = (10.0 * np.finfo(np.float64).eps * np.abs(mean)) ** 2
     known = np.where(variance <= least, 0.0, variance)

@@ -14,39 +14,10 @@ _NAMED = 3
 
 
 def column_warnings(stores: Mapping[str, ClientStore], *, scaled: bool = False) -> list[str]:
-    """Say which columns tell no clusters apart, and which others drown.
+    """Return sentences on columns that tell no clusters apart, or that dwarf others in distances.
 
-    Parameters
-    ----------
-    stores : mapping of str to ClientStore
-        Every client's. Clients with the same columns are looked at together.
-    scaled : bool
-        Whether features are brought to one scale before they are clustered; then ranges are not
-        compared.
-
-    Returns
-    -------
-    list of str
-        Sentences; they name columns, and no values. Columns of words are left out.
-
-    Notes
-    -----
-    Privacy: for those who can read the stores; nothing is sent.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore, write_store
-    >>> from daskfc.stores.ranges import column_warnings
-    >>> rows = np.array([[1.0, 0.0, 1e-6], [1.0, 1e6, 0.0]])
-    >>> url = f"{tempfile.mkdtemp()}/a.zarr"
-    >>> write_store(url, "a", rows, feature_names=["x", "y", "z"], dtype="float64")
-    >>> for sentence in column_warnings({"a": ClientStore.open(url)}):
-    ...     print(sentence)
-    column 'x' has one value in all samples.
-    the range of column 'y' is over 1,000 times that of column 'z', and distances are those of \
-large columns: add 'prepare: [standardise]'.
+    They name columns, and no values; they are for those who can read the stores: nothing is sent.
+    Clients with the same columns are compared; columns of words, and ranges if `scaled`, are not.
     """
     told: list[str] = []
     constant: list[str] = []

@@ -41,23 +41,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Reader:
-    """A format: how it is opened, its suffixes, the keys that mean something to it.
+    """A format: how it is opened, ends (uncompressed) and beginnings of its file names, its keys.
 
-    Parameters
-    ----------
-    open : callable
-        From a SourceConfig to Samples.
-    suffixes : tuple of str
-        Ends of file names, without compression.
-    keys : frozenset of str
-        Keys of the source beside dataset, path, format, scale, scaling, subsample and graph.
-    prefixes : tuple of str
-        Beginnings of file names, where no suffix tells the format.
-    files : callable
-        From a SourceConfig with a path to the paths of all its files.
-    views : callable, optional
-        From a SourceConfig to the names of the views of its file, read from names and headers
-        alone; none where this file has no views. For formats whose `open` may return views.
+    `keys` are those besides dataset, path, format, scale, scaling, subsample and graph. `files`
+    returns the paths of a source's files; `views`, for formats that may have some, the names of its
+    views from names and headers alone, empty for a table.
     """
 
     open: Callable[[SourceConfig], Samples]
@@ -131,12 +119,6 @@ def known_readers() -> dict[str, Reader]:
     """Return every reader by the name of its format: our own, and those of other packages.
 
     A package registers a `Reader` by an entry point of the group ``daskfc.readers``.
-
-    Examples
-    --------
-    >>> from daskfc.stores.readers import known_readers
-    >>> "csv" in known_readers()
-    True
     """
     return with_plugins("daskfc.readers", READERS, lambda value: isinstance(value, Reader))
 
@@ -147,30 +129,7 @@ _COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 def format_of(source: SourceConfig) -> str:
-    """Return the name of the reader of a source.
-
-    Parameters
-    ----------
-    source : SourceConfig
-        Its `format`, or else the suffix of its `path`, or the prefix of the file's name.
-
-    Returns
-    -------
-    str
-        A key of `known_readers`.
-
-    Raises
-    ------
-    StoreError
-        When the format is unknown or cannot be guessed.
-
-    Examples
-    --------
-    >>> from daskfc.stores.config import SourceConfig
-    >>> from daskfc.stores.readers import format_of
-    >>> format_of(SourceConfig(path="train-images-idx3-ubyte.gz"))
-    'idx'
-    """
+    """Return the format: as given, or by the path's suffix, or by the file name's prefix."""
     readers = known_readers()
     known = ", ".join(sorted(set(readers) - {"bundled"}))
     if source.dataset is not None:
@@ -199,24 +158,7 @@ def format_of(source: SourceConfig) -> str:
 
 
 def check_source(source: SourceConfig) -> None:
-    """Refuse keys that mean nothing to the source's format, before anything is read.
-
-    Parameters
-    ----------
-    source : SourceConfig
-        As in a storage file.
-
-    Raises
-    ------
-    StoreError
-        For the first such key.
-
-    Examples
-    --------
-    >>> from daskfc.stores.config import SourceConfig
-    >>> from daskfc.stores.readers import check_source
-    >>> check_source(SourceConfig(path="a.csv", labels="kind"))
-    """
+    """Refuse keys that mean nothing to the source's format, before anything is read."""
     given = source.model_dump(exclude_none=True)
     if source.views is not None:
         for key in given:
@@ -252,29 +194,7 @@ def _of_view(name: str) -> Iterator[None]:
 def view_names(source: SourceConfig) -> tuple[str, ...]:
     """Return the names of a source's views, reading at most names and headers of arrays.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        As in a storage file.
-
-    Returns
-    -------
-    tuple of str
-        None for a table.
-
-    Raises
-    ------
-    StoreError
-        When a file has to be looked into and is missing or of another format.
-
-    Examples
-    --------
-    >>> from daskfc.stores.config import SourceConfig
-    >>> from daskfc.stores.readers import view_names
-    >>> view_names(SourceConfig(dataset="digits-views"))
-    ('pixels', 'profiles', 'fourier')
-    >>> view_names(SourceConfig(path="elsewhere.npz", features=["view0", "view3"]))
-    ('view0', 'view3')
+    Empty for a table.
     """
     if source.views is not None:
         return tuple(source.views)
@@ -287,27 +207,7 @@ def view_names(source: SourceConfig) -> tuple[str, ...]:
 def open_source(source: SourceConfig) -> Samples:
     """Open a source, with its subsample taken and its features scaled.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        As in a storage file.
-
-    Returns
-    -------
-    Samples
-        Features are not read yet, unless statistics or a graph of them are needed.
-
-    Raises
-    ------
-    StoreError
-        When the file is missing, of another format or empty, or the source has views and a graph.
-
-    Examples
-    --------
-    >>> from daskfc.stores.config import SourceConfig
-    >>> from daskfc.stores.readers import open_source
-    >>> open_source(SourceConfig(dataset="iris", subsample={"n": 30})).n_samples
-    30
+    Features are not read yet, unless statistics or a graph of them are needed.
     """
     check_source(source)
     where = source.where
@@ -405,16 +305,8 @@ def _has_column(source: SourceConfig, name: str) -> bool:
 def fingerprint(source: SourceConfig) -> str | None:
     """Return a digest of a source's files that notices a change without reading them whole.
 
-    Parameters
-    ----------
-    source : SourceConfig
-        As in a storage file.
-
-    Returns
-    -------
-    str or None
-        SHA-256 of size, first and last mebibyte of every file, or of a Zarr's names and sizes of
-        files; None for bundled sets and when a file is gone.
+    SHA-256 of size, first and last mebibyte of every file, or of a folder's file names and sizes;
+    None for bundled sets and when a file is gone.
     """
     if source.dataset is not None:
         return None

@@ -16,30 +16,11 @@ _LONG = ("uint32", "int32")
 
 
 class ColumnRounding:
-    """What rounding to a type does to the columns of rows that arrive in blocks.
+    """How rounding to the smaller float `dtype` changes columns of rows that arrive in blocks.
 
-    A type holds a column where it moves no value by more than `TOLERATED` times the column's
-    standard deviation, and no whole number at all. Values that are missing count for nothing. Where
-    a few far values make the deviation, such as a code for what is missing, that of the middle half
-    of the values is taken, or the others would become one.
-
-    Parameters
-    ----------
-    n_features : int
-        Columns.
-    dtype : numpy.dtype
-        The smaller float.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.rounding import ColumnRounding
-    >>> rounding = ColumnRounding(3, np.dtype("float32"))
-    >>> rounding.add(np.array([[0.1, 0.1, 1.65e9 + 0.5], [0.2, 0.1, 1.65e9 + 60.5]]))
-    >>> rounding.moved().tolist()
-    [False, True, True]
-    >>> rounding.smallest().name
-    'float64'
+    A type holds a column if no value moves by more than `TOLERATED` standard deviations and no
+    whole number at all; missing values do not count. Where a few far values, as codes, make the
+    deviation, that of the middle half replaces it, or the other values would collapse into one.
     """
 
     def __init__(self, n_features: int, dtype: np.dtype[Any]) -> None:
@@ -51,13 +32,7 @@ class ColumnRounding:
         self._lowest, self._highest = 0.0, 0.0
 
     def add(self, rows: np.ndarray) -> None:
-        """Add the next rows.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (rows, n_features), float64
-            Finite or NaN.
-        """
+        """Add the next rows, (rows, n_features) float64, finite or NaN."""
         for first in range(0, len(rows), _ROWS):  # what is computed with stays in the cache
             self._add(rows[first : first + _ROWS])
         if len(rows):
@@ -97,8 +72,8 @@ class ColumnRounding:
     def smallest(self, *, gaps: bool = False) -> np.dtype[Any]:
         """Return the smallest type that holds every column.
 
-        Whole numbers take an integer type where it is smaller than the float that holds them, but
-        where there may be `gaps`, which floats alone hold.
+        Whole numbers take an integer type where it is smaller than the float that holds them,
+        unless there may be `gaps`, which only floats hold.
         """
         if (short := self._integer_type(_SHORT)) is not None and not gaps:
             return short

@@ -30,16 +30,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class View:
-    """Neighbouring columns of a source that describe its samples in one way.
+    """Neighbouring columns [start, stop) of a source that describe its samples in one way.
 
-    Parameters
-    ----------
-    name : str
-        Of the view.
-    start, stop : int
-        Its columns.
-    made : str
-        What daskfc made it of, where no file holds it.
+    `made` is what daskfc made it from, where no file has it.
     """
 
     name: str
@@ -50,44 +43,11 @@ class View:
 
 @dataclass(frozen=True)
 class Samples:
-    """A source that is opened but not read.
+    """A source that is opened but not read; `blocks(rows)` yields (<= rows, n_features) in order.
 
-    Parameters
-    ----------
-    n_samples : int
-        Rows.
-    feature_names : tuple of str
-        Columns.
-    blocks : callable
-        From a number of rows to an iterator of arrays of shape (<= rows, n_features), in order.
-    labels : ndarray of shape (n_samples,), int64, optional
-        For evaluation.
-    classes : tuple of str, optional
-        Names of the labels 0, 1, ...
-    sample_ids : ndarray of shape (n_samples,), str, optional
-        Row numbers by default.
-    graph : csr_array of shape (n_samples, n_samples), optional
-        Symmetric adjacency of the samples.
-    views : tuple of View
-        All columns, view by view, where the source has several; none for a table.
-    present : ndarray of shape (n_samples, n_views), bool, optional
-        Which views have a sample; all by default. Blocks hold NaN for the others.
-    scaling : mapping of str to str
-        The kinds of scaling that blocks went through, by view, or under "" where there are none.
-    categories : mapping of str to tuple of str
-        Words of the columns whose features are their numbers, 0, 1, ...
-    missing : bool
-        Whether features may be NaN, where a cell was empty.
-    words : mapping
-        What the site writes in place of words, which later files go by too; see `Spelling`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.samples import Samples
-    >>> samples = Samples(3, ("a",), lambda rows: iter([np.array([[1.0], [2.0], [3.0]])]))
-    >>> [block.tolist() for block in samples.scaled(2.0).subsample(2, seed=0).blocks(8)]
-    [[[2.0], [4.0]]]
+    `views` is empty for a table; `present` (n_samples, n_views) is False where blocks hold NaN,
+    None if every view has all; `scaling` is by view, or under ""; `words` are replacements
+    (`Spelling`).
     """
 
     n_samples: int
@@ -118,23 +78,7 @@ class Samples:
     def steps(self, view: str | None = None) -> list[dict[str, str]]:
         """Return what daskfc did to the columns of one view, or of all, for stores to record.
 
-        Parameters
-        ----------
-        view : str, optional
-            A view's name.
-
-        Returns
-        -------
-        list of dict
-            ``step`` and ``kind``, and ``view`` where the source has views; never a number that was
-            computed from the samples.
-
-        Examples
-        --------
-        >>> from daskfc.stores.config import SourceConfig
-        >>> from daskfc.stores.readers import open_source
-        >>> open_source(SourceConfig(dataset="iris", scaling="min-max")).steps()
-        [{'step': 'scaling', 'kind': 'min-max'}]
+        Keys are step, kind and, if there are views, view; never a number computed from the samples.
         """
         wanted = [own.name for own in self.views if view in (None, own.name)] or [""]
         made = {own.name: own.made for own in self.views if own.made}
@@ -155,20 +99,7 @@ class Samples:
         return replace(self, blocks=blocks)
 
     def subsample(self, n: int, seed: int) -> Samples:
-        """Return a uniform subsample without replacement, in the order of the source.
-
-        Parameters
-        ----------
-        n : int
-            In [1, n_samples].
-        seed : int
-            At least 0.
-
-        Raises
-        ------
-        StoreError
-            When the source has fewer samples.
-        """
+        """Return a uniform subsample without replacement, in the order of the source."""
         if n > self.n_samples:
             raise StoreError(
                 f"subsample.n must be at most the number of samples of the source; got {n} of "
@@ -199,50 +130,16 @@ class Samples:
 def unprepared(categories: Collection[str], missing: bool) -> str:
     """Say what must be prepared before features are numbers without gaps; empty for nothing.
 
-    Parameters
-    ----------
-    categories : collection of str
-        Columns that hold words.
-    missing : bool
-        Whether cells may be empty.
-
-    Examples
-    --------
-    >>> from daskfc.stores.samples import unprepared
-    >>> unprepared(["sex"], True)
-    "column 'sex' holds words, and cells may be empty"
+    `categories` are columns of words.
     """
     words = [f"column {next(iter(categories))!r} holds words"] if categories else []
     return ", and ".join([*words, *(["cells may be empty"] if missing else [])])
 
 
 def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Return labels as int64, and the names of the classes where they were words.
+    """Return labels as int64, and the class names in alphabetical order where they were words.
 
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Integers, floats that are integers, or words.
-    where : str
-        File and name, for the message.
-
-    Returns
-    -------
-    labels : ndarray of shape (n,), int64
-        Words are numbered in alphabetical order.
-    classes : tuple of str, or None
-        The words.
-
-    Raises
-    ------
-    StoreError
-        When labels are missing, or numbers that are no integers.
-
-    Examples
-    --------
-    >>> from daskfc.stores.samples import encode_labels
-    >>> encode_labels(["edible", "poisonous", "edible"], "mushrooms.csv")
-    (array([0, 1, 0]), ('edible', 'poisonous'))
+    Missing labels, and numbers that are not whole, raise StoreError.
     """
     array = np.asarray(values)
     if array.ndim == 2 and 1 in array.shape:
@@ -275,26 +172,7 @@ def _missing(array: np.ndarray) -> int:
 
 
 def ids_as_text(values: Any, where: str) -> np.ndarray:
-    """Return ids as text; none of them may be missing.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Words or integers.
-    where : str
-        Whose they are, for the message.
-
-    Raises
-    ------
-    StoreError
-        When ids are missing, or numbers with a fraction.
-
-    Examples
-    --------
-    >>> from daskfc.stores.samples import ids_as_text
-    >>> ids_as_text([7, 12], "a").tolist()
-    ['7', '12']
-    """
+    """Return ids as text; missing ids, floats and too long words raise StoreError."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise StoreError(
@@ -323,28 +201,8 @@ def ids_as_text(values: Any, where: str) -> np.ndarray:
 def stacked(parts: Sequence[Samples], names: Sequence[str]) -> Samples:
     """Return the samples of several files, one after the other.
 
-    Parameters
-    ----------
-    parts : sequence of Samples
-        With the same columns; all with ids and labels, or none.
-    names : sequence of str
-        Of the files, for messages.
-
-    Raises
-    ------
-    StoreError
-        For the first file that does not go with the first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import numpy as np
-    >>> from daskfc.stores.at_hand import samples_at_hand
-    >>> from daskfc.stores.samples import stacked
-    >>> a, b = (samples_at_hand(np.eye(2), labels=words) for words in (["x", "y"], ["y", "z"]))
-    >>> both = stacked([a, b], ["a.csv", "b.csv"])
-    >>> both.n_samples, both.labels.tolist(), both.classes
-    (4, [0, 1, 1, 2], ('x', 'y', 'z'))
+    All have the same columns, and all or none have ids and labels; the first file that differs
+    raises StoreError.
     """
     first = parts[0]
     if len(parts) == 1:
@@ -417,20 +275,7 @@ def _joined_labels(
 
 @contextmanager
 def reading(path: str, format_name: str) -> Iterator[None]:
-    """Turn whatever a file's library raises into one sentence.
-
-    Parameters
-    ----------
-    path : str
-        File that is read.
-    format_name : str
-        What it should be.
-
-    Raises
-    ------
-    StoreError
-        When the file is missing, or not of the format.
-    """
+    """Turn what a library raises for a missing or foreign file into one StoreError."""
     try:
         with reaching(path):
             yield

@@ -64,38 +64,10 @@ class _Statistics:
 
 
 def rescaled(samples: Samples, scaling: str | Mapping[str, str], where: str) -> Samples:
-    """Scale the columns of a source, by statistics of the rows that it has.
+    """Scale the columns of a source, by statistics of the rows that it has, read once here.
 
-    Parameters
-    ----------
-    samples : Samples
-        Read once here.
-    scaling : str or mapping of str to str
-        A kind, see `Scaling`, for every view, or kinds by view; views that are not named stay as
-        they are.
-    where : str
-        The source, for messages.
-
-    Returns
-    -------
-    Samples
-        In float64; constant columns are 0. Which kind it was is in `Samples.scaling`, the
-        statistics are nowhere.
-
-    Raises
-    ------
-    StoreError
-        For a view that the source has not, or features that are not finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.samples import Samples
-    >>> from daskfc.stores.scaling import rescaled
-    >>> table = np.array([[1.0, 5.0], [2.0, 5.0], [5.0, 5.0]])
-    >>> samples = Samples(3, ("a", "b"), lambda rows: iter([table]))
-    >>> next(rescaled(samples, "min-max", "an example").blocks(3)).tolist()
-    [[0.0, 0.0], [0.25, 0.0], [1.0, 0.0]]
+    `scaling` is one kind for all, or kinds by view, others unchanged. Result is float64, constant
+    columns 0; the kinds are in `Samples.scaling`, the statistics are nowhere.
     """
     ranges = {view.name: slice(view.start, view.stop) for view in samples.views}
     ranges = ranges or {"": slice(0, len(samples.feature_names))}

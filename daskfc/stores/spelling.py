@@ -35,24 +35,10 @@ _NAMED = 6  # ours: words of one client in a sentence
 
 
 def plain_word(word: str, decimal: str = ".", thousands: str | None = None) -> str:
-    """Return a word without blanks around it, and as one number is written if it is a plain one.
+    """Return a word without blanks around it, in NFC, a plain number as one number is written.
 
-    Parameters
-    ----------
-    word : str
-        As a cell has it. Accents that are written as letters of their own are joined (NFC).
-    decimal : str
-        What begins the fraction of a number in the file, beside a point.
-    thousands : str, optional
-        What groups digits by three there.
-
-    Examples
-    --------
-    >>> from daskfc.stores.spelling import plain_word
-    >>> [plain_word(word) for word in (" m", "1.0", "1.50", ".5", "-0.0", "007", "1E5", "+1")]
-    ['m', '1', '1.5', '0.5', '0', '007', '1E5', '+1']
-    >>> plain_word("1.250,0", decimal=",", thousands=".")
-    '1250'
+    So " m" is "m", "1.0" is "1", ".5" is "0.5", but "007", "1E5" and "+1" stay. `decimal` is
+    accepted beside a point, and `thousands` groups digits by three.
     """
     word = unicodedata.normalize("NFC", word).strip()
     number = word
@@ -70,21 +56,9 @@ def plain_word(word: str, decimal: str = ".", thousands: str | None = None) -> s
 
 @dataclass(frozen=True)
 class Spelling:
-    """How the words of one file are written.
+    """How the words of one file are written; see `plain_word`.
 
-    Parameters
-    ----------
-    words : mapping
-        What is written in place of a word; under the name of a column a mapping of its words.
-    decimal, thousands : str
-        See `plain_word`.
-
-    Examples
-    --------
-    >>> from daskfc.stores.spelling import Spelling
-    >>> spelling = Spelling({"M": "male", "fbs": {"1": "high"}})
-    >>> spelling.of("M ", "sex"), spelling.of("1.0", "fbs"), spelling.of("1.0", "ca")
-    ('male', 'high', '1')
+    `words` maps a word to its replacement, and under a column's name a mapping of its words.
     """
 
     words: WordMap = field(default_factory=dict)
@@ -104,31 +78,12 @@ class Spelling:
 
 
 def spelt_alike(words: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Return lists of words, by column, with each as `plain_word` writes it.
-
-    Examples
-    --------
-    >>> from daskfc.stores.spelling import spelt_alike
-    >>> spelt_alike({"stage": ["1", "1.0", "2"]})
-    {'stage': ('1', '1', '2')}
-    """
+    """Return lists of words, by column, each word as `plain_word` writes it."""
     return {str(name): tuple(map(plain_word, own)) for name, own in words.items()}
 
 
 def categories_of(attributes: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the words of a store's columns, each once.
-
-    Parameters
-    ----------
-    attributes : mapping
-        Of the store.
-
-    Examples
-    --------
-    >>> from daskfc.stores.spelling import categories_of
-    >>> categories_of({"categories": {"stage": ["1", "1.0", "2"]}})
-    {'stage': ('1', '2')}
-    """
+    """Return the words of a store's columns, each once, from its attributes."""
     alike = spelt_alike(attributes.get("categories", {}))
     return {name: tuple(dict.fromkeys(own)) for name, own in alike.items()}
 
@@ -139,29 +94,10 @@ def renumbered(
     own: Mapping[str, Sequence[str]],
     words: Mapping[str, Sequence[str]],
 ) -> np.ndarray:
-    """Return rows with the numbers that words have in other lists.
+    """Return rows with each word's number in `own` replaced by its number in `words`.
 
-    Parameters
-    ----------
-    block : ndarray of shape (rows, n_columns)
-        NaN where a cell is empty.
-    columns : sequence of str
-        Their names.
-    own, words : mapping of str to sequence of str
-        The words that the rows' numbers stand for, and those that they shall stand for; a word that
-        is not among the latter gets the number after their last.
-
-    Returns
-    -------
-    ndarray of shape (rows, n_columns)
-        Of the block's type, or of a larger one that holds all numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.spelling import renumbered
-    >>> renumbered(np.array([[0.0], [1.0]]), ["a"], {"a": ["x", "z"]}, {"a": ["w", "z"]}).ravel()
-    array([2., 1.])
+    A word that is not in `words` gets the number after its last; NaN stays. The type grows if
+    needed.
     """
     if all(tuple(own[name]) == tuple(words[name]) for name in words):
         return block
@@ -180,21 +116,6 @@ def as_spelt(rows: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:
     """Return rows of a store as float64, with one number for words that are one, as 1 and 1.0.
 
     Stores of an earlier daskfc may have both.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (rows, n_features)
-        As they are stored.
-    attributes : mapping
-        Of the store.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.spelling import as_spelt
-    >>> kept = {"feature_names": ["a"], "categories": {"a": ["1", "1.0", "2"]}}
-    >>> as_spelt(np.array([[0.0], [1.0], [2.0]]), kept).ravel()
-    array([0., 0., 1.])
     """
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     own = spelt_alike(attributes.get("categories", {}))
@@ -204,16 +125,7 @@ def as_spelt(rows: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:
 def word_map(value: Any, of_columns: bool = True) -> Any:
     """Return a mapping of words as a file has it, with text in place of YAML's numbers.
 
-    Raises
-    ------
-    ValueError
-        For what is neither a word nor a number.
-
-    Examples
-    --------
-    >>> from daskfc.stores.spelling import word_map
-    >>> word_map({1: "male", "fbs": {1.0: "high"}})
-    {'1': 'male', 'fbs': {'1.0': 'high'}}
+    ValueError for what is neither a word nor a number.
     """
     if not isinstance(value, Mapping):
         raise ValueError("must map words to words, or columns to such mappings")
@@ -241,30 +153,10 @@ def _text(value: Any) -> str:
 def words_apart(
     held: Mapping[str, Mapping[str, Collection[str]]], *, owners: bool = True
 ) -> list[str]:
-    """Say which words of columns differ only in case, and which one client alone has.
+    """Return sentences on words of columns that differ only in case, or that only one client has.
 
-    Parameters
-    ----------
-    held : mapping of str to mapping of str to collection of str
-        The words of every client's columns; clients with the same columns of words are compared.
-    owners : bool
-        Whether clients are named.
-
-    Returns
-    -------
-    list of str
-        Sentences with words and clients' names; a word is in one of them.
-
-    Examples
-    --------
-    >>> from daskfc.stores.spelling import words_apart
-    >>> held = {"a": {"sex": ["f", "m"]}, "b": {"sex": ["f", "m"]}, "c": {"sex": ["F", "x"]}}
-    >>> for sentence in words_apart(held):
-    ...     print(sentence)
-    words of column 'sex' differ only in case: 'F' (c), 'f' (a, b). Map one to the other by \
-'words' in the storage file.
-    words that one client alone has, in column 'sex': 'x' (c). If others write them another way, \
-map them by 'words' in the storage file.
+    `held` has every client's words by column; only clients with the same word columns are compared,
+    and a word is in one sentence at most. Without `owners` no client is named.
     """
     groups: dict[tuple[str, ...], dict[str, Mapping[str, Collection[str]]]] = {}
     for client, columns in held.items():

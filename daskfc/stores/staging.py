@@ -41,21 +41,7 @@ def store_exists(url: str) -> bool:
 
 
 def unfinished(url: str, storage_digest: str) -> bool:
-    """Return whether a build of the same storage file began to write a store and did not end.
-
-    Parameters
-    ----------
-    url : str
-        Where the store would be.
-    storage_digest : str
-        `Storage.digest`.
-
-    Examples
-    --------
-    >>> from daskfc.stores.staging import unfinished
-    >>> unfinished("memory://doc/nothing.zarr", "")
-    False
-    """
+    """Return whether a build of this storage file began to write a store and did not end."""
     store = zarr_store(resolve_url(url), read_only=True)
     try:
         with reaching(url):
@@ -94,15 +80,7 @@ def sweep(path: Path) -> None:
 
 
 def put_in_place(staged: str, url: str) -> None:
-    """Give a whole store its own name; what was there is removed only now.
-
-    Parameters
-    ----------
-    staged : str
-        URL of the whole store.
-    url : str
-        Where it belongs, on the same file system.
-    """
+    """Give a complete store its own name, on the same file system; the old one goes only now."""
     target = local_path(url)
     if target is not None:
         _replace_folder(Path(str(local_path(staged))), target)

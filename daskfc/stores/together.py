@@ -30,31 +30,7 @@ SPLITS: tuple[Split, ...] = ("samples", "columns", "views")
 
 
 def check_owner(owner: str, client: str, store: str) -> None:
-    """Refuse a store that belongs to another client.
-
-    Parameters
-    ----------
-    owner : str
-        Whom the store was written for.
-    client : str
-        Who brings it.
-    store : str
-        Which store, for the sentence.
-
-    Raises
-    ------
-    StoreError
-        Names both.
-
-    Examples
-    --------
-    >>> from daskfc.stores.together import check_owner
-    >>> check_owner("clinic-a", "clinic-b", "/srv/a.zarr")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.StoreError: client 'clinic-b' must bring a store of its own; /srv/a.zarr was \
-written for client 'clinic-a'. Correct the URL, or call the client 'clinic-a'.
-    """
+    """Refuse a store that was written for another client; the StoreError names both."""
     if owner != client:
         raise StoreError(
             f"client {client!r} must bring a store of its own; {store} was written for client "
@@ -63,32 +39,10 @@ written for client 'clinic-a'. Correct the URL, or call the client 'clinic-a'.
 
 
 def check_columns(columns: Mapping[str, Sequence[str]], split: Split, method: str) -> None:
-    """Refuse clients whose columns do not go together in the way that a method needs.
+    """Refuse clients whose ordered columns do not go together as a method needs.
 
-    Parameters
-    ----------
-    columns : mapping of str to sequence of str
-        The names of every client's columns, in their order.
-    split : {"samples", "columns", "views"}
-        Whether all clients must have the same columns in the same order, every client columns that
-        no other has, or every two clients either the one or the other.
-    method : str
-        Who needs it, for the sentence.
-
-    Raises
-    ------
-    InvalidInput
-        Names the first difference, or the first column that two clients have, and both clients.
-
-    Examples
-    --------
-    >>> from daskfc.stores.together import check_columns
-    >>> check_columns({"a": ["age", "weight"], "b": ["weight", "age"]}, "samples", "FedSC")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: FedSC needs clients with the same columns in the same order; \
-column 1 of client 'a' is 'age', of client 'b' 'weight'. Write one of the stores again in the \
-order of the other.
+    samples: the same in the same order; columns: none in common; views: for every two clients
+    either one. The InvalidInput names the first difference, or shared column, and both clients.
     """
     if split == "columns":
         _check_own_columns(columns, method)
@@ -106,14 +60,7 @@ order of the other.
 
 
 def first_difference(wanted: Sequence[str], got: Sequence[str]) -> tuple[int, str, str] | None:
-    """Return the first place (from 1) where names differ, and what each has there, in words.
-
-    Examples
-    --------
-    >>> from daskfc.stores.together import first_difference
-    >>> first_difference(["age", "weight"], ["age"])
-    (2, "'weight'", 'missing')
-    """
+    """Return the first place (from 1) where names differ, and what each has there, in words."""
     pairs = zip_longest(wanted, got)
     for at, pair in enumerate(pairs, start=1):
         if pair[0] != pair[1]:
@@ -180,38 +127,10 @@ def _first_mixed(columns: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def check_samples(stores: Mapping[str, ClientStore], split: Split) -> None:
-    """Refuse stores whose samples do not go together, where their columns do.
+    """Refuse stores whose samples do not go together, after `check_columns` passed.
 
-    Parameters
-    ----------
-    stores : mapping of str to ClientStore
-        With columns that `check_columns` passed.
-    split : {"samples", "columns", "views"}
-        For columns: whether all have the same samples in the same order. For views: whether
-        clients of one view hold different samples, and whether samples link the views. For samples
-        nothing is read here.
-
-    Raises
-    ------
-    StoreError
-        Names the clients and how many samples, never their ids.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore, write_store
-    >>> from daskfc.stores.together import check_samples
-    >>> stores = {}
-    >>> for name, ids in {"blood": ["p1", "p2"], "image": ["p2", "p3"]}.items():
-    ...     url = f"memory://doc/{name}.zarr"
-    ...     write_store(url, name, np.eye(2), ids, feature_names=[f"{name}.0", f"{name}.1"])
-    ...     stores[name] = ClientStore.open(url)
-    >>> check_samples(stores, "views")
-    >>> check_samples(stores, "columns")
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.StoreError: client 'image' has columns of its own and must have the samples of \
-client 'blood'; it lacks 1 of 2 and has 1 others. Link the records first.
+    columns: the same samples in order; views: clients of one view differ in samples, which link all
+    views; samples: nothing is read. Errors name clients and counts, never ids.
     """
     if split == "columns":
         _check_same_samples({name: store.sample_ids() for name, store in stores.items()})
@@ -220,21 +139,10 @@ client 'blood'; it lacks 1 of 2 and has 1 others. Link the records first.
 
 
 def check_together(stores: Mapping[str, ClientStore]) -> Split:
-    """Refuse stores that go together neither by samples, nor by columns, nor by views.
+    """Return what differs between clients: their samples, their columns alone, or their views.
 
-    Clients that all have the same columns hold different samples. Clients without a column in
-    common hold columns of the same samples, in the same order, or views; any others hold views.
-
-    Returns
-    -------
-    {"samples", "columns", "views"}
-        What differs between the clients: their samples; their columns alone; or their views, whose
-        samples may differ or stand in another order.
-
-    Raises
-    ------
-    InvalidInput
-        See `check_columns`; a StoreError for samples, see `check_samples`.
+    Equal columns are samples; no common column is columns (same samples in order) or else views;
+    any others are views. Stores that fit none raise, see `check_columns` and `check_samples`.
     """
     columns = {client: store.feature_names for client, store in stores.items()}
     if len({frozenset(own) for own in columns.values()}) == 1:
@@ -255,28 +163,7 @@ def check_together(stores: Mapping[str, ClientStore]) -> Split:
 
 
 def check_unique(stores: Mapping[str, ClientStore]) -> None:
-    """Refuse clients that share sample ids.
-
-    Raises
-    ------
-    StoreError
-        Names two clients and how many ids, never the ids.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore, write_store
-    >>> from daskfc.stores.together import check_unique
-    >>> stores = {}
-    >>> for name in ("a", "b"):
-    ...     write_store(f"memory://doc/u{name}.zarr", name, np.eye(1), ["p1"])
-    ...     stores[name] = ClientStore.open(f"memory://doc/u{name}.zarr")
-    >>> check_unique(stores)
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.StoreError: sample ids must be unique over all clients; clients 'a' and 'b' \
-share 1. Rename them or drop the copies.
-    """
+    """Refuse clients that share sample ids; the error names clients and counts, never ids."""
     if number_of_samples(stores) == sum(store.n_samples for store in stores.values()):
         return
     ids = {name: store.sample_ids() for name, store in stores.items()}
@@ -289,13 +176,7 @@ share 1. Rename them or drop the copies.
 
 
 def number_of_samples(stores: Mapping[str, ClientStore]) -> int:
-    """Return how many different samples clients hold together.
-
-    Parameters
-    ----------
-    stores : mapping of str to ClientStore
-        A sample that several of them hold counts once.
-    """
+    """Return how many different samples clients hold together; a shared one counts once."""
     return len(np.unique(np.concatenate([store.sample_ids() for store in stores.values()])))
 
 

@@ -24,22 +24,7 @@ __all__ = ["check_deal", "deal_to_clients", "draw_holders", "unlinked_view", "vi
 def view_clients(views: Sequence[str], clients_per_view: int, *, by_name: bool) -> tuple[str, ...]:
     """Return the names of the clients of all views, view by view.
 
-    Parameters
-    ----------
-    views : sequence of str
-        Names.
-    clients_per_view : int
-        At least 1.
-    by_name : bool
-        Whether clients are called after their views, as a user named them.
-
-    Examples
-    --------
-    >>> from daskfc.stores.view_dealing import view_clients
-    >>> view_clients(["view0", "view1"], 2, by_name=False)
-    ('client-1', 'client-2', 'client-3', 'client-4')
-    >>> view_clients(["blood", "image"], 1, by_name=True)
-    ('blood', 'image')
+    They are called after their views if `by_name`, as when a user named these, else client-1, ...
     """
     if not by_name:
         return tuple(f"client-{i}" for i in range(1, len(views) * clients_per_view + 1))
@@ -49,29 +34,10 @@ def view_clients(views: Sequence[str], clients_per_view: int, *, by_name: bool) 
 
 
 def draw_holders(n_samples: int, n_views: int, *, overlap: float, seed: int) -> np.ndarray:
-    """Draw which views have which samples.
+    """Draw which views have which samples, (n_samples, n_views) bool.
 
-    Parameters
-    ----------
-    n_samples, n_views : int
-        At least 1, and at least 2.
-    overlap : float
-        Share of the samples that all views have, in [0, 1].
-    seed : int
-        At least 0.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_views), bool
-        Exactly ``round(overlap * n_samples)`` rows are all True. Every other row is drawn uniformly
-        among those with both a True and a False.
-
-    Examples
-    --------
-    >>> from daskfc.stores.view_dealing import draw_holders
-    >>> held = draw_holders(100, 3, overlap=0.25, seed=0)
-    >>> int(held.all(axis=1).sum()), bool(held.any(axis=1).all())
-    (25, True)
+    Exactly ``round(overlap * n_samples)`` rows are all True; every other row is drawn uniformly
+    among those with both a True and a False.
     """
     random = generator(seed, "partition", "views", "overlap")
     held = np.ones((n_samples, n_views), dtype=bool)
@@ -86,30 +52,9 @@ def draw_holders(n_samples: int, n_views: int, *, overlap: float, seed: int) -> 
 
 
 def deal_to_clients(held: np.ndarray, *, clients_per_view: int, seed: int) -> list[np.ndarray]:
-    """Deal the samples of every view evenly at random to its clients.
+    """Deal each view's samples, `held` (n_samples, n_views), evenly at random to its clients.
 
-    Parameters
-    ----------
-    held : ndarray of shape (n_samples, n_views), bool
-        Which views have which samples.
-    clients_per_view : int
-        At most the number of samples of every view.
-    seed : int
-        At least 0.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Rows of every client, rising, view by view. Clients of one view share none, and their sizes
-        differ by at most 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.view_dealing import deal_to_clients
-    >>> held = np.array([[True, True], [True, False], [False, True]])
-    >>> [rows.tolist() for rows in deal_to_clients(held, clients_per_view=1, seed=0)]
-    [[0, 1], [0, 2]]
+    Returns rows, ascending, view by view; clients of a view share none, sizes differ by at most 1.
     """
     dealt = []
     for view in range(held.shape[1]):
@@ -123,17 +68,7 @@ def deal_to_clients(held: np.ndarray, *, clients_per_view: int, seed: int) -> li
 def unlinked_view(held: np.ndarray) -> int | None:
     """Return the first view that no samples link to view 0, directly or through other views.
 
-    Parameters
-    ----------
-    held : ndarray of shape (n_samples, n_views), bool
-        Which views have which samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.view_dealing import unlinked_view
-    >>> unlinked_view(np.array([[True, True, False], [False, False, True]]))
-    2
+    `held` is (n_samples, n_views): which views have which samples.
     """
     counts = held.astype(np.int64)
     common = (counts.T @ counts) > 0  # (n_views, n_views)
@@ -148,21 +83,7 @@ def unlinked_view(held: np.ndarray) -> int | None:
 def check_deal(held: np.ndarray, views: Sequence[str], clients_per_view: int, whose: str) -> None:
     """Refuse a deal that leaves a client without samples, or a view that nothing links.
 
-    Parameters
-    ----------
-    held : ndarray of shape (n_samples, n_views), bool
-        Which views have which samples.
-    views : sequence of str
-        Names.
-    clients_per_view : int
-        At least 1.
-    whose : str
-        The storage, for messages.
-
-    Raises
-    ------
-    StoreError
-        Names the view.
+    `held` is (n_samples, n_views): which views have which samples.
     """
     for name, count in zip(views, held.sum(axis=0).tolist(), strict=True):
         if count < clients_per_view:

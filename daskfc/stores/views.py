@@ -16,23 +16,9 @@ Blocks = Callable[[int], Iterator[np.ndarray]]
 
 
 def numbered_views(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of views among those of arrays, in the order of their numbers.
+    """Return view0, view1, ... among names of arrays, by number, or else at least X1 and X2.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Of a file's arrays.
-
-    Returns
-    -------
-    tuple of str
-        ``view0, view1, ...``, or else at least two of ``X1, X2, ...``; empty where there are none.
-
-    Examples
-    --------
-    >>> from daskfc.stores.views import numbered_views
-    >>> numbered_views(["y", "view10", "view0", "view2"])
-    ('view0', 'view2', 'view10')
+    Empty where there are none.
     """
     there = list(names)
     for family, fewest in (("view", 1), ("X", 2)):
@@ -44,35 +30,9 @@ def numbered_views(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def beside(parts: Mapping[str, Samples], where: str) -> Samples:
-    """Put views whose rows are the same samples in the same order beside each other.
+    """Put views of the same samples in the same order side by side, without labels and ids.
 
-    Parameters
-    ----------
-    parts : mapping of str to Samples
-        By the name of the view; blocks of as many rows as are asked for.
-    where : str
-        The file, for the message.
-
-    Returns
-    -------
-    Samples
-        Without labels and ids.
-
-    Raises
-    ------
-    StoreError
-        When one has more rows than another.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.samples import Samples
-    >>> from daskfc.stores.views import beside
-    >>> ones = Samples(2, ("0",), lambda rows: iter([np.ones((2, 1))]))
-    >>> zeros = Samples(2, ("0",), lambda rows: iter([np.zeros((2, 1))]))
-    >>> both = beside({"view0": ones, "view1": zeros}, "an example")
-    >>> both.feature_names, next(both.blocks(2)).tolist()
-    (('view0.0', 'view1.0'), [[1.0, 0.0], [1.0, 0.0]])
+    Parts return blocks of as many rows as asked; unequal numbers of rows raise StoreError.
     """
     rows = {name: part.n_samples for name, part in parts.items()}
     if len(set(rows.values())) > 1:
@@ -100,41 +60,10 @@ def _columns(parts: Mapping[str, Samples]) -> tuple[tuple[str, ...], tuple[View,
 
 
 def join_views(parts: Mapping[str, Samples]) -> Samples:
-    """Join views of different files by the ids of their samples.
+    """Join views of different files by sample ids, in the order in which ids are first seen.
 
-    Parameters
-    ----------
-    parts : mapping of str to Samples
-        By the name of the view, each with ids.
-
-    Returns
-    -------
-    Samples
-        Every sample that any view has, in the order in which ids are first seen; labels of
-        whichever views have some.
-
-    Raises
-    ------
-    StoreError
-        When a view has no ids or repeats some, when views contradict each other about labels, or
-        when some samples have a label and others none.
-
-    Notes
-    -----
-    A view whose samples stand in another order than in the views before it is held in memory.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.stores.samples import Samples
-    >>> from daskfc.stores.views import join_views
-    >>> blood = Samples(2, ("age",), lambda rows: iter([np.array([[30.0], [40.0]])]),
-    ...                 sample_ids=np.array(["p1", "p2"]))
-    >>> image = Samples(2, ("x0",), lambda rows: iter([np.array([[0.1], [0.2]])]),
-    ...                 sample_ids=np.array(["p3", "p2"]))
-    >>> both = join_views({"blood": blood, "image": image})
-    >>> both.ids().tolist(), both.present.tolist()
-    (['p1', 'p2', 'p3'], [[True, False], [True, True], [False, True]])
+    Labels come from the views that have some. Missing or repeated ids, contradictory or partial
+    labels raise StoreError. A view in another order than those before it is held in memory.
     """
     ids = [_ids_of(name, part) for name, part in parts.items()]
     _, first, inverse = np.unique(np.concatenate(ids), return_index=True, return_inverse=True)

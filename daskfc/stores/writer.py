@@ -37,21 +37,7 @@ _UNDECIDED = "undecided"  # the array of rows whose type is not known yet
 
 
 def bytes_needed(n_samples: int, n_features: int, dtype: str | np.dtype[Any] | None) -> int:
-    """Return how many bytes a store takes at most while it is written, but for a graph.
-
-    Parameters
-    ----------
-    n_samples, n_features : int
-        Shape.
-    dtype : str, numpy.dtype or None
-        As of `StoreWriter`.
-
-    Examples
-    --------
-    >>> from daskfc.stores.writer import bytes_needed
-    >>> bytes_needed(10, 2, "float32"), bytes_needed(10, 2, None)
-    (320, 560)
-    """
+    """Return how many bytes a store takes at most while it is written, but for a graph."""
     a_value = 16 if dtype is None else np.dtype(dtype).itemsize  # float64, and once more
     return n_samples * (n_features * a_value + 24)  # a label, and an id of up to 16 bytes
 

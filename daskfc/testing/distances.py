@@ -56,15 +56,6 @@ class SecureDistancesTests:
 
     `federation` is in a run of at least five clients that hold `rows`, arrays by client with one
     number of columns. `new` has the URL of a store with other samples for one client or more.
-
-    Examples
-    --------
-    >>> from daskfc.secure.distances import SecureDistances, choose_code
-    >>> from daskfc.testing.distances import SecureDistancesTests
-    >>> class TestSamples(SecureDistancesTests):
-    ...     def open(self, federation):
-    ...         code = choose_code(len(federation.clients), None, None, None)
-    ...         return SecureDistances.of_samples(federation, code, tolerance=1e-6)
     """
 
     tolerance = 1e-4  # of the mean squared distance, at most

@@ -23,36 +23,10 @@ def stores_of(
     columns: Mapping[str, Sequence[str]] | None = None,
     chunk_rows: int = 16,
 ) -> dict[str, str]:
-    """Write one store per client.
+    """Write one store per client from its ``(n_samples, n_features)`` rows; return their URLs.
 
-    Parameters
-    ----------
-    folder : path-like
-        Where; must hold no store of these names.
-    rows : mapping of str to numpy.ndarray
-        ``(n_samples, n_features)`` of each client.
-    labels : mapping of str to numpy.ndarray, optional
-        ``(n_samples,)`` evaluation labels of each client.
-    columns : mapping of str to sequence of str, optional
-        Names of each client's columns; x0, x1, ... by default.
-    chunk_rows : int
-        Rows of a chunk; small, so that tests cross chunks.
-
-    Returns
-    -------
-    dict of str to str
-        URLs. Sample ids are ``client-1/0``, ``client-1/1``, …
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from daskfc.stores import ClientStore
-    >>> from daskfc.testing.federation import stores_of
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     urls = stores_of(folder, {"client-1": np.eye(3)})
-    ...     ClientStore.open(urls["client-1"]).n_samples
-    3
+    Sample ids are ``client-1/0``, ``client-1/1``, …, columns x0, x1, ... by default; chunks are
+    small so that tests cross them. The folder must hold no store of these names.
     """
     urls = {}
     for name, values in rows.items():
@@ -81,22 +55,7 @@ def federation_of(
 ) -> Iterator[Federation]:
     """Start a federation of real processes over arrays, and stop it at the end.
 
-    Parameters
-    ----------
-    folder : path-like
-        Where the stores are written.
-    rows, labels : mapping
-        As for `stores_of`.
-    **options
-        As for `Federation.local`: cluster, allow_raw.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.testing.federation import federation_of
-    >>> with federation_of("some/folder", {"a": np.eye(3)}) as federation:  # doctest: +SKIP
-    ...     federation.clients
-    ('a',)
+    ``options`` are those of `Federation.local`: cluster, allow_raw.
     """
     with Federation.local(stores_of(folder, rows, labels), **options) as federation:
         yield federation

@@ -40,16 +40,8 @@ def told(labels: NDArray[np.int64]) -> ToldClusters:
 def rows_for_tests(name: str) -> tuple[Floats, int]:
     """Return rows of one of the sets by name, and a number of clusters.
 
-    Parameters
-    ----------
-    name : {"blobs", "iris", "digits"}
-        Eight well separated blobs of unequal sizes; three species; 599 digits on 10 axes.
-
-    Examples
-    --------
-    >>> from daskfc.testing.kmeans import rows_for_tests
-    >>> rows_for_tests("iris")[0].shape
-    (150, 4)
+    "blobs" are eight well separated ones of unequal sizes, "iris" three species, "digits" 599
+    digits on 10 axes.
     """
     if name == "blobs":
         random = np.random.default_rng(5)
@@ -63,26 +55,10 @@ def rows_for_tests(name: str) -> tuple[Floats, int]:
 
 
 def dealt(rows: Floats, clients: tuple[str, ...], how: str) -> dict[str, NDArray[np.int64]]:
-    """Return which rows each client gets.
+    """Return which rows each client gets, as row numbers.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, s)
-    clients : tuple of str
-    how : {"turns", "sorted"}
-        One after the other, or runs of rows that lie near each other, of unequal lengths.
-
-    Returns
-    -------
-    dict of str to ndarray
-        Numbers of rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.testing.kmeans import dealt
-    >>> dealt(np.zeros((5, 1)), ("a", "b"), "turns")["b"].tolist()
-    [1, 3]
+    "turns" deals one after the other, "sorted" runs of rows that lie near each other, of unequal
+    lengths.
     """
     n, m = len(rows), len(clients)
     if how == "turns":
@@ -93,34 +69,17 @@ def dealt(rows: Floats, clients: tuple[str, ...], how: str) -> dict[str, NDArray
 
 
 def inertia_of(rows: Floats, centers: Floats) -> float:
-    """Return the sum of squared distances of rows to the nearest of some centres.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.testing.kmeans import inertia_of
-    >>> inertia_of(np.array([[0.0], [3.0]]), np.array([[1.0]]))
-    5.0
-    """
+    """Return the sum of squared distances of rows to the nearest of some centres."""
     return float(squared_distances(rows, centers).min(axis=1).sum())
 
 
 class KMeansTests:
     """Subclass it once per kind of k-means; define `open` and the fixture `federation`.
 
-    `federation` is in a run of at least three clients; what they hold does not matter. `factor` is
-    what the inertia may be of that of scikit-learn's k-means on pooled rows. `sees` are the classes
-    of all messages that clients may send. `however_dealt` says that centres do not depend on which
-    client holds which rows, and `smallest` of how many rows at least a cluster must be.
-
-    Examples
-    --------
-    >>> from daskfc.secure.kmeans import open_kmeans
-    >>> from daskfc.testing.kmeans import KMeansTests
-    >>> class TestCoreset(KMeansTests):
-    ...     sees = frozenset({"LocalCost", "CoresetPart"})
-    ...     def open(self, federation, n_clusters, seed=0):
-    ...         return open_kmeans(federation, "coreset", n_clusters=n_clusters, seed=seed)
+    `federation` is in a run of at least three clients; what they hold does not matter. `factor`
+    bounds the inertia, relative to scikit-learn's k-means on pooled rows; `sees` are the classes of
+    all messages that clients may send. `however_dealt` says that centres do not depend on which
+    client holds which rows, and `smallest` how many rows a cluster has at least.
     """
 
     factor = 1.05

@@ -14,17 +14,7 @@ __all__ = ["PartyStoreTests"]
 
 
 class PartyStoreTests:
-    """Subclass it once per kind of URL, and define the fixture `url`: a place with nothing there.
-
-    Examples
-    --------
-    >>> import pytest
-    >>> from daskfc.testing.stores import PartyStoreTests
-    >>> class MemoryStores(PartyStoreTests):
-    ...     @pytest.fixture
-    ...     def url(self):
-    ...         return "memory://conformance/a.zarr"
-    """
+    """Subclass it once per kind of URL; define the fixture `url`, a place with nothing there."""
 
     n_samples = 25
     n_features = 3

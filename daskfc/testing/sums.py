@@ -53,14 +53,6 @@ class SecureSumTests:
 
     `federation` is in a run whose clients hold `rows`: arrays of one shape, by client, at least
     four. `hides` says whether the server may see no client's own array.
-
-    Examples
-    --------
-    >>> from daskfc.secure.sums import MaskedSum
-    >>> from daskfc.testing.sums import SecureSumTests
-    >>> class TestMasked(SecureSumTests):
-    ...     def open(self, federation, clients):
-    ...         return MaskedSum(federation, clients=clients)
     """
 
     hides = True

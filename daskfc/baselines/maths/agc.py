@@ -34,40 +34,9 @@ def cluster_agc(
 ) -> NDArray[np.int64]:
     """Cluster nodes by k-means on the top k left singular vectors of their filtered features.
 
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n, d)
-        Features of the nodes.
-    adjacency : sparse array or matrix of shape (n, n)
-        Symmetric, weights at least 0.
-    n_clusters : int
-        k, in [1, n].
-    filter_order : int
-        Products with the normalised adjacency; 9 for Cora, 15 for Citeseer, 60 for Pubmed.
-    seed : int
-        Of the starts of k-means.
-    filter_kind : {"agc", "laplacian"}, default "agc"
-        See `filter_features`.
-    n_init, max_iter : int, default 10 and 300
-        Starts of k-means, and iterations of one.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Clusters in order of appearance; the order of nodes changes their numbers only.
-
-    Raises
-    ------
-    InvalidInput
-        For a graph, features or a parameter that breaks its rule.
-
-    Examples
-    --------
-    >>> import numpy as np, scipy.sparse
-    >>> from daskfc.baselines.maths.agc import cluster_agc
-    >>> pairs = scipy.sparse.csr_array(np.kron(np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])))
-    >>> cluster_agc(np.eye(4)[:, ::2], pairs, 2, filter_order=3, seed=0).tolist()
-    [0, 0, 1, 1]
+    X is (n, d), `adjacency` (n, n), symmetric and at least 0; `filter_order` is 9 for Cora, 15
+    for Citeseer, 60 for Pubmed. Labels are numbered in order of appearance; the order of nodes
+    changes their numbers only.
     """
     n = int(X.shape[0])
     params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}

@@ -34,31 +34,10 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def gcc_features(X: Any, adjacency: Any, *, filter_order: int, tf_idf: bool) -> Floats:
-    """Return the features that GCC clusters: weighted, normalised, propagated.
+    """Return S^p times the features X (n, d), whose rows had norm 1: the ones that GCC clusters.
 
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n, d)
-        Features of the nodes.
-    adjacency : sparse array or matrix of shape (n, n)
-        Symmetric, weights at least 0.
-    filter_order : int
-        p, at least 0.
-    tf_idf : bool
-        Whether features are word counts (or flags) to be weighted by tf-idf first.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        S^p times the features, whose rows had norm 1.
-
-    Examples
-    --------
-    >>> import numpy as np, scipy.sparse
-    >>> from daskfc.baselines.maths.gcc import gcc_features
-    >>> pair = scipy.sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> gcc_features(np.eye(2), pair, filter_order=1, tf_idf=False).tolist()
-    [[0.75, 0.25], [0.25, 0.75]]
+    `tf_idf` is for features that are word counts or flags: they are weighted by tf-idf first.
+    `adjacency` (n, n) is symmetric and at least 0.
     """
     check_params("gcc_features", {"filter_order": filter_order}, {"filter_order": integer(0)})
     features = TfidfTransformer().fit_transform(X) if tf_idf else X
@@ -86,44 +65,9 @@ def cluster_gcc(
 ) -> NDArray[np.int64]:
     """Cluster nodes and embed them in k dimensions, in turn.
 
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n, d)
-        Features of the nodes.
-    adjacency : sparse array or matrix of shape (n, n)
-        Symmetric, weights at least 0.
-    n_clusters : int
-        k, in [1, min(n, d)].
-    filter_order : int
-        p: 12 for Cora, 5 for Citeseer, 150 for Pubmed, 4 for Wiki.
-    tf_idf : bool
-        Whether features are word counts to be weighted first: Cora and Citeseer.
-    seed : int
-        Of the starts of k-means.
-    n_init : int, default 10
-        Starts of k-means on the principal components.
-    max_iter : int, default 30
-        Turns of W, G and F.
-    tolerance : float, default 1e-6
-        Smallest decrease of ‖X - G F Wᵀ‖ that another turn is made for.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Clusters in order of appearance; the order of nodes changes their numbers only.
-
-    Raises
-    ------
-    InvalidInput
-        For a graph, features or a parameter that breaks its rule.
-
-    Examples
-    --------
-    >>> import numpy as np, scipy.sparse
-    >>> from daskfc.baselines.maths.gcc import cluster_gcc
-    >>> pairs = scipy.sparse.csr_array(np.kron(np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])))
-    >>> cluster_gcc(np.eye(4)[:, ::2], pairs, 2, filter_order=3, tf_idf=False, seed=0).tolist()
-    [0, 0, 1, 1]
+    Turns of W, G and F end when ‖X - G F Wᵀ‖ decreases by less than `tolerance`. p is 12 for
+    Cora, 5 for Citeseer, 150 for Pubmed, 4 for Wiki; `tf_idf` (word counts) for Cora and
+    Citeseer. Labels are in order of appearance; the order of nodes changes their numbers only.
     """
     n, d = (int(size) for size in X.shape)
     params: dict[str, Any] = {"n_clusters": n_clusters, "tf_idf": tf_idf, "n_init": n_init}

@@ -47,23 +47,9 @@ _BLOCK = 1 << 20  # numbers of a sketch that are drawn at a time: 8 MiB
 
 
 def embedded(features: RandomFeatures, rows: Floats, n_rows: int, seed: int) -> Floats:
-    """Return S(φ(rows)): random features of samples, sketched to a few numbers each.
+    """Return E = S(φ(rows)) of shape (min(t, D), n): random features, sketched to t numbers each.
 
-    Parameters
-    ----------
-    features : RandomFeatures
-        D of them.
-    rows : ndarray of shape (n, d), float64
-        Samples.
-    n_rows : int
-        t; the features themselves where D is no larger.
-    seed : int
-        Of the sketch; the same at every client.
-
-    Returns
-    -------
-    ndarray of shape (min(t, D), n), float64
-        E.
+    Rows are (n, d); the seed must be the same at every client.
     """
     E = features.of(rows).T
     if len(E) <= n_rows:
@@ -75,32 +61,10 @@ def embedded(features: RandomFeatures, rows: Floats, n_rows: int, seed: int) -> 
 def sketched(
     blocks: Iterable[Floats], n: int, n_columns: int, seed: int, *key: int | str
 ) -> Floats:
-    """Return a matrix times a random one, which about keeps the products of its rows.
+    """Return a (t, n) matrix times a random (n, p) one, which about keeps the products of its rows.
 
-    Parameters
-    ----------
-    blocks : iterable of ndarray of shape (t, ·), float64
-        Columns of the matrix, in turn; how they are cut does not matter.
-    n : int
-        Columns in all, at least 1.
-    n_columns : int
-        p.
-    seed, *key : int or str
-        Of the draw.
-
-    Returns
-    -------
-    ndarray of shape (t, min(n, p)), float64
-        The matrix itself where n is at most p.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.maths.kernel_pca import sketched
-    >>> matrix = np.ones((1, 5000))
-    >>> found = sketched([matrix], 5000, 900, 0)
-    >>> found.shape, bool(abs((found @ found.T).item() / 5000 - 1) < 0.2)
-    ((1, 900), True)
+    The matrix comes in blocks of columns, in turn; how they are cut does not matter. It is
+    returned itself where n is at most p.
     """
     if n <= n_columns:
         return np.concatenate(list(blocks), axis=1)
@@ -116,17 +80,9 @@ def sketched(
 
 
 def leverage_factor(sketches: Iterable[Floats]) -> Floats:
-    """Return F with FᵀF = (M Mᵀ)⁺, for M of all clients' sketches side by side.
+    """Return F with FᵀF = (M Mᵀ)⁺, for M of all clients' sketches E^i T^i side by side.
 
-    Parameters
-    ----------
-    sketches : iterable of ndarray of shape (t, ·), float64
-        E^i T^i.
-
-    Returns
-    -------
-    ndarray of shape (rank, t), float64
-        Z^(-T), but for a rotation, which changes no score.
+    (rank, t): Z^(-T), but for a rotation, which changes no score.
     """
     M = np.concatenate(list(sketches), axis=1)
     U, sigma, _ = scipy.linalg.svd(M, full_matrices=False)
@@ -135,42 +91,14 @@ def leverage_factor(sketches: Iterable[Floats]) -> Floats:
 
 
 def leverage_scores(factor: Floats, E: Floats) -> Floats:
-    """Return how much each column of E adds to the space of all clients', (n,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.maths.kernel_pca import leverage_factor, leverage_scores
-    >>> E = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]])
-    >>> leverage_scores(leverage_factor([E]), E).round(12).tolist()
-    [0.5, 0.5, 1.0]
-    """
+    """Return how much each column of E adds to the space of all clients', (n,)."""
     return np.asarray(np.square(factor @ E).sum(axis=0))
 
 
 def shares(totals: Floats, n_samples: int, seed: int, what: str) -> NDArray[np.int64]:
-    """Draw how many of so many samples come from each client, in proportion to their scores.
+    """Draw how many of `n_samples` come from each client, in proportion to its sum of scores.
 
-    Parameters
-    ----------
-    totals : ndarray of shape (clients,), float64
-        Sum of the scores of each, at least 0.
-    n_samples : int
-        In all.
-    seed, what
-        Of the draw.
-
-    Returns
-    -------
-    ndarray of shape (clients,), int64
-        All 0 where no client has a score.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.maths.kernel_pca import shares
-    >>> shares(np.array([1.0, 0.0]), 5, 0, "example").tolist()
-    [5, 0]
+    All are 0 where no client has a score.
     """
     if not totals.sum() > 0:
         return np.zeros(len(totals), dtype=np.int64)
@@ -178,28 +106,9 @@ def shares(totals: Floats, n_samples: int, seed: int, what: str) -> NDArray[np.i
 
 
 def drawn(scores: Floats, n_samples: int, seed: int, *key: int | str) -> NDArray[np.int64]:
-    """Draw samples in proportion to their scores, each once.
+    """Draw samples in proportion to their scores, each once; return their places, ascending.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n,), float64
-        At least 0.
-    n_samples : int
-        Fewer are drawn where fewer have a score.
-    seed, *key : int or str
-        Of the draw.
-
-    Returns
-    -------
-    ndarray of shape (at most n_samples,), int64
-        Places, ascending.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.maths.kernel_pca import drawn
-    >>> drawn(np.array([1.0, 0.0, 3.0]), 7, 0).tolist()
-    [0, 2]
+    Fewer than `n_samples` are drawn where fewer have a score above 0.
     """
     able = np.flatnonzero(scores > 0)
     count = min(n_samples, able.size)
@@ -210,24 +119,7 @@ def drawn(scores: Floats, n_samples: int, seed: int, *key: int | str) -> NDArray
 
 
 class SpanOfSamples:
-    """The space that φ of some samples spans.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        φ(x)·φ(y) = κ(x, y).
-    points : ndarray of shape (p, d), float64
-        Y; equal ones do no harm.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.maths.kernel_pca import SpanOfSamples
-    >>> from daskfc.clustering.kernel_features import Kernel
-    >>> span = SpanOfSamples(Kernel("gaussian", 1.0), np.array([[0.0], [1.0]]))
-    >>> span.residuals(np.array([[0.0], [9.0]])).round(6).tolist()
-    [0.0, 1.0]
-    """
+    """The space that φ of some samples, the rows of Y (p, d), spans; equal samples do no harm."""
 
     def __init__(self, kernel: Kernel, points: Floats) -> None:
         self._kernel, self._points = kernel, points
@@ -256,19 +148,9 @@ class SpanOfSamples:
 
 
 def leading_directions(sketches: Iterable[Floats], k: int) -> Floats:
-    """Return the k leading left singular vectors of all clients' sketches side by side.
+    """Return W (p, k), the leading left singular vectors of all clients' Π^i T^i side by side.
 
-    Parameters
-    ----------
-    sketches : iterable of ndarray of shape (p, ·), float64
-        Π^i T^i.
-    k : int
-        Directions; those beyond p are 0.
-
-    Returns
-    -------
-    ndarray of shape (p, k), float64
-        W; the entry of largest size in each column is positive.
+    The entry of largest size in each column is positive; columns beyond p are 0.
     """
     gram: Floats = np.asarray(sum(part @ part.T for part in sketches))
     vectors = scipy.linalg.eigh(gram)[1][:, ::-1][:, :k]

@@ -23,28 +23,9 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def neighbour_similarity(X: Floats, n_neighbors: int, scale: float) -> Graph:
-    """Return the Gaussian weights of all pairs of which one is a nearest neighbour of the other.
+    """Return max(S, Sᵀ) of exp(-(distance / s)²), S of each sample's nearest neighbours, (n, n).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float64
-        Samples.
-    n_neighbors : int
-        Neighbours of a sample, itself not counted; in [0, n - 1].
-    scale : float
-        s > 0, in units of the data.
-
-    Returns
-    -------
-    csr_array of shape (n, n), float64
-        max(S, Sᵀ) of exp(-(distance / s)²), without loops; weights that underflow are left out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.maths.walk_embedding import neighbour_similarity
-    >>> neighbour_similarity(np.array([[0.0], [1.0], [3.0]]), 1, 1.0).toarray().round(3).tolist()
-    [[0.0, 0.368, 0.0], [0.368, 0.0, 0.018], [0.0, 0.018, 0.0]]
+    Without loops; a sample is not its own neighbour, and weights that underflow are left out.
     """
     n = len(X)
     if n_neighbors == 0:
@@ -60,30 +41,10 @@ def neighbour_similarity(X: Floats, n_neighbors: int, scale: float) -> Graph:
 
 
 def walk_embedding(graph: Graph, n_clusters: int, seed: int) -> Floats:
-    """Return the leading eigenvectors of the random walk on a graph.
+    """Return the K leading eigenvectors of the random walk on a graph, (n, K); loops are ignored.
 
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-        Symmetric, at least 0; loops are ignored.
-    n_clusters : int
-        K in [1, n].
-    seed : int
-        Of the start vector of the iteration.
-
-    Returns
-    -------
-    ndarray of shape (n, K), float64
-        Columns of norm 1 in descending order of their eigenvalues; one for each of the largest
-        components first, for the eigenvalue 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.maths.walk_embedding import neighbour_similarity, walk_embedding
-    >>> graph = neighbour_similarity(np.array([[0.0], [1.0], [7.0], [8.0]]), 1, 1.0)
-    >>> walk_embedding(graph, 2, seed=0).round(3).tolist()
-    [[0.707, 0.0], [0.707, 0.0], [0.0, 0.707], [0.0, 0.707]]
+    Columns have norm 1, eigenvalues descend; for the eigenvalue 1 there is one column for each of
+    the largest components, these first.
     """
     V = laplacian_embedding(NormalisedAdjacency.of(graph), n_clusters, seed)
     result: Floats = V / np.linalg.norm(V, axis=0)
@@ -91,26 +52,10 @@ def walk_embedding(graph: Graph, n_clusters: int, seed: int) -> Floats:
 
 
 def match_signs(rows: Floats, own: Floats, theirs: Floats) -> Floats:
-    """Flip each eigenvector whose sign at a sample is not that of another place's eigenvector.
+    """Flip each column of V whose entry at the common sample differs in sign from the other side's.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, K), float64
-        V of this place.
-    own, theirs : ndarray of shape (K,), float64
-        The sample's row of V, here and there.
-
-    Returns
-    -------
-    ndarray of shape (n, K), float64
-        A column stays where one of the two is 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.baselines.maths.walk_embedding import match_signs
-    >>> match_signs(np.array([[0.5, 0.5]]), np.array([0.1, -0.1]), np.array([0.2, 0.2])).tolist()
-    [[0.5, -0.5]]
+    `own` and `theirs` (K,) are that sample's rows of V here and there; where either is 0 the
+    column stays.
     """
     result: Floats = rows * np.where(own * theirs < 0, -1.0, 1.0)
     return result

@@ -14,18 +14,10 @@ Array: TypeAlias = Any
 
 
 class Client(NamedTuple):
-    """What a client trains on.
+    """A client's training data: rows (n, n_columns) in its units, labels (n,), assignments (n, K).
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, n_columns), float32
-        Its view, in its units.
-    labels : ndarray of shape (n,), int32
-        -1 for rows that are not labelled.
-    assignments : ndarray of shape (n, n_clusters), float32
-        0 for rows that are not aligned.
-    aligned : ndarray of shape (n,), float32
-        1 for rows that have assignments, else 0.
+    Labels are -1 for unlabelled rows; assignments are 0 and `aligned`, (n,), is 0 for unaligned
+    rows.
     """
 
     rows: Array
@@ -92,42 +84,10 @@ def checked(
     units: Units,
     n_clusters: int,
 ) -> Client:
-    """Check a client's arrays, and fill up those that are not given.
+    """Check a client's arrays, and fill in those that are None: labels -1, no alignment.
 
-    Parameters
-    ----------
-    rows : array_like of shape (n, n_columns), float
-        Finite, as the client keeps them.
-    labels : array_like of shape (n,), int, or None
-        In [-1, n_clusters); None for -1 everywhere.
-    assignments : array_like of shape (n, n_clusters), float, or None
-        None for no alignment.
-    aligned : array_like of shape (n,), bool, or None
-        Rows whose assignments count; None for all.
-    units : Units
-        In which the networks see them.
-    n_clusters : int
-        K.
-
-    Returns
-    -------
-    Client
-        Assignments that do not count are 0 in it, whatever they were.
-
-    Raises
-    ------
-    InvalidInput
-        For the first array that breaks a rule.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.esfmc.batches import checked
-    >>> from daskfc.protocols.esfmc.units import Units
-    >>> half = Units(np.zeros(1), 2.0)
-    >>> found = checked([[0.5], [1.0]], None, None, None, half, 2)
-    >>> found.rows.tolist(), found.labels.tolist()
-    ([[0.25], [0.5]], [-1, -1])
+    Rows must be finite, labels in [-1, n_clusters); `aligned` None means that all assignments
+    count. Assignments of other rows become 0, whatever they were.
     """
     X = _checked_rows(rows, units)
     y = _checked_labels(labels, len(X), n_clusters)
@@ -135,28 +95,9 @@ def checked(
 
 
 def batches(chance: np.random.Generator, n: int, size: int) -> NDArray[np.int32]:
-    """Return the rows in random order, in batches of one size.
+    """Return the rows 0 to n - 1 in random order, as batches (n_batches, b) with b at most `size`.
 
-    Parameters
-    ----------
-    chance : numpy.random.Generator
-        Of one epoch.
-    n : int
-        Rows.
-    size : int
-        Most rows of a batch.
-
-    Returns
-    -------
-    ndarray of shape (n_batches, b), int32
-        Every row once. The ends of the last batches may be -1, for no row.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.esfmc.batches import batches
-    >>> from daskfc.seeds import generator
-    >>> batches(generator(0, "example"), 5, 3).shape
-    (2, 3)
+    Every row is there once; the ends of the last batches may be -1, for no row.
     """
     n_batches = -(-n // size)
     order = np.full((-(-n // n_batches), n_batches), -1, np.int32)

@@ -31,20 +31,9 @@ _PRECISION = "float32"  # products in full, also where a GPU would round to ten 
 
 @dataclass(frozen=True)
 class EpochLosses:
-    """Means over an epoch of the terms of the loss, before they are weighted.
+    """Means over an epoch of the terms of the loss before weighting, each 0 where no row has it.
 
-    Parameters
-    ----------
-    reconstruction : float
-        |x - g(z_x)|², over rows.
-    cross_entropy : float
-        In nats, over rows with a label; 0 without any.
-    dependence : float
-        In the estimator's unit, over rows.
-    alignment : float
-        |z_c - g̃(q)|², over rows with assignments; 0 without any.
-    total : float
-        Their weighted sum (Eqs. 4 and 12), without the prior.
+    `total` is their weighted sum (Eqs. 4 and 12), without the prior.
     """
 
     reconstruction: float

@@ -28,28 +28,9 @@ except ImportError as error:
 
 
 def device_of(name: str) -> "jax.Device":
-    """Return the device that a client trains on.
+    """Return the first device of a kind; "auto" is the GPU where JAX sees one, else the CPU.
 
-    Parameters
-    ----------
-    name : {"auto", "cpu", "gpu"}
-        "auto" is the GPU where JAX sees one, else the processor.
-
-    Returns
-    -------
-    jax.Device
-        The first of its kind.
-
-    Raises
-    ------
-    InvalidInput
-        For another name, and for a GPU that JAX does not see.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.esfmc.framework import device_of
-    >>> device_of("cpu").platform
-    'cpu'
+    Refuse any name but "auto", "cpu" and "gpu", and a GPU that JAX does not see.
     """
     if name not in ("auto", "cpu", "gpu"):
         raise InvalidInput(

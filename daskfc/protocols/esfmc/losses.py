@@ -36,19 +36,7 @@ _TINY = 1e-12  # ours: variances and ranges below count as this
 
 
 class Terms(NamedTuple):
-    """The terms of the loss, before they are weighted.
-
-    Parameters
-    ----------
-    reconstruction : array of shape ()
-        L_1.
-    cross_entropy : array of shape ()
-        L_2, in nats.
-    dependence : array of shape ()
-        L_3, in the estimator's unit.
-    alignment : array of shape ()
-        L_a.
-    """
+    """The unweighted terms of the loss: L_1, L_2 (in nats), L_3 (the estimator's unit) and L_a."""
 
     reconstruction: Array
     cross_entropy: Array
@@ -62,43 +50,15 @@ def _mean(values: Array, weight: Array) -> Array:
 
 
 def reconstruction(rows: Array, decoded: Array, weight: Array) -> Array:
-    """Return the mean over rows of |x - g(z_x)|², the first term of Eq. (4).
-
-    Parameters
-    ----------
-    rows, decoded : array of shape (b, n_columns)
-        As they are, and as they were reconstructed.
-    weight : array of shape (b,)
-        1 or 0.
-
-    Returns
-    -------
-    array of shape ()
-        In squared units of the rows.
-    """
+    """Return the mean over rows of |x - g(z_x)|², the first term of Eq. (4); weights are 1 or 0."""
     return _mean(jnp.sum((rows - decoded) ** 2, axis=1), weight)
 
 
 def cross_entropy(logits: Array, labels: Array, weight: Array) -> Array:
-    """Return the mean over labelled rows of -log Q[i, y_i], the second term of Eq. (4).
+    """Return the mean over labelled rows of -log Q[i, y_i] in nats, the second term of Eq. (4).
 
-    Parameters
-    ----------
-    logits : array of shape (b, n_clusters)
-        Of the clustering head.
-    labels : array of shape (b,), int
-        -1 for rows that are not labelled.
-    weight : array of shape (b,)
-        1 or 0.
-
-    Returns
-    -------
-    array of shape ()
-        In nats; 0 where no row is labelled.
-
-    Notes
-    -----
-    The paper prints +Σ y log g, which is smallest where the head is wrong.
+    Label -1 means unlabelled; 0 where no row is labelled. The paper prints +Σ y log g, which is
+    smallest where the head is wrong.
     """
     log_q = jax.nn.log_softmax(logits)
     picked = jnp.take_along_axis(log_q, jnp.maximum(labels, 0)[:, None], axis=1)[:, 0]
@@ -111,38 +71,15 @@ def _centred(Z: Array, weight: Array) -> Array:
 
 
 def covariance(z_x: Array, z_c: Array, weight: Array) -> Array:
-    """Return the mean over pairs of coordinates of their squared covariance.
-
-    Parameters
-    ----------
-    z_x, z_c : array of shape (b, d_x) and (b, d_c)
-        Features.
-    weight : array of shape (b,)
-        1 or 0.
-
-    Returns
-    -------
-    array of shape ()
-        In fourth powers of the features' unit.
-    """
+    """Return the mean over pairs of coordinates of their squared covariance; weights are 1 or 0."""
     cov = _centred(z_x, weight).T @ _centred(z_c, weight) / jnp.maximum(jnp.sum(weight), 1.0)
     return jnp.mean(cov**2)
 
 
 def correlation(z_x: Array, z_c: Array, weight: Array) -> Array:
-    """Return the mean over pairs of coordinates of their squared correlation.
+    """Return the mean over pairs of coordinates of their squared correlation, in [0, 1].
 
-    Parameters
-    ----------
-    z_x, z_c : array of shape (b, d_x) and (b, d_c)
-        Features.
-    weight : array of shape (b,)
-        1 or 0.
-
-    Returns
-    -------
-    array of shape ()
-        In [0, 1], whatever the features' scale.
+    It does not depend on the features' scale.
     """
     x, c = _centred(z_x, weight), _centred(z_c, weight)
     x = x / jnp.sqrt(jnp.sum(x**2, axis=0) + _TINY)
@@ -161,21 +98,10 @@ def _soft_bins(Z: Array, weight: Array, n_bins: int) -> Array:
 
 
 def histogram(z_x: Array, z_c: Array, weight: Array, n_bins: int) -> Array:
-    """Return the mean over pairs of coordinates of their mutual information in soft bins.
+    """Return the mean over pairs of coordinates of their mutual information in soft bins, in nats.
 
-    Parameters
-    ----------
-    z_x, z_c : array of shape (b, d_x) and (b, d_c)
-        Features.
-    weight : array of shape (b,)
-        1 or 0; at least one is 1.
-    n_bins : int
-        Bins of a coordinate, equally wide, from its least value to its largest.
-
-    Returns
-    -------
-    array of shape ()
-        In nats. Bins that share values lose some of it: it is below that of hard bins.
+    Each coordinate has equally wide bins from its least to its largest value. Soft bins share
+    values, so this is below the value of hard bins. At least one weight must be 1.
     """
     in_x, in_c = _soft_bins(z_x, weight, n_bins), _soft_bins(z_c, weight, n_bins)
     n = jnp.sum(weight)
@@ -191,23 +117,9 @@ def histogram(z_x: Array, z_c: Array, weight: Array, n_bins: int) -> Array:
 
 
 def dependence(kind: str, z_x: Array, z_c: Array, weight: Array, n_bins: int) -> Array:
-    """Return the estimate of the third term of Eq. (4), by the name of the estimator.
+    """Return the third term of Eq. (4), in the unit of the estimator.
 
-    Parameters
-    ----------
-    kind : {"covariance", "correlation", "histogram"}
-        Which one.
-    z_x, z_c : array of shape (b, d_x) and (b, d_c)
-        Features.
-    weight : array of shape (b,)
-        1 or 0.
-    n_bins : int
-        Of "histogram".
-
-    Returns
-    -------
-    array of shape ()
-        In the unit of the estimator.
+    `kind` is "covariance", "correlation" or "histogram"; only the last uses `n_bins`.
     """
     if kind == "histogram":
         return histogram(z_x, z_c, weight, n_bins)
@@ -215,22 +127,5 @@ def dependence(kind: str, z_x: Array, z_c: Array, weight: Array, n_bins: int) ->
 
 
 def alignment(z_c: Array, mapped: Array, aligned: Array, weight: Array) -> Array:
-    """Return the mean over aligned rows of |z_c - g̃(q)|², the bound of Eq. (11).
-
-    Parameters
-    ----------
-    z_c : array of shape (b, d_c)
-        Features.
-    mapped : array of shape (b, d_c)
-        g̃(Q).
-    aligned : array of shape (b,)
-        1 where the row has assignments, else 0.
-    weight : array of shape (b,)
-        1 or 0.
-
-    Returns
-    -------
-    array of shape ()
-        0 where no row is aligned.
-    """
+    """Return the mean over aligned rows of |z_c - g̃(q)|², the bound of Eq. (11); 0 without any."""
     return _mean(jnp.sum((z_c - mapped) ** 2, axis=1), weight * aligned)

@@ -27,20 +27,10 @@ Drop: TypeAlias = Callable[[Array, int], Array]
 
 
 class Outputs(NamedTuple):
-    """What the networks make of n rows.
+    """What the networks compute for n rows, one row each; softmax of `logits` (n, K) is Q^m.
 
-    Parameters
-    ----------
-    z : array of shape (n, latent_columns)
-        Latent features.
-    z_c : array of shape (n, shared_columns)
-        Clustering-related features.
-    z_x : array of shape (n, n_latent)
-        Sample-related features.
-    logits : array of shape (n, n_clusters)
-        Of the clustering head; their softmax is Q^m.
-    decoded : array of shape (n, n_columns)
-        Rows as reconstructed.
+    `z` has latent_columns, `z_c` (clustering-related) shared_columns, `z_x` (sample-related)
+    n_latent columns; `decoded` has the reconstructed rows.
     """
 
     z: Array
@@ -55,28 +45,9 @@ def _chain(name: str, sizes: list[int]) -> dict[str, tuple[int, int]]:
 
 
 def shapes(n_columns: int, n_clusters: int, network: NetworkSettings) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all weights, in their order in the vector w.
+    """Return the shapes of all weights by name, in their order in the vector w.
 
-    Parameters
-    ----------
-    n_columns : int
-        Of the client's rows.
-    n_clusters : int
-        K.
-    network : NetworkSettings
-        Widths.
-
-    Returns
-    -------
-    dict
-        From the name of a layer with ".W" (inputs, outputs) or ".b" (outputs,).
-
-    Examples
-    --------
-    >>> from daskfc.protocols.esfmc.networks import shapes
-    >>> from daskfc.protocols.esfmc.settings import NetworkSettings
-    >>> shapes(5, 3, NetworkSettings(hidden=(4,), n_latent=2))["decoder1.W"]
-    (4, 5)
+    Names are a layer's with ".W" (inputs, outputs) or ".b" (outputs,).
     """
     down = [n_columns, *network.hidden, network.n_latent]
     d_c = network.shared_columns
@@ -98,20 +69,7 @@ def shapes(n_columns: int, n_clusters: int, network: NetworkSettings) -> dict[st
 
 
 def initial(layout: Mapping[str, tuple[int, ...]], seed: int) -> NDArray[np.float32]:
-    """Return first weights: uniform on ±1 / √inputs, PyTorch's default, on which the paper ran.
-
-    Parameters
-    ----------
-    layout : mapping
-        From `shapes`.
-    seed : int
-        At least 0.
-
-    Returns
-    -------
-    ndarray of shape (p,), float32
-        The vector w.
-    """
+    """Return first weights w (p,): uniform on ±1 / √inputs, PyTorch's default, as in the paper."""
     parts = []
     for name, shape in layout.items():
         bound = layout[name.removesuffix(".b").removesuffix(".W") + ".W"][0] ** -0.5
@@ -121,20 +79,7 @@ def initial(layout: Mapping[str, tuple[int, ...]], seed: int) -> NDArray[np.floa
 
 
 def unflatten(w: Array, layout: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Return the weights by name, cut from the vector of all of them.
-
-    Parameters
-    ----------
-    w : array of shape (p,)
-        All weights.
-    layout : mapping
-        From `shapes`.
-
-    Returns
-    -------
-    dict
-        Arrays by name, in the layout's order.
-    """
+    """Return the weights by name, cut from the vector w (p,) in the layout's order."""
     params, start = {}, 0
     for name, shape in layout.items():
         size = prod(shape)
@@ -145,20 +90,7 @@ def unflatten(w: Array, layout: Mapping[str, tuple[int, ...]]) -> dict[str, Arra
 
 
 def flatten(params: Params, layout: Mapping[str, tuple[int, ...]]) -> Array:
-    """Return the vector of all weights.
-
-    Parameters
-    ----------
-    params : mapping
-        Weights by name.
-    layout : mapping
-        From `shapes`, whose order the vector has.
-
-    Returns
-    -------
-    array of shape (p,)
-        What `unflatten` cuts.
-    """
+    """Return the vector (p,) of all weights in the layout's order, the inverse of `unflatten`."""
     return jnp.concatenate([params[name].ravel() for name in layout])
 
 
@@ -193,25 +125,9 @@ def apply(
     dropout: float = 0.0,
     key: Array = None,
 ) -> Outputs:
-    """Return what the networks make of rows.
+    """Return the networks' outputs for one client's rows (n, n_columns).
 
-    Parameters
-    ----------
-    params : mapping
-        Weights by name.
-    rows : array of shape (n, n_columns)
-        Of one client.
-    network : NetworkSettings
-        Widths.
-    dropout : float, default 0.0
-        Share of columns, and of the encoders' hidden units, that are left out.
-    key : array, optional
-        Of JAX's generator, where something is left out.
-
-    Returns
-    -------
-    Outputs
-        Features, logits and reconstructed rows.
+    `dropout` is the share of columns and of encoders' hidden units left out; it needs a JAX `key`.
     """
     depth = len(network.hidden) + 1
     drop = _dropping(key, dropout) if dropout else None
@@ -228,18 +144,8 @@ def apply(
 
 
 def from_assignments(params: Params, Q: Array) -> Array:
-    """Return g̃(Q) (Eq. 11), linear: on one-hot assignments any function of them is linear.
+    """Return g̃(Q) (Eq. 11), (n, shared_columns).
 
-    Parameters
-    ----------
-    params : mapping
-        Weights by name.
-    Q : array of shape (n, n_clusters)
-        Clustering assignments.
-
-    Returns
-    -------
-    array of shape (n, shared_columns)
-        In the space of Z_c.
+    It is linear, as any function of one-hot assignments is.
     """
     return _layer(params, "from_assignments", Q)

@@ -36,12 +36,7 @@ SENSITIVITY = 2.0
 class FeatureNoise:
     """Noise on every entry of the shared rows, in every round.
 
-    Parameters
-    ----------
-    multiplier : float
-        Standard deviation over `SENSITIVITY`.
-    delta : float
-        In (0, 1).
+    `multiplier` is the standard deviation over `SENSITIVITY`; δ is in (0, 1).
     """
 
     multiplier: float
@@ -72,27 +67,7 @@ class FeatureNoise:
 
 
 def noise_of(asked: Mapping[str, Any] | None, *, rounds: int) -> FeatureNoise | None:
-    """Return the noise that a caller asks for.
-
-    Parameters
-    ----------
-    asked : mapping or None
-        As the `noise` of `ESFMC`.
-    rounds : int
-        R, releases of a row.
-
-    Raises
-    ------
-    InvalidInput
-        For keys or values that do not go together.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.esfmc.noise import noise_of
-    >>> found = noise_of({"epsilon": 8.0, "delta": 1e-5}, rounds=3)
-    >>> round(found.multiplier, 2), round(found.epsilon(3), 6)
-    (1.04, 8.0)
-    """
+    """Return the noise for the `noise` parameter of `ESFMC`; a row is released `rounds` times."""
     given = asked_noise(asked, "ESFMC")
     if given is None:
         return None

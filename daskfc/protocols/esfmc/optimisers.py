@@ -20,15 +20,7 @@ _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
 
 
 class Moments(NamedTuple):
-    """What Adam remembers.
-
-    Parameters
-    ----------
-    first, second : array of shape (p,)
-        Running means of gradients and of their squares.
-    steps : array of shape ()
-        How many there were.
-    """
+    """Adam's state: running means (p,) of gradients and of their squares, and the step count."""
 
     first: Array
     second: Array
@@ -44,19 +36,7 @@ def sgld(
 ) -> Array:
     """Return w - η ∇U(w) + √(2ηα) ζ (Eq. 7), which samples from exp(-U / α) (Eq. 6).
 
-    Parameters
-    ----------
-    w, gradient : array of shape (p,)
-        Weights and ∇U.
-    learning_rate, temperature : float
-        The step η and the temperature α.
-    noise : array of shape (p,)
-        Standard normal, ζ.
-
-    Returns
-    -------
-    array of shape (p,)
-        The weights after the step.
+    Here η is the learning rate, α the temperature, and ζ (p,) standard normal noise.
     """
     return w - learning_rate * gradient + _noise(learning_rate, temperature, noise)  # Eq. (7)
 
@@ -69,30 +49,9 @@ def adam(
     temperature: Array,
     noise: Array,
 ) -> tuple[Array, Moments]:
-    """Return Adam's step with the noise of Eq. (7) added, and what it remembers.
+    """Return Adam's step with the noise of Eq. (7) added, and the new moments.
 
-    Parameters
-    ----------
-    w, gradient : array of shape (p,)
-        Weights and ∇U.
-    moments : Moments
-        Of the steps before.
-    learning_rate, temperature : float
-        The step η and the temperature α.
-    noise : array of shape (p,)
-        Standard normal, ζ.
-
-    Returns
-    -------
-    w : array of shape (p,)
-        The weights after the step.
-    moments : Moments
-        Of the steps so far.
-
-    Notes
-    -----
-    The noise is not preconditioned as the gradient is, so that this samples from no known
-    distribution.
+    The noise is not preconditioned as the gradient is, so this samples from no known distribution.
     """
     steps = moments.steps + 1
     first = _BETA_1 * moments.first + (1.0 - _BETA_1) * gradient

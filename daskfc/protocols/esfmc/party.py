@@ -66,27 +66,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How a client trains.
+    """How a client trains, mostly by parameters of `ESFMC`; None takes the value of the recipe.
 
-    Parameters
-    ----------
-    n_clusters : int
-        K.
-    recipe : str
-        A key of `RECIPES`; what is None below is the recipe's.
-    latent_dim, shared_dim, separate_encoders, local_epochs, pretraining_epochs, alpha, dropout, \
-loss_weights
-        As of `ESFMC`.
-    share : {"clustering", "sample", "complete", "assignments"}
-        What leaves the client.
-    device : {"auto", "cpu", "gpu"}
-        Where it trains.
-    random_state : int
-        Seed.
-    aligned : bool
-        Whether assignments are shared.
-    complete : bool
-        Whether all views have all samples.
+    `share` says which features leave the client, `aligned` whether assignments are shared,
+    `complete` whether all views have all samples.
     """
 
     n_clusters: int
@@ -134,16 +117,10 @@ def _given(**values: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Trained:
-    """A client's model after a round, which stays with it.
+    """A client's model after a round, which stays with the client.
 
-    Parameters
-    ----------
-    state : mapping of str to ndarray
-        Of the networks and the optimiser, and the units in which they see the client's view.
-    losses : ndarray of shape (epochs, 5)
-        Of the round, in the order of `LOSSES`.
-    n_samples : int
-        That it was trained on.
+    `state` has the networks, the optimiser and the view's units; `losses` is (epochs, 5), in the
+    order of `LOSSES`.
     """
 
     state: Mapping[str, NDArray[Any]]
@@ -193,8 +170,8 @@ def train(
 ) -> Trained:
     """Train a client's networks for a round, Eqs. (4), (5), (7) and (12).
 
-    What a round ends with is kept in the client's own workspace: a worker that starts again, or
-    another start of the fit, takes it from there.
+    The result is kept in the client's own workspace, from which a restarted worker or another start
+    of the fit takes it.
     """
     Q = None if shared is None else shared.probabilities[links.places]
     chosen = settings.of(data.n_samples, data.n_features)
@@ -267,24 +244,10 @@ def tell_features(
     number: int,
     secret: SecretKey,
 ) -> SharedFeatures:
-    """Share the clustering features, by default; with Q also for samples that the client lacks.
+    """Send the rows to share, by default the clustering features, to the server.
 
-    Parameters
-    ----------
-    data : ClientStore
-        The client's samples.
-    trained : Trained
-        Its networks.
-    own : LocalLabels
-        Of the first round; what they score is what the view counts.
-    links : LinkedSamples
-        Where its samples stand.
-    shared : SharedAssignments or None
-        Q, where rows of other clients' samples are filled in (Eq. 13).
-    settings, noise, number
-        How, and in which round.
-    secret : SecretKey
-        The client's own.
+    Without noise, Q given as `shared` adds rows for samples that the client lacks (Eq. 13), and the
+    robust recipe weighs the view by the score of its `own` labels of the first round.
     """
     found = _features(data, trained, settings)
     rows = getattr(found, SHARED[settings.share]).astype(np.float64)

@@ -19,15 +19,7 @@ __all__ = ["RoundHistory", "Rounds"]
 
 @dataclass(frozen=True)
 class RoundHistory:
-    """What a round told the caller.
-
-    Parameters
-    ----------
-    report : RoundReport
-        How many samples have labels, and how many changed theirs.
-    losses : mapping of str to TrainingLosses
-        Of each client; none where noise protects what is told.
-    """
+    """A round's report to the caller; losses by client, empty where noise protects the features."""
 
     report: RoundReport
     losses: PerClient[TrainingLosses]
@@ -35,26 +27,10 @@ class RoundHistory:
 
 @dataclass
 class Rounds:
-    """Algorithm 1 up to the last labels.
+    """The rounds of Algorithm 1 up to the last labels; every round is appended to `history`.
 
-    Parameters
-    ----------
-    federation : Federation
-        In a run.
-    clients, at_server : ClientSettings, ServerSettings
-        How both sides go.
-    found : Local of Linked
-        The samples, at the server.
-    links : PerClient of Sent
-        What it told each client of them.
-    complete : bool
-        Whether all views have all samples.
-    aligned : bool
-        Whether clients share assignments and fill in rows (Section 3.5).
-    noise : FeatureNoise or None
-        On what they share.
-    history : list of RoundHistory
-        Every round is added to it.
+    `aligned` clients share assignments and fill in rows (Section 3.5); `complete` says that all
+    views have all samples.
     """
 
     federation: Federation
@@ -70,9 +46,9 @@ class Rounds:
     def run(
         self, rounds: int, tolerance: float
     ) -> tuple[PerClient[Local[party.Trained]], Local[server.Grouping], Local]:
-        """Run the rounds; return the clients' models and what the server knows in the end.
+        """Run the rounds; return the clients' models, the last grouping and `server.seen_by_map`.
 
-        The last is `server.seen_by_map` of the last round, whose features go then.
+        The last is taken here because the round's features are dropped afterwards.
         """
         federation = self.federation
         trained: PerClient[Local[party.Trained]] | None = None
@@ -131,9 +107,9 @@ class Rounds:
         return self.aligned and (number > 1 or self.at_server.recipe == "paper")
 
     def _may_end(self, number: int) -> bool:
-        """Whether labels that stay say anything.
+        """Whether unchanged labels may end the rounds.
 
-        Heads of the first round learn their clients' own labels. Where heads label samples, a round
+        In the first round heads learn their clients' own labels. Where heads label samples, a round
         on the server's labels must follow, and one more before any is aligned.
         """
         return number > (1 if self.complete else 2)

@@ -60,17 +60,7 @@ _FEWEST = 10  # ours: samples a cluster that must be in all views to be clustere
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """How the server clusters.
-
-    Parameters
-    ----------
-    n_clusters : int
-        K.
-    recipe : {"robust", "paper"}
-        See `daskfc.protocols.esfmc.maths.grouping`.
-    random_state : int
-        Seed of k-means.
-    """
+    """How the server clusters; recipes "robust" and "paper" are those of `maths.grouping`."""
 
     n_clusters: int
     recipe: str
@@ -79,18 +69,10 @@ class ServerSettings:
 
 @dataclass(frozen=True)
 class Grouping:
-    """What the server knows after a round.
+    """The server's knowledge after a round (from 1): labels (N,) in [0, K) or `NONE`.
 
-    Parameters
-    ----------
-    number : int
-        The round, from 1.
-    labels : ndarray of shape (N,), int64
-        In [0, K), or `NONE`.
-    assignments : ndarray of shape (N, K), or None
-        Q, where the clients sent theirs.
-    change : float
-        Share of the samples with a label before that have another now; 1 in the first round.
+    Q is (N, K), or None without assignments from clients. `change` is the share of previously
+    labelled samples whose label changed; 1 in the first round.
     """
 
     number: int
@@ -100,13 +82,7 @@ class Grouping:
 
 
 def link(digests: Mapping[str, SampleDigests], views: Mapping[str, int], n_clusters: int) -> Linked:
-    """Find which samples the clients share.
-
-    Raises
-    ------
-    InvalidInput
-        When there are fewer samples than clusters; see `daskfc.federation.linking` as well.
-    """
+    """Find which samples the clients share; refuse fewer samples than clusters."""
     found = link_views(digests, views)
     if found.n_samples < n_clusters:
         raise InvalidInput(
@@ -133,30 +109,11 @@ def cluster(
     *,
     filled: bool = False,
 ) -> Grouping:
-    """Cluster the samples by what the clients share (Section 3.4).
+    """Cluster the samples by the shared features of a round (Section 3.4).
 
-    Parameters
-    ----------
-    found : Linked
-        The samples.
-    features, assignments : mapping of str to message
-        Of a round.
-    previous : Grouping, optional
-        Of the round before.
-    settings : ServerSettings
-        How.
-    filled : bool
-        Whether the clients filled in the rows of samples that they lack (Eq. 13).
-
-    Returns
-    -------
-    Grouping
-        Clusters keep the numbers that most of their samples had.
-
-    Notes
-    -----
-    Samples stand in an order that follows from their features: pseudonyms would have k-means start
-    from others whenever they are drawn again.
+    Clusters keep the numbers that most of their samples had. Samples are ordered by their features,
+    not by pseudonyms: new pseudonyms would change the starts of k-means. `filled` rows are of Eq.
+    (13).
     """
     order, seen, features, assignments = _in_order(found, features, assignments, filled)
     if previous is not None:
@@ -339,9 +296,9 @@ def report(found: Linked, grouping: Grouping) -> RoundReport:
 def seen_by_map(
     found: Linked, features: Mapping[str, SharedFeatures], grouping: Grouping, seed: int
 ) -> tuple[Floats, Ints]:
-    """Set aside what a map is drawn from: some samples that all views have, and their labels.
+    """Return features and labels of some samples that all views have, from which a map is drawn.
 
-    Views count alike. None where several clients share a view: their features are not comparable.
+    Views count alike. Empty where several clients share a view: their features are not comparable.
     """
     everywhere = np.flatnonzero(found.in_all_views & (grouping.labels != NONE))
     if not found.one_client_a_view:
@@ -373,10 +330,10 @@ def _to_each(found: Linked, labels: Ints) -> Mapping[str, ClientLabels]:
 
 
 def labels_after(found: Linked, grouping: Grouping) -> Mapping[str, ClientLabels]:
-    """Tell every client the labels that it trains on, `NONE` where there is none.
+    """Send every client the labels that it trains on, `NONE` where there is none.
 
-    With the robust recipe samples that some view lacks have none, unless the clients' graphs gave
-    the labels: they would follow from the heads that they train.
+    With the robust recipe, samples that some view lacks have none unless the labels are from
+    clients' graphs: otherwise their labels would follow from the heads that train on them.
     """
     return _to_each(found, grouping.labels)
 

@@ -28,29 +28,10 @@ def _check(settings: Any, constraints: Mapping[str, Constraint]) -> None:
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """The shape of the networks of one client.
+    """The shape of one client's networks; `hidden` has the widths from a row to Z.
 
-    Parameters
-    ----------
-    hidden : tuple of int, default (64,)
-        Widths between a row and its latent features Z, from the row on; the decoder has them in
-        the other order. May be empty.
-    n_latent : int, default 10
-        Columns of Z, and of Z_x.
-    n_shared : int or None, default None
-        Columns of Z_c, which leaves the client; None for `n_latent`. Fewer than `n_latent` make
-        φ_c lose something: as many make it invertible, so that Z_c tells all that Z does.
-    decode_from : {"z_x", "z", "z_c"}, default "z_x"
-        What rows are reconstructed from: Z_x as in Eq. (4), or Z or Z_c to compare with.
-    separate_encoders : bool, default False
-        True gives Z_c an encoder of its own in place of the one that it shares with Z_x; Z is then
-        both latent features side by side.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.esfmc.settings import NetworkSettings
-    >>> NetworkSettings(hidden=(256, 128)).shared_columns
-    10
+    Z and Z_x have n_latent columns. Z_c, which leaves the client, has n_shared (None: n_latent): as
+    many make φ_c invertible, so that Z_c reveals all of Z. Eq. (4) decodes from "z_x".
     """
 
     hidden: tuple[int, ...] = (64,)
@@ -83,46 +64,11 @@ class NetworkSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How the networks of one client are trained in a round.
+    """How one client's networks are trained in a round; "sgld" is Eq. (7), "adam" adds its noise.
 
-    Parameters
-    ----------
-    epochs : int, default 50
-        Passes over the rows in each round.
-    pretraining_epochs : int, default 50
-        Passes before the first round, without labels and assignments.
-    batch_size : int, default 250
-        Most rows of a batch; batches are made as equally large as they can be.
-    optimiser : {"adam", "sgld"}, default "adam"
-        "sgld" is Eq. (7). "adam" preconditions its gradient and adds the same noise.
-    learning_rate : float, default 1e-3
-        The step η.
-    temperature : float, default 1e-4
-        The α of Eq. (5): the weight of the prior in U (Eq. 6), and the noise's variance over 2 η.
-        0 for neither.
-    prior_scale : float, default 1.0
-        Standard deviation of the prior N(0, s² I) of the weights, which decays them by α / s².
-    dropout : float, default 0.0
-        Share of a row's columns, and of hidden units, that are left out in training; rows are
-        reconstructed whole, as by denoising autoencoders (Vincent et al. 2008).
-    reconstruction : {"sum", "mean"}, default "sum"
-        |x - g(z_x)|² over all columns as in Eq. (4), or divided by their number, without which
-        many columns leave the clustering head nothing to say.
-    reconstruction_weight, label_weight, dependence_weight, alignment_weight : float
-        What the terms of Eqs. (4) and (12) are multiplied by; 1 in the paper.
-    dependence : {"covariance", "correlation", "histogram"}, default "covariance"
-        The estimator of the dependence between Z_x and Z_c; see `losses`.
-    n_bins : int, default 16
-        Bins of a coordinate, where the estimator is "histogram".
-
-    Examples
-    --------
-    >>> from daskfc.protocols.esfmc.settings import TrainingSettings
-    >>> TrainingSettings(learning_rate=0.0)
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: the 'learning_rate' parameter of TrainingSettings must be a \
-finite number above 0; got 0.0.
+    The temperature is α of Eq. (5), the prior's weight in U (Eq. 6) and the noise's variance over 2
+    η. Dropout also leaves out columns (Vincent et al. 2008). Reconstruction "mean" divides by the
+    number of columns: the sum of Eq. (4) over many would drown the clustering head.
     """
 
     epochs: int = 50
@@ -165,20 +111,9 @@ finite number above 0; got 0.0.
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings that belong together.
+    """Settings that belong together: networks, training, labels of the first round, and rounds.
 
-    Parameters
-    ----------
-    network : NetworkSettings
-        The networks.
-    training : TrainingSettings
-        Their training.
-    local_labels : {"spectral", "k-means"}
-        Which of `daskfc.clustering.local_labels` gives the labels of the first round.
-    rounds : int
-        Rounds of training and clustering.
-    own_units : bool
-        Whether networks see a view in `Units` of its own, or as the client keeps it.
+    With `own_units` networks see a view in `Units` of its own, else as the client keeps it.
     """
 
     network: NetworkSettings
@@ -243,34 +178,9 @@ RECIPES = {"robust": _robust, "paper": _paper}
 
 
 def recipe(name: str, n: int, *, n_columns: int = 1, complete: bool = True) -> Recipe:
-    """Return a recipe for a client of n rows.
+    """Return a recipe for a client of n rows: "robust" reproduces the paper's accuracy on HW.
 
-    Parameters
-    ----------
-    name : {"robust", "paper"}
-        "robust" reproduces the paper's accuracy on HW; "paper" is what the paper states.
-    n : int
-        Rows of the client, at least 1.
-    n_columns : int
-        Of them.
-    complete : bool
-        Whether all views have all samples.
-
-    Returns
-    -------
-    Recipe
-        To be changed with `dataclasses.replace` where data want it.
-
-    Raises
-    ------
-    InvalidInput
-        For a name that no recipe has.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.esfmc.settings import recipe
-    >>> recipe("robust", 2000).training.epochs, recipe("robust", 600).training.epochs
-    (50, 200)
+    "paper" is what the paper states. `complete` says whether all views have all samples.
     """
     if name not in RECIPES:
         known = ", ".join(RECIPES)

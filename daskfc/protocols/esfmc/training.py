@@ -42,18 +42,10 @@ _CHUNK = 4096  # ours: rows that features are made of at a time
 
 @dataclass(frozen=True)
 class Features:
-    """What the networks make of n rows.
+    """The networks' features of n rows, one row each; only `z_c` is for the server.
 
-    Parameters
-    ----------
-    z : ndarray of shape (n, latent_columns), float32
-        Latent features, which stay at the client.
-    z_c : ndarray of shape (n, shared_columns), float32
-        Clustering-related features, which the server gets.
-    z_x : ndarray of shape (n, n_latent), float32
-        Sample-related features, which stay at the client.
-    assignments : ndarray of shape (n, n_clusters), float32
-        Q^m; rows add up to 1.
+    `z` (latent) and `z_x` (sample-related) stay at the client; `assignments` is Q^m (n, K), whose
+    rows sum to 1.
     """
 
     z: Floats
@@ -63,45 +55,10 @@ class Features:
 
 
 class ViewModel:
-    """The networks of one client, and how far their training is.
+    """The networks of one client and the progress of their training, from `begin` or `from_state`.
 
-    Made by `begin` or `from_state`.
-
-    Parameters
-    ----------
-    n_columns : int
-        Of the client's rows.
-    n_clusters : int
-        K.
-    network : NetworkSettings
-        Their shape.
-    state : mapping
-        Arrays by name, as `state` returns them.
-    seed : int
-        Of all that is drawn.
-    device : {"auto", "cpu", "gpu"}
-        Where to train.
-
-    Attributes
-    ----------
-    units : Units
-        In which the networks see rows; all methods take them as the client keeps them.
-    round : int
-        The last one that was begun; 0 before the first.
-    epoch : int
-        How many of its epochs ended.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.esfmc.settings import NetworkSettings, TrainingSettings
-    >>> from daskfc.protocols.esfmc.training import ViewModel
-    >>> rows = np.array([[0.0, 0.1], [0.1, 0.0], [1.0, 0.9], [0.9, 1.0]], dtype=np.float32)
-    >>> model = ViewModel.begin(2, 2, NetworkSettings(hidden=(4,), n_latent=2), seed=0)
-    >>> settings = TrainingSettings(epochs=300, learning_rate=0.01)
-    >>> past = model.train(rows, np.array([0, 0, 1, -1]), settings=settings, round=1)
-    >>> model.features(rows).assignments.argmax(axis=1).tolist()
-    [0, 0, 1, 1]
+    All methods take rows (n, n_columns) as the client keeps them, not in `units`. `round` is the
+    last one begun (0 before the first), and `epoch` the number of its epochs that ended.
     """
 
     def __init__(
@@ -138,31 +95,10 @@ class ViewModel:
         device: str = "auto",
         units: Units | None = None,
     ) -> "ViewModel":
-        """Return untrained networks.
+        """Return untrained networks; rows are taken as they are where `units` is None.
 
-        Parameters
-        ----------
-        n_columns : int
-            Of the client's rows.
-        n_clusters : int
-            K, at least 2.
-        network : NetworkSettings, optional
-            Their shape; the settings' defaults if not given.
-        seed : int
-            Of first weights, batches, dropout and Langevin noise; another one for each client.
-        device : {"auto", "cpu", "gpu"}, default "auto"
-            Where to train.
-        units : Units, optional
-            Of the client's view; rows are taken as they are if not given.
-
-        Returns
-        -------
-        ViewModel
-
-        Raises
-        ------
-        InvalidInput
-            For numbers out of range, and for a device that is not there.
+        The seed is of first weights, batches, dropout and Langevin noise, and must differ between
+        clients.
         """
         table = {"n_columns": integer(1), "n_clusters": integer(2), "seed": integer(0)}
         given = {"n_columns": n_columns, "n_clusters": n_clusters, "seed": seed}
@@ -187,29 +123,9 @@ class ViewModel:
         seed: int,
         device: str = "auto",
     ) -> "ViewModel":
-        """Return networks as they were when `state` was called, with what `begin` was given.
+        """Return networks as they were when `state` was called; other arguments are as for `begin`.
 
-        Parameters
-        ----------
-        state : mapping
-            Arrays by name.
-        n_columns, n_clusters : int
-            As in `begin`.
-        network : NetworkSettings, optional
-            As in `begin`.
-        seed : int
-            As in `begin`.
-        device : {"auto", "cpu", "gpu"}, default "auto"
-            Need not be the one that the state comes from.
-
-        Returns
-        -------
-        ViewModel
-
-        Raises
-        ------
-        InvalidInput
-            For a state of other networks, or of none.
+        The device may be another one. Refuse a state of other networks.
         """
         model = cls.begin(n_columns, n_clusters, network, seed=seed, device=device)
         wanted = model.state()
@@ -224,14 +140,11 @@ class ViewModel:
         return cls(n_columns, n_clusters, network, state, seed=seed, device=device)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that `from_state` needs, as arrays that a file without pickles holds.
+        """Return all arrays that `from_state` needs, which a file without pickles can hold.
 
-        Returns
-        -------
-        dict of str to ndarray
-            ``weights``, ``first_moment`` and ``second_moment``, (p,) float32; ``steps``, ``round``
-            and ``epoch``, () int64; of the units ``low``, (n_columns,) and ``width``, ()
-            float64.
+        These are ``weights``, ``first_moment`` and ``second_moment``, (p,) float32; ``steps``,
+        ``round`` and ``epoch``, () int64; the units' ``low``, (n_columns,), and ``width``, (),
+        float64.
         """
         state = {"weights": np.array(self._w), "first_moment": np.array(self._moments.first)}
         state |= {"second_moment": np.array(self._moments.second)}
@@ -248,22 +161,8 @@ class ViewModel:
     ) -> tuple[EpochLosses, ...]:
         """Train encoder and decoder to reconstruct rows, before the first round.
 
-        Reconstruction counts 1 here, whatever its weight in the loss of the rounds: there is
-        nothing else to learn from yet.
-
-        Parameters
-        ----------
-        rows : array_like of shape (n, n_columns), float
-            Of the client.
-        settings : TrainingSettings
-            Of which ``pretraining_epochs`` count.
-        on_epoch : callable, optional
-            As in `train`.
-
-        Returns
-        -------
-        tuple of EpochLosses
-            One for each epoch of this call.
+        Reconstruction has weight 1 here, whatever its weight in the rounds: nothing else is learned
+        yet.
         """
         alone = replace(
             settings,
@@ -286,54 +185,18 @@ class ViewModel:
         aligned: ArrayLike | None = None,
         on_epoch: Callable[[int, EpochLosses], None] | None = None,
     ) -> tuple[EpochLosses, ...]:
-        """Train in one round; where this round was begun before, go on after its last epoch.
+        """Train in a round, from 1; resume after the last finished epoch of a round already begun.
 
-        Parameters
-        ----------
-        rows : array_like of shape (n, n_columns), float
-            Of the client; the same in all calls of a round.
-        labels : array_like of shape (n,), int, optional
-            Y, in [0, n_clusters); -1, or none at all, take no part in the cross-entropy.
-        settings : TrainingSettings
-            How to train.
-        round : int
-            t, from 1. Not below the last one.
-        assignments : array_like of shape (n, n_clusters), float, optional
-            Q, for the alignment loss.
-        aligned : array_like of shape (n,), bool, optional
-            Rows that have assignments; all if not given. The others' are not looked at.
-        on_epoch : callable, optional
-            Called with the number of every epoch that ended, from 1, and its losses. `state` may
-            be called in it, and what it raises stops the training there.
-
-        Returns
-        -------
-        tuple of EpochLosses
-            One for each epoch of this call.
-
-        Raises
-        ------
-        InvalidInput
-            For arrays of other shapes or with values out of range, for a round that is over, and
-            where the loss is no longer finite.
+        Rows must be the same in all calls of a round; labels of -1 (or None) have no cross-entropy.
+        `on_epoch` gets the number and losses of each finished epoch; it may call `state`, and what
+        it raises stops the training.
         """
         check_params("train of ViewModel", {"round": round}, {"round": integer(max(1, self.round))})
         client = checked(rows, labels, assignments, aligned, self.units, self.n_clusters)
         return tuple(self._run(client, settings, round, settings.epochs, on_epoch))
 
     def features(self, rows: ArrayLike) -> Features:
-        """Return features and assignments of rows.
-
-        Parameters
-        ----------
-        rows : array_like of shape (n, n_columns), float
-            Of the client, or new ones of its view.
-
-        Returns
-        -------
-        Features
-            Without dropout.
-        """
+        """Return features and assignments of rows, of the client or new, without dropout."""
         X = checked(rows, None, None, None, self.units, self.n_clusters).rows
         plan = plan_of(self.n_columns, self.n_clusters, self.network, TrainingSettings())
         size = min(len(X), _CHUNK)
@@ -347,23 +210,7 @@ class ViewModel:
         return Features(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
     def from_assignments(self, assignments: ArrayLike) -> Floats:
-        """Return g̃(Q), the features of rows that the client does not have (Eq. 13).
-
-        Parameters
-        ----------
-        assignments : array_like of shape (n, n_clusters), float
-            Q.
-
-        Returns
-        -------
-        ndarray of shape (n, shared_columns), float32
-            In the space of Z_c.
-
-        Raises
-        ------
-        InvalidInput
-            For assignments of another shape.
-        """
+        """Return g̃(Q), (n, shared_columns): Z_c of rows that the client does not have (Eq. 13)."""
         Q = np.asarray(assignments, dtype=np.float32)
         if Q.ndim != 2 or Q.shape[1] != self.n_clusters:
             raise InvalidInput(

@@ -51,9 +51,9 @@ class AveragingSettings:
 
 @dataclass(frozen=True)
 class Planned:
-    """Where everything is before the first round; handles and public numbers only.
+    """The agreed plan before the first round, as handles and public numbers only.
 
-    Steps at clients get ``plan_sent``, which the server told them; those at the server ``plan``.
+    Steps at clients get `plan_sent`, the message from the server; those at the server get `plan`.
     """
 
     samples: PerClient[Local]
@@ -113,21 +113,7 @@ def active_clients(
 
 @dataclass
 class Averaging:
-    """The rounds.
-
-    Parameters
-    ----------
-    federation : Federation
-        In a run.
-    settings : AveragingSettings
-        How they go.
-    planned : Planned
-        What was agreed on before.
-    sums : Aggregation
-        Over all clients.
-    on_round : callable
-        Told the number of each round and the dictionary's relative change in it.
-    """
+    """The rounds; `on_round` gets each one's number and the dictionary's relative change in it."""
 
     federation: Federation
     settings: AveragingSettings
@@ -157,10 +143,10 @@ class Averaging:
 
     @property
     def _hangs_on_reports(self) -> bool:
-        """Whether a round begins only once the caller knows of the one before.
+        """Whether the caller must have each round's report before the next round begins.
 
-        It may be the last one; or it may release something, which is noted before it is asked for,
-        and must not be noted where an earlier round breaks off.
+        A round may be the last one; or it may release something, which is recorded before it is
+        asked for and must not be recorded if an earlier round fails.
         """
         return self.settings.tolerance > 0 or isinstance(self.planned.noise, FactorNoise)
 

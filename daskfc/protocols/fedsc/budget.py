@@ -37,10 +37,7 @@ def cost_of(noise: Noise, spent: Spent) -> dict[str, Any]:
 def charged(noise: Noise, spent: Spent, clients: Iterable[str]) -> Spent:
     """Return what is spent once some clients have released new samples.
 
-    Raises
-    ------
-    PrivacyError
-        When that is above the budget from which σ follows.
+    It raises PrivacyError, before any release, where that exceeds the budget from which σ follows.
     """
     if isinstance(noise, RelativeNoise) or noise.delta is None:
         return spent

@@ -30,25 +30,8 @@ _PANELS = 100_000_000  # similarities of some samples with all, and what of them
 def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> LagrangeCode:
     """Return the code of coded similarities; at least one client's view is always hidden.
 
-    Parameters
-    ----------
-    n_clients : int
-        Number of clients.
-    n_segments : int, optional
-        l; by default 1.
-    n_colluding : int
-        Clients that may pool what they see; 0 counts as 1, for a single client sees shares too.
-
-    Raises
-    ------
-    InvalidInput
-        When there are too few clients.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.coded import choose_coded
-    >>> choose_coded(5, None, 0)
-    LagrangeCode(n_segments=1, n_colluding=1, n_evaluators=4)
+    `n_colluding` of 0 counts as 1, since a single client sees shares too; the default of
+    `n_segments` is 1. Refuse fewer clients than the code needs.
     """
     t = max(1, n_colluding)
     least = n_segments or 1
@@ -64,16 +47,9 @@ def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> La
 
 @dataclass(frozen=True)
 class CodedSimilarity:
-    """The graph at the server, and what new samples are compared with; handles only.
+    """Handles of the server's `OrderedGraph`, and of what new samples are compared with.
 
-    Parameters
-    ----------
-    graph : Local
-        The server's `OrderedGraph` of `graph_of_distances`.
-    distances : SecureDistances
-        Of the rows.
-    norms : PerClient of Sent
-        `SquaredNorms` of the clustered samples.
+    `distances` are of the rows, `norms` the `SquaredNorms` of the clustered samples.
     """
 
     graph: Local
@@ -94,53 +70,12 @@ def coded_similarity(
     engine: str = "auto",
     tile: int | None = None,
 ) -> CodedSimilarity:
-    """Have the server make the graph of similarities without any client's rows.
+    """Have the server compute the graph of similarities without any client's rows (N_p, d).
 
-    Parameters
-    ----------
-    federation : Federation
-        The parties, in a run.
-    rows : PerClient of Local
-        B_p at each client, (N_p, d) float64 or `Noised`; one length d at all clients.
-    positions : Local
-        The server's `canonical_positions`.
-    n_neighbors : int, optional
-        As for `similarity_graph`.
-    n_segments, n_colluding : int
-        As for `choose_coded`.
-    radius : float or None
-        Public bound on the norm of a row: 1, which holds for rows without noise on the factors.
-        With None the largest norm is told, rounded up.
-    hide_segments : bool
-        Hide the inner products of single segments from the server.
-    engine, tile
-        As for `OmniFC`.
-
-    Returns
-    -------
-    CodedSimilarity
-        Its ``graph`` equals that of `similarity_graph` for the quantised rows.
-
-    Raises
-    ------
-    InvalidInput
-        When there are too few clients, before anything starts.
-    ResourceRefused
-        When a party's memory or the server's disk cannot hold it; before anything is encoded.
-
-    Notes
-    -----
-    Privacy: any `n_colluding` clients see uniform numbers of the others' rows, and neither C nor B
-    leaves a client. The server gets all similarities, from which B follows up to one rotation of
-    all rows, and C does not; but similarities are close to the Gaussian kernel, and with its width
-    tell about how far apart samples are. A client that gives the server the hiding key also gives
-    it the inner products of single segments of rows.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.coded import coded_similarity
-    >>> similarity = coded_similarity(federation, rows, positions)  # doctest: +SKIP
-    >>> labels = federation.on_server(cluster, similarity.graph)  # doctest: +SKIP
+    It equals that of `similarity_graph` for quantised rows; `radius` bounds their norms publicly
+    (None reveals the largest, rounded up). Privacy: any `n_colluding` clients see uniform numbers;
+    the server learns all similarities, so B up to a rotation and roughly distances, but not C. A
+    client that gives it the hiding key also gives it segments' inner products.
     """
     code = choose_coded(len(federation.clients), n_segments, n_colluding)
     distances = SecureDistances.of_rows(
@@ -175,32 +110,10 @@ def coded_predict(
     n_clusters: int,
     n_neighbors: int | None = None,
 ) -> PerClient[Sent[ClientLabels]]:
-    """Label new samples at the server without any client's rows, and tell their clients.
+    """Label new samples at the server without any client's rows, and send each client its labels.
 
-    Parameters
-    ----------
-    similarity : CodedSimilarity
-        Of the fit.
-    new : PerClient of Local
-        Rows of new samples at some clients, as at the fit.
-    labels : Local
-        The server's labels of the clustered samples, in canonical order.
-    n_clusters, n_neighbors : int
-        As at the fit.
-
-    Returns
-    -------
-    PerClient of Sent
-        The labels of its new samples for each of these clients.
-
-    Notes
-    -----
-    Privacy: as for `coded_similarity`; the server gets similarities of new to clustered samples.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.coded import coded_predict
-    >>> new_labels = coded_predict(similarity, new, labels, n_clusters=3)  # doctest: +SKIP
+    Privacy: as for `coded_similarity`; the server learns similarities of new to clustered samples.
+    `labels` are the server's, in canonical order; rows are as at the fit.
     """
     distances = similarity.distances
     federation = distances.federation

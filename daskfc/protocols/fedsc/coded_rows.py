@@ -102,10 +102,10 @@ def graph_of_distances(
     system: ResidueSystem,
     n_neighbors: int | None,
 ) -> OrderedGraph:
-    """Return the sparse graph of Eq. (25) from all distances, panel by panel.
+    """Return the sparse graph (n, n) of Eq. (25) in canonical order from all distances, by panels.
 
-    It is that of `similarity_graph` for the quantised rows, (n, n) in canonical order. Samples are
-    ordered by the sum of their distances.
+    It is that of `similarity_graph` for the quantised rows. Samples are ordered by the sum of their
+    distances.
     """
     n, ordered = found.n, _in_order(norms, plan)
     k = default_neighbors(n) if n_neighbors is None else n_neighbors
@@ -141,10 +141,10 @@ def votes_of_panel(
     n_clusters: int,
     n_neighbors: int | None,
 ) -> NDArray[np.int64]:
-    """Label a panel of new samples by the summed similarity of their most similar clustered ones.
+    """Label new samples `start` to `stop` by the summed similarity of the most similar ones.
 
-    The panel is `start` to `stop` of what `new` holds; `columns` are squared distances of clustered
-    to new rows, one block of clustered ones after the other; labels are in canonical order.
+    `columns` are squared distances of clustered to new rows, one block of clustered ones after the
+    other; `labels` are in canonical order.
     """
     ordered = _in_order(norms, plan)
     k = min(n_neighbors or default_neighbors(len(ordered)), len(ordered))

@@ -42,11 +42,11 @@ def reconstruction_of(
     ridge: float,
     noise: Noise | None,
 ) -> Reconstruction:
-    """Measure K̂, inner products of rows, against the kernel of the client's true samples.
+    """Compare K̂, the inner products of rows, with the kernel of the client's true samples.
 
-    Samples are those that were clustered. Of the bounds Theorem 3.8 holds with noise on the
-    factors, 3.1 otherwise; where the coefficients belong to an older dictionary, or the noise to
-    the factors' own spread, neither: NaN.
+    `samples` are as clustered, maybe perturbed. The bound is Theorem 3.8's with noise on the
+    factors, else 3.1's; NaN where the coefficients belong to an older dictionary, or noise is
+    relative to the factors' own spread.
     """
     X = data.rows(0, data.n_samples)
     B = rows.values if isinstance(rows, Noised) else rows

@@ -65,14 +65,10 @@ class SimilarPairs(
 
 @dataclass(frozen=True)
 class OrderedGraph:
-    """The graph of the most similar samples, and an order that follows from all similarities.
+    """The sparse graph (n, n) of similar samples in canonical order, and the order for clustering.
 
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-        In canonical order.
-    order : Order
-        In which it is clustered, so that nothing hangs on pseudonyms; it tells equal samples.
+    That order follows from all similarities, so that no result depends on pseudonyms; it also shows
+    which samples are equal.
     """
 
     graph: Graph
@@ -87,25 +83,10 @@ class OrderedGraph:
 def graph_of_rows(
     federation: Federation, rows: Local, neighbors: int | None
 ) -> Local[OrderedGraph]:
-    """Have the server make the graph of its rows, with the help of its workers if it has any.
+    """Have the server compute the exact graph of its rows B (n, d), with the help of its workers.
 
-    Parameters
-    ----------
-    federation : Federation
-        The parties, running.
-    rows : Local of ndarray of shape (n_samples, n_atoms)
-        B, at the server.
-    neighbors : int, optional
-        Of each sample, itself among them; by default as many as `default_neighbors` says.
-
-    Returns
-    -------
-    Local of OrderedGraph
-        At the server; exact.
-
-    Notes
-    -----
-    Privacy: nothing leaves the server but to its own workers.
+    `neighbors` counts the sample itself (None: `default_neighbors`). Privacy: nothing leaves the
+    server except to its own workers.
     """
     workers = federation.server_workers
     if not workers:

@@ -78,21 +78,17 @@ class Journal:
         return releases
 
     def releases(self) -> NDArray[np.float64]:
-        """Return the noise multipliers of what was asked for in all starts of the fit.
+        """Return the noise multipliers of all releases recorded in all starts of the fit.
 
-        Raises
-        ------
-        PrivacyError
-            When it is not known; it is never taken for nothing.
-        StoreError
-            When the folder was removed; the driver's own account then counts.
+        It raises PrivacyError where the list is missing or damaged, which never counts as no
+        release; and StoreError where the folder was removed: the driver's own account then counts.
         """
         return np.array(list(self._read().values()), dtype=np.float64)
 
     def expect(self, name: str, multiplier: float) -> None:
-        """Note a noisy release before it is asked for, so that no crash forgets it.
+        """Record a noisy release before it is asked for, so that no crash forgets it.
 
-        Under one name it is one release: a step that is repeated asks for the same again.
+        The same name counts once: a repeated step asks for the same release again.
         """
         self._write({**self._read(), name: multiplier})
 
@@ -133,13 +129,7 @@ def expect(journal: Journal, name: str, multiplier: float) -> Journal:
 
 @dataclass
 class Releases:
-    """The driver's account of a fit's noisy releases, of all its starts.
-
-    Parameters
-    ----------
-    multipliers : list of float
-        The noise multiplier of each; when this start begins, those of earlier ones.
-    """
+    """The driver's account of a fit's noisy releases by their multipliers, over all its starts."""
 
     multipliers: list[float] = field(default_factory=list)
     n_before: int = field(init=False)

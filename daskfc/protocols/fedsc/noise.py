@@ -81,16 +81,8 @@ _FACTORS: dict[str, Constraint] = {
 class DataNoise:
     """Rows are clipped and perturbed once, before anything else (Section 3.1).
 
-    Parameters
-    ----------
-    sigma : float
-        Standard deviation of the noise on every entry, in units of the data.
-    clip : float or None
-        τ_X, in units of the data; without it there is no (ε, δ).
-    delta : float or None
-        In (0, 1), with `clip`.
-    budget : float or None
-        ε of the fit and its predictions together, where σ follows from it.
+    σ and the clip τ_X are in units of the data; without a clip there is no (ε, δ). `budget` is ε of
+    the fit and its predictions together, where σ follows from it.
     """
 
     sigma: float
@@ -130,10 +122,10 @@ class DataNoise:
         return add_gaussian_noise(rows, self.sigma, stream=secret.derive(*label).stream())
 
     def of_each_row(self, X: Floats, ids: Iterable[str], durable_secret: SecretKey) -> Floats:
-        """Return perturbed rows, where a sample that is released again bears the same noise.
+        """Return perturbed rows, with the same noise whenever a sample is released again.
 
-        For noise without a claim, whose releases nobody counts: fresh noise of each would average
-        away. Under a claim it would tell whether a row is still the same, and each is counted.
+        This is for noise without a claim, whose releases nobody counts: fresh noise would average
+        away. Under a claim it would reveal whether a row is unchanged, and each release is counted.
         """
         label = noise_label("FedSC rows", sigma=self.sigma, clip=None, inputs="of each row")
         key, noisy = durable_secret.derive(*label), np.empty_like(X)
@@ -152,18 +144,8 @@ class DataNoise:
 class FactorNoise:
     """The change of Z is clipped and perturbed in every round, C once (Section 3.2).
 
-    Parameters
-    ----------
-    sigma_dictionary, sigma_coefficients : float
-        Standard deviations of the noise on every entry of Z, in units of the data, and of C.
-    clip : float
-        Largest Frobenius norm of a client's change of Z in a round, in units of the data.
-    ridge : float
-        λ of the C-step.
-    delta : float
-        In (0, 1), of all releases together.
-    budget : float or None
-        As of `DataNoise`.
+    Z's σ and clip (a Frobenius norm per client and round) are in units of the data. δ is of all
+    releases together, `budget` as of `DataNoise`.
     """
 
     sigma_dictionary: float
@@ -237,13 +219,7 @@ class FactorNoise:
 
 @dataclass(frozen=True)
 class RelativeNoise:
-    """Z and C are perturbed by shares of their own spread, as in the paper's Table 5; no (ε, δ).
-
-    Parameters
-    ----------
-    dictionary, coefficients : float
-        α_z and α_c, at least 0.
-    """
+    """Z and C are perturbed by shares of their own spread, as in the paper's Table 5; no (ε, δ)."""
 
     dictionary: float
     coefficients: float
@@ -296,36 +272,10 @@ def _refuse(rule: str, got: object) -> InvalidInput:
 def noise_of(
     asked: Mapping[str, Any] | None, *, rounds: int, ridge: float, spent: Accountant | None = None
 ) -> Noise | None:
-    """Return the mechanism that a caller asks for.
+    """Return the mechanism for the `noise` of `FedSC`, with `rounds` releases of Z to come.
 
-    Parameters
-    ----------
-    asked : mapping or None
-        As the `noise` of `FedSC`.
-    rounds : int
-        Rounds in which Z is released, still to come.
-    ridge : float
-        λ of the C-step.
-    spent : Accountant, optional
-        What a client released in an earlier start of the same fit, within the same budget.
-
-    Returns
-    -------
-    DataNoise, FactorNoise, RelativeNoise or None
-
-    Raises
-    ------
-    InvalidInput
-        For keys or values that do not go together, and where a published formula is not valid.
-    PrivacyError
-        When the budget is spent already.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.noise import noise_of
-    >>> asked = {"kind": "data", "epsilon": 1.0, "delta": 1e-5, "clip": 2.0}
-    >>> round(noise_of(asked, rounds=5, ridge=1e-3).sigma, 3)
-    14.923
+    `spent` is from earlier starts of the fit, within the same budget: PrivacyError where nothing is
+    left. Refuse a published formula where it is not valid.
     """
     if asked is None:
         return None

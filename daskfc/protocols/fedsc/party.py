@@ -84,9 +84,9 @@ def _perturbed(
 def summarise(
     samples: Floats, kernel_width: float | None, n_atoms: int | None, noise: Noise | None
 ) -> KernelSummary:
-    """Tell the server size, mean distance (Eq. 42) and the rank of the own kernel.
+    """Send the server the size, the mean distance (Eq. 42) and the rank of the own kernel.
 
-    Where only the factors are protected, nothing but the size and what all clients know anyway.
+    Where only the factors are protected, send the size and otherwise only what all clients know.
     """
     n, m = samples.shape
     if isinstance(noise, FactorNoise):
@@ -124,9 +124,9 @@ def weighted_update(
     noise: Noise | None,
     number: int,
 ) -> Part:
-    """Return the own dictionary, (d, m), times the own weight of Eq. 11, see `weight_of`.
+    """Return the own dictionary (d, m) times its weight of Eq. (11), see `weight_of`.
 
-    With noise on the factors that carries a guarantee, the own change of it.
+    With `FactorNoise` it is the dictionary's perturbed change, weighted alike.
     """
     weight = weight_of(len(samples), plan, uniform)
     Z = local_update(samples, dictionary.atoms, plan.width, ridge, steps=steps, kind=kind)
@@ -155,11 +155,11 @@ def rows_of(
     noise: Noise | None,
     new: bool = False,
 ) -> Part:
-    """Return the rows whose inner products are similarities, (n, d); they stay at the client.
+    """Return the rows (n, d) whose inner products are similarities; they stay at the client.
 
-    Coefficients belong to the last dictionary, or to the one before it where that is given.
-    Perturbed rows of clustered samples are counted with the first that is told of them; those of
-    new ones are a release by themselves.
+    Coefficients are for the last dictionary, or for `before`. Perturbed rows of clustered samples
+    are counted with the first message that reveals them; those of new samples are a release of
+    their own.
     """
     atoms = final.atoms if before is None else before.atoms
     C = coefficients(samples, atoms, plan.width, ridge)

@@ -65,13 +65,7 @@ _BLOCK_ENTRIES = 1 << 23  # ours: similarities of new samples at once, 64 MiB
 
 
 def check_counts(n_samples: int, **counts: int | None) -> None:
-    """Refuse parameters that may not be above the number of samples.
-
-    Raises
-    ------
-    InvalidInput
-        For the first that is.
-    """
+    """Refuse parameters above the number of samples."""
     for name, value in counts.items():
         if value is not None and value > n_samples:
             raise InvalidInput(
@@ -138,9 +132,10 @@ def mean_dictionary(
     number: int,
     rounds: int,
 ) -> Dictionary:
-    """Return, and keep, the weighted mean of the dictionaries of those that took part (Eq. 11).
+    """Return, and keep, the weighted mean of the participating clients' dictionaries (Eq. 11).
 
-    The total is of dictionaries, or of their changes since the round before, times the weights.
+    The total is of dictionaries, or with `changes` of their changes since `before`, times the
+    weights.
     """
     weight = sum(weight_of(sizes[name].n_samples, plan, uniform) for name in total.terms)
     mean: Floats = total.values / weight
@@ -176,8 +171,7 @@ def place_rows(
 ) -> Floats:
     """Put a client's rows into canonical order, the same for every split of the samples.
 
-    In place, so that the server never holds all rows twice: to put them there again changes
-    nothing.
+    This is in place, so that the server never holds all rows twice, and may be repeated.
     """
     B[positions[client]] = message.rows
     return B

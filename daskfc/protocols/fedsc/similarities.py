@@ -39,14 +39,10 @@ class SimilarityClustering:
         plan: KernelPlan,
         noise: Noise | None,
     ) -> Local | CodedSimilarity:
-        """Have the server learn how similar the samples are whose rows are at the clients.
+        """Have the server learn the similarities; return what new samples are compared with.
 
-        Rows may be inline, but where similarities are coded, which takes them more than once.
-
-        Returns
-        -------
-        Local or CodedSimilarity
-            What new samples are compared with: all rows, or the graph and what the clients hold.
+        That is all rows, or a `CodedSimilarity`. Rows may be inline unless similarities are coded,
+        which needs them more than once.
         """
         if self.similarity == "coded":
             return coded_similarity(
@@ -93,20 +89,8 @@ class SimilarityClustering:
 class Fitted:
     """What `predict_new` needs of a fit, as handles of what stays at the parties.
 
-    Parameters
-    ----------
-    planned : Planned
-        What was agreed on before the rounds.
-    how : SimilarityClustering
-        How samples were clustered.
-    final, dictionary : Sent, Local
-        The last dictionary, as clients and server hold it.
-    reference : Local or CodedSimilarity
-        What new samples are compared with.
-    positions, labels : Local
-        The server's order of the samples and their labels.
-    before : tuple of float
-        Noise multipliers of what earlier starts of the fit released.
+    `final` and `dictionary` are the last one at clients and server; new samples are compared with
+    `reference`; `before` has the noise multipliers of earlier starts' releases.
     """
 
     planned: Planned

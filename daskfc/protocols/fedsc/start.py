@@ -20,14 +20,9 @@ _NAME = "dictionary"
 
 @dataclass(frozen=True)
 class Start:
-    """Which dictionary a fit starts from.
+    """The dictionary a fit starts from: "moments", "normal" or "last"; "moments" if none was kept.
 
-    Parameters
-    ----------
-    kind : {"moments", "normal", "last"}
-        As the `start` parameter has it, and "moments" where no last dictionary was kept.
-    n_atoms : int, optional
-        As many atoms as it has; None where that is still to be chosen.
+    `n_atoms` is None where it is still to be chosen.
     """
 
     kind: str
@@ -62,13 +57,7 @@ def find(last_result: LastResult) -> StartFound:
 
 
 def last_dictionary(plan: KernelPlan, last_result: LastResult) -> Dictionary:
-    """Return the last fit's dictionary, which `find` told of.
-
-    Raises
-    ------
-    InvalidInput
-        When the samples had another number of features then.
-    """
+    """Return the last fit's dictionary found by `find`; refuse another number of features."""
     found = last_result.start()
     assert found is not None
     atoms = found[_NAME]

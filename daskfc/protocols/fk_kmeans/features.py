@@ -28,19 +28,7 @@ _BLOCK_BYTES = 16 * 2**20  # ours: samples and features of a block
 
 @dataclass(frozen=True)
 class FeatureSettings:
-    """Which random features all clients draw in each iteration.
-
-    Parameters
-    ----------
-    kernel : str
-        Kind of the kernel.
-    degree : int
-        Of a polynomial one.
-    n_features : int
-        D.
-    random_state : int
-        The user's seed, public.
-    """
+    """The D random features that all clients draw in each iteration, from a public seed."""
 
     kernel: str
     degree: int
@@ -53,12 +41,9 @@ class FeatureSettings:
         return Kernel(self.kernel, 1.0, self.degree).is_stationary
 
     def seen(self, rows: Floats, plan: FeaturePlan, client: str) -> Floats:
-        """Return rows as seen from the plan's centre.
+        """Return rows relative to the plan's centre.
 
-        Raises
-        ------
-        InvalidInput
-            For rows so far from it, beside the width, that their random features are rounding.
+        Refuse rows so far from it, compared with the width, that rounding hides how they differ.
         """
         seen = plan.seen(rows)
         far = float(np.abs(seen).max(initial=0.0))
@@ -79,15 +64,10 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class WeightedRows:
-    """W_t[m] in a file of the client's, so that memory does not grow with the samples.
+    """W_t[m] (n, D + r) in a client's Zarr file, so that memory does not grow with the samples.
 
-    The file goes with the last reference to it: where Dask repeats the steps of earlier iterations,
-    later ones still read theirs.
-
-    Parameters
-    ----------
-    path : str
-        A Zarr array (n, D + r).
+    The file is deleted with the last reference to it: where Dask repeats steps of earlier
+    iterations, later ones can still read theirs.
     """
 
     path: str
@@ -131,18 +111,9 @@ def write_weighted(
     kept: WeightedRows | None,
     to: WeightedRows,
 ) -> Iterator[Floats]:
-    """Write W_t, and yield it block by block; t is one more than the last iteration.
+    """Write W_t to `to` and yield it block by block; t is one more than the last iteration.
 
-    Parameters
-    ----------
-    data, settings, plan
-        Samples, and the random features of them.
-    past : sequence of Iteration
-        The last iteration with `kept`; without it all of them, so that nothing has to be kept.
-    kept : WeightedRows or None
-        W_t-1.
-    to : WeightedRows
-        Where W_t goes.
+    `past` is that iteration if W_t-1 is `kept`, else all of them, so that nothing has to be kept.
     """
     number = past[-1].number + 1 if past else 1
     to_basis = past[-1].to_basis() if past else np.empty((0, 0))

@@ -25,9 +25,9 @@ _NORM = 2.0 * (1.0 + 1e-9)  # of a row of W, squared: |a|² / D ≤ 2, and |b| �
 
 @dataclass(frozen=True)
 class Planned:
-    """Where everything is before the first iteration; handles and public numbers only.
+    """The agreed plan before the first iteration, as handles and public numbers only.
 
-    Steps at clients get ``plan_sent``, which the server told them; those at the server ``plan``.
+    Steps at clients get `plan_sent`, the message from the server; those at the server get `plan`.
     """
 
     plan: FeaturePlan
@@ -46,21 +46,11 @@ class Planned:
 
 @dataclass(frozen=True)
 class IterationReport:
-    """How far an iteration got.
+    """An iteration's result: relative change (Frobenius) of the estimated kernel matrix, and costs.
 
-    Parameters
-    ----------
-    change : float
-        Of the estimate of the kernel matrix, relative to its Frobenius norm.
-    values : ndarray of shape (r,)
-        Its eigenvalues before they are shrunk, descending.
-    threshold : float
-        λ.
-    n_products : int
-        That Lanczos took; 0 of a sum of Gram matrices.
-    n_floats : int
-        Numbers that all clients uploaded for it, as Section 5.2 counts; 0 where an earlier start
-        of the fit did it. Products that Lanczos was given too much are among them.
+    `values` are its eigenvalues before shrinking by the threshold λ, descending. `n_floats` counts
+    all clients' uploads (Section 5.2) with superfluous Lanczos products, 0 in an earlier start of
+    the fit; `n_products` is 0 for Gram matrices.
     """
 
     change: float
@@ -72,21 +62,7 @@ class IterationReport:
 
 @dataclass
 class Iterations:
-    """Algorithm 1 up to the embedding.
-
-    Parameters
-    ----------
-    federation : Federation
-        In a run.
-    settings : IterationSettings
-        How they go.
-    planned : Planned
-        What was agreed on before.
-    sums : Aggregation
-        Over all clients.
-    on_iteration : callable
-        Told how far each iteration got.
-    """
+    """Algorithm 1 up to the embedding; `on_iteration` gets each iteration's report."""
 
     federation: Federation
     settings: IterationSettings
@@ -97,12 +73,9 @@ class Iterations:
     past: list[Local[Eigenpairs]] = field(default_factory=list, init=False)
 
     def run(self, done: int) -> PerClient[Local]:
-        """Run the iterations that are left; return H at each client.
+        """Run the remaining iterations; return H at each client.
 
-        Parameters
-        ----------
-        done : int
-            Iterations of an earlier start of the fit, whose eigenpairs the server kept.
+        The first `done` are of an earlier start of the fit, with eigenpairs kept by the server.
         """
         federation, settings, planned = self.federation, self.settings, self.planned
         for number in range(1, done + 1):
@@ -191,29 +164,10 @@ class Iterations:
 def run_lanczos(
     product: Callable[[Local], Local], progress: Callable[[Local], LanczosProgress], state: Local
 ) -> tuple[Local, int]:
-    """Drive Lanczos to its end, without waiting for every product.
+    """Drive Lanczos to its end; return the last state and the number of products submitted.
 
-    Parameters
-    ----------
-    product : callable
-        Wires one product: from one state at the server to the next.
-    progress : callable
-        Waits for a state, and returns whether Lanczos has ended.
-    state : Local
-        The first.
-
-    Returns
-    -------
-    state : Local
-        The last.
-    n_rounds : int
-        Products that were asked for.
-
-    Notes
-    -----
-    The driver submits some products at once, which follow each other at the parties, and asks only
-    then. A state that has converged takes nothing more in, so that the result does not depend on
-    how many were asked for too much.
+    The driver submits several products at once and asks for progress only then. A converged state
+    ignores further products, so the result does not depend on how many were submitted too much.
     """
     ahead, n_rounds = 1, 0
     while True:

@@ -37,10 +37,7 @@ SENSITIVITY = 2.0 * math.sqrt(2.0)
 class GramNoise:
     """Gaussian noise on each sum of Gram matrices, in shares of the clients.
 
-    Parameters
-    ----------
-    multiplier : float
-        Standard deviation of the sum's noise over `SENSITIVITY`.
+    `multiplier` is the standard deviation of the sum's noise over `SENSITIVITY`.
     """
 
     multiplier: float
@@ -77,17 +74,7 @@ class GramNoise:
 
 @dataclass(frozen=True)
 class Noise:
-    """What protects a fit: the same multiplier in every release.
-
-    Parameters
-    ----------
-    multiplier : float
-        Of each sum.
-    delta : float
-        In (0, 1).
-    rounds : int
-        Rounds of k-means on noisy sums.
-    """
+    """A fit's noise: the same multiplier in every sum; `rounds` of k-means are on noisy sums."""
 
     multiplier: float
     delta: float
@@ -104,27 +91,7 @@ class Noise:
 
 
 def noise_of(asked: Mapping[str, Any] | None, *, iterations: int) -> Noise | None:
-    """Return the noise that a caller asks for.
-
-    Parameters
-    ----------
-    asked : mapping or None
-        As the `noise` of `FederatedKernelKMeans`.
-    iterations : int
-        T, sums of Gram matrices.
-
-    Raises
-    ------
-    InvalidInput
-        For keys or values that do not go together.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fk_kmeans.noise import noise_of
-    >>> found = noise_of({"epsilon": 2.0, "delta": 1e-5, "rounds": 4}, iterations=5)
-    >>> round(found.multiplier, 2), round(found.epsilon(9), 6)
-    (5.98, 2.0)
-    """
+    """Return the noise for the `noise` of `FederatedKernelKMeans`, with T sums of Gram matrices."""
     given = asked_noise(asked, "FederatedKernelKMeans", {"rounds": integer(low=1)})
     if given is None:
         return None

@@ -40,15 +40,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Iterate:
-    """What an iteration leaves at a client.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (D + r, D + r)
-        W_t[m]ᵀ W_t[m].
-    rows : WeightedRows
-        W_t[m].
-    """
+    """What an iteration leaves at a client: W_t[m]ᵀ W_t[m], (D + r, D + r), and W_t[m]."""
 
     gram: Floats
     rows: WeightedRows
@@ -70,26 +62,7 @@ def iterate(
 ) -> Iterate:
     """Build W_t[m] in one pass over the samples (Algorithm 1, lines 7, 8, 12 and 13).
 
-    Parameters
-    ----------
-    data : ClientStore
-        The client's samples.
-    before : Iterate or None
-        What iteration t - 1 left; None to build all of them again.
-    past : sequence of Eigenpairs
-        Those of iteration t - 1, or of all before t without `before`.
-    plan : FeaturePlan
-        Width of the kernel.
-    settings : FeatureSettings
-        Random features.
-    run : str
-        Names the folder of this fit.
-    workspace : str
-        The client's folder.
-
-    Returns
-    -------
-    Iterate
+    `past` is iteration t - 1, or all before t where `before` is None and everything is built again.
     """
     folder = Path(workspace) / f"fk-k-means-rows-{run}"
     if before is None:  # what processes that were killed in earlier fits left
@@ -144,20 +117,9 @@ def labelled_new(
     plan: FeaturePlan,
     settings: FeatureSettings,
 ) -> LabelledSamples:
-    """Tell the caller the nearest centre of each sample of another store.
+    """Report the nearest centre (k, s) of each sample of another store to the caller.
 
-    Parameters
-    ----------
-    new : ClientStore
-        Samples with the features of those of `fit`.
-    weights : ndarray of shape (T, D, s)
-        Of random features in the coordinates, from `maths.dspgd.feature_weights`.
-    centers : ndarray of shape (k, s)
-        Centres of the clusters.
-    plan : FeaturePlan
-        Width of the kernel.
-    settings : FeatureSettings
-        Random features.
+    `weights` (T, D, s) are those of `maths.dspgd.feature_weights`.
     """
     draws = [
         settings.drawn(plan.width, number + 1, new.n_features) for number in range(len(weights))

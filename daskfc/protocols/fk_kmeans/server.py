@@ -63,27 +63,9 @@ def told_eigenpairs(
     n_eigenvectors: int,
     n_products: int = 0,
 ) -> Eigenpairs:
-    """Return the eigenpairs that go on: all above η λ, and s at least.
+    """Return the eigenpairs to send on, of descending ones: all above η λ, and at least s.
 
-    Parameters
-    ----------
-    values : ndarray of shape (q,)
-        Eigenvalues of W_tᵀW_t, descending.
-    vectors : ndarray of shape (m, q)
-        Their eigenvectors.
-    before : Eigenpairs or None
-        Those of iteration t - 1.
-    n_clusters : int
-        k; λ is the (k + 2)-th eigenvalue of the first iteration (Section 6.1).
-    n_eigenvectors : int
-        s.
-    n_products : int
-        That it took.
-
-    Raises
-    ------
-    InvalidInput
-        When no eigenvalue is positive.
+    λ is the (k + 2)-th eigenvalue of the first iteration (Section 6.1). Refuse if none is positive.
     """
     number = 1 if before is None else before.number + 1
     threshold = max(float(values[n_clusters + 1]), 0.0) if before is None else before.threshold
@@ -173,9 +155,9 @@ def folder_of(workspace: str, params: str, contents: Mapping[str, StoreContent])
 
 
 def keep(found: Eigenpairs, folder: str | None) -> Eigenpairs:
-    """Keep the eigenpairs of an iteration for another start of the fit, if there is a folder.
+    """Report an iteration's eigenpairs to the caller, and keep them for another start of the fit.
 
-    They are told to the caller too.
+    They are kept only where there is a folder.
     """
     if folder is not None:
         numbers = np.array([found.threshold, float(found.n_products)])

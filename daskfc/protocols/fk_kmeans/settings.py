@@ -26,18 +26,9 @@ class IterationSettings:
 
 @dataclass(frozen=True)
 class SolverCost:
-    """What finding the eigenpairs of one iteration costs.
+    """The cost of one iteration's eigenpairs: round trips, and numbers that each client uploads.
 
-    Parameters
-    ----------
-    solver : {"gram", "lanczos"}
-        Which one.
-    rounds : int
-        Round trips.
-    floats : int
-        Numbers that each client uploads.
-    seconds : float
-        Of both, over a network of 0.1 s and 100 Mbit/s.
+    `seconds` is for both, over a network of 0.1 s and 100 Mbit/s.
     """
 
     solver: str
@@ -52,36 +43,14 @@ def _cost(solver: str, rounds: int, floats: int, n_clients: int) -> SolverCost:
 
 
 def cost_of_gram(n_columns: int, n_clients: int) -> SolverCost:
-    """Return the cost of one sum of WᵀW: (D + r)(D + r + 1) / 2 numbers, once.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fk_kmeans.settings import cost_of_gram
-    >>> cost_of_gram(200, n_clients=5).floats
-    20100
-    """
+    """Return the cost of one sum of WᵀW: (D + r)(D + r + 1) / 2 numbers, once."""
     return _cost("gram", 1, packed_size(n_columns), n_clients)
 
 
 def cost_of_lanczos(n_columns: int, n_pairs: int, block: int, n_clients: int) -> SolverCost:
-    """Return the cost of Lanczos: D + r numbers for each product, b products in a round trip.
+    """Return the cost of Lanczos: D + r numbers for each product, `block` products in a round trip.
 
-    Parameters
-    ----------
-    n_columns : int
-        D + r.
-    n_pairs : int
-        Eigenpairs that must converge.
-    block : int
-        b.
-    n_clients : int
-        M.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fk_kmeans.settings import cost_of_lanczos
-    >>> cost_of_lanczos(200, 12, block=1, n_clients=5).floats
-    8400
+    `n_pairs` eigenpairs must converge.
     """
     rounds = min(-(-n_columns // block), -(-int(_PRODUCTS * n_pairs) // block) + block // 2)
     products = min(rounds * block, n_columns)
@@ -89,14 +58,7 @@ def cost_of_lanczos(n_columns: int, n_pairs: int, block: int, n_clients: int) ->
 
 
 def cheaper(n_columns: int, n_pairs: int, block: int, n_clients: int) -> SolverCost:
-    """Return the solver that takes less time, the sum of Gram matrices when both take the same.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fk_kmeans.settings import cheaper
-    >>> cheaper(200, 12, block=4, n_clients=5).solver, cheaper(5000, 12, 4, 5).solver
-    ('gram', 'lanczos')
-    """
+    """Return the solver that takes less time, the sum of Gram matrices when both take the same."""
     gram = cost_of_gram(n_columns, n_clients)
     lanczos = cost_of_lanczos(n_columns, n_pairs, block, n_clients)
     return min(gram, lanczos, key=lambda one: one.seconds)

@@ -290,10 +290,10 @@ class KCAGC(FederatedClusterer):
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
-        """One secure sum of k distances a sample.
+        """Label new samples by one secure sum of k distances a sample.
 
-        New samples are not joined to the graph of `fit`: their features are taken as they are, or
-        filtered over a graph of their own.
+        They do not join the graph of `fit`: their features are taken as they are, or filtered over
+        a graph of their own.
         """
         fitted = self._fitted
         digests = federation.ask(new_digests, new, digest_keys(federation))
@@ -423,8 +423,8 @@ class KCAGC(FederatedClusterer):
     ) -> Local:
         """Drive weighted k-means to its end: one secure sum a step, the seeds' without a report.
 
-        No round waits for what the caller is told of the one before; so one more is under way, of
-        no numbers, when that says that all starts are at rest.
+        No round waits for the previous one's report, so that one more round, of no numbers, is
+        under way when a report says that all starts are at rest.
         """
         clients = sums.clients
         # of seeds and rounds; an inner node of a tree may have fewer seeds

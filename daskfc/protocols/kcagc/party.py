@@ -59,18 +59,9 @@ _COLUMN_ENTRIES = 1 << 23  # ours: numbers in a block of columns that passes the
 
 @dataclass(frozen=True)
 class Projection:
-    """How a participant prepares its columns.
+    """How a participant projects its columns on k dimensions, after ψ passes over its graph.
 
-    Parameters
-    ----------
-    n_clusters : int
-        k, the dimensions that are kept.
-    basis : {"global-norm", "U", "row-normalised"}
-        See `KCAGC`.
-    filter_order : int
-        ψ.
-    graph_filter : {"agc", "laplacian"}
-        See `GraphOperator.filtered`.
+    The basis is as of `KCAGC`, the filter as of `GraphOperator.filtered`.
     """
 
     n_clusters: int
@@ -115,7 +106,7 @@ def project(data: ClientStore, projection: Projection) -> Floats:
     """Return the filtered features' coordinates in their top singular vectors (Protocol 1, 4-5).
 
     For "global-norm" U Σ, (n, min(k, d)), which is divided later. Read-only: nothing here depends
-    on the seed, so a process that fits again keeps its last rows.
+    on the seed, so a process that fits again reuses the rows of its last fit.
     """
     kept = _projected.get(data)
     if kept is None or kept[0] != projection:
@@ -182,8 +173,8 @@ def cluster_locally(
 ) -> LocalClusters:
     """Return the participant's own clusters of its own columns (Protocol 3, line 3).
 
-    With the basis "global-norm" they are clusters of directions: how long a row is against those of
-    other participants says nothing about what is alike in one's own columns.
+    With "global-norm" they are clusters of directions: a row's length relative to other
+    participants' says nothing about similarity in one's own columns.
     """
     if basis == "global-norm":
         rows = divide_rows(rows, squared_row_norms(rows))
@@ -213,15 +204,11 @@ def measure(
     variant: str,
     n_refine: int,
 ) -> Floats:
-    """Return squared distances to the centres of a request, in the participant's columns.
+    """Return squared distances d^l (n, centres of all runs) in own columns, for the secure sum.
 
-    These are d^l of Protocol 2, line 4, (n, centres of all runs): what the participants sum up.
-
-    Raises
-    ------
-    PrivacyError
-        For distances that the run was not announced with: of samples where virtual nodes are
-        clustered and nothing is refined, and to centres where landmarks were announced.
+    Protocol 2, line 4. It raises PrivacyError for distances that the run did not announce: of
+    samples where virtual nodes are clustered and nothing is refined, and to centres where landmarks
+    were announced.
     """
     if not request.nodes.size and not request.labels.size:
         return np.empty((len(rows), 0))

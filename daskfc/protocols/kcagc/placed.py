@@ -13,22 +13,10 @@ __all__ = ["Placed", "dimensions"]
 
 @dataclass(frozen=True)
 class Placed:
-    """What one series of sums tells of its rows.
+    """What one series of sums reveals of its rows, which are "samples" or "virtual nodes".
 
-    Parameters
-    ----------
-    rows : str
-        Of what: samples, or virtual nodes.
-    n_dimensions : int
-        q of these rows over all columns, at most.
-    n_centres : int, optional
-        Centres to which distances were told, or are in a plan; None for landmarks.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.kcagc.placed import Placed
-    >>> str(Placed("virtual nodes", 40, 23))
-    'centres, 23 in 40 dimensions: they place virtual nodes in 23 of these'
+    `n_dimensions` is an upper bound on q, over all columns; `n_centres` are those measured to or
+    planned, None for landmarks.
     """
 
     rows: str
@@ -52,19 +40,6 @@ class Placed:
 def dimensions(columns: Sequence[int], n_clusters: int, n_rows: int) -> int:
     """Return the most dimensions that rows can have over the columns of all participants.
 
-    Parameters
-    ----------
-    columns : sequence of int
-        How many each participant has.
-    n_clusters : int
-        k, of which each keeps at most as many directions.
-    n_rows : int
-        Rows, which lie in one dimension less.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.kcagc.placed import dimensions
-    >>> dimensions([64, 64, 2], n_clusters=10, n_rows=1000)
-    22
+    Each keeps at most k directions of its columns, and n rows lie in n - 1 dimensions.
     """
     return max(1, min(sum(min(n_clusters, d) for d in columns), n_rows - 1))

@@ -57,9 +57,9 @@ def global_norms(total: Total) -> GlobalNorms:
 
 
 def intersect(parts: Sequence[LocalClusters | ClientLabels]) -> Intersections:
-    """Intersect the clusters of participants, or of two children in the tree; drop empty ones.
+    """Intersect participants' clusters, or two children's in the tree; drop empty intersections.
 
-    Protocol 3, lines 7-13.
+    This is Protocol 3, lines 7-13.
     """
     ids, sizes = intersections.intersect(*(part.labels for part in parts))
     return Intersections(ids.astype(np.int32), sizes.astype(np.float64))
@@ -68,10 +68,9 @@ def intersect(parts: Sequence[LocalClusters | ClientLabels]) -> Intersections:
 def begin_on_nodes(
     nodes: Intersections, settings: LloydSettings, rank: int | None, *, fewer: bool = False
 ) -> LloydState | LandmarkState:
-    """Begin weighted k-means on the virtual nodes.
+    """Begin weighted k-means on the virtual nodes; with a `rank`, by distances to landmarks.
 
-    With a `rank`, by distances to landmarks. With `fewer`, of fewer clusters where there are fewer
-    nodes, as inside a tree.
+    With `fewer`, as inside a tree, there may be fewer nodes than clusters: then as many clusters.
     """
     k = min(settings.n_clusters, len(nodes.sizes)) if fewer else settings.n_clusters
     return _begin(replace(settings, n_clusters=k), nodes.sizes, rank)

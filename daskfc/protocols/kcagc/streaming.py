@@ -27,27 +27,10 @@ def streamed_coordinates(
     kind: FilterKind = "agc",
     block_entries: int = 1 << 23,
 ) -> Floats:
-    """Return the coordinates of filtered columns without ever holding them all.
+    """Return coordinates (n, min(k, n, d)) of filtered columns without ever holding them all.
 
-    Parameters
-    ----------
-    data : ClientStore
-        Columns and, for an order above 0, their graph.
-    k : int
-        Dimensions.
-    basis : {"U", "scaled", "row-normalised"}
-        See `daskfc.linalg.singular_coordinates`, which gives the same up to rounding.
-    order : int
-        ψ, passes over the graph.
-    kind : {"agc", "laplacian"}
-        See `GraphOperator.filtered`.
-    block_entries : int
-        Numbers in a block of columns; the memory needed is a few blocks, (d, d) and (n, k).
-
-    Returns
-    -------
-    ndarray of shape (n, min(k, n, d)), float64
-        Coordinates of the samples.
+    They equal those of `daskfc.linalg.singular_coordinates` up to rounding; `order` is ψ, 0 without
+    a graph. Memory is a few blocks of `block_entries` numbers, (d, d) and (n, k).
     """
     n, d = data.n_samples, data.n_features
     operator = GraphOperator.of(data.graph_blocks, n) if order else None

@@ -64,10 +64,10 @@ def view_of_all(
     n_neighbors: int | None,
     radius2: float | None,
 ) -> View:
-    """Return what the clusterer reads of all distances.
+    """Return what the clusterer reads of all distances, for which tiles were kept.
 
-    It needs "full" ones in memory, "blocks" of them, "neighbours" or "radius"; tiles were kept for
-    that. Samples stand in the order that follows from all distances, where these are there.
+    It `needs` "full" ones in memory, "blocks" of them, "neighbours" or "radius". Samples are in the
+    order that follows from all distances, where these exist.
     """
     if isinstance(found, DistanceTiles):
         if needs == "blocks":
@@ -189,9 +189,9 @@ def _with_columns(points: np.ndarray) -> np.ndarray:
 
 
 def cluster_report(found: Clustered, some: Sampled | None, view: View) -> ClusterReport:
-    """Tell the caller sizes of the clusters, their silhouette, and what the clusterer notes.
+    """Report cluster sizes, their silhouette and the clusterer's notes to the caller.
 
-    And how fine distances the labels depend on, beside how exact coordinates are.
+    Also which differences of distances the labels depend on, beside how exact coordinates are.
     """
     clustering = found.clustering
     labels = clustering.labels
@@ -278,8 +278,8 @@ def predict_panel(
 ) -> np.ndarray:
     """Label a panel of new samples from their distances to all clustered samples.
 
-    The distances are of clustered samples (rows) to new ones (columns), one block of the former
-    after the other.
+    Distances are of clustered samples (rows) to new ones (columns), one block of rows after the
+    other.
     """
     distances = np.concatenate([part.distances for part in panel])  # (n, n_new)
     if found.order is not None:

@@ -323,9 +323,9 @@ class OmniFC(FederatedClusterer):
     def _view(
         self, distances: SecureDistances, clusterer: Clusterer, nearest: float, k: int
     ) -> Local[View]:
-        """Have the server make what the clusterer reads, from blocks or from landmarks.
+        """Have the server build what the clusterer reads, from blocks or from landmarks.
 
-        Exact coordinates leave out squared distances of `nearest` at most, where it is finite.
+        Exact coordinates leave out squared distances of at most `nearest`, where it is finite.
         """
         federation, n = distances.federation, distances.n_samples
         need, reader = self._read(clusterer, distances, k)
@@ -368,10 +368,10 @@ class OmniFC(FederatedClusterer):
         return view
 
     def _read(self, clusterer: Clusterer, distances: SecureDistances, k: int) -> tuple[str, Reader]:
-        """Return what a clusterer reads, and what it takes beside that at the server.
+        """Return what a clusterer reads, and the memory that it takes beside that at the server.
 
-        It reads blocks of all distances where it can and memory has no room for what it makes of
-        all of them at once.
+        It reads blocks of all distances where it can and where memory cannot hold what it builds
+        from all of them at once.
         """
         n, name = distances.n_samples, clusterer.name
         need: str = clusterer.needs(n, distances.n_features)

@@ -26,19 +26,9 @@ def _joined(parts: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str,
 
 
 def stacked_bars(parts: Mapping[str, Mapping[str, int]]) -> str:
-    """Return a bar for each cluster, of what every client has of it, escaped.
+    """Return a bar for each cluster, of every client's samples in it, escaped.
 
-    Parameters
-    ----------
-    parts : mapping of str to mapping of str to int
-        Samples of each cluster, by client; all clients have the same clusters. The smaller ones of
-        more than ten clients are one part.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures import stacked_bars
-    >>> stacked_bars({"a": {"0": 3, "1": 0}, "b": {"0": 1, "1": 2}}).count("<rect")
-    3
+    All clients have the same clusters; of more than ten clients the smaller ones are one part.
     """
     parts = _joined(parts)
     clusters = list(next(iter(parts.values()), {}))
@@ -69,23 +59,7 @@ def stacked_bars(parts: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def bars(values: Mapping[str, float], shown: Callable[[float], str], what: str) -> str:
-    """Return one bar for each name, the name and its value above it, escaped.
-
-    Parameters
-    ----------
-    values : mapping of str to float
-        At least 0. Of more than 24 the largest are drawn.
-    shown : callable
-        A value as words.
-    what : str
-        What the values are.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures import bars
-    >>> bars({"a": 2.0, "b": 1.0}, "{:.1f} MB".format, "memory").count("1.0 MB")
-    1
-    """
+    """Return a bar for each name, both name and value above it, escaped; at most the largest 24."""
     if not values or max(values.values()) <= 0:
         return ""
     names = sorted(values, key=lambda name: -values[name])[:_MOST]

@@ -12,40 +12,19 @@ _COLOURS = 10  # that the page's style sheet has
 
 
 def colour(number: int) -> str:
-    """Return the class of a colour, the same again after ten.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures.chart import colour
-    >>> colour(3), colour(13)
-    ('c3', 'c3')
-    """
+    """Return the class of a colour, the same again after ten."""
     return f"c{number % _COLOURS}"
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text of at most so many characters, its end left out where it is longer.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures.chart import shortened
-    >>> shortened("a hospital far away", 8)
-    'a hospi…'
-    """
+    """Return a text of at most so many characters, its end left out where it is longer."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def words(
     x: float, y: float, text: str, *, anchor: str = "start", style: str = "", most: int = 40
 ) -> str:
-    """Return a text at a place, shortened where it is long, with the whole of it to hover over.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures.chart import words
-    >>> words(0, 12.5, "a < b", anchor="end", style="faint")
-    '<text x="0.0" y="12.5" text-anchor="end" class="faint">a &lt; b</text>'
-    """
+    """Return a text at a place, shortened where it is long, with the whole of it to hover over."""
     short = shortened(text, most)
     whole = f"<title>{escape(text)}</title>" if short != text else ""
     anchored = f' text-anchor="{anchor}"' if anchor != "start" else ""
@@ -59,24 +38,9 @@ def chart(
     parts: Iterable[str],
     legend: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return a drawing with its legend below, which wraps on a narrow screen.
+    """Return a drawing from SVG elements, `WIDTH` units wide, with its HTML legend below.
 
-    Parameters
-    ----------
-    label : str
-        What the drawing says, for who does not see it.
-    height : float
-        In units, of which the width has `WIDTH`.
-    parts : iterable of str
-        SVG elements.
-    legend : sequence of (str, str)
-        A sample of each colour, as HTML, and what it stands for.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures.chart import chart
-    >>> chart("nothing", 10, [])
-    '<div class="chart"><svg viewBox="0 0 440 10" role="img" aria-label="nothing"></svg></div>'
+    The label describes it to those who do not see it; the legend wraps on a narrow screen.
     """
     items = "".join(f"<li>{sample}{escape(name)}</li>" for sample, name in legend)
     below = f'<ul class="legend">{items}</ul>' if items else ""

@@ -16,14 +16,7 @@ _NAMED = 12  # ours: lines with a place in the legend
 
 
 def thinned(values: Sequence[float], most: int = 400) -> list[float]:
-    """Return at most so many of the values, evenly spread, the first and the last among them.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures import thinned
-    >>> thinned(range(100), 4)
-    [0.0, 33.0, 66.0, 99.0]
-    """
+    """Return at most so many of the values, evenly spread, the first and the last among them."""
     n = len(values)
     if n <= most:
         return [float(value) for value in values]
@@ -45,22 +38,9 @@ def _stroke(number: int) -> str:
 
 
 def drawing(lines: Mapping[str, Sequence[float]], steps: str = "step", *, first: int = 1) -> str:
-    """Return lines over their steps, escaped; empty where nothing can be drawn.
+    """Return named lines over their steps, escaped; empty where nothing can be drawn.
 
-    Parameters
-    ----------
-    lines : mapping of str to sequence of float
-        By name; values that are not finite are gaps.
-    steps : str
-        What the values are counted in.
-    first : int
-        The number of the first value.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures import drawing
-    >>> drawing({"a <loss>": [3.0, 1.0]}).count("a &lt;loss&gt;</li>")
-    1
+    Values that are not finite are gaps; `first` is the number of the first step.
     """
     every = [value for line in lines.values() for value in line if math.isfinite(value)]
     longest = max((len(line) for line in lines.values()), default=0)

@@ -77,18 +77,7 @@ class _Ribbons:
 def flow(streams: Iterable[Stream], shown: Callable[[int], str]) -> str:
     """Return streams as wide as their bytes: senders, kinds of messages, receivers; escaped.
 
-    Parameters
-    ----------
-    streams : iterable of (str, str, str, int)
-        Sender, kind of message, receiver, bytes. The smallest of many kinds are one.
-    shown : callable
-        Bytes as words.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures import flow
-    >>> flow([("a", "Mean", "server", 8), ("b", "Mean", "server", 8)], "{} B".format).count("<path")
-    3
+    A stream is (sender, kind, receiver, bytes); the smallest of many kinds are one.
     """
     kept = _fewer(streams)
     total = sum(size for *_, size in kept)

@@ -21,27 +21,8 @@ def heat_table(
 ) -> str:
     """Return a table with cells shaded by their values, those below 0 in another colour; escaped.
 
-    Parameters
-    ----------
-    rows, columns : sequence of str
-        Their names.
-    values : sequence of sequence of float
-        What shades the cells, by row; what is not finite shades none.
-    texts : sequence of sequence of str
-        What the cells say.
-    caption : str
-        What the table shows.
-    corner : str
-        What rows and columns are.
-    by_row : bool
-        Whether the darkest cell is each row's own, or that of all.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures import heat_table
-    >>> table = heat_table(["a"], ["x", "y"], [[2.0, -0.4]], [["2", "-0.4"]], caption="Sizes")
-    >>> 'class="warm" style="--v:0.45"' in table, 'class="cool" style="--v:0.09"' in table
-    (True, True)
+    Values that are not finite shade none. `corner` names rows and columns; `by_row` makes the
+    darkest cell each row's own.
     """
     if not rows or not columns:
         return ""

@@ -14,20 +14,9 @@ _NAMED = 40  # ours: clusters whose names stand in the map
 
 
 def sample_map(positions: Sequence[Sequence[int]], labels: Sequence[int]) -> str:
-    """Return a dot for each sample, in its cluster's colour, and each cluster's name amid it.
+    """Return a dot for each sample, in its cluster's colour (-1 is noise), and the clusters' names.
 
-    Parameters
-    ----------
-    positions : sequence of (int, int)
-        Across and up, both in units of one length.
-    labels : sequence of int
-        Clusters; -1 is noise.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures import sample_map
-    >>> sample_map([(0, 0), (255, 90), (250, 80)], [0, 1, 1]).count("<path")
-    2
+    Positions are (across, up), both in units of one length.
     """
     X, clusters = np.asarray(positions, dtype=np.float64), np.asarray(labels)
     if len(X) < 2 or not np.ptp(X, axis=0).any():

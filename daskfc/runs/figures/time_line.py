@@ -16,20 +16,9 @@ Stage = tuple[str, float, float]
 
 
 def time_line(stages: Sequence[Stage], sent: Mapping[str, Sequence[float]]) -> str:
-    """Return the stages as bars, and below them a tick wherever a party sent a message; escaped.
+    """Return stages (name, begin, end) as bars, and below them a tick for each message; escaped.
 
-    Parameters
-    ----------
-    stages : sequence of (str, float, float)
-        Name, begin and end; in seconds, by one clock.
-    sent : mapping of str to sequence of float
-        By party, when it sent. Ticks before the first stage, or after the last, are at its end.
-
-    Examples
-    --------
-    >>> from daskfc.runs.figures import time_line
-    >>> time_line([("planning", 0.0, 1.0), ("rounds", 1.0, 4.0)], {"a": [0.5, 2.0]}).count("<rect")
-    4
+    All in seconds by one clock; `sent` is by party. Ticks outside of the stages are at their ends.
     """
     if not stages:
         return ""

@@ -27,30 +27,10 @@ def compute_blocks(
     n_neighbors: int | None,
     radius2: float | None,
 ) -> None:
-    """Have blocks evaluated and decoded until the server keeps what it wants of each.
+    """Have `blocks` evaluated, in this order, and decoded into the server's `tiles`.
 
-    Parameters
-    ----------
-    federation : Federation
-        The parties, running.
-    evaluation : Evaluation
-        Whose evaluators hold shares of all rows.
-    tiles : Local
-        The server's store.
-    blocks : sequence of (int, int)
-        Which; they are asked for in this order.
-    grid : SymmetricGrid
-        Of the blocks.
-    decoders : sequence of str
-        The server, and those of its workers that decode blocks as well, in turn. Answers to a
-        block go to its decoder alone.
-    n_neighbors, radius2 : int, float, optional
-        What is kept; with neither all distances.
-
-    Raises
-    ------
-    DecodingError
-        When evaluators contradict each other beyond what the code corrects.
+    Decoders (the server and its workers) take turns; the answers to a block go to its decoder
+    alone. With neither `n_neighbors` nor `radius2` all distances are kept.
     """
     decoder = dict(zip(blocks, cycle(decoders), strict=False))
     part, asked = divided.block_part(n_neighbors, radius2)

@@ -21,27 +21,8 @@ Part = TypeVar("Part")
 class Evaluation:
     """Clients that hold shares of all rows and evaluate distances of them.
 
-    Parameters
-    ----------
-    federation : Federation
-        The parties, in a run.
-    code : LagrangeCode
-        The first clients are its evaluators.
-    system : ResidueSystem
-        Primes and scale.
-    engine : str
-        "auto" or the name of an engine.
-    hide_segments : bool
-        Whether a shared polynomial hides the distances of segments.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The evaluators.
-    coding : dict
-        What every step of coding is told: code, system and evaluators.
-    dropped : dict of str to str
-        Evaluators that were left out, and why.
+    `coding` holds the arguments of every coding step; `dropped` maps evaluators that were left out
+    to the reason. With `hide_segments` a shared polynomial hides the distances of single segments.
     """
 
     def __init__(
@@ -73,18 +54,10 @@ class Evaluation:
         step: Callable[..., Any],
         *args: Any,
     ) -> None:
-        """Have clients share out their rows and the evaluators put them in order.
+        """Have clients share out their rows and the evaluators put them in the order of the plan.
 
-        Parameters
-        ----------
-        places : iterable of (str, int, int)
-            Clients, and first and last row of each part.
-        plan : Local
-            The server's; it tells the order.
-        step : callable
-            Makes shares of a part, as `party.encode_rows` does.
-        *args : object
-            What it needs beside.
+        `places` holds (client, first row, row after the last) of each part; `step` makes its
+        shares, as `party.encode_rows` does.
         """
         federation = self._federation
         if self._hide_segments:
@@ -188,20 +161,10 @@ class Evaluation:
         known: tuple[Local | None, ...] = (None, None),
         system: ResidueSystem | None = None,
     ) -> list[Local[Columns]]:
-        """Return the server's distances of all rows to something, in panels of some rows.
+        """Return the server's distances of all rows to those in `ask`, in panels of `height` rows.
 
-        Parameters
-        ----------
-        ask : callable
-            From a panel and the names of evaluators to their answers.
-        n_rows, height : int
-            All rows, and those of a panel.
-        kind : str
-            What they are, for errors.
-        known : tuple of Local
-            The search for landmarks, and its next ones, where fewer primes tell the rest.
-        system : ResidueSystem, optional
-            These primes.
+        `kind` names them in errors. `known`, a search for landmarks and its next ones, lets a
+        `system` of fewer primes determine the rest.
         """
         coding = self.coding if system is None else {**self.coding, "system": system}
         panels = [slice(start, min(start + height, n_rows)) for start in range(0, n_rows, height)]

@@ -25,16 +25,9 @@ LEAST = 1e-2 / 12  # ours: of the squared radius; labels seldom depend on smalle
 
 @dataclass(frozen=True)
 class Place:
-    """Where samples lie.
+    """The order and range of the samples: full at the server, its public part at the caller.
 
-    Parameters
-    ----------
-    plan : Local of RowPlan
-        At the server.
-    public : PublicPlan
-        What the server told of it.
-    centre : Sent, optional
-        At the clients, the `Centre` that ranges refer to; without it the origin.
+    Ranges are relative to `centre`, which the clients hold; None is the origin.
     """
 
     plan: Local[RowPlan]
@@ -43,13 +36,7 @@ class Place:
 
 
 def place_of_samples(federation: Federation, code: LagrangeCode, max_abs: float | None) -> Place:
-    """Have clients describe their samples; see them from their mean where that is far off.
-
-    Parameters
-    ----------
-    federation, code, max_abs
-        As for `SecureDistances.of_samples`.
-    """
+    """Have clients describe their samples; centre them on their mean where that is far from 0."""
     summaries = federation.ask(party.describe, digest_keys(federation), max_abs=max_abs)
     plan = federation.on_server(server.plan, summaries)
     public = federation.publish(server.public_plan, plan)
@@ -71,20 +58,7 @@ def choose_grid(
     tolerance: float,
     resolve: float | None,
 ) -> ResidueSystem:
-    """Choose scale and primes; where none are enough, clients refuse their far samples.
-
-    Parameters
-    ----------
-    federation, code, tolerance, resolve
-        As for `SecureDistances.of_samples`.
-    place : Place
-        Of the samples.
-
-    Raises
-    ------
-    OverflowRefused
-        Where no primes are enough.
-    """
+    """Choose scale and primes; where none are enough, clients refuse their far samples."""
     public = place.public
     if resolve is None and public.radius > 0:
         resolve = LEAST * public.radius**2
@@ -104,17 +78,10 @@ def choose_grid(
 
 
 def nearest_apart(federation: Federation, place: Place) -> float:
-    """Ask how near, squared, samples are that differ; a client knows of its own alone.
+    """Return a small squared distance between different samples of one client.
 
-    Parameters
-    ----------
-    federation, place
-        As for `choose_grid`.
-
-    Returns
-    -------
-    float
-        As near as float64 tells where no client has two that differ.
+    No client compares its samples with another's; 1e-18 of the squared radius, float64's
+    resolution, where no client has two different samples.
     """
     told = federation.ask(party.nearest_apart)
     found = federation.publish(server.nearest_of_all, told).squared
@@ -122,13 +89,7 @@ def nearest_apart(federation: Federation, place: Place) -> float:
 
 
 def refuse_far_samples(federation: Federation, place: Place, why: str) -> None:
-    """Have clients refuse samples too far apart, by the names of the columns.
-
-    Raises
-    ------
-    OverflowRefused
-        Where a client tells its range.
-    """
+    """Have clients with samples too far away refuse them by column name, never by value."""
     refused = federation.on_clients(
         party.refuse_far_samples,
         place.centre,

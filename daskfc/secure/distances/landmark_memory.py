@@ -16,25 +16,9 @@ _PAIRS = 2**25 * 8  # pairs within a radius that are kept
 def view_bytes(
     keep: str, n_samples: int, n_neighbors: int | None, reader: Reader = NOBODY
 ) -> int | None:
-    """Return what the server makes of coordinates; None for as much as these.
+    """Return the bytes of the view that the server builds from coordinates.
 
-    Parameters
-    ----------
-    keep : {"full", "neighbours", "radius", "rows"}
-        What the clusterer reads.
-    n_samples : int
-        Number of samples.
-    n_neighbors : int or None
-        Neighbours of each, with "neighbours".
-    reader : Reader
-        Of all distances, with "full".
-
-    Examples
-    --------
-    >>> from daskfc.secure.distances.landmark_memory import view_bytes
-    >>> from daskfc.secure.distances.memory import Reader
-    >>> view_bytes("full", 10_000, None, Reader("k-medoids", memory=1_600_000_000)) // 10**6
-    1664
+    None, for "rows", means as much again as the coordinates take.
     """
     if keep == "rows":
         return None
@@ -63,38 +47,11 @@ def landmark_needs(
     n_keys: int = 0,
     reader: Reader = NOBODY,
 ) -> Needs:
-    """Return what the landmark columns need.
+    """Return what the landmark columns need, `batch` landmarks a round and `window` panels at once.
 
-    Parameters
-    ----------
-    n_samples, n_features, n_segments, n_primes, n_answers, residue_bytes
-        As for `Workload`.
-    panel : int
-        Samples of one answer.
-    batch : int
-        Landmarks of one round.
-    window : int
-        Panels whose answers are at the server at the same time.
-    kept_bytes : int, default 0
-        Bytes of a distance that is kept until all columns are there.
-    view_bytes : int, optional
-        What the clusterer holds beside the coordinates; by default as much again.
-    n_keys, reader
-        As for `Workload`.
-
-    Returns
-    -------
-    Needs
-        Its tile is the panel, and its traffic the most that it may be: later rounds mostly need
-        fewer primes.
-
-    Examples
-    --------
-    >>> from daskfc.secure.distances.landmark_memory import landmark_needs
-    >>> mnist = landmark_needs(n_samples=70_000, n_features=784, n_segments=2, n_primes=4,
-    ...                        n_answers=8, residue_bytes=1, panel=8192, batch=128, window=3)
-    >>> round(mnist.server_bytes / 1e9, 1), round(mnist.wire_bytes / 1e9, 1)
-    (1.2, 3.5)
+    `kept_bytes` per distance stay until all columns are there; `view_bytes` is what the clusterer
+    holds beside the coordinates, None as much again. Traffic is an upper bound: later rounds need
+    fewer primes.
     """
     n, d, r = n_samples, n_features, n_primes
     k = -(-d // n_segments)

@@ -41,14 +41,9 @@ _SMALL = 4_000_000  # ours: Python objects, markers, codecs
 
 @dataclass(frozen=True)
 class Reader:
-    """Who reads all distances at the server, and what that takes beside them.
+    """The clusterer that reads all distances at the server, and its own memory and disk in bytes.
 
-    Parameters
-    ----------
-    name : str
-        For messages.
-    memory, disk : int
-        Bytes; the distances themselves are among them where they are all in memory.
+    `memory` includes the distances where the clusterer holds them all in memory.
     """
 
     name: str = ""
@@ -69,35 +64,8 @@ NOBODY = Reader()
 class Workload:
     """One computation of all pairwise distances from coded shares.
 
-    Parameters
-    ----------
-    n_samples, n_features : int
-        Shape of the data of all clients together.
-    n_segments : int
-        Segments l of a row; a share of a row has ceil(d / l) columns.
-    n_primes : int
-        Primes r of the residue system.
-    n_answers : int
-        Evaluators K that answer for a block: 2l + 2t - 1, and the spares.
-    mode : {"full", "neighbours", "radius"}
-        What the server keeps of a block: its distances, k neighbours per sample, a bit per pair.
-    n_neighbors : int, optional
-        Neighbours k; required by mode "neighbours", and by no other.
-    window : int
-        Blocks whose answers are at the server at the same time.
-    residue_bytes : {1, 4}
-        Bytes of a residue: 1 for primes below 2**8, 4 for larger ones.
-    distance_bytes : {4, 8}
-        Bytes of a stored distance, mode "full" only.
-    reader : Reader
-        Who reads the distances, mode "full" only.
-    n_keys : int
-        Evaluators that are sent the key of their share, and not the share.
-
-    Raises
-    ------
-    InvalidInput
-        For the first value that breaks its rule.
+    `n_answers` is 2l + 2t - 1 and the spares; `n_keys` evaluators are sent the key of their share
+    and not the share; `n_neighbors` goes with mode "neighbours" alone.
     """
 
     n_samples: int
@@ -156,26 +124,10 @@ class Workload:
 
 @dataclass(frozen=True)
 class Needs:
-    """Bytes that a computation will need.
+    """Peak bytes that a computation will need of each evaluator, the server and its workers.
 
-    Parameters
-    ----------
-    operation : str
-        What they are needed for.
-    tile : int
-        Rows of a panel.
-    evaluator_bytes : int
-        Peak memory of each evaluating client's process.
-    server_bytes : int
-        Peak memory of the server's process.
-    server_disk_bytes : int
-        Disk of the server, before compression.
-    wire_bytes : int
-        All shares and all answers.
-    way_out : str
-        What the user may change when it is too much.
-    worker_bytes : int
-        Peak memory of each further worker of the server that decodes blocks.
+    `tile` is the rows of a panel; `wire_bytes` counts all shares and answers; `way_out` is advice
+    for the refusal.
     """
 
     operation: str
@@ -189,30 +141,7 @@ class Needs:
 
 
 def needs(workload: Workload, tile: int, decoders: int = 1) -> Needs:
-    """Return what a computation needs with one tile.
-
-    Parameters
-    ----------
-    workload : Workload
-        The computation.
-    tile : int
-        Rows of a panel.
-    decoders : int, default 1
-        The server and those of its workers that decode blocks as well. With each one block more
-        is under way.
-
-    Returns
-    -------
-    Needs
-
-    Examples
-    --------
-    >>> from daskfc.secure.distances.memory import Workload, needs
-    >>> mnist = Workload(n_samples=70_000, n_features=784, n_segments=2, n_primes=4, n_answers=7,
-    ...                  mode="neighbours", n_neighbors=10)
-    >>> round(needs(mnist, 2048).wire_bytes / 1e9, 1)
-    71.4
-    """
+    """Return what a computation needs with `tile` rows a panel; each more decoder adds a block."""
     w = workload
     grid = SymmetricGrid(w.n_samples, tile)
     n, b = w.n_samples, min(tile, w.n_samples)
@@ -286,14 +215,7 @@ def _gb(n_bytes: float) -> str:
 
 
 def fits(needed: int, limit: int | None) -> bool:
-    """Return whether a party may use so many bytes.
-
-    Examples
-    --------
-    >>> from daskfc.secure.distances.memory import fits
-    >>> fits(900, 1000), fits(700, 1000), fits(900, None)
-    (False, True, True)
-    """
+    """Return whether so many bytes are within 80 % of a limit; None is no limit."""
     return limit is None or needed <= USABLE * limit
 
 
@@ -304,29 +226,9 @@ def check(
     server: str = "server",
     free_disk: int | None = None,
 ) -> None:
-    """Refuse a computation that a party cannot hold.
+    """Refuse a computation above 80 % of a party's memory limit, or above the free disk.
 
-    Parameters
-    ----------
-    need : Needs
-        As :func:`needs` gives it.
-    memory : mapping of str to int or None
-        Memory limit in bytes of each evaluator and of the server; None is no limit.
-    server : str
-        Name of the server; every other party evaluates.
-    free_disk : int, optional
-        Free bytes on the server's disk, ``shutil.disk_usage(folder).free``.
-
-    Raises
-    ------
-    ResourceRefused
-        For the first party whose need is above 80 % of its limit, or for the disk.
-
-    Examples
-    --------
-    >>> from daskfc.secure.distances.memory import Workload, check, needs
-    >>> small = Workload(1000, 10, n_segments=2, n_primes=3, n_answers=7, mode="full")
-    >>> check(needs(small, 512), {"server": 2_000_000_000, "client-1": None}, free_disk=10**9)
+    `memory` has the limits of the evaluators and the server, in bytes; None is no limit.
     """
     for party, limit in memory.items():
         needed = need.server_bytes if party == server else need.evaluator_bytes
@@ -349,34 +251,9 @@ def check(
 def choose_tile(
     workload: Workload, *, evaluator_limit: int | None = None, server_limit: int | None = None
 ) -> int:
-    """Return the largest tile that every party holds with ease.
+    """Return the largest tile within 60 % of all limits, else the cheapest within 80 %, or refuse.
 
-    Parameters
-    ----------
-    workload : Workload
-        The computation.
-    evaluator_limit, server_limit : int, optional
-        Memory limit in bytes of the smallest evaluator, and of the server; None is no limit.
-
-    Returns
-    -------
-    int
-        A multiple of 64 in [64, 2048], not above the next multiple after the number of samples:
-        the largest with all needs within 60 % of the limits, else the one that needs least, within
-        80 %.
-
-    Raises
-    ------
-    ResourceRefused
-        If no tile stays within 80 % of the limits.
-
-    Examples
-    --------
-    >>> from daskfc.secure.distances.memory import Workload, choose_tile
-    >>> mnist = Workload(n_samples=70_000, n_features=784, n_segments=2, n_primes=4, n_answers=7,
-    ...                  mode="neighbours", n_neighbors=10)
-    >>> choose_tile(mnist, evaluator_limit=2_000_000_000, server_limit=2_000_000_000)
-    2048
+    A multiple of 64 in [64, 2048], not above the next multiple after the number of samples.
     """
     top = min(LARGEST_TILE, -(-workload.n_samples // _STEP) * _STEP)
     limits = {"an evaluator": evaluator_limit, "server": server_limit}

@@ -107,9 +107,9 @@ class CodedRows(
     route="client → client",
     reveals="nothing to any n_colluding evaluators that pool what they hold",
 ):
-    """Lagrange shares of some rows of one client for one evaluator (Eq. 3), per prime.
+    """Lagrange shares of a client's rows for one evaluator (Eq. 3), per prime.
 
-    To the first t evaluators goes a key, of which they expand their residues.
+    The first t evaluators receive a key from which they expand their residues.
     """
 
     residues: np.ndarray = array("prime", "row", "column", dtype="uint8 | uint32")

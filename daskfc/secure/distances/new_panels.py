@@ -44,28 +44,7 @@ def new_panels(
     n_rows: int,
     *kept: Any,
 ) -> Iterator[NewPanel]:
-    """Yield the distances of all rows to those of one client.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-        Ready.
-    n_samples : int
-        Number of the rows that were clustered.
-    step : callable
-        Makes shares of some new rows, as `party.encode_new` does.
-    owner : str
-        The client.
-    n_rows : int
-        Number of its new rows.
-    *kept : object
-        What the step needs beside.
-
-    Yields
-    ------
-    NewPanel
-        The columns are dropped with it.
-    """
+    """Yield the distances of all rows to one client's new rows; `step` makes their shares."""
     width = max(1, min(2048, PANEL_ENTRIES // n_samples))
     for start in range(0, n_rows, width):
         stop = min(start + width, n_rows)

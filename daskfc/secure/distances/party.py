@@ -79,14 +79,7 @@ def hash64(*parts: bytes) -> int:
 
 
 def rounded_up(radius: float) -> float:
-    """Round up to a power of 2**(1/8), so that the exact largest norm stays at the client.
-
-    Examples
-    --------
-    >>> from daskfc.secure.distances.party import rounded_up
-    >>> rounded_up(8.0), round(rounded_up(8.1), 3)
-    (8.0, 8.724)
-    """
+    """Round up to a power of 2**(1/8), so that the exact largest norm stays at the client."""
     if radius == 0:
         return 0.0
     step = np.ceil(np.round(8 * np.log2(radius), 9))
@@ -96,18 +89,10 @@ def rounded_up(radius: float) -> float:
 def describe(
     data: ClientStore, key: SecretKey, durable_secret: SecretKey, *, max_abs: float | None
 ) -> SampleSummary:
-    """Read the client's samples once and tell the server what the code must hold.
+    """Read the client's samples once and tell the server their number, range and keyed id digests.
 
-    With `max_abs`, a declared bound on every ``|x|``, no range is told at all. The key is that of
-    the digests of sample ids; the durable secret makes the tag by which a resumed run knows its
-    samples.
-
-    Raises
-    ------
-    InvalidInput
-        When features are NaN or infinite.
-    OverflowRefused
-        When a value exceeds the declared bound.
+    With `max_abs`, a public bound on every ``|x|``, no range is told at all; larger values are
+    refused. The durable secret makes the tag by which a resumed run recognises its samples.
     """
     radius2, grids, bad = 0.0, -1, 0
     least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
@@ -161,14 +146,9 @@ def nearest_apart(data: ClientStore) -> NearestApart:
 def refuse_far_samples(
     data: ClientStore, centre: Centre | None, *, radius: float, why: str
 ) -> None:
-    """Refuse samples too far apart for distances as exact as labels need, by their columns.
+    """Refuse samples nearly `radius` from the centre (None: origin) by columns' names, not values.
 
-    `radius` is the largest of all clients, and `why` says what cannot be told then.
-
-    Raises
-    ------
-    OverflowRefused
-        At a client with a sample nearly so far from the centre.
+    `radius` is the largest of all clients; clients with nearer samples do nothing.
     """
     point = 0.0 if centre is None else centre.point
     reach = np.zeros(data.n_features)
@@ -207,9 +187,9 @@ def encode_rows(
 ) -> dict[str, CodedRows]:
     """Quantise rows and evaluate their Lagrange polynomials at every evaluator's point.
 
-    Evaluator j of the code is the client ``evaluators[j]``. The noise segments are a stream of the
-    client's key of this run, so that a recomputed step yields the same shares and never a second
-    encoding under other noise.
+    Evaluator j of the code is the client ``evaluators[j]``. Noise segments are a stream of the
+    client's key of this run: a repeated step yields the same shares, never a second encoding under
+    other noise.
     """
     point = None if centre is None else centre.point
     rows = quantise(data.rows(start, stop), system, center=point)  # Eq. (1)
@@ -238,8 +218,8 @@ def share_out(
 ) -> dict[str, CodedRows]:
     """Evaluate the Lagrange polynomials of quantised rows (n, d) at every evaluator's point.
 
-    They are consecutive rows from `start` on; `digest` tells all that they are part of from any
-    others that the secret ever covers.
+    The rows are consecutive from `start` on; `digest` identifies the whole that they belong to, so
+    that the secret never covers other rows by the same noise.
     """
     # the same noise never covers other rows, another scale or another code, and is never seen by
     # others from other points
@@ -300,7 +280,7 @@ def assemble(
 ) -> CodedDataset:
     """Put the shares of all clients, given in their order, into the canonical order.
 
-    Of the hiding key only the fingerprint is used: all evaluators must hold the same one.
+    The hiding key only enters the fingerprint, as all evaluators must hold the same one.
     """
     n_columns = next(iter(parts.values()))[0].n_columns
     shape = (len(system.primes), len(positions.positions), n_columns)
@@ -325,9 +305,9 @@ def _hiding(
     what: tuple[str | int, ...],
     block: tuple[int, int],
 ) -> HidingPolynomial | None:
-    """Return the evaluator's values of the random polynomial of a block, if segments are hidden.
+    """Return the evaluator's values of a block's random polynomial; None if nothing is hidden.
 
-    `what` tells all computations on one encoding apart, so that no polynomial serves two of them.
+    `what` must differ for every computation on one encoding: no polynomial may serve two.
     """
     if hiding is None:
         return None
@@ -350,7 +330,7 @@ def answer_block(
 ) -> CodedDistances:
     """Evaluate the squared distances of two panels of coded rows, ``i <= j`` of the grid (Eq. 4).
 
-    The engine is "auto" or one's name; all give the same residues.
+    All engines ("auto" or a name) give the same residues.
     """
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
@@ -375,10 +355,10 @@ def answer_columns(
     evaluators: Sequence[str],
     engine: str,
 ) -> CodedDistances:
-    """Evaluate the squared distances of a panel of coded rows to those of the landmarks.
+    """Evaluate the squared distances of coded rows [start, stop) to those of the landmarks.
 
-    `turn` numbers the rounds of landmarks: each has a hiding polynomial of its own. The system may
-    have fewer primes than the rows.
+    `turn` numbers the rounds: each has a hiding polynomial of its own. The system may have fewer
+    primes than the rows were shared with.
     """
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
@@ -434,7 +414,7 @@ def answer_new(
     evaluators: Sequence[str],
     engine: str,
 ) -> CodedDistances:
-    """Evaluate the squared distances of clustered samples, `start` to `stop`, to new ones.
+    """Evaluate the squared distances of clustered samples [start, stop) to new ones.
 
     `panel` names the panel of new samples, which has a hiding polynomial of its own.
     """

@@ -49,16 +49,9 @@ class RowSummary(
 
 @dataclass(frozen=True)
 class QuantisedRows:
-    """Integer rows that stay at their client.
+    """Integer rows round(S B_p), (N_p, d), that stay at their client; digest of rows and purpose.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (N_p, d), int64
-        round(S B_p).
-    digest : str
-        Of the rows and their purpose.
-    noise_multiplier : float or None
-        Of the noise in them, where that is a release.
+    `noise_multiplier` is that of the noise in them where they are a noised release, else None.
     """
 
     rows: Integers
@@ -82,32 +75,9 @@ def summarise_rows(rows: Part, secret: SecretKey, *, radius: float | None) -> Ro
 
 
 def quantised_rows(rows: Part, *, system: ResidueSystem, purpose: str) -> QuantisedRows:
-    """Round rows to the grid.
+    """Round rows B_p, (N_p, d), to the grid; `purpose` separates clustered rows from new ones.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (N_p, d), or Noised
-        B_p.
-    system : ResidueSystem
-        Scale and bound.
-    purpose : str
-        Tells clustered rows from new ones, which may be the same.
-
-    Raises
-    ------
-    InvalidInput
-        For rows that are not finite.
-    OverflowRefused
-        For rows beyond the radius.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.coding import ResidueSystem
-    >>> from daskfc.secure.distances.rows import quantised_rows
-    >>> system = ResidueSystem((251, 241), scale=10.0, bound=400)
-    >>> quantised_rows(np.array([[0.52, -0.1]]), system=system, purpose="x").rows.tolist()
-    [[5, -1]]
+    Rows beyond the system's radius are refused (OverflowRefused).
     """
     multiplier = rows.noise_multiplier if isinstance(rows, Noised) else None
     integers = quantise(_values(rows), system)
@@ -149,13 +119,7 @@ def count_rows(quantised: QuantisedRows) -> NewSamples:
 def plan_rows(
     parts: Mapping[str, RowSummary], positions: Mapping[str, NDArray[np.int64]]
 ) -> RowPlan:
-    """Check the clients' summaries against each other and put the rows in order.
-
-    Raises
-    ------
-    InvalidInput
-        When rows have different lengths, or are not as many as the samples.
-    """
+    """Put the rows in order; refuse rows of different lengths, or not as many as the samples."""
     first = next(iter(parts))
     for name, part in parts.items():
         expected = (len(positions[name]), parts[first].n_atoms)

@@ -84,13 +84,7 @@ class RowPlan:
 
 
 def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
-    """Put the samples in order and work out the range of the data.
-
-    Raises
-    ------
-    InvalidInput
-        When clients share sample ids.
-    """
+    """Put the samples in order and compute the range of the data; refuse ids that clients share."""
     positions = canonical_positions(
         {n: SampleDigests(p.digests, p.share) for n, p in parts.items()}
     )
@@ -151,10 +145,10 @@ def open_tiles(
     n_neighbors: int | None,
     radius2: float | None,
 ) -> Tiles:
-    """Create the server's group of blocks, or go on with the one that a former run left.
+    """Create the server's store of blocks, or continue the one that a former run left.
 
-    It keeps some neighbours of each sample, or the pairs within a squared radius, or with neither
-    all distances. `name` tells the problem, so that another one never finds these blocks.
+    With neither `n_neighbors` nor `radius2` it keeps all distances. `name` identifies the problem,
+    so that no other problem finds these blocks.
     """
     path = f"{workspace}/{name}"
 
@@ -225,13 +219,8 @@ def decode_block(
 ) -> DecodedBlock:
     """Interpolate a block of squared distances from the answers and keep it.
 
-    With more answers than the code's threshold they are checked against each other, by random
-    numbers from the server's secret, which no evaluator can foresee.
-
-    Raises
-    ------
-    DecodingError
-        When answers contradict each other beyond what the code corrects.
+    Answers beyond the code's threshold are checked against each other by random numbers from the
+    server's secret, which no evaluator can foresee; DecodingError where the code cannot correct.
     """
     whole, wrong = decode_answers(answers, secret, code, system, evaluators, f"block ({i}, {j})")
     # Eq. (6) divides by 2**q; squared distances carry the square of the scale
@@ -275,15 +264,10 @@ def decode_columns(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> Columns:
-    """Interpolate a panel of columns from the answers.
+    """Interpolate a panel of columns, of the samples from `start` on, from the answers.
 
-    With what is `known` of the distances of the samples from `start` on to the landmarks, the
-    system may have fewer primes than all distances need.
-
-    Raises
-    ------
-    DecodingError
-        When answers contradict each other beyond what the code corrects, or what is known.
+    The bounds of a `known` embedding let fewer primes do; answers that contradict each other beyond
+    correction, or these bounds, raise DecodingError.
     """
     whole, wrong = decode_answers(answers, secret, code, system, evaluators, what)
     if known is not None:
@@ -313,9 +297,9 @@ def decoded_columns(columns: Columns) -> DecodedBlock:
 def add_columns(
     embedding: LandmarkEmbedding, landmarks: np.ndarray, columns: Sequence[Columns]
 ) -> LandmarkEmbedding:
-    """Add a round of landmark columns, one panel of samples after the other.
+    """Add a round of landmark columns, in panels of samples, to the embedding itself.
 
-    The embedding itself grows; a second call adds nothing.
+    A repeated call adds nothing.
     """
     known = set(embedding.landmarks.tolist())
     if not known.issuperset(landmarks.tolist()):

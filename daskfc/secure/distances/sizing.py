@@ -38,22 +38,9 @@ _SPARES = 8  # ... landmarks of full rank modulo primes: one more fails 1 time i
 
 
 class Sizing:
-    """What the distances of some rows take, against the limits of the parties.
+    """What the distances of some rows need, compared with the limits of the parties.
 
-    Parameters
-    ----------
-    federation : Federation
-        The parties.
-    code : LagrangeCode
-        Its evaluators are `names`.
-    system : ResidueSystem
-        Primes and scale.
-    n_samples, n_features : int
-        Number of rows of all clients, and their length.
-    names : sequence of str
-        The evaluators.
-    tile : int or None
-        Rows of a block; with None the largest that every party's memory holds with ease.
+    `tile` is the rows of a block; None takes the largest that every party's memory allows.
     """
 
     def __init__(
@@ -80,22 +67,7 @@ class Sizing:
         }
 
     def tile(self, keep: str, n_neighbors: int | None, reader: Reader) -> int:
-        """Return the rows of a block.
-
-        Parameters
-        ----------
-        keep : {"full", "neighbours", "radius"}
-            What the server keeps.
-        n_neighbors : int or None
-            Neighbours of each row, with "neighbours".
-        reader : Reader
-            Of all distances, with "full".
-
-        Raises
-        ------
-        ResourceRefused
-            Where some party cannot hold what it needs.
-        """
+        """Return the rows of a block; refuse what a party cannot hold, and tiles too small."""
         workload = self._workload(keep, n_neighbors, reader)
         limits = self._limits()
         known = [limits[name] for name in self._names]
@@ -120,15 +92,7 @@ class Sizing:
     def decoders(
         self, tile: int, keep: str, n_neighbors: int | None, reader: Reader
     ) -> tuple[str, ...]:
-        """Return who decodes blocks: the server, and as many of its workers as memory allows.
-
-        Parameters
-        ----------
-        tile : int
-            Rows of a block.
-        keep, n_neighbors, reader
-            As for `tile`.
-        """
+        """Return who decodes blocks: the server, and as many of its workers as memory allows."""
         workload = self._workload(keep, n_neighbors, reader)
         limits = self._federation.limits()
         workers = self._federation.server_workers
@@ -168,13 +132,7 @@ class Sizing:
         self._check(self._columns(keep, n_neighbors, reader), self._disk_for(reader))
 
     def cheaper(self, keep: str, n_neighbors: int | None, reader: Reader) -> tuple[str, str]:
-        """Return "columns" or "blocks" for all distances, and why blocks.
-
-        Parameters
-        ----------
-        keep, n_neighbors, reader
-            As for `tile`.
-        """
+        """Return "columns" or "blocks" for all distances, and the reason if blocks."""
         if self._n_samples <= 2 * (self._n_features + 2):
             return "blocks", f"{self._n_samples} samples are no more than 2 (d + 2)"
         try:

@@ -26,26 +26,10 @@ SHORTEST_GRACE = 0.5  # seconds that spare answers are waited for at least
 
 @dataclass
 class AnswerStream(Generic[Task]):
-    """Asks blocks of the evaluators and has the server decode them.
+    """Ask the evaluators for block after block and have the server decode them.
 
-    Parameters
-    ----------
-    federation : Federation
-        The parties.
-    code : LagrangeCode
-        Says how many answers are enough.
-    evaluators : sequence of str
-        Evaluator j of the code is ``evaluators[j]``.
-    ask : callable
-        From a task and the names of evaluators to their answers.
-    decode : callable
-        From a task and answers to the server's `DecodedBlock`.
-    window : int
-        Blocks that are under way at once; bounds the memory of all parties.
-    grace : float
-        How long spare answers are waited for, as a multiple of the time the first ones took.
-    deadline_s : float, optional
-        Seconds in which enough answers to one block must be there.
+    `ask` gets a task and evaluators' names, `decode` a task and their answers. `window` bounds the
+    memory of all parties; `grace` is a multiple of the time that the first answers took.
     """
 
     federation: Federation
@@ -67,12 +51,8 @@ class AnswerStream(Generic[Task]):
     def run(self, tasks: Sequence[Task]) -> Iterator[Task]:
         """Compute all tasks; yield each when the server has it.
 
-        Raises
-        ------
-        DecodingError
-            When evaluators contradict each other beyond what the code corrects.
-        DeadlineError
-            When too few evaluators answer in time.
+        DecodingError where evaluators contradict each other beyond what the code corrects,
+        DeadlineError where too few answer in time.
         """
         waiting = deque(tasks)
         asked: deque[tuple[Task, PerClient[Sent], float]] = deque()

@@ -145,22 +145,7 @@ def own_clusters(
 
 
 def check_enough(n_rows: float, n_clusters: int) -> None:
-    """Refuse more clusters than rows.
-
-    Raises
-    ------
-    InvalidInput
-        With the number of rows, which the server knows.
-
-    Examples
-    --------
-    >>> from daskfc.secure.kmeans.clusters import check_enough
-    >>> check_enough(2, 3)
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: the 'n_clusters' parameter of a k-means must be at most the number \
-of rows of all clients, 2; got 3. Lower it.
-    """
+    """Refuse more clusters than rows, by their number, which the server knows anyhow."""
     if n_rows < n_clusters:
         raise InvalidInput(
             "the 'n_clusters' parameter of a k-means must be at most the number of rows of all "

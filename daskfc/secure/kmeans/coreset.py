@@ -49,17 +49,7 @@ _LOCAL_STARTS = 3  # ours: any constant factor of the least cost will do for B_i
 
 @dataclass(frozen=True)
 class LocalSolution:
-    """What a client keeps of its own k-means.
-
-    Parameters
-    ----------
-    centers : ndarray of shape (b, s), float64
-        B_i; b is k, or the number of rows where there are fewer.
-    labels : ndarray of shape (n,), int64
-        The nearest of them.
-    costs : ndarray of shape (n,), float64
-        Squared distances to it.
-    """
+    """A client's own k-means: centres B_i (min(k, n), s), labels and squared distances (n,)."""
 
     centers: Floats
     labels: NDArray[np.int64]
@@ -74,26 +64,9 @@ class LocalSolution:
 def k_means(
     points: Floats, weights: Floats | None, plan: KMeansPlan, seed: int, n_init: int
 ) -> tuple[Floats, float]:
-    """Return the centres of the best of several runs of Lloyd's algorithm, and the inertia.
+    """Return the centres of the best of `n_init` runs of Lloyd's algorithm, and the inertia.
 
-    Parameters
-    ----------
-    points : ndarray of shape (p, s), float64
-        At least as many as clusters; fewer may be different.
-    weights : ndarray of shape (p,), float64, optional
-        At least 0.
-    plan : KMeansPlan
-    seed, n_init : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.clusters import KMeansPlan
-    >>> from daskfc.secure.kmeans.coreset import k_means
-    >>> points, weights = np.array([[0.0], [3.0], [9.0]]), np.array([2.0, 1.0, 1.0])
-    >>> centers, inertia = k_means(points, weights, KMeansPlan(2, seed=0), 0, 5)
-    >>> sorted(centers.ravel().tolist()), inertia
-    ([1.0, 9.0], 6.0)
+    `points` are (p, s), at least as many as clusters; `weights` (p,) are at least 0, or None.
     """
     model = KMeans(plan.n_clusters, n_init=n_init, max_iter=plan.max_iter, random_state=seed)
     # One thread: clients work at the same time, and partial sums add up the same everywhere.
@@ -103,16 +76,7 @@ def k_means(
 
 
 def local_solution(rows: Floats, plan: KMeansPlan, party: str) -> LocalSolution:
-    """Cluster a client's own rows (Algorithm 1, round 1); the result stays there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.clusters import KMeansPlan
-    >>> from daskfc.secure.kmeans.coreset import local_solution
-    >>> local_solution(np.array([[0.0], [2.0], [9.0]]), KMeansPlan(2, seed=0), "a").cost
-    2.0
-    """
+    """Cluster a client's own rows (Algorithm 1, round 1); the result stays there."""
     rows = check_rows(rows)
     if len(rows) <= plan.n_clusters:
         return LocalSolution(rows, np.arange(len(rows)), np.zeros(len(rows)))
@@ -130,26 +94,10 @@ def _nearest(rows: Floats, centers: Floats) -> tuple[NDArray[np.int64], Floats]:
 
 
 def sample_sizes(costs: Mapping[str, float], coreset_size: int) -> dict[str, int]:
-    """Return how many rows each client samples: t_i, in proportion to the costs.
+    """Return how many rows t_i, of sum t, each client samples in proportion to cost(P_i, B_i).
 
-    Parameters
-    ----------
-    costs : mapping of str to float
-        cost(P_i, B_i) of every client, at least 0.
-    coreset_size : int
-        t.
-
-    Returns
-    -------
-    dict of str to int
-        Their sum is t, each off by less than 1 by rounding (largest remainders first, then by
-        name); all 0 where no client has any cost.
-
-    Examples
-    --------
-    >>> from daskfc.secure.kmeans.coreset import sample_sizes
-    >>> sample_sizes({"a": 1.0, "b": 1.0, "c": 4.0, "d": 0.0}, 10)
-    {'a': 2, 'b': 2, 'c': 6, 'd': 0}
+    Rounding moves each by less than 1, largest remainders first, then by name; all 0 where no
+    client has any cost.
     """
     names = sorted(costs)
     all_costs = np.array([costs[name] for name in names])
@@ -170,34 +118,8 @@ def coreset_part(
 ) -> CoresetPart:
     """Send sampled rows and local centres (Algorithm 1, round 2).
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, s), float64
-    solution : LocalSolution
-        Of these rows.
-    size : SampleSize
-        t_i.
-    plan : KMeansPlan
-        Its seed, with the client's name, draws the rows.
-    party : str
-        The client.
-
-    Returns
-    -------
-    CoresetPart
-        t_i rows, drawn with replacement in proportion to their costs, then the centres. The weights
-        add up to the number of rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.clusters import KMeansPlan
-    >>> from daskfc.secure.kmeans.coreset import coreset_part, local_solution
-    >>> from daskfc.secure.kmeans.messages import SampleSize
-    >>> rows, plan = np.array([[0.0], [2.0], [9.0]]), KMeansPlan(2, seed=0)
-    >>> part = coreset_part(rows, local_solution(rows, plan, "a"), SampleSize(1), plan, "a")
-    >>> len(part.points), float(part.weights.sum())
-    (3, 3.0)
+    The t_i rows are drawn with replacement in proportion to their costs, by the plan's seed and the
+    client's name, then come the centres; the weights sum to the number of rows.
     """
     counts = np.bincount(solution.labels, minlength=len(solution.centers)).astype(np.float64)
     if size.n_samples == 0:
@@ -215,29 +137,7 @@ def coreset_part(
 
 
 def solved(parts: Mapping[str, CoresetPart], plan: KMeansPlan) -> KMeansCenters:
-    """Cluster the coreset of all clients, at the server.
-
-    Parameters
-    ----------
-    parts : mapping of str to CoresetPart
-        Of every client; their order does not matter.
-    plan : KMeansPlan
-
-    Returns
-    -------
-    KMeansCenters
-        With the inertia of the coreset, which estimates that of all rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.clusters import KMeansPlan
-    >>> from daskfc.secure.kmeans.coreset import solved
-    >>> from daskfc.secure.kmeans.messages import CoresetPart
-    >>> part = CoresetPart(np.array([[0.0], [3.0], [9.0]]), np.array([4.0, -1.0, 2.0]))
-    >>> sorted(solved({"a": part}, KMeansPlan(2, seed=0)).centers.ravel().tolist())
-    [0.0, 9.0]
-    """
+    """Cluster the coreset of all clients, at the server; its inertia estimates that of all rows."""
     names = sorted(parts)
     points = np.concatenate([parts[name].points for name in names])
     weights = np.maximum(np.concatenate([parts[name].weights for name in names]), 0.0)

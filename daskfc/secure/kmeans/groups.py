@@ -29,43 +29,16 @@ SMALLEST = 5  # ours, as profiles have it; no caller can lower it
 
 
 def split_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
-    """Return the new group of rows by their old group and their nearest centre.
+    """Return the new group, from 0 on, of rows by their old group and nearest centre, (m, k).
 
-    Parameters
-    ----------
-    counts : ndarray of shape (m, k), int64
-    held : ndarray of shape (m, k), bool
-    least : int
-        Rows that are enough.
-
-    Returns
-    -------
-    ndarray of shape (m, k), int64
-        Numbers from 0; small parts have that of the part at home.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.groups import split_groups
-    >>> counts = np.array([[9, 4, 7], [3, 1, 0]])
-    >>> split_groups(counts, counts > 0).tolist()
-    [[0, 0, 1], [2, 2, 2]]
+    Parts of fewer than `least` rows, or of too few clients, join the part at home.
     """
     ids, alone, home = _parts(counts, held, least)
     return np.where(alone, ids, np.take_along_axis(ids, home[:, None], axis=1))
 
 
 def fresh_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
-    """Return the numbers of the new groups whose sums nobody knows: parts of groups that split.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.groups import fresh_groups
-    >>> counts = np.array([[9, 4, 7], [3, 1, 0]])
-    >>> fresh_groups(counts, counts > 0).tolist()
-    [0, 1]
-    """
+    """Return the numbers of the new groups whose sums nobody knows: parts of groups that split."""
     ids, alone, _ = _parts(counts, held, least)
     fresh: Integers = ids[alone & (alone.sum(axis=1, keepdims=True) > 1)]
     return fresh
@@ -84,37 +57,13 @@ def _parts(counts: Integers, held: Booleans, least: int) -> tuple[Integers, Bool
 
 
 def last_clusters(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
-    """Return the cluster with which rows count in the last sums, by group and nearest centre.
+    """Return the cluster that rows count for in the last sums, by group and nearest centre, (m, k).
 
-    Parameters
-    ----------
-    counts : ndarray of shape (m, k), int64
-    held : ndarray of shape (m, k), bool
-    least : int
-        Rows that are enough.
-
-    Returns
-    -------
-    ndarray of shape (m, k), int64
-        The nearest one, or that at home where too few rows leave for others: see the notes.
-
-    Notes
-    -----
-    The groups' own sums are known, so that the last sums tell those of rows that leave home. These
-    are edges of a graph of the clusters, where enough clients have some of them; edges are left out
-    until at least `least` lead from any part of it to any other with which it is joined at all. No
-    combination of all sums is then over fewer rows: let c_j be the factor of cluster j. In a group
-    with home a, cancelling the rows at home leaves those with c_j ≠ c_a; where c differs between
-    two clusters that exchange rows, all edges between those of one factor and the others are left.
-    Not cancelling leaves the rows at home, which are as many, or else nothing leaves that group.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.groups import last_clusters
-    >>> counts = np.array([[9, 4, 1], [2, 8, 0], [1, 3, 2]])
-    >>> last_clusters(counts, counts > 0).tolist()
-    [[0, 1, 0], [0, 1, 1], [1, 1, 1]]
+    The groups' sums are known, so the last sums reveal those of rows that leave home: edges of a
+    graph of the clusters, kept only if at least `least` rows, of enough clients, cross every cut of
+    what is joined. So no combination of sums is over fewer rows: with a factor c_j for each
+    cluster, cancelling the rows at home leaves all edges between different c_j, else the rows at
+    home are left.
     """
     home, k = _home(counts, held), counts.shape[1]
     enough = np.take_along_axis(held & (counts >= least), home[:, None], axis=1)
@@ -139,29 +88,9 @@ def _joined(edges: Integers, least: int) -> Booleans:
 
 
 def moments_about(rows: Floats, groups: Integers, n_groups: int, origin: Floats) -> Floats:
-    """Return a client's part of sums over groups.
+    """Return a client's count, Σ (x - origin), Σ (x - origin)² of groups, (n_groups, 1 + 2 s).
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, s), float64
-    groups : ndarray of shape (n,), int64
-        Of each row; -1 is in no sum.
-    n_groups : int
-    origin : ndarray of shape (s,)
-        Differences from it keep their digits where rows lie far from 0.
-
-    Returns
-    -------
-    ndarray of shape (n_groups, 1 + 2 s), float64
-        Of each group the number of rows, Σ (x - origin) and Σ (x - origin)², entry by entry.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.groups import moments_about
-    >>> rows, groups = np.array([[1.0], [3.0], [9.0]]), np.array([0, 0, -1])
-    >>> moments_about(rows, groups, 1, np.zeros(1)).tolist()
-    [[2.0, 4.0, 10.0]]
+    Group -1 is in no sum. The origin saves digits where rows lie far from 0.
     """
     total = np.zeros((n_groups, 1 + 2 * rows.shape[1]))
     those = groups >= 0

@@ -14,23 +14,7 @@ _BLOCK = 4096  # ours: rows at a time, so that no step holds distances of all ro
 
 
 def check_rows(rows: Floats) -> Floats:
-    """Return a client's rows, if k-means can work on them.
-
-    Raises
-    ------
-    InvalidInput
-        When they are no finite float64 array with two axes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.lloyd import check_rows
-    >>> check_rows(np.zeros(3))
-    Traceback (most recent call last):
-    ...
-    daskfc.errors.InvalidInput: the rows of a k-means must be finite float64 with two axes, \
-(n, s), s at least 1; got float64 with 1 axes. Mend what computes them.
-    """
+    """Return a client's rows if they are finite float64, (n, s); refuse others."""
     given = np.asarray(rows)
     if given.dtype != np.float64 or given.ndim != 2 or given.shape[1] < 1:
         got = f"{given.dtype.name} with {given.ndim} axes"
@@ -72,26 +56,9 @@ def nearest_labels(rows: Floats, centers: Floats) -> NDArray[np.int64]:
 
 
 def bound_of_sums(n: float, scatter: float) -> float:
-    """Return a bound on every entry of sums about a point, of any client and any of its rows.
+    """Return a bound on every sum about a point c of any client's rows, so that none is agreed on.
 
-    Parameters
-    ----------
-    n, scatter : float
-        Number of all rows, and the sum of their squared distances to the point.
-
-    Returns
-    -------
-    float
-        So that clients need not agree on a bound in every round.
-
-    Notes
-    -----
-    Cauchy and Schwarz: Σ |x - c| ≤ √(n Σ |x - c|²). Twice the largest, for rounding.
-
-    Examples
-    --------
-    >>> from daskfc.secure.kmeans.lloyd import bound_of_sums
-    >>> bound_of_sums(4.0, 9.0)
-    18.0
+    Cauchy-Schwarz: Σ |x - c| ≤ √(n Σ |x - c|²), for all n rows with `scatter` Σ |x - c|²; the
+    result is twice the largest moment, for rounding.
     """
     return 2.0 * float(max(n, scatter, np.sqrt(n * scatter)))

@@ -92,7 +92,7 @@ class KMeansProgress(
 ):
     """What the caller needs to know for the next round.
 
-    And how many rows are in parts that are large enough, but of too few clients to be groups.
+    `held_back` counts rows in parts large enough, but of too few clients to be groups.
     """
 
     settled: int

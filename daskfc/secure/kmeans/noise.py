@@ -88,58 +88,19 @@ class LloydNoise:
 
 
 def sensitivity_of(largest_norm: float) -> float:
-    """Return how far one replaced row moves `sums_in_ball`, in Euclidean norm, at most.
+    """Return 2 R, how far one replaced row moves `sums_in_ball` at most, in Euclidean norm.
 
-    Parameters
-    ----------
-    largest_norm : float
-        R.
-
-    Returns
-    -------
-    float
-        2 R.
-
-    Notes
-    -----
-    Let x become y, ‖x‖ ≤ R and ‖y‖ ≤ R; all other rows keep their clusters, since the centres are
-    public. If x and y have one cluster, its sum moves by y - x and no count does: ‖y - x‖ ≤ 2 R. If
-    they have two, one line moves by (-R, -x), the other by (R, y), and the square of the whole is
-    ‖x‖² + ‖y‖² + 2 R² ≤ 4 R². Both are reached: no smaller number holds. With counts in a unit
-    above R the second case would be the larger one; below it, counts would be noisier for nothing.
-
-    Examples
-    --------
-    >>> from daskfc.secure.kmeans.noise import sensitivity_of
-    >>> sensitivity_of(1.5)
-    3.0
+    Let x become y, ‖x‖, ‖y‖ ≤ R, other rows keep their (public) centres. In one cluster, ‖y - x‖ ≤
+    2 R; in two, lines move by (-R, -x) and (R, y), ‖x‖² + ‖y‖² + 2 R² ≤ 4 R². Both are reached.
+    Counts in a unit above R would raise it; below R they would be noisier for nothing.
     """
     return 2.0 * largest_norm
 
 
 def sums_in_ball(rows: Floats, centers: Floats, largest_norm: float) -> Floats:
-    """Return a client's part of a round's sums, without noise.
+    """Return a client's R times counts and row sums of the clusters, (k, 1 + s), without noise.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, s), float64
-    centers : ndarray of shape (k, s), float64
-        Public.
-    largest_norm : float
-        R.
-
-    Returns
-    -------
-    ndarray of shape (k, 1 + s), float64
-        For every cluster R times its number of rows, and their sum, after shortening them to R.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.noise import sums_in_ball
-    >>> sums_in_ball(np.array([[1.0], [3.0], [-9.0]]), np.array([[4.0], [-4.0]]), 4.0)
-    array([[ 8.,  4.],
-           [ 4., -4.]])
+    Rows are shortened to norm R first; the centres are public.
     """
     k, s = centers.shape
     total = np.zeros((k, 1 + s))
@@ -152,18 +113,9 @@ def sums_in_ball(rows: Floats, centers: Floats, largest_norm: float) -> Floats:
 
 
 def centers_in_ball(n_clusters: int, n_features: int, largest_norm: float, seed: int) -> Floats:
-    """Return first centres that cover a ball evenly, and know nothing of the rows.
+    """Return first centres, (n_clusters, n_features), that cover the ball evenly.
 
-    Returns
-    -------
-    ndarray of shape (n_clusters, n_features)
-        Those of k-means on points drawn uniformly in the ball.
-
-    Examples
-    --------
-    >>> from daskfc.secure.kmeans.noise import centers_in_ball
-    >>> sorted(centers_in_ball(2, 1, 4.0, seed=0).round().ravel().tolist())
-    [-2.0, 2.0]
+    They do not depend on the rows: k-means of points drawn uniformly in the ball.
     """
     random = generator(seed, "k-means in a ball")
     points = random.standard_normal((_POINTS * n_clusters, n_features))
@@ -193,25 +145,10 @@ def noisy_sums(
     number: int,
     secret: SecretKey,
 ) -> Noised:
-    """Return a client's part of a round's sums, with its share of the noise.
+    """Return a client's part of a round's sums, (k, 1 + s), with its share of the noise.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, s), float64
-    centers : KMeansCenters
-    noise : LloydNoise
-    n_shares : int
-        Of `Aggregation.n_noise_shares`.
-    number : int
-        Of the round.
-    secret : SecretKey
-        The client's, of this run: a step that is repeated draws the same noise, so that it is no
-        second release.
-
-    Returns
-    -------
-    Noised
-        (k, 1 + s).
+    Noise comes from the client's secret of this run: a repeated step draws the same and is no
+    second release.
     """
     values = sums_in_ball(rows, centers.centers, noise.largest_norm)
     label = noise_label(
@@ -233,38 +170,10 @@ def noisy_sums(
 def updated(
     centers: KMeansCenters, total: Total, noise: LloydNoise, seed: int, number: int
 ) -> KMeansCenters:
-    """Return the next centres, of noisy sums.
+    """Return the next centres from noisy sums, (k, 1 + s); `number` of the round counts from 0.
 
-    Parameters
-    ----------
-    centers : KMeansCenters
-        (k, s), as they were told.
-    total : Total
-        (k, 1 + s).
-    noise : LloydNoise
-    seed : int
-        Of what is drawn here.
-    number : int
-        Of the round, from 0.
-
-    Returns
-    -------
-    KMeansCenters
-        A centre whose noisy count is below twice its standard deviation, or 1, tells nothing: it
-        goes beside one with a large count, each beside another, and stays where it is after the
-        last round. A centre that noise puts outside the ball is brought back to it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.messages import KMeansCenters
-    >>> from daskfc.secure.kmeans.noise import LloydNoise, updated
-    >>> from daskfc.secure.sums import Total
-    >>> before = KMeansCenters(np.array([[1.0], [-1.0]]), np.nan)
-    >>> total = Total(np.array([[40.0, 20.0], [3.0, 9.0]]), 0.0, ("a", "b"))
-    >>> updated(before, total, LloydNoise(2.0, largest_norm=1.0, rounds=1), 0, 0).centers
-    array([[ 0.5],
-           [-1. ]])
+    A noisy count below 1 or twice its standard deviation says nothing: its centre moves beside one
+    with a large count, or stays after the last round. Centres outside the ball are put back.
     """
     R = noise.largest_norm
     counts = total.values[:, 0] / R

@@ -56,29 +56,9 @@ _GROUPS = 100  # ours: of each cluster, after which they are as well
 class Search:
     """What the server holds between two rounds.
 
-    Parameters
-    ----------
-    origin : ndarray of shape (s,)
-        From which sums are told: the mean of all rows.
-    n_rows, scatter : float
-        The number of all rows, and the sum of their squared distances to the origin, at least.
-    clients : tuple of str
-        Whose rows these are. They take part in later rounds, whose sums these numbers bound; some
-        may be missing in one.
-    moments : ndarray of shape (m, 1 + 2 s)
-        Of all groups: see `moments_about`.
-    centers : ndarray of shape (k, s)
-        That clients are told next.
-    n_rounds : int
-        So far.
-    inertia : float
-        The least that groups had; of rows once all is over.
-    idle : int
-        Rounds in a row without gain.
-    settled : bool
-        Whether groups are fine enough, so that one round of all rows is left.
-    held_back : int
-        Rows in parts that are large enough, but of too few clients to be groups.
+    `origin` (s,) is the mean of all rows, `scatter` at least their summed squared distance to it:
+    both bound later sums of `clients`, where some may be missing. `moments` are (m, 1 + 2 s).
+    `settled`: one round of all rows is left; `held_back`: rows in large parts of too few clients.
     """
 
     origin: Floats
@@ -196,9 +176,9 @@ def all_moments(rows: Floats, proposal: KMeansProposal) -> Floats:
 
 
 def own_counts(rows: Floats, groups: Integers, proposal: KMeansProposal) -> Floats:
-    """Return how many of a client's rows are in which group, nearest to which centre, (m, k).
+    """Return how many of a client's rows are in which group and nearest to which centre, (m, k).
 
-    And that it has some.
+    Each entry also encodes whether the client has any such row.
     """
     found = np.zeros((proposal.n_groups, len(proposal.centers)))
     np.add.at(found, (groups, nearest_labels(rows, proposal.centers)), 1.0)
@@ -238,28 +218,7 @@ def last_moments(
 
 
 def begun(total: Total, plan: KMeansPlan) -> Search:
-    """Return the search that knows the mean of all rows.
-
-    Parameters
-    ----------
-    total : Total
-        Of `first_moments`.
-    plan : KMeansPlan
-
-    Raises
-    ------
-    InvalidInput
-        For fewer rows than clusters.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.kmeans.clusters import KMeansPlan
-    >>> from daskfc.secure.kmeans.on_sums import begun
-    >>> from daskfc.secure.sums import Total
-    >>> begun(Total(np.array([[4.0, 8.0, 20.0]]), 0.0, ("a", "b")), KMeansPlan(2, seed=0)).origin
-    array([2.])
-    """
+    """Return the search that knows the mean of all rows; refuse fewer rows than clusters."""
     counts, sums, squares = _columns(total.values)
     n = float(np.rint(counts[0]))
     check_enough(n, plan.n_clusters)
@@ -306,18 +265,7 @@ def progress(search: Search) -> KMeansProgress:
 def advanced(
     search: Search, counts: Total, found: Total, plan: KMeansPlan, site: SiteRules = FREE
 ) -> Search:
-    """Return the search after a round.
-
-    Parameters
-    ----------
-    search : Search
-        As it was when its centres were told.
-    counts : Total
-        Of `own_counts`.
-    found : Total
-        Of `fresh_moments`.
-    plan : KMeansPlan
-    """
+    """Return the search after a round: of sums of `own_counts`, and `found` of `fresh_moments`."""
     told = counted(counts, site)
     table = told.counts
     groups = split_groups(table, told.held, told.least)

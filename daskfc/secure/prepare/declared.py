@@ -36,14 +36,9 @@ _SQUARES = 3.0  # squares bear a third of the noise so, at no cost
 
 @dataclass(frozen=True)
 class Declared:
-    """What is known of columns without looking, and the noise on the rest.
+    """Public ranges of columns, to which values are clipped, and the noise multiplier of the sums.
 
-    Parameters
-    ----------
-    low, high : tuple of float
-        Of each column; values beyond count as at the end.
-    multiplier : float
-        Standard deviation of the noise on all sums over their sensitivity, √d.
+    The multiplier is the standard deviation over the sensitivity √d.
     """
 
     low: tuple[float, ...]
@@ -52,21 +47,7 @@ class Declared:
 
     @classmethod
     def of(cls, params: Mapping[str, Any], columns: Sequence[str]) -> "Declared":
-        """Return what the parameters of a step say of columns.
-
-        Raises
-        ------
-        InvalidInput
-            For a range that is empty, or lacks a column.
-
-        Examples
-        --------
-        >>> from daskfc.secure.prepare.declared import Declared
-        >>> params = {"low": 0, "high": {"age": 120, "bmi": 60}, "epsilon": 1.0, "delta": 1e-5}
-        >>> found = Declared.of(params, ["age", "bmi"])
-        >>> found.high, round(found.multiplier, 2)
-        ((120.0, 60.0), 3.73)
-        """
+        """Return the ranges and noise that a step's parameters declare; refuse bad ranges."""
         low, _ = declared_width(params, columns)
         high = _by_column(params["high"], columns, "high")
         return cls(low, high, noise_multiplier(params["epsilon"], params["delta"]))
@@ -84,19 +65,7 @@ class Declared:
 def declared_width(
     params: Mapping[str, Any], columns: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the least value that each column is declared to have, and how wide it is.
-
-    Raises
-    ------
-    InvalidInput
-        For a range that is empty, or lacks a column.
-
-    Examples
-    --------
-    >>> from daskfc.secure.prepare.declared import declared_width
-    >>> declared_width({"low": 20, "high": {"age": 120, "bmi": 60}}, ["age", "bmi"])
-    ((20.0, 20.0), (100.0, 40.0))
-    """
+    """Return each column's lowest declared value and its range's width; refuse bad ranges."""
     low, high = (_by_column(params[key], columns, key) for key in ("low", "high"))
     width = tuple(above - below for below, above in zip(low, high, strict=True))
     if empty := [name for name, wide in zip(columns, width, strict=True) if wide <= 0]:
@@ -127,7 +96,7 @@ def noisy_moments(
 ) -> Noised:
     """Return sums of v and 3 v², (2, column), with the client's share of the noise.
 
-    The same when it is repeated, also by a run that is resumed.
+    A repetition, also in a resumed run, returns the same: it is no second release.
     """
     store = PreparedStore.of(data, so_far)
     low, width = np.array(declared.low), np.subtract(declared.high, declared.low)
@@ -147,9 +116,9 @@ def noisy_moments(
 
 
 def noisy_scales(total: Total, declared: Declared, n_samples: int) -> NoisyScales:
-    """Tell the caller the mean and deviation of each column, as far as the noise lets them be seen.
+    """Tell the caller the mean and deviation of each column, as far as the noise permits.
 
-    No variance is below what the noise alone would give it.
+    No variance is below what the noise alone would give.
     """
     low, width = np.array(declared.low), np.subtract(declared.high, declared.low)
     mean = np.clip(total.values[0] / n_samples, -0.5, 0.5)

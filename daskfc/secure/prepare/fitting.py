@@ -32,22 +32,10 @@ _MOST = 2.0**40  # public bound on what is counted
 
 @dataclass
 class Fitting:
-    """Steps so far, and the columns that rows have after them; made by `of`.
+    """Fitted steps so far, and the columns that rows have after them; made by `of`.
 
-    Parameters
-    ----------
-    federation : Federation
-        In a run.
-    clients : tuple of str
-        With the same columns.
-    columns : tuple of str
-        Their names.
-    categories : dict of str to sequence of str
-        The columns that hold words; the words that all clients agreed on, once there are some.
-    missing : bool
-        Whether values may be missing.
-    smallest : int
-        Words that fewer samples have are told to nobody.
+    `categories` holds the columns of words, with the agreed words once there are some. Words of
+    fewer than `smallest` samples are revealed to nobody.
     """
 
     federation: Federation
@@ -62,12 +50,9 @@ class Fitting:
 
     @classmethod
     def of(cls, federation: Federation, clients: tuple[str, ...], smallest: int) -> "Fitting":
-        """Begin with what the clients' stores hold, and agree on the words of columns.
+        """Begin with the clients' stores and agree on the words of columns.
 
-        Raises
-        ------
-        InvalidInput
-            When a column holds words at one client and numbers at another.
+        A column that holds words at one client and numbers at another is refused.
         """
         contract = federation.contract
         of_words = {client: set(contract.categorical.get(client, ())) for client in clients}
@@ -92,13 +77,7 @@ class Fitting:
         return len(self.clients) == 1
 
     def add(self, name: str, params: Mapping[str, Any]) -> None:
-        """Find the values of the next step.
-
-        Raises
-        ------
-        InvalidInput
-            When the step does not go with what columns hold.
-        """
+        """Find the values of the next step; refuse a step that does not suit the columns."""
         joint = name in ("pca", "normalise")
         if joint and (told := unprepared(self.categories, self.missing)):
             raise InvalidInput(

@@ -27,25 +27,9 @@ def words_of_one(
     words: Mapping[str, Sequence[str]],
     clients: tuple[str, ...],
 ) -> list[str]:
-    """Say which words one client alone has, and which differ only in case.
+    """Return sentences for the caller on words of one client alone, or that differ only in case.
 
-    Parameters
-    ----------
-    federation : Federation
-        In a run.
-    summing : Aggregation
-        How the server learns sums over all clients.
-    so_far : sequence of mapping
-        Fitted steps that features go through before; the last one has the words.
-    words : mapping of str to sequence of str
-        By column, as the clients agreed on them.
-    clients : tuple of str
-        With the same columns.
-
-    Returns
-    -------
-    list of str
-        Sentences, for the caller.
+    The last step so far must be the one that holds the words.
     """
     everyone = list(clients)
     leave = federation.publish(may_be_told, party=everyone)

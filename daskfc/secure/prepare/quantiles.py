@@ -33,10 +33,9 @@ _LEAST, _MOST = (np.finfo(np.float64).min, np.finfo(np.float64).max)
 class _Search:
     """What the server knows of the samples at the wanted ranks, column by column.
 
-    ranks : (d, r) int64, of the samples among those that begin with `prefixes`;
-    prefixes : (d, r) uint64; bits : how many of them are known; weights : (d, levels), of the
-    upper of two neighbouring samples; counts : (d,), values that the column has; known : (d, r),
-    values between which no further is asked, NaN where it is.
+    `ranks` (d, r) are among the samples that begin with `prefixes` (d, r), of which `bits` are
+    known; `weights` (d, levels) of the upper of two neighbours; `counts` (d,) values; `known`
+    (d, r) quantiles where the search ended early, with too few samples left, else NaN.
     """
 
     ranks: np.ndarray
@@ -54,26 +53,10 @@ def quantiles(
     levels: Sequence[float],
     clients: tuple[str, ...],
 ) -> np.ndarray:
-    """Return quantiles of each column over all values that clients have.
+    """Return quantiles, at levels in [0, 1], of each column over all clients, (column, level).
 
-    Parameters
-    ----------
-    federation : Federation
-        In a run.
-    summing : Aggregation
-        How the server learns counts over all clients.
-    so_far : sequence of mapping
-        Fitted steps that features go through before.
-    levels : sequence of float
-        In [0, 1].
-    clients : tuple of str
-        With the same columns.
-
-    Returns
-    -------
-    ndarray of shape (n_features, levels)
-        Those of `numpy.nanquantile`, where the run opens sums of single samples; NaN for a column
-        that has no value, or fewer than it opens.
+    Those of `numpy.nanquantile` where the run opens sums of single samples; NaN for a column with
+    no value, or fewer than the run opens.
     """
     keys = federation.on_clients(sorted_keys, so_far, clients=clients)
     counted = federation.on_clients(histograms, keys, None, clients=clients)
@@ -110,7 +93,7 @@ def _values(keys: np.ndarray) -> np.ndarray:
 def histograms(keys: list[np.ndarray], ranges: NarrowedRanges | None) -> np.ndarray:
     """Count values by the byte that follows each range's first bits, (columns × ranges, 256).
 
-    And say where there are any.
+    Each entry also encodes whether the client has any such value.
     """
     bits = 0 if ranges is None else ranges.bits
     prefixes = np.zeros((len(keys), 1), np.uint64) if ranges is None else ranges.prefixes

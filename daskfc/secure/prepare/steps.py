@@ -78,10 +78,7 @@ def sample_total(total: Total) -> SampleTotal:
 def sums(
     data: ClientStore, so_far: Sequence[FittedStep], magnitudes: CommonMagnitudes
 ) -> np.ndarray:
-    """Return the sum of each column in units of its magnitude, how many values it has, and 1.
-
-    The last is 0 where it has none.
-    """
+    """Return each column's sum in units of its magnitude, number of values, and 1 if it has any."""
     store = PreparedStore.of(data, so_far)
     found = np.zeros((3, store.n_features))
     for _, block in store.blocks():
@@ -157,13 +154,7 @@ def covariances(
 def components_of(
     total: Total, magnitudes: CommonMagnitudes, *, n_components: int
 ) -> FittedComponents:
-    """Tell the directions in which the samples vary most.
-
-    Raises
-    ------
-    InvalidInput
-        When there are fewer columns.
-    """
+    """Tell the directions in which the samples vary most; refuse more than there are columns."""
     found, d = total.values, total.values.shape[1]
     if n_components > d:
         raise InvalidInput(

@@ -52,36 +52,10 @@ def shared_words(
     smallest: int,
     most_frequent: bool = False,
 ) -> tuple[dict[str, list[Shared]], dict[str, int]]:
-    """Return the words of columns that enough samples share.
+    """Return the words shared by enough samples, alphabetical, and how many words are withheld.
 
-    Parameters
-    ----------
-    federation : Federation
-        In a run.
-    summing : Aggregation
-        How the server learns sums over all clients.
-    so_far : sequence of mapping
-        Fitted steps that features go through before.
-    columns : sequence of str
-        Of words; or of numbers, each of which counts as the word that Python writes it by.
-    clients : tuple of str
-        With the same columns.
-    smallest : int
-        Words that fewer samples have are told to nobody.
-    most_frequent : bool
-        Whether only the most frequent words are wanted, several where as many samples have them.
-
-    Returns
-    -------
-    shared : dict of str to list of Shared
-        By column, in alphabetical order.
-    withheld : dict of str to int
-        How many words of a column so many samples have, but too few clients.
-
-    Raises
-    ------
-    InvalidInput
-        For a column of which no word is shared by enough samples, or with too many different ones.
+    Words of fewer than `smallest` samples are revealed to nobody; withheld ones have enough samples
+    but too few clients. Numbers count as their text in Python. Columns without any are refused.
     """
     found: dict[str, list[Shared]] = {}
     withheld: dict[str, int] = {}

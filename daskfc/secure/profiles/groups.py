@@ -29,37 +29,11 @@ def withheld_clusters(
     all_are_told: bool,
     clients: int = 1,
 ) -> dict[int, str]:
-    """Return the clusters that must not be described, and why.
+    """Return the clusters that must not be described, in order, each with the reason.
 
-    Parameters
-    ----------
-    counts : mapping of str to ndarray of shape (n_clusters,), int64
-        Samples of each cluster at each client.
-    outside : mapping of str to int
-        Samples of each client in no cluster.
-    smallest : int
-        Samples that must be left of a cluster without those of any one client.
-    of_one_client : bool
-        Whether all clients' samples count instead, so that one may have a whole cluster.
-    all_are_told : bool
-        Whether means of all samples are known: then what is withheld must be as large together,
-        or it is what they and the clusters that are described leave over.
-    clients : int
-        Clients that must have samples of a cluster.
-
-    Returns
-    -------
-    dict of int to str
-        By the cluster's number, in order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.profiles import withheld_clusters
-    >>> counts = {"a": np.array([40, 9, 3]), "b": np.array([30, 2, 20])}
-    >>> rules = {"smallest": 5, "of_one_client": False, "all_are_told": False}
-    >>> list(withheld_clusters(counts, {"a": 0, "b": 0}, **rules))
-    [1, 2]
+    `smallest` samples must remain without those of any one client, or in all if `of_one_client`,
+    and `clients` clients have some. If `all_are_told`, means of all samples are known: subtraction
+    then reveals the sum of what is withheld, which must be as large.
     """
     table = np.array(list(counts.values()), dtype=np.int64)  # (client, cluster)
     others = np.array([outside[name] for name in counts], dtype=np.int64)
@@ -86,34 +60,11 @@ def withheld_clusters(
 
 
 def withheld_cells(counts: np.ndarray, needed: int, *, all_are_told: bool) -> np.ndarray:
-    """Return the cells, columns in clusters, that must not be described, and why.
+    """Return why cells (cluster, column) must not be described: 0, `TOO_FEW` or `BY_DIFFERENCE`.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_clusters + 1, n_columns), int64
-        Samples with a value, of each client at most `smallest`; the last row is of the samples that
-        are in no cluster that is described.
-    needed : int
-        Least count of a cell that is described. Twice `smallest` says that so many values are
-        there, and `smallest` of them without those of any one client.
-    all_are_told : bool
-        Whether means or counts of all samples are known: then what is withheld of a column must be
-        as large, or it is what they and the cells that are described leave over.
-
-    Returns
-    -------
-    ndarray of shape (n_clusters, n_columns), uint8
-        0 for cells that are described, `TOO_FEW` or `BY_DIFFERENCE` for the others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.profiles.groups import withheld_cells
-    >>> counts = np.array([[15, 15], [12, 10], [4, 15], [0, 0]])
-    >>> withheld_cells(counts, 10, all_are_told=False).tolist()
-    [[0, 0], [0, 0], [1, 0]]
-    >>> withheld_cells(counts, 10, all_are_told=True).tolist()
-    [[0, 0], [2, 0], [1, 0]]
+    `counts` caps each client at `smallest`, and its last row is of samples in no described cluster.
+    `needed`, twice `smallest`, ensures that `smallest` remain without any one client. If
+    `all_are_told`, subtraction reveals a column's withheld cells together, which must be as large.
     """
     cells, outside = counts[:-1], counts[-1]
     why = np.where(cells < needed, TOO_FEW, 0).astype(np.uint8)

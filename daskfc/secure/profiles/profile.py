@@ -314,7 +314,7 @@ def _tells_totals(preparation: Any) -> bool:
 def _words_of(contract: Contract, preparation: Any) -> Words:
     """Return the words that clients agreed on when features were prepared, by column.
 
-    Agreeing on them here would be to tell counts of words twice, by two rules.
+    A second agreement here would reveal counts of words twice, by two rules.
     """
     steps = [] if preparation is None else next(iter(preparation.steps.values()))
     agreed: Words = next((step["words"] for step in steps if "words" in step), {})

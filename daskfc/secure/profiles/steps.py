@@ -41,14 +41,7 @@ Words: TypeAlias = Mapping[str, Sequence[str]]  # by column, as all clients agre
 
 
 def digest_of_ids(sample_ids: Sequence[str]) -> str:
-    """Return what tells samples, and their order, from others.
-
-    Examples
-    --------
-    >>> from daskfc.secure.profiles.steps import digest_of_ids
-    >>> digest_of_ids(["a", "b"]) == digest_of_ids(["b", "a"])
-    False
-    """
+    """Return a digest of the samples' ids and their order."""
     return hashlib.sha256(json.dumps([str(one) for one in sample_ids]).encode()).hexdigest()
 
 
@@ -61,27 +54,10 @@ def own_groups(
     party: str,
     site: SiteRules = FREE,
 ) -> np.ndarray:
-    """Keep which group each of a client's samples is in; -1 is none.
+    """Keep each of a client's samples' group, (n_samples,), -1 for none.
 
-    The site refuses groups of too few of its samples, and one grouping too many.
-
-    Parameters
-    ----------
-    data : ClientStore
-        The client's.
-    groups : ndarray of shape (n_samples,), int64
-        As the labels say.
-    ids : str
-        Digest of the names that samples have there.
-    names : Pseudonyms, optional
-        Of the run, where these are no clear ids.
-    party : str
-        The client.
-
-    Raises
-    ------
-    InvalidInput
-        When these are groups of other samples.
+    `ids` is the digest of the samples' names (of the run's pseudonyms, where `names` is given):
+    groups of other samples are refused. The site refuses small groups, and a grouping too many.
     """
     own = data.sample_ids().tolist()
     if names is not None:
@@ -105,9 +81,9 @@ def cell_counts(
 ) -> np.ndarray:
     """Count the values of each column in each group, and last in none; at most `smallest` of each.
 
-    Over all clients such counts are twice `smallest` or more where, and only where, so many values
-    are there and `smallest` of them without those of any one client. Whole counts would tell the
-    server more than that in vain. Values that are too few at this client count as missing.
+    Over all clients such counts reach twice `smallest` exactly where so many values exist and
+    `smallest` of them remain without any one client. Whole counts would reveal more than needed.
+    Values that are too few at this client count as missing.
     """
     found: np.ndarray = np.minimum(_counts(data, groups, n_groups, site), smallest)
     return found
@@ -137,10 +113,9 @@ def _told(
     withheld: WithheldCells | None,
     site: SiteRules,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Iterate over samples that are in a group, in blocks.
+    """Yield, in blocks of samples in a group: groups, values, and values with 0 for words.
 
-    Yields their groups; their values, in which words have the numbers that all clients agreed on,
-    and what is missing or withheld is NaN; and these with 0 in place of the numbers of words.
+    Words are numbered as all clients agreed; missing and withheld values are NaN.
     """
     store = PreparedStore.of(data, [{"step": "categories", "words": words}])
     if withheld is not None:
@@ -185,9 +160,8 @@ def cluster_sums(
 ) -> np.ndarray:
     """Return sums and counts of each group, side by side.
 
-    They are the sum of each column in units of its magnitude; where some may be missing how many
-    values each column has; how many samples have each of the words; and 1 where the sum of a column
-    is of this client's samples, too.
+    Columns' sums in units of their magnitudes, numbers of values (where some may be missing),
+    samples with each word, and 1 where the client contributes to the sum of a column.
     """
     powers, numbers = magnitudes.powers.astype(int), [*map(data.feature_names.index, words)]
     listed = [np.arange(len(own)) for own in words.values()]
@@ -220,10 +194,7 @@ def counts_of(
 ) -> ClusterCounts:
     """Tell how many values, and how many of each word, are in each group.
 
-    Raises
-    ------
-    PrivacyError
-        When the samples of too few clients are in a sum.
+    PrivacyError when a sum holds samples of too few clients.
     """
     d, least = len(magnitudes.powers), site.smallest.clients
     counted = np.rint(total.values[:, d:-d]).astype(np.int64)
@@ -259,10 +230,7 @@ def cluster_squares(
     magnitudes: CommonMagnitudes,
     site: SiteRules = FREE,
 ) -> np.ndarray:
-    """Return sums of squared distances from the group's mean, in units of the magnitudes' squares.
-
-    Shape (group, column).
-    """
+    """Return (group, column) sums of squared distances from the mean, in squared magnitudes."""
     found = np.zeros_like(means.means)
     for own, _, told in _told(data, groups, words, withheld, site):
         apart = np.ldexp(told - means.means[own], -magnitudes.powers.astype(int))

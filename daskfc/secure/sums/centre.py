@@ -34,33 +34,10 @@ class Centre(
 def agree_on_centre(
     federation: Federation, sums: Aggregation, *, step: float = 0.0
 ) -> Local[Centre]:
-    """Find a point near the mean of all clients' samples, by one sum.
+    """Return, at the server, a point near the mean of all clients' samples, by one sum.
 
-    Parameters
-    ----------
-    federation : Federation
-        In a run; clients hold samples with the same features.
-    sums : Aggregation
-        From `open_sum`; the server sees what it lets through.
-    step : float
-        Above 0, every coordinate is rounded to a multiple of the power of two at or below it: what
-        sums leave out in their last bits moves it seldom.
-
-    Returns
-    -------
-    Local of Centre
-        At the server: ``federation.tell`` it to the clients.
-
-    Notes
-    -----
-    Privacy: server and clients learn the number of samples and their mean.
-
-    Examples
-    --------
-    >>> from daskfc.secure.sums import agree_on_centre, open_sum
-    >>> def centre_at_clients(federation):
-    ...     sums = open_sum(federation, "masked")
-    ...     return federation.tell(agree_on_centre(federation, sums, step=0.25))
+    Privacy: server and clients learn the number of samples and their mean. `step` above 0 rounds to
+    the power of two at or below it, so that the sum's last bits seldom move the point.
     """
     total = sums.sum(federation.on_clients(sum_of_rows))
     return federation.on_server(centre_of_total, total, step=step)
@@ -76,16 +53,7 @@ def sum_of_rows(data: ClientStore) -> Floats:
 
 
 def centre_of_total(total: Total, *, step: float) -> Centre:
-    """Return the mean, rounded.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.sums.centre import centre_of_total
-    >>> from daskfc.secure.sums.total import Total
-    >>> centre_of_total(Total(np.array([20.1, -8.7, 2.0]), 0.0, ("a",)), step=0.3).point.tolist()
-    [10.0, -4.25]
-    """
+    """Return the mean, rounded to multiples of the power of two at or below `step`."""
     values = total.values.ravel()
     mean = values[:-1] / values[-1]
     if step > 0:

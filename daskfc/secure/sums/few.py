@@ -19,15 +19,7 @@ LARGEST_COUNT = 2.0 * _HOLDER
 
 
 class Held(NamedTuple):
-    """Counts over all clients.
-
-    Parameters
-    ----------
-    counts : ndarray of int64
-        Samples.
-    holders : ndarray of int64, of the same shape
-        Clients that have some of them.
-    """
+    """Counts of samples over all clients, and how many clients have any of them, in one shape."""
 
     counts: NDArray[np.int64]
     holders: NDArray[np.int64]
@@ -39,18 +31,7 @@ class Held(NamedTuple):
 
 
 def counts_and_holder(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what a client adds to a sum for its counts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.secure.sums import Total
-    >>> from daskfc.secure.sums.few import counts_and_holder, held_counts
-    >>> parts = [counts_and_holder(np.array([own])) for own in ([7.0, 0.0], [2.0, 3.0])]
-    >>> held = held_counts(Total(sum(parts), 0.0, ("a", "b")))
-    >>> held.counts.tolist(), held.holders.tolist()
-    ([[9, 3]], [[2, 1]])
-    """
+    """Return a client's summand for its counts: plus 2**33 where any, which counts the clients."""
     return counts + _HOLDER * (counts > 0)
 
 

@@ -93,22 +93,10 @@ def agree_on_width(
 def interpoint_moments(
     data: ClientStore, kernel_kind: str, centre: Centre | None = None
 ) -> NDArray[np.float64]:
-    """Return what a client adds to the sum.
+    """Return a client's summand for the kernel's width, of rows relative to `centre` or the origin.
 
-    Parameters
-    ----------
-    data : ClientStore
-        ``(n, d)`` rows, read in blocks.
-    kernel_kind : str
-        The kernel.
-    centre : Centre, optional
-        From where rows are seen.
-
-    Returns
-    -------
-    ndarray of float64
-        n; the sum of all squares, or of those of each feature for the Laplacian kernel; the sum of
-        each feature, but for the polynomial kernel.
+    n; the sum of all squares, or of each feature's for the Laplacian kernel; the sum of each
+    feature, except for the polynomial kernel.
     """
     d = data.n_features
     firsts, squares = np.zeros(d), np.zeros(d)
@@ -124,25 +112,9 @@ def interpoint_moments(
 
 
 def width_of_total(total: Total, kernel_kind: str, *, hidden: float | None = None) -> KernelWidth:
-    """Return the width at the server.
+    """Return the width at the server, from the sum of `interpoint_moments`.
 
-    Parameters
-    ----------
-    total : Total
-        The sum of what `interpoint_moments` returns.
-    kernel_kind : str
-        The kernel.
-    hidden : float, optional
-        As for `agree_on_width`.
-
-    Returns
-    -------
-    KernelWidth
-
-    Raises
-    ------
-    InvalidInput
-        When samples are equal or so close to each other that rounding hides their distances.
+    Where rounding hides distances between samples it is `hidden`, or refused if that is None.
     """
     values, error = total.values.ravel(), total.error_bound
     n_squares = (len(values) - 1) // 2 if kernel_kind == "laplacian" else 1

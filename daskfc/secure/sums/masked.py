@@ -47,26 +47,10 @@ def check_maskers(n_clients: int, n_colluding: int, allow_few: bool) -> None:
 
 
 def mask_neighbours(clients: tuple[str, ...], n_colluding: int) -> dict[str, tuple[str, ...]]:
-    """Return with whom each client shares masks.
+    """Return each client's partners for masks: the nearest on both sides on the circle `clients`.
 
-    Parameters
-    ----------
-    clients : tuple of str
-        On a circle, in this order.
-    n_colluding : int
-        At least 0.
-
-    Returns
-    -------
-    dict of str to tuple of str
-        The nearest clients on both sides, ``max(4, n_colluding + 1)`` of them or one more: without
-        any `n_colluding` clients the others are connected. All others, where these are no more.
-
-    Examples
-    --------
-    >>> from daskfc.secure.sums.masked import mask_neighbours
-    >>> mask_neighbours(tuple("abcdefgh"), 0)["a"]
-    ('b', 'c', 'g', 'h')
+    They are ``max(4, n_colluding + 1)`` or one more, so that without any `n_colluding` clients the
+    others stay connected; all others, where these are no more.
     """
     n, reach = len(clients), -(-max(_NEIGHBOURS, n_colluding + 1) // 2)
     return {
@@ -85,18 +69,9 @@ def mask_key(key: SecretKey, tag: str, told: bytes) -> SecretKey:
 
 
 class PairKeys:
-    """What a client keeps: a key for each of its neighbours.
+    """A client's keys by neighbour, which it keeps to itself.
 
-    Parameters
-    ----------
-    party : str
-        Whose.
-    keys : mapping of str to SecretKey
-        By neighbour.
-    n_members : int
-        Clients whose parts are in the sums, this one among them.
-    once : OnceOnly, optional
-        Remembers which tags were used.
+    `n_members` clients, this one included, are in the sums; `once` records used tags.
     """
 
     def __init__(
@@ -223,12 +198,9 @@ def agree(
     party: str,
     site: SiteRules = FREE,
 ) -> PairKeys:
-    """Derive the keys that are shared with each neighbour.
+    """Derive the keys shared with each neighbour.
 
-    Raises
-    ------
-    PrivacyError
-        For the keys of others than the neighbours: sums of chosen ones would tell an array.
+    PrivacyError for keys of others than the neighbours: sums of chosen ones reveal an array.
     """
     if set(public) != set(mask_neighbours(members, n_colluding)[party]):
         raise PrivacyError(
@@ -259,13 +231,8 @@ def add_up(
 ) -> NDArray[np.uint64]:
     """Return the sum of masked arrays in the ring.
 
-    Raises
-    ------
-    DecodingError
-        When a part is missing, is one too many, or belongs to another sum, and when clients were
-        told different things, so that their masks do not cancel.
-    InvalidInput
-        For parts of several shapes.
+    DecodingError where masks cannot cancel: a part is missing, extra or of another sum, or clients
+    received different data.
     """
     if set(parts) != set(expected):
         odd = sorted(set(parts) ^ set(expected))

@@ -57,7 +57,7 @@ class MaskedPart(
 ):
     """One client's array in fixed point, behind masks that vanish in the sum.
 
-    What the client was told goes with it as a digest, of which the masks are made.
+    It carries a digest of the data that the client received, from which the masks are derived.
     """
 
     tag: str = text(64)

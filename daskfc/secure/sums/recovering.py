@@ -225,28 +225,10 @@ def recovered_total(
     members: tuple[str, ...],
     threshold: int,
 ) -> Total:
-    """Take away the masks that did not vanish, and decode the sum.
+    """Remove the masks that did not cancel, and decode the sum.
 
-    Parameters
-    ----------
-    parts : mapping of str to MaskedPart
-        Of the clients that are present.
-    revealed : mapping of str to RevealedShares
-        At least `threshold` answers.
-    ring : FixedPoint
-        As the parts were encoded.
-    tag : str
-        The sum.
-    holders, members : tuple of str
-        Clients that got shares, which are numbered in their sorted order; and those whose keys the
-        masks are made of.
-    threshold : int
-        Shares that give a key back.
-
-    Raises
-    ------
-    DecodingError
-        For too few or contradicting shares, or messages of another sum.
+    At least `threshold` answers must be `revealed`. `holders` got shares, numbered in sorted order;
+    the masks are made of the keys of `members`. DecodingError for too few or contradicting shares.
     """
     present = tuple(sorted(parts))
     total = add_up(parts, tag, present)

@@ -86,9 +86,8 @@ def seal(
 ) -> dict[str, KeyShares]:
     """Cut both keys of every sum into shares and send each client its own, encrypted.
 
-    Coefficients come from the party's secret, so that a client that is killed and does this again
-    sends the same shares; and from whom they are for, so that no two sets of clients hold points of
-    one polynomial.
+    Coefficients derive from the party's secret, so that a restarted client sends the same shares,
+    and from the recipients, so that no two sets of clients hold points of one polynomial.
     """
     site.check_maskers(len(public), threshold)
     members = sorted(public)
@@ -115,22 +114,10 @@ def seal(
 
 
 class Vault:
-    """A client's keys and the shares it keeps for others, for the sums of one batch.
+    """A client's keys, and the shares it keeps for others, for the sums (`tags`) of one batch.
 
-    Parameters
-    ----------
-    party : str
-        Whose.
-    tags : sequence of str
-        The sums.
-    threshold : int
-        Clients that must remain.
-    public : mapping of str to PublicKeys
-        Of all members.
-    shares : mapping of str to bytes
-        What each member gave us: for each tag the share of its own mask's seed, then of its key.
-    once : OnceOnly, optional
-        Remembers which tags were used, in other vaults too.
+    `shares` holds, by member and for each tag, the share of its own mask's seed, then of its key;
+    `threshold` clients must remain. `once` records the used tags, in other vaults too.
     """
 
     def __init__(
@@ -150,12 +137,9 @@ class Vault:
         self._once = OnceOnly() if once is None else once
 
     def mask(self, encoded: NDArray[np.uint64], tag: str, secret: SecretKey, told: bytes) -> bytes:
-        """Add own and pair masks of a tag, and of what this party was told, in place.
+        """Add own and pair masks of a tag and of the received data, in place.
 
-        Returns
-        -------
-        bytes
-            Our public key of the tag.
+        Returns our public key of the tag.
         """
         self._once.hold("masks", tag, told + hashlib.sha256(encoded.data).digest())
         own = KeyPair(pair_secret(secret, tag))
@@ -172,11 +156,8 @@ class Vault:
     def reveal(self, tag: str, present: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
         """Return shares of the own masks of who is present, and of the keys of who is not.
 
-        Raises
-        ------
-        PrivacyError
-            When fewer than the threshold are present, or when other sets of a tag were asked for
-            before: both shares of one client would lay its array open.
+        PrivacyError when fewer than the threshold are present, or another set was asked for this
+        tag before: both shares of one client would reveal its array.
         """
         if len(set(present)) < self.threshold or not set(present) <= set(self._shares):
             raise PrivacyError(
@@ -208,13 +189,7 @@ def open_vault(
     party: str,
     site: SiteRules = FREE,
 ) -> Vault:
-    """Decrypt the shares that the other clients gave us.
-
-    Raises
-    ------
-    DecodingError
-        When one was changed on its way or is not for this batch.
-    """
+    """Decrypt the shares from the other clients; DecodingError if changed or of another batch."""
     site.check_maskers(len(public), threshold)
     sealing, dealing = _sealing(secret, batch), _dealing(public, batch, tags, threshold)
     shares = {}

@@ -55,30 +55,14 @@ MAX_ITER = 300
 
 @dataclass(frozen=True)
 class Block:
-    """What one client shares.
-
-    Parameters
-    ----------
-    places : ndarray of shape (n_m,), int64
-        Places of the samples in the order of all, in [0, N).
-    features : ndarray of shape (n_m, d_m)
-        Of each of them.
-    """
+    """One client's shared features (n_m, d_m), and its samples' places among all, in [0, N)."""
 
     places: Ints
     features: Floats
 
 
 def scaled(features: Floats, weight: float = 1.0) -> Floats:
-    """Return rows divided by the root of their mean squared norm, times a weight.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.esfmc.maths.grouping import scaled
-    >>> scaled(np.array([[3.0], [-3.0]]), 0.5).tolist()
-    [[0.5], [-0.5]]
-    """
+    """Return rows divided by the root of their mean squared norm, times a weight."""
     size = float(np.sqrt(np.mean(np.einsum("ij,ij->i", features, features))))
     return features * (weight / size) if size > 0 else features
 
@@ -86,12 +70,7 @@ def scaled(features: Floats, weight: float = 1.0) -> Floats:
 def view_weight(features: Floats, labels: Ints) -> float:
     """Return how well a view's nearest centroids agree with labels: Cohen's kappa, at least 0.
 
-    Parameters
-    ----------
-    features : ndarray of shape (n, d)
-        Of one view.
-    labels : ndarray of shape (n,), int64
-        The last ones, of all views together.
+    The labels are the last ones, of all views together.
     """
     own, codes = np.unique(labels, return_inverse=True)
     if len(own) < 2:
@@ -101,21 +80,9 @@ def view_weight(features: Floats, labels: Ints) -> float:
 
 
 def concatenated(blocks: Sequence[Block], rows: Ints, n_samples: int) -> Floats:
-    """Return the features of some samples that every block has, beside each other (Eq. 8).
+    """Return the features of the samples at places `rows`, one block beside the other (Eq. 8).
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        One of each view.
-    rows : ndarray of shape (q,), int64
-        Places of the samples.
-    n_samples : int
-        N.
-
-    Returns
-    -------
-    ndarray of shape (q, Σ d_m), float64
-        In the order of `rows`.
+    There is one block of each view, and each must have all these samples; the result is (q, Σ d_m).
     """
     parts = []
     for block in blocks:
@@ -141,28 +108,9 @@ def _centroids(features: Floats, labels: Ints, k: int) -> Floats:
 
 
 def numbering(labels: Ints, wanted: Ints, k: int) -> Ints:
-    """Return for each cluster the number with which most samples agree with other labels.
+    """Return the permutation (k,) of cluster numbers under which most labels agree with `wanted`.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,), int64
-        In [0, k).
-    wanted : ndarray of shape (n,), int64
-        In [0, k), or below 0 for a sample that has none.
-    k : int
-        Number of clusters.
-
-    Returns
-    -------
-    ndarray of shape (k,), int64
-        A permutation.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.esfmc.maths.grouping import numbering
-    >>> numbering(np.array([0, 0, 1, 1]), np.array([1, 1, 0, -1]), 2).tolist()
-    [1, 0]
+    `wanted` is below 0 for samples that have none.
     """
     known = wanted >= 0
     table = np.zeros((k, k))
@@ -184,10 +132,7 @@ def by_kmeans(features: Floats, k: int, seed: int) -> Ints:
 
 
 def kmeans_from(features: Floats, k: int, previous: Ints) -> Ints:
-    """Return labels by k-means that starts from the means of the previous clusters.
-
-    They keep the numbers of these.
-    """
+    """Return labels by k-means from the means of the previous clusters, keeping their numbers."""
     lloyd = KMeans(k, init=_centroids(features, previous, k), n_init=1, max_iter=MAX_ITER)
     with threadpool_limits(limits=1, user_api="openmp"):
         labels: Ints = lloyd.fit(features).labels_.astype(np.int64)
@@ -195,20 +140,10 @@ def kmeans_from(features: Floats, k: int, previous: Ints) -> Ints:
 
 
 def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> Ints:
-    """Return spectral labels, or others where these are not to be trusted.
+    """Return spectral labels, or others where these cannot be trusted.
 
-    Parameters
-    ----------
-    features : ndarray of shape (n, d)
-        Of all views, weighted.
-    k : int
-        Number of clusters.
-    previous : ndarray of shape (n,), int64, or None
-        Labels of the last round, in [0, k). They stay where k-means that starts from them finds
-        other clusters than the spectral ones. In the first round there are none: k-means of several
-        starts counts where it separates clusters better.
-    seed : int
-        Of the eigensolver and of k-means.
+    Previous labels stay where k-means started from them disagrees with the spectral ones. In the
+    first round (None), k-means with several starts is taken where it separates clusters better.
     """
     found = spectral_labels(features, k, seed=seed, metric="euclid")
     if previous is None:
@@ -229,26 +164,10 @@ def _better(found: LocalLabels, other: Ints, features: Floats, k: int) -> Ints:
 def by_graphs(
     blocks: Sequence[Block], weights: Sequence[float], n_samples: int, k: int, seed: int
 ) -> Ints:
-    """Return spectral labels of all samples from the sum of the clients' neighbour graphs.
+    """Return spectral labels of all N samples from the weighted sum of clients' neighbour graphs.
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        Of all clients; samples may be in some of them only.
-    weights : sequence of float
-        What each client's graph counts.
-    n_samples : int
-        N.
-    k : int
-        Number of clusters.
-    seed : int
-        Of k-means on the embedding.
-
-    Returns
-    -------
-    ndarray of shape (N,), int64
-        In [0, k): the labels of that number of neighbours with which they are most apart
-        (`daskfc.clustering.local_labels.separation`).
+    Samples may be in some blocks only. Of several numbers of neighbours, the one whose clusters are
+    best separated is taken (`daskfc.clustering.local_labels.separation`).
     """
     graphs = []
     for block, weight in zip(blocks, weights, strict=True):
@@ -276,23 +195,9 @@ def by_graphs(
 
 
 def averaged_assignments(blocks: Sequence[Block], n_samples: int) -> Floats:
-    """Return Q: assignments of each sample, averaged over the clients that have it (Eq. 14).
+    """Return Q (N, K): each sample's assignments, averaged over the clients that have it (Eq. 14).
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        With Q^m as features, ``(n_m, K)``.
-    n_samples : int
-        N; every sample is in a block.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.esfmc.maths.grouping import Block, averaged_assignments
-    >>> first = Block(np.array([0, 1]), np.array([[1.0, 0.0], [0.5, 0.5]]))
-    >>> second = Block(np.array([1]), np.array([[0.0, 1.0]]))
-    >>> averaged_assignments([first, second], 2).tolist()
-    [[1.0, 0.0], [0.25, 0.75]]
+    Blocks have Q^m (n_m, K) as features; every sample must be in some block.
     """
     total = np.zeros((n_samples, blocks[0].features.shape[1]))
     owners = np.zeros((n_samples, 1))

@@ -25,42 +25,11 @@ _MAYBE = Constraint("a number in [0, 1)", lambda v: real(0, 1).holds(v) and floa
 
 
 def composed(epsilon: float, delta: float, *, n_clients: int, slack: float) -> tuple[float, float]:
-    """Return what M clients cost a sample that each of them has a view of.
+    """Return (ε̃, δ̃) that M clients, each (ε, δ)-private, cost a sample of which each has a view.
 
-    Parameters
-    ----------
-    epsilon : float
-        ε of every client, above 0.
-    delta : float
-        δ of every client, in [0, 1).
-    n_clients : int
-        M, at least 1.
-    slack : float
-        δ̃, in (0, 1): more of it gives a smaller ε̃.
-
-    Returns
-    -------
-    epsilon : float
-        ε̃.
-    delta : float
-        1 - (1 - δ)^M (1 - δ̃).
-
-    Raises
-    ------
-    InvalidInput
-        For numbers out of range.
-
-    Notes
-    -----
-    Privacy: it holds whatever the clients do, each knowing what the others sent, as long as every
-    one is (ε, δ)-private for a change of one sample. It bounds the optimum from above.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.esfmc.privacy import composed
-    >>> epsilon, delta = composed(0.1, 1e-6, n_clients=100, slack=1e-5)
-    >>> round(epsilon, 3), f"{delta:.1e}"
-    (5.298, '1.1e-04')
+    δ̃ of the result is 1 - (1 - δ)^M (1 - slack); more slack gives a smaller ε̃. Privacy: it holds
+    whatever the clients do, each knowing what the others sent, as long as each is (ε, δ)-private
+    for a change of one sample; an upper bound of the optimum.
     """
     check_params(
         "composed",
@@ -86,36 +55,9 @@ def composed(epsilon: float, delta: float, *, n_clients: int, slack: float) -> t
 def printed_client_epsilon(
     delta: float, *, sigma: float, scale: float, sigma_c: float, n_uses: int
 ) -> float:
-    """Return ε of one client as Theorem 4.2 prints it; no guarantee, see the top of the module.
+    """Return √(2 log(1.25 / δ)) / σ + ρ_c √(k log(1 / δ)) / σ_c, ε of one client in Theorem 4.2.
 
-    Parameters
-    ----------
-    delta : float
-        δ, in (0, 1).
-    sigma : float
-        σ of Langevin's noise.
-    scale : float
-        ρ_c.
-    sigma_c : float
-        Of the noise on Z_c.
-    n_uses : int
-        k, times that private data are used.
-
-    Returns
-    -------
-    float
-        √(2 log(1.25 / δ)) / σ + ρ_c √(k log(1 / δ)) / σ_c.
-
-    Raises
-    ------
-    InvalidInput
-        For numbers out of range.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.esfmc.privacy import printed_client_epsilon
-    >>> round(printed_client_epsilon(1e-5, sigma=5.0, scale=0.5, sigma_c=4.0, n_uses=3), 3)
-    1.704
+    This is as printed, and no guarantee: see the module's Departures.
     """
     positive = real(above=0)
     check_params(

@@ -31,43 +31,11 @@ _EPOCHS = 200
 def inversion_error(
     features: ArrayLike, rows: ArrayLike, *, known: float = 0.5, seed: int = 0
 ) -> float:
-    """Return how far rows are that a network rebuilds from shared features.
+    """Return the error of rows (n, d) that a network rebuilds from shared features (n, p).
 
-    Parameters
-    ----------
-    features : array_like of shape (n, p)
-        What a client shared of each sample.
-    rows : array_like of shape (n, d)
-        Its columns.
-    known : float
-        Share of the samples that the attacker learns from, in (0, 1).
-    seed : int
-        Which ones, and of the network.
-
-    Returns
-    -------
-    float
-        Squared error over all other samples, relative to that of the mean of the known rows: 0 is
-        everything, 1 is nothing more than the mean; a network that learned noise is above 1.
-
-    Raises
-    ------
-    InvalidInput
-        When the shapes do not go together, or fewer than two samples are on either side.
-
-    Notes
-    -----
-    Privacy: the attacker is the server, or whoever sees what it saw, with pairs of features and
-    columns of some samples of the same client. That is much; without any pair, shadow data of the
-    same kind would have to do. A network of another shape may rebuild more.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.esfmc.privacy import inversion_error
-    >>> rows = np.random.default_rng(0).normal(size=(400, 2))
-    >>> bool(inversion_error(rows @ [[1.0, 2.0], [0.5, -1.0]], rows) < 0.05)
-    True
+    It is the squared error over the samples that the attacker does not know, relative to predicting
+    the mean of the known ones: 0 is full recovery, 1 nothing beyond the mean. Privacy: the attacker
+    sees what the server saw and has a share `known` of pairs; another network may rebuild more.
     """
     check_params(
         "inversion_error",

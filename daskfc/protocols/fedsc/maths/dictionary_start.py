@@ -48,39 +48,10 @@ _MANY = 200  # ours: more than what clients of the paper's tables need (D98)
 
 
 def mean_distance(X: ArrayLike, *, seed: int = 0, max_samples: int = 20_000) -> float:
-    """Return one client's part of Eq. (42): the mean distance over all ordered pairs.
+    """Return one client's part of Eq. (42), Σ_ij |x_i - x_j| / n², in units of the data.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        The client's samples.
-    seed : int, default 0
-        Of the choice of samples.
-    max_samples : int, default 20,000
-        A client with more reads so many of them, drawn without replacement: the mean is then off
-        by less than a hundredth of the distances' spread.
-
-    Returns
-    -------
-    float
-        Σ_ij |x_i - x_j| / n², in units of the data. The n pairs of a sample with itself count, as
-        they do in the published runs; 0 for a single sample, which then says nothing.
-
-    Raises
-    ------
-    InvalidInput
-        For anything but a finite matrix.
-
-    Notes
-    -----
-    Of the samples that are read, exact up to the rounding of inner products; O(n² m) time, blocks
-    of rows in memory. The kernel width is a multiple of the clients' mean of this number.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.dictionary_start import mean_distance
-    >>> mean_distance([[0.0], [4.0]])
-    2.0
+    Pairs of a sample with itself count, as in the published runs; 0 for a single sample. Above
+    `max_samples`, a random subset is read: the error is below a hundredth of the distances' spread.
     """
     X = _some(real_matrix(X, "X"), max_samples, seed, "mean distance")
     n = len(X)
@@ -105,40 +76,10 @@ def mean_distance(X: ArrayLike, *, seed: int = 0, max_samples: int = 20_000) -> 
 def count_atoms(
     X: ArrayLike, width: float, *, mass: float = 0.99, seed: int = 0, max_samples: int = 2000
 ) -> int:
-    """Return how many eigenvalues of a client's kernel hold a share of their sum, Eq. (43).
+    """Return how many eigenvalues of a client's kernel hold a share `mass` of their sum, Eq. (43).
 
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        The client's samples.
-    width : float
-        r > 0, in units of the data.
-    mass : float, default 0.99
-        The share, above 0 and at most 1.
-    seed : int, default 0
-        Of the choice of samples.
-    max_samples : int, default 2000
-        A client with more reads so many of them, drawn without replacement.
-
-    Returns
-    -------
-    int
-        d in [1, min(n, max_samples)].
-
-    Raises
-    ------
-    InvalidInput
-        For anything but a finite matrix, and a parameter that breaks its rule.
-
-    Notes
-    -----
-    The number is one fact about the client's data and leaves it in the clear.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms
-    >>> count_atoms([[0.0], [0.0], [100.0]], 1.0)
-    2
+    Above `max_samples`, a random subset is read. Privacy: the number leaves the client in the
+    clear.
     """
     params = {"width": width, "mass": mass, "seed": seed, "max_samples": max_samples}
     rules = {
@@ -152,73 +93,21 @@ def count_atoms(
 
 
 def default_atoms(X: ArrayLike, width: float) -> int:
-    """Return how many atoms a client asks for.
+    """Return how many atoms a client asks for, in [1, min(n, 1000)]; it leaves it in the clear.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        The client's samples.
-    width : float
-        r > 0, in units of the data.
-
-    Returns
-    -------
-    int
-        d in [1, min(n, 1000)]: what 0.99 of the eigenvalues take, see `count_atoms`, of 1,000
-        samples at most; where these are more than 200, what 0.95 take, but no fewer than 200.
-
-    Raises
-    ------
-    InvalidInput
-        For anything but a finite matrix, and a width that is not above 0.
-
-    Notes
-    -----
-    With fewer than 0.99 neighbours in few dimensions are lost. In many, labels of 0.95 differ from
-    those of 0.99 as little as labels of two seeds do (D98). As of `count_atoms`, the number leaves
-    the client in the clear.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fedsc.maths.dictionary_start import default_atoms
-    >>> default_atoms(100.0 * np.arange(150)[:, None], 1.0), default_atoms(np.eye(300), 0.1)
-    (149, 285)
+    It is `count_atoms` for 0.99; where that exceeds 200, for 0.95 but at least 200. Fewer would
+    lose neighbours in low dimensions; in high ones labels differ as little as between two seeds
+    (D98).
     """
     check_params("default_atoms", {"width": width}, {"width": real(above=0)})
     return _enough(_sums_of_eigenvalues(X, width, seed=0, max_samples=_READ))
 
 
 def width_and_atoms(X: ArrayLike) -> tuple[float, int]:
-    """Return `mean_distance`, and `default_atoms` at that width; 0 and 1 where nothing differs.
+    """Return `mean_distance` and `default_atoms` at that width; 0 and 1 where samples are equal.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        The client's samples.
-
-    Returns
-    -------
-    width : float
-        As `mean_distance` but for rounding.
-    n_atoms : int
-        In [1, min(n, 1000)].
-
-    Raises
-    ------
-    InvalidInput
-        For anything but a finite matrix whose distances are finite.
-
-    Notes
-    -----
-    Up to 2,048 samples, both from the same distances. The number of atoms leaves the client in the
-    clear, and so does the mean.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.dictionary_start import width_and_atoms
-    >>> width_and_atoms([[0.0], [4.0]])
-    (2.0, 2)
+    Up to 2,048 samples both use the same distances. Privacy: both numbers leave the client in the
+    clear.
     """
     X = real_matrix(X, "X")
     n = len(X)
@@ -274,24 +163,7 @@ def _drawn(n: int, most: int, seed: int, purpose: str) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Moments:
-    """What clients sum for the first dictionary.
-
-    Parameters
-    ----------
-    count : int
-        Number of samples.
-    sums : ndarray of shape (m,), float64
-        Sum of every feature.
-    squares : ndarray of shape (m,), float64
-        Sum of the squares of every feature.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fedsc.maths.dictionary_start import Moments
-    >>> Moments(2, np.array([4.0]), np.array([10.0])).spread.tolist()
-    [1.0]
-    """
+    """What clients sum for the first dictionary: samples, and sums and squares by feature."""
 
     count: int
     sums: Floats
@@ -321,66 +193,16 @@ class Moments:
 
 
 def first_dictionary(moments: Moments, n_atoms: int, seed: int) -> Floats:
-    """Return normal draws with the mean and spread of every feature.
-
-    Parameters
-    ----------
-    moments : Moments
-        Of all clients together.
-    n_atoms : int
-        d.
-    seed : int
-        Of the draws.
-
-    Returns
-    -------
-    ndarray of shape (d, m), float64
-        Atoms in rows.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter that breaks its rule.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fedsc.maths.dictionary_start import Moments, first_dictionary
-    >>> first_dictionary(Moments(2, np.array([6.0]), np.array([18.0])), 3, seed=0).tolist()
-    [[3.0], [3.0], [3.0]]
-    """
+    """Return atoms (d, m): normal draws with the mean and spread of every feature of all data."""
     normals = normal_dictionary(n_atoms, moments.sums.size, 1, seed)
     result: Floats = moments.mean + moments.spread * normals
     return result
 
 
 def normal_dictionary(n_atoms: int, n_features: int, n_clients: int, seed: int) -> Floats:
-    """Return the published start: the mean of as many standard normals as there are clients.
+    """Return the published start (d, m): the mean of one standard normal per client.
 
-    Parameters
-    ----------
-    n_atoms, n_features : int
-        d and m.
-    n_clients : int
-        P; every entry has standard deviation 1 / √P.
-    seed : int
-        Of the draws.
-
-    Returns
-    -------
-    ndarray of shape (d, m), float64
-        Atoms in rows.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter that breaks its rule.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.dictionary_start import normal_dictionary
-    >>> normal_dictionary(3, 2, 8, seed=0).shape
-    (3, 2)
+    Every entry has standard deviation 1 / √P.
     """
     params = {"n_atoms": n_atoms, "n_features": n_features, "n_clients": n_clients, "seed": seed}
     rules = {name: integer(0 if name == "seed" else 1) for name in params}

@@ -58,35 +58,9 @@ def _check_scalars(owner: str, **params: object) -> None:
 
 
 def coefficients(X: ArrayLike, Z: ArrayLike, width: float, ridge: float) -> Floats:
-    """Return the best coefficients at a dictionary: the C-step, Eqs. (9) and (14).
+    """Return the C-step (d, n), Eqs. (9) and (14): C = (K(Z, Z) + λI)⁻¹ K(Z, X), by Cholesky.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        Samples.
-    Z : array_like of shape (d, m)
-        Dictionary.
-    width : float
-        r > 0, in units of the data.
-    ridge : float
-        λ > 0.
-
-    Returns
-    -------
-    ndarray of shape (d, n), float64
-        C = (K(Z, Z) + λI)⁻¹ K(Z, X), by a Cholesky factorisation.
-
-    Raises
-    ------
-    InvalidInput
-        For bad arrays, and for a parameter that breaks its rule or a ridge that is lost in
-        rounding.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients
-    >>> coefficients([[0.0], [0.0]], [[0.0]], 1.0, 0.25).round(6).tolist()
-    [[0.8, 0.8]]
+    Refuse a ridge that is lost in rounding.
     """
     _check_scalars("coefficients", width=width, ridge=ridge)
     X, Z = same_features(X, Z)
@@ -106,34 +80,9 @@ def _coefficients(K_zx: Floats, K_zz: Floats, ridge: float) -> Floats:
 
 
 def objective(K_zx: Floats, K_zz: Floats, C: Floats, ridge: float) -> float:
-    """Return the client's objective, Eq. (8).
+    """Return the client's objective, Eq. (8): ½ |ϕ(X) - ϕ(Z) C|² + ½ λ |C|².
 
-    Parameters
-    ----------
-    K_zx : ndarray of shape (d, n)
-        Kernel of the atoms and the samples.
-    K_zz : ndarray of shape (d, d)
-        Kernel of the atoms.
-    C : ndarray of shape (d, n)
-        Coefficients.
-    ridge : float
-        λ.
-
-    Returns
-    -------
-    float
-        f_p(Z, C) = ½ |ϕ(X) - ϕ(Z) C|² + ½ λ |C|² in Frobenius norms; at least 0 up to rounding.
-
-    Notes
-    -----
-    No n × n kernel is formed: Tr K(X, X) = n for the Gaussian.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import objective
-    >>> objective(np.ones((1, 2)), np.ones((1, 1)), np.array([[0.5, 0.5]]), 0.25)
-    0.3125
+    It is at least 0 up to rounding. No n × n kernel is formed: Tr K(X, X) = n for the Gaussian.
     """
     # ½ n - Tr(Cᵀ K_zx) + ½ Tr(Cᵀ (K_zz + λI) C), the last from the (d, d) matrix C Cᵀ
     A = C @ C.T
@@ -142,33 +91,9 @@ def objective(K_zx: Floats, K_zz: Floats, C: Floats, ridge: float) -> float:
 
 
 def gradient(X: Floats, Z: Floats, C: Floats, K_zx: Floats, K_zz: Floats, width: float) -> Floats:
-    """Return the derivative of the objective in the dictionary, Eq. (15).
+    """Return the objective's derivative (d, m) in the dictionary, Eq. (15).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, m)
-        Samples.
-    Z : ndarray of shape (d, m)
-        Dictionary.
-    C : ndarray of shape (d, n)
-        Coefficients.
-    K_zx, K_zz : ndarray of shape (d, n) and (d, d)
-        Kernels of the atoms with the samples and with each other.
-    width : float
-        r.
-
-    Returns
-    -------
-    ndarray of shape (d, m), float64
-        ∂f_p/∂Z = -(W X - diag(W 1) Z) / r² + 2 (Q Z - diag(Q 1) Z) / r².
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import gradient
-    >>> one, K_zx = np.ones((1, 1)), np.array([[0.5]])
-    >>> gradient(one, 0.0 * one, one, K_zx, one, 1.0).tolist()
-    [[-0.5]]
+    It is -(W X - diag(W 1) Z) / r² + 2 (Q Z - diag(Q 1) Z) / r².
     """
     W = C * K_zx  # (d, n)
     Q = 0.5 * (C @ C.T) * K_zz  # (d, d)
@@ -181,9 +106,8 @@ def gradient(X: Floats, Z: Floats, C: Floats, K_zx: Floats, K_zz: Floats, width:
 def _descend(X: Floats, Z: Floats, C: Floats, width: float, ridge: float, steps: int) -> Floats:
     """Take gradient steps on the dictionary that never raise the objective, Eq. (16).
 
-    The first trial is 1 / L with L = |C Cᵀ|₂ / r². It is halved until
-    f(Z - η G) ≤ f(Z) - ½ η |G|², which every η up to the inverse of a Lipschitz constant of the
-    gradient satisfies. There is one, for the second derivatives of the Gaussian are bounded.
+    The first trial is 1 / L with L = |C Cᵀ|₂ / r², halved until f(Z - η G) ≤ f(Z) - ½ η |G|². That
+    ends, since the second derivatives of the Gaussian are bounded and the gradient is Lipschitz.
     """
     lipschitz = float(np.linalg.norm(C @ C.T, 2)) / width**2
     K_zx, K_zz = gaussian_kernel(X, Z, width).T, atom_kernel(Z, width)
@@ -207,12 +131,11 @@ def _descend(X: Floats, Z: Floats, C: Floats, width: float, ridge: float, steps:
 
 
 def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
-    """Return the dictionary after one preconditioned step at the best coefficients.
+    """Return the dictionary after one preconditioned step at the best coefficients C, Eq. (14).
 
-    It is (M + μI)⁻¹ ((C ∘ K(Z, X)) X + μ Z), with M = (C Cᵀ) ∘ (K(Z, Z) + λI), C from Eq. (14) and
-    μ = 1e-10 times the mean of M's diagonal: Z - r² (diag(W 1) - 2 diag(Q 1) + 2 Q)⁻¹ ∂f/∂Z. At
-    that C, K_zx = (K_zz + λI) C, the bracket is M, and Z drops out of all but the damping. M is
-    positive semidefinite as a Hadamard product of such matrices. An atom that no sample uses stays.
+    It is (M + μI)⁻¹ ((C ∘ K(Z, X)) X + μ Z), M = (C Cᵀ) ∘ (K(Z, Z) + λI) and μ = 1e-10 mean(diag
+    M), or Z - r² (diag(W 1) - 2 diag(Q 1) + 2 Q)⁻¹ ∂f/∂Z: at that C, K_zx = (K_zz + λI) C and the
+    bracket is M, a positive semidefinite Hadamard product. An atom that no sample uses stays.
     """
     K_zx, K_zz = gaussian_kernel(X, Z, width).T, atom_kernel(Z, width)
     C = _coefficients(K_zx, K_zz, ridge)
@@ -243,39 +166,9 @@ def local_update(
     steps: int = 1,
     kind: StepKind = "preconditioned",
 ) -> Floats:
-    """Return what a client makes of the dictionary in one round: Z_p, Eqs. (9) and (10).
+    """Return a client's dictionary Z_p (d, m) after one round of local steps, Eqs. (9) and (10).
 
-    Parameters
-    ----------
-    X : array_like of shape (n, m)
-        The client's samples.
-    Z : array_like of shape (d, m)
-        The dictionary of the round before.
-    width, ridge : float
-        r and λ.
-    steps : int, default 1
-        Q, steps on Z.
-    kind : {"preconditioned", "gradient"}, default "preconditioned"
-        Of the steps; the module's docstring says when C is computed anew.
-
-    Returns
-    -------
-    ndarray of shape (d, m), float64
-        The client's dictionary; to be averaged under a secure sum.
-
-    Raises
-    ------
-    InvalidInput
-        For bad arrays and parameters that break their rule.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fedsc.maths.kernel_dictionary import local_update
-    >>> X, Z = np.array([[0.0], [0.2], [3.0]]), np.array([[0.5], [2.0]])
-    >>> moved = local_update(X, Z, 1.0, 1e-3, steps=4)
-    >>> moved.round(1).tolist()
-    [[0.1], [3.0]]
+    It may leave the client under a secure sum only. The module says when C is computed anew.
     """
     _check_scalars("local_update", width=width, ridge=ridge, steps=steps, kind=kind)
     X, Z = same_features(X, Z)

@@ -37,18 +37,7 @@ __all__ = [
 
 
 def normalised_with_loops(graph: Graph) -> NormalisedAdjacency:
-    """Normalise with the loops, which `NormalisedAdjacency.of` would leave out.
-
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-        Symmetric, at least 0; loops count in the degrees.
-
-    Returns
-    -------
-    NormalisedAdjacency
-        Δ^(-1/2) S Δ^(-1/2).
-    """
+    """Return Δ^(-1/2) S Δ^(-1/2) with the loops of S, which `NormalisedAdjacency.of` would drop."""
     degrees = np.asarray(graph.sum(axis=0), dtype=np.float64)
     root = np.sqrt(np.where(degrees > 0, degrees, 1.0))
     N = graph.copy()
@@ -57,41 +46,10 @@ def normalised_with_loops(graph: Graph) -> NormalisedAdjacency:
 
 
 def graph_embedding(adjacency: NormalisedAdjacency, n_clusters: int, seed: int) -> Floats:
-    """Return the rows that Ng, Jordan and Weiss cluster, of a sparse similarity.
+    """Return the rows (n, K) that Ng, Jordan and Weiss cluster: unit rows of the top eigenvectors.
 
-    Parameters
-    ----------
-    adjacency : NormalisedAdjacency
-        Of `normalised_with_loops`.
-    n_clusters : int
-        K in [1, n].
-    seed : int
-        Of the start vector of the iteration.
-
-    Returns
-    -------
-    ndarray of shape (n, K), float64
-        The leading K eigenvectors, every row divided by its norm; a row of zeros stays.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter that breaks its rule.
-
-    Notes
-    -----
-    `laplacian_embedding` divides the eigenvectors by the roots of the degrees, a factor of each
-    row, which the division by the norms takes out again.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from daskfc.protocols.fedsc.maths.similarity_spectral import (graph_embedding,
-    ...                                                               normalised_with_loops)
-    >>> pairs = sparse.csr_array(np.kron(np.eye(2), np.ones((2, 2))))
-    >>> graph_embedding(normalised_with_loops(pairs), 2, seed=0).tolist()
-    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+    `laplacian_embedding` divides each row by the root of its degree, which this normalisation
+    cancels. Rows of zeros stay.
     """
     n = adjacency.root_degrees.size
     check_params("graph_embedding", {"n_clusters": n_clusters}, {"n_clusters": integer(1, n)})
@@ -102,36 +60,9 @@ def graph_embedding(adjacency: NormalisedAdjacency, n_clusters: int, seed: int) 
 def cluster_graph(
     graph: Graph, n_clusters: int, *, seed: int, n_init: int = 50, max_iter: int = 300
 ) -> Partition:
-    """Cluster samples from their sparse similarity, Eq. (12).
+    """Cluster samples from their sparse similarity, Eq. (12), in order of appearance.
 
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-        Of `similarity_graph` or `join_similar`.
-    n_clusters : int
-        K in [1, n].
-    seed : int
-        Of the starts.
-    n_init, max_iter : int, default 50 and 300
-        Runs of k-means on the embedding, and iterations of one.
-
-    Returns
-    -------
-    Partition
-        Clusters in order of appearance; a note when the graph has more components than clusters.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter that breaks its rule.
-
-    Examples
-    --------
-    >>> from daskfc.clustering.low_rank_similarity import similarity_graph
-    >>> from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
-    >>> graph = similarity_graph([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], 2)
-    >>> cluster_graph(graph, 2, seed=0).labels.tolist()
-    [0, 0, 1, 1]
+    The result has a note when the graph has more components than clusters.
     """
     _check_runs(seed, n_init, max_iter)
     adjacency = normalised_with_loops(graph)
@@ -147,66 +78,19 @@ def cluster_graph(
 
 
 def graph_eigengaps(graph: Graph, most: int, seed: int) -> Floats:
-    """Return how far the k-th smallest eigenvalue of a similarity's Laplacian is from the next one.
+    """Return the gaps (most,) between the k-th and the next eigenvalue of a similarity's Laplacian.
 
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-        As for `cluster_graph`.
-    most : int
-        The largest k, below n.
-    seed : int
-        Of the start vector of the iteration.
-
-    Returns
-    -------
-    ndarray of shape (most,)
-        For k = 1, 2, ...: the largest gap tells the number of parts that hang together least.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from daskfc.protocols.fedsc.maths.similarity_spectral import graph_eigengaps
-    >>> pairs = sparse.csr_array(np.kron(np.eye(2), np.ones((2, 2))))
-    >>> graph_eigengaps(pairs, 3, seed=0).round(12).tolist()
-    [0.0, 1.0, 0.0]
+    Eigenvalues ascend from k = 1; the largest gap suggests the number of clusters. `most` is below
+    n.
     """
     return np.diff(laplacian_eigenvalues(normalised_with_loops(graph), most + 1, seed))
 
 
 def row_embedding(B: ArrayLike, n_clusters: int) -> Floats:
-    """Return the rows that Ng, Jordan and Weiss cluster, of K̂ = B Bᵀ with all its entries.
+    """Return the rows (n, K) that Ng, Jordan and Weiss cluster, of K̂ = B Bᵀ with all its entries.
 
-    Parameters
-    ----------
-    B : array_like of shape (n, d)
-        Of `similarity_rows`.
-    n_clusters : int
-        K in [1, min(n, d)].
-
-    Returns
-    -------
-    ndarray of shape (n, K), float64
-        The leading K eigenvectors of Δ^(-1/2) B Bᵀ Δ^(-1/2), every row divided by its norm; a
-        row of zeros stays.
-
-    Raises
-    ------
-    InvalidInput
-        For anything but a finite matrix, a parameter that breaks its rule, and samples whose
-        similarities do not sum to more than 0, for which Δ^(-1/2) does not exist.
-
-    Notes
-    -----
-    The eigenvectors are the left singular vectors of Δ^(-1/2) B: O(n d²). The degrees are
-    B (Bᵀ 1).
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.similarity_spectral import row_embedding
-    >>> abs(row_embedding([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]], 2)).round(6).tolist()
-    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    They are the top left singular vectors of Δ^(-1/2) B, rows divided by their norms, in O(n d²).
+    Refuse samples whose similarities do not sum to more than 0, where Δ^(-1/2) does not exist.
     """
     B = real_matrix(B, "B")
     rule = integer(1, min(B.shape))
@@ -216,34 +100,10 @@ def row_embedding(B: ArrayLike, n_clusters: int) -> Floats:
 
 
 def row_eigengaps(B: ArrayLike, most: int) -> Floats:
-    """Return how far the k-th smallest eigenvalue of the Laplacian of K̂ = B Bᵀ is from the next.
+    """Return the gaps between the k-th and next eigenvalue of the Laplacian of K̂ = B Bᵀ, O(n d²).
 
-    Parameters
-    ----------
-    B : array_like of shape (n, d)
-        Of `similarity_rows`.
-    most : int
-        The largest k, below n.
-
-    Returns
-    -------
-    ndarray of shape (most,)
-        For k = 1, 2, ...; infinite beyond d, where there are no more vectors to cluster.
-
-    Raises
-    ------
-    InvalidInput
-        As for `row_embedding`.
-
-    Notes
-    -----
-    The eigenvalues are 1 less those of Bᵀ Δ⁻¹ B, of order d, and 1 for all others: O(n d²).
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.similarity_spectral import row_eigengaps
-    >>> row_eigengaps([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 1.0]], 3).round(12).tolist()
-    [0.0, 1.0, inf]
+    Gaps (most,) are infinite beyond d, where there are no more vectors to cluster. The eigenvalues
+    are 1 less those of Bᵀ Δ⁻¹ B, and 1 for all others.
     """
     B = real_matrix(B, "B")
     rule = integer(1, len(B) - 1)
@@ -272,35 +132,9 @@ def _over_degrees(B: Floats) -> Floats:
 def cluster_rows(
     B: ArrayLike, n_clusters: int, *, seed: int, n_init: int = 50, max_iter: int = 300
 ) -> Partition:
-    """Cluster samples from K̂ = B Bᵀ with all its entries, Eq. (12) without Eq. (25).
+    """Cluster samples from K̂ = B Bᵀ with all its entries: Eq. (12) without Eq. (25).
 
-    Parameters
-    ----------
-    B : array_like of shape (n, d)
-        Of `similarity_rows`.
-    n_clusters : int
-        K in [1, min(n, d)].
-    seed : int
-        Of the starts.
-    n_init, max_iter : int, default 50 and 300
-        Runs of k-means on the embedding, and iterations of one.
-
-    Returns
-    -------
-    Partition
-        Clusters in order of appearance.
-
-    Raises
-    ------
-    InvalidInput
-        As for `row_embedding`.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_rows
-    >>> B = [[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]]
-    >>> cluster_rows(B, 2, seed=0).labels.tolist()
-    [0, 0, 1, 1]
+    The number of clusters is at most min(n, d).
     """
     _check_runs(seed, n_init, max_iter)
     return _k_means(row_embedding(B, n_clusters), n_clusters, seed, n_init, max_iter)

@@ -40,41 +40,10 @@ def _matrix(values: ArrayLike, name: str) -> Floats:
 def cluster_coefficients(
     C: ArrayLike, n_clusters: int, seed: int, *, n_init: int = 10
 ) -> NDArray[np.int64]:
-    """Run Table 6's attack: k-means on the columns of C.
+    """Run Table 6's attack: k-means labels (n,) from the columns of C (d, n), noisy or not.
 
-    Parameters
-    ----------
-    C : array_like of shape (d, n)
-        Coefficients as the server holds them, noisy or not.
-    n_clusters : int
-        In [1, n].
-    seed : int
-        At least 0.
-    n_init : int, default 10
-        Restarts, of which the one with the least inertia counts; at least 1.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Labels in [0, n_clusters).
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-
-    Notes
-    -----
-    It needs neither Z nor the kernel. Its accuracy against the protocol's own says how much of
-    the clustering C alone tells; it is no bound on what a better attack tells.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients
-    >>> labels = cluster_coefficients([[1.0, 1.1, 0.0, 0.1], [0.0, 0.1, 1.0, 1.1]], 2, 0)
-    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
-    True
+    It needs neither Z nor the kernel. Its accuracy against the protocol's own shows how much of the
+    clustering C alone reveals; a better attack may learn more.
     """
     check("the attack on C", n_clusters=n_clusters, seed=seed, n_init=n_init)
     columns = _matrix(C, "C")
@@ -107,8 +76,8 @@ def _step(jacobian: Floats, residual: Floats, damping: Floats) -> Floats:
 def _plane(Z: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the atoms in coordinates of their own plane, its origin (m,) and its axes (q, m).
 
-    Where the plane is not all of R^m, a last coordinate of 0 is added to every atom: a row's
-    distance from the plane, without its direction, on which no kernel value depends.
+    Where the plane is not all of R^m, every atom gets a last coordinate of 0: a row's distance from
+    the plane, without its direction, on which no kernel value depends.
     """
     origin = Z.mean(0)
     _, singular, axes = np.linalg.svd(Z - origin, full_matrices=False)
@@ -121,9 +90,9 @@ def _plane(Z: Floats) -> tuple[Floats, Floats, Floats]:
 def _from_distances(values: Floats, Z: Floats, q: int, start: Floats, width: float) -> Floats:
     """Return the rows whose squared distances to the atoms fit -2r² log(values), weighted.
 
-    The differences of those equations to their weighted mean are linear in a row's q coordinates
-    within the plane; the mean then gives the distance from it. An error e of a kernel value k is
-    one of e/k in its logarithm, hence the weights k.
+    Differences of those equations to their weighted mean are linear in a row's q coordinates in the
+    plane; the mean then gives the distance from it. An error e of a value k is e/k in its
+    logarithm, hence the weights k.
     """
     seen = values > _TINY
     k = np.where(seen, values, 1.0)
@@ -189,51 +158,12 @@ def _fit_block(values: Floats, Z: Floats, q: int, width: float, max_iter: int) -
 def reconstruct_rows(
     Z: ArrayLike, C: ArrayLike, *, width: float, ridge: float, max_iter: int = 50
 ) -> Floats:
-    """Recover the private rows from FedSC's factors.
+    """Recover private rows (n, m) from FedSC's factors Z (d, m) and C (d, n), noisy or not.
 
-    Parameters
-    ----------
-    Z : array_like of shape (d, m)
-        The atoms at which C was computed, noisy or not.
-    C : array_like of shape (d, n)
-        Coefficients, noisy or not.
-    width, ridge : float
-        r of the kernel and λ of the C-step, above 0; both are public.
-    max_iter : int, default 50
-        Refining steps at most, at least 0. Without noise a few are taken; with much noise the
-        last digits take hundreds.
-
-    Returns
-    -------
-    ndarray of shape (n, m)
-        For every column c of C a minimiser of ‖k(Z, x) - (K(Z,Z) + λI) c‖² over x, a local one
-        when C is noisy; in the plane through the atoms where that is not the whole space.
-
-    Raises
-    ------
-    InvalidInput
-        For shapes that do not fit, or a parameter outside its range.
-
-    Notes
-    -----
-    C = (K(Z,Z) + λI)⁻¹ K(Z,X) is undone by one product, which gives each row's kernel values, thus
-    its distances to all atoms: trilateration. With d ≥ m + 1 atoms in general position, and rows
-    near enough to them, the rows come out exactly; with fewer, their exact projections on the
-    plane through the atoms. Whoever holds Z and C without noise therefore holds X, or that much
-    of it. What noise leaves is the distance between the result and X: measure it; an attack that
-    fails is no guarantee.
-
-    Memory is bounded: rows are treated in blocks. No randomness.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fedsc.privacy.attacks import reconstruct_rows
-    >>> Z, X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([[0.3, 0.6]])
-    >>> K = lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(2) / 2)
-    >>> C = np.linalg.solve(K(Z, Z) + 0.01 * np.eye(3), K(Z, X))
-    >>> reconstruct_rows(Z, C, width=1.0, ridge=0.01).round(9).tolist()
-    [[0.3, 0.6]]
+    Each minimises ‖k(Z, x) - (K(Z,Z) + λI) c‖² locally: C gives kernel values, so distances to all
+    atoms, so trilateration. Privacy: Z and C without noise give X where d ≥ m + 1 atoms in general
+    position are near enough, else its projection on their plane; under noise a failed attack is no
+    guarantee.
     """
     check("the reconstruction attack", width=width, ridge=ridge, max_iter=max_iter)
     atoms, columns = _matrix(Z, "Z"), _matrix(C, "C")

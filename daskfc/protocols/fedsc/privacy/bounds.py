@@ -32,33 +32,9 @@ __all__ = [
 
 
 def feature_residual(C: ArrayLike, kernel_zz: ArrayLike, kernel_zx: ArrayLike) -> float:
-    """Return γ = max_i ‖φ(Z)c_i - φ(x_i)‖, how well the atoms represent the rows.
+    """Return γ = max_i ‖φ(Z)c_i - φ(x_i)‖, how well the atoms represent the rows; 1 for C = 0.
 
-    Parameters
-    ----------
-    C : array_like of shape (d, n)
-        Coefficients, one column for each row of X.
-    kernel_zz : array_like of shape (d, d)
-        Gaussian kernel of the atoms with each other.
-    kernel_zx : array_like of shape (d, n)
-        Gaussian kernel of atoms and rows.
-
-    Returns
-    -------
-    float
-        At least 0; 1 for C = 0.
-
-    Raises
-    ------
-    InvalidInput
-        For shapes that do not fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fedsc.privacy.bounds import feature_residual
-    >>> feature_residual(np.eye(2), np.eye(2), np.eye(2))
-    0.0
+    The kernels are the Gaussian's: atoms with atoms (d, d), atoms with rows (d, n).
     """
     c, k_zz, k_zx = (np.asarray(a, dtype=np.float64) for a in (C, kernel_zz, kernel_zx))
     if c.ndim != 2 or c.size == 0 or k_zx.shape != c.shape or k_zz.shape != (len(c), len(c)):
@@ -72,21 +48,7 @@ def feature_residual(C: ArrayLike, kernel_zz: ArrayLike, kernel_zx: ArrayLike) -
 
 
 def chi_square_reach(n_degrees: int, t: float) -> float:
-    """Return ξ² that a χ² variable exceeds with probability e^-t at most (Eq. 83).
-
-    Parameters
-    ----------
-    n_degrees : int
-        Degrees of freedom, at least 1.
-    t : float
-        At least 0.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.privacy.bounds import chi_square_reach
-    >>> chi_square_reach(4, 1.0)
-    10.0
-    """
+    """Return ξ², which a χ² variable exceeds with probability at most e^-t (Eq. 83)."""
     return float(n_degrees + 2 * np.sqrt(n_degrees * t) + 2 * t)
 
 
@@ -102,54 +64,11 @@ def perturbed_data_bound(
     residual: float,
     failure: float = 0.05,
 ) -> float:
-    """Return Theorem 3.1's bound on the similarities when the data were perturbed.
+    """Return Theorem 3.1's bound on the error of any similarity when the data were perturbed.
 
-    Parameters
-    ----------
-    data_sigma : float
-        Standard deviation σ of the noise on every entry of X, at least 0.
-    width : float
-        r of the kernel exp(-‖x - y‖² / 2r²), above 0, in the unit of X.
-    n_samples, n_features, n_atoms : int
-        n, m and d.
-    data_norm : float
-        θ, of the rows before the noise; about their mean if that is smaller, since neither side
-        changes when all rows move together.
-    coefficient_norm : float
-        τ_C, of the coefficients found on noisy data.
-    residual : float
-        γ on the noisy data: `feature_residual` with the noisy rows.
-    failure : float, default 0.05
-        Probability, over the noise, with which the bound may fail; in (0, 1).
-
-    Returns
-    -------
-    float
-        Bound on max_ij |(CᵀK(Z,Z)C)_ij - k(x_i, x_j)|, with the true rows x.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-
-    Notes
-    -----
-    ((σξ + √2 θ)² - 2θ²) / r² + (√d τ_C + 1) γ with ξ² = m + 2√(mt) + 2t, and
-    t = ln(n(n-1) / failure), so that 1 - n(n-1)e^-t of the theorem is 1 - failure.
-
-    References
-    ----------
-    Theorem 3.1, Eq. (24); Appendix F, Eqs. (76)-(90). The lost root is that of √2 θ: from (79),
-    2σ²ξ² + 4√2 σξθ over 2r².
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.privacy.bounds import perturbed_data_bound
-    >>> bound = perturbed_data_bound(
-    ...     0.01, width=1.0, n_samples=100, n_features=4, n_atoms=10, data_norm=1.0,
-    ...     coefficient_norm=0.5, residual=0.01)
-    >>> round(bound, 4)
-    0.2141
+    It is ((σξ + √2 θ)² - 2θ²) / r² + (√d τ_C + 1) γ (Eq. 24, Appendix F), ξ² = m + 2√(mt) + 2t and
+    t = ln(n(n-1) / failure). θ is of true rows, about their mean if smaller; τ_C and γ are of noisy
+    rows. √2 θ has the root lost in print: by (79), 2σ²ξ² + 4√2 σξθ over 2r².
     """
     check(
         "the bound of Theorem 3.1",
@@ -181,52 +100,12 @@ def perturbed_factors_bound(
     residual: float,
     failure: float = 0.05,
 ) -> float:
-    """Return Theorem 3.8's bound on the similarities when Z and C were perturbed at the end.
+    """Return Theorem 3.8's bound on the error of any similarity when Z and C were perturbed last.
 
-    Parameters
-    ----------
-    dictionary_sigma, coefficient_sigma : float
-        σ_Z and σ_C, standard deviations of the noise on every entry of Z and of C; at least 0.
-    width : float
-        r of the kernel, above 0, in the unit of Z.
-    n_samples, n_features, n_atoms : int
-        n, m and d.
-    coefficient_norm : float
-        τ_C, of the coefficients before the noise.
-    residual : float
-        γ of the factors before the noise.
-    failure : float, default 0.05
-        Probability, over the noise, with which the bound may fail; in (0, 1).
-
-    Returns
-    -------
-    float
-        Bound on max_ij |(C̃ᵀK(Z̃,Z̃)C̃)_ij - k(x_i, x_j)|.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-
-    Notes
-    -----
-    γ_zc (γ_zc + 2) with γ_zc = γ + √d (σ_C ξ_d + τ_C √(2(1 - exp(-σ_Z² ξ_m² / 2r²)))),
-    ξ_k² = k + 2√(kt) + 2t and t = ln((n + d) / failure). The paper prints ξ_d in both places
-    (see Departures); n_features = n_atoms gives the printed value. The noise meant is that of the
-    last release only; what Z learnt from noisy earlier rounds is in the residual.
-
-    References
-    ----------
-    Theorem 3.8, Eq. (33); Appendix I, Eqs. (101)-(109).
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.privacy.bounds import perturbed_factors_bound
-    >>> bound = perturbed_factors_bound(
-    ...     0.001, 0.001, width=1.0, n_samples=100, n_features=4, n_atoms=10,
-    ...     coefficient_norm=0.5, residual=0.01)
-    >>> round(bound, 4)
-    0.0805
+    It is γ_zc (γ_zc + 2) (Eq. 33, Appendix I), ξ_k² = k + 2√(kt) + 2t and t = ln((n + d) /
+    failure), with γ_zc = γ + √d (σ_C ξ_d + τ_C √(2(1 - exp(-σ_Z² ξ_m² / 2r²)))); the paper has ξ_d
+    twice (Departures). Only the last release is noise here: τ_C and γ are before it, γ with earlier
+    rounds' noise.
     """
     check(
         "the bound of Theorem 3.8",

@@ -38,83 +38,22 @@ __all__ = [
 
 
 def perturbed_data_sigma(epsilon: float, delta: float, data_norm: float) -> float:
-    """Return Proposition 3.7's noise on the data, σ = 2cτ_X/ε with c² = 2 ln(1.25/δ).
+    """Return Proposition 3.7's noise on the data, σ = 2cτ_X/ε with c² = 2 ln(1.25/δ), ε < 1.
 
-    Parameters
-    ----------
-    epsilon : float
-        In (0, 1), where the formula is proved.
-    delta : float
-        In (0, 1).
-    data_norm : float
-        τ_X, to which every row was clipped; above 0.
-
-    Returns
-    -------
-    float
-        Standard deviation, in the unit of the rows. ``gaussian_sigma(epsilon, delta,
-        2 * data_norm)`` is less, and not restricted to epsilon below 1.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range, epsilon of 1 or more included.
-
-    Notes
-    -----
-    It protects each row even from the server, whatever is computed afterwards, and costs one
-    release, however many rounds follow.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.privacy.noise_scale import perturbed_data_sigma
-    >>> round(perturbed_data_sigma(0.5, 1e-5, 1.0), 4)
-    19.3792
+    It protects each row even from the server, as one release however many rounds follow.
+    ``gaussian_sigma(epsilon, delta, 2 * data_norm)`` is less, and valid for any ε.
     """
     check("Proposition 3.7", data_norm=data_norm)
     return classical_sigma(epsilon, delta, 2 * data_norm)
 
 
 def composed_sigma(epsilon: float, delta: float, sensitivity: float, n_rounds: int) -> float:
-    """Return Theorem 3.9's noise on Z, σ_Z = √(8 S Δ² log(e + ε/δ)) / ε.
+    """Return Theorem 3.9's noise on Z in each of S rounds, σ_Z = √(8 S Δ² log(e + ε/δ)) / ε.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Of all rounds together; above 0, and in (0, 1).
-    sensitivity : float
-        Δ, of one round's release, above 0.
-    n_rounds : int
-        S, at least 1.
-
-    Returns
-    -------
-    float
-        Standard deviation in every round, in the unit of `sensitivity`; 1.4 to 2.8 times as
-        much as ``noise_multiplier(epsilon, delta, n_rounds) * sensitivity`` for epsilon in
-        [0.1, 50] and delta in [1e-9, 1e-5].
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range, and where the formula gives too little noise for
-        epsilon and delta, by the exact test; that is so from epsilon of
-        about 10 log(e + ε/δ) on, although the source says "any ε".
-
-    Notes
-    -----
-    Theorem 3.9 takes this for Z, `classical_sigma` for C, and adds up both ε and both δ.
-
-    References
-    ----------
-    Kairouz, Oh, Viswanath, "The composition theorem for differential privacy", ICML 2015,
-    Theorem 4.3; FedSC, Lemma J.2.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.privacy.noise_scale import composed_sigma
-    >>> round(composed_sigma(1.0, 1e-5, 1.0, 4), 3)
-    19.194
+    From Kairouz, Oh, Viswanath, ICML 2015, Theorem 4.3 (FedSC, Lemma J.2); 1.4 to 2.8 times the
+    exact `noise_multiplier`. Refuse ε of about 10 log(e + ε/δ) and more: although the source says
+    "any ε", the exact test finds too little noise. The theorem takes `classical_sigma` for C, and
+    adds ε and δ.
     """
     check("Theorem 3.9", epsilon=epsilon, delta=delta, sensitivity=sensitivity, n_rounds=n_rounds)
     mu = epsilon / np.sqrt(8 * np.log(np.e + epsilon / delta))  # √S Δ/σ_Z
@@ -129,74 +68,21 @@ def composed_sigma(epsilon: float, delta: float, sensitivity: float, n_rounds: i
 def printed_coefficient_sensitivity(
     *, ridge: float, width: float, n_atoms: int, data_norm: float, reach: float
 ) -> float:
-    """Return Lemma J.1's sensitivity of C, 2√d τ_X (τ_X + Υ) / (λ r²).
+    """Return Lemma J.1's sensitivity of C, 2√d τ_X (τ_X + Υ) / (λ r²), for a fixed dictionary.
 
-    Parameters
-    ----------
-    ridge, width : float
-        λ and r, above 0.
-    n_atoms : int
-        d.
-    data_norm, reach : float
-        τ_X and Υ, limits set beforehand.
-
-    Returns
-    -------
-    float
-        Holds for a dictionary that is fixed, public or released with noise.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-
-    References
-    ----------
-    FedSC, Appendix K, after Eq. (114); Theorem 3.9's σ_C is `classical_sigma` of it.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.privacy.noise_scale import printed_coefficient_sensitivity
-    >>> round(printed_coefficient_sensitivity(
-    ...     ridge=0.01, width=1.0, n_atoms=4, data_norm=1.0, reach=2.0), 1)
-    1200.0
+    Fixed means public or released with noise. Appendix K, after Eq. (114); `classical_sigma` of it
+    is Theorem 3.9's σ_C.
     """
     check("Lemma J.1", ridge=ridge, width=width, n_atoms=n_atoms, data_norm=data_norm, reach=reach)
     return float(2 * np.sqrt(n_atoms) * data_norm * (data_norm + reach) / (ridge * width**2))
 
 
 def coefficient_sensitivity(ridge: float, *, spread: float = float("inf")) -> float:
-    """Return a sensitivity of C that needs no limit on atoms or rows: at most 1/√(2λ).
+    """Return our sensitivity of C, √(1 - exp(-2 spread²)) / √(2λ), for a fixed dictionary.
 
-    Parameters
-    ----------
-    ridge : float
-        λ of the C-step, above 0.
-    spread : float, default inf
-        τ_X / r: the norm to which rows were clipped, in kernel widths; infinite without clipping.
-
-    Returns
-    -------
-    float
-        √(1 - exp(-2 spread²)) / √(2λ).
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-
-    Notes
-    -----
-    Ours. c(x) = (K + λI)⁻¹ φ(Z)ᵀφ(x) with K = φ(Z)ᵀφ(Z): the operator has singular values
-    s/(s² + λ) ≤ 1/(2√λ), and ‖φ(x) - φ(x')‖² = 2 - 2k(x, x') ≤ 2 - 2exp(-2τ_X²/r²), because
-    ‖x - x'‖ ≤ 2τ_X. For a fixed dictionary, as in Lemma J.1. The whole of C has this sensitivity
-    too, as a replaced row changes one column. Also ‖c(x)‖ ≤ 1/(2√λ), whatever the data.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.privacy.noise_scale import coefficient_sensitivity
-    >>> round(coefficient_sensitivity(0.01), 3)
-    7.071
+    `spread` is τ_X / r, infinite without clipping; atoms and rows need no limit. (K + λI)⁻¹ φ(Z)ᵀ
+    has singular values s/(s² + λ) ≤ 1/(2√λ), so ‖c(x)‖ ≤ 1/(2√λ); and ‖φ(x) - φ(x')‖² ≤ 2 -
+    2exp(-2τ_X²/r²). It holds for all of C too, as a replaced row changes one column.
     """
     check("the sensitivity of C", ridge=ridge)
     if not spread > 0:
@@ -218,38 +104,9 @@ def printed_dictionary_sensitivity(
 ) -> float:
     """Return Lemma J.2's sensitivity of a gradient step on Z, for C held fixed.
 
-    Parameters
-    ----------
-    step, width : float
-        η and r, above 0.
-    n_atoms : int
-        d.
-    coefficient_norm, data_norm, dictionary_norm, reach : float
-        τ_C, τ_X, τ_Z and Υ, limits set beforehand.
-
-    Returns
-    -------
-    float
-        (2η√d τ_C τ_X / r²)(1 + (τ_X + τ_Z)(τ_X + Υ) / r²), in the unit of Z. Holds only
-        while C stays as it is when a row is replaced, which FedSC's C does not do: for comparison
-        with the paper, not for protection.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-
-    References
-    ----------
-    FedSC, Appendix L. The factor before the bracket is garbled in print; it is the sum of the
-    bounds T.1 and T.2 given there, times η/r².
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.privacy.noise_scale import printed_dictionary_sensitivity
-    >>> printed_dictionary_sensitivity(step=0.5, width=1.0, n_atoms=4, coefficient_norm=1.0,
-    ...     data_norm=1.0, dictionary_norm=1.0, reach=2.0)
-    14.0
+    It is (2η√d τ_C τ_X / r²)(1 + (τ_X + τ_Z)(τ_X + Υ) / r²), the factor garbled in print being T.1
+    plus T.2 times η/r² (Appendix L). FedSC's C changes with a row: for comparison, not for
+    protection.
     """
     check(
         "Lemma J.2",
@@ -266,43 +123,11 @@ def printed_dictionary_sensitivity(
 
 
 def gradient_sensitivity(*, step: float, width: float, n_atoms: int, ridge: float) -> float:
-    """Return a sensitivity of one C-step and one gradient step that holds for all data.
+    """Return our sensitivity of a C-step and a gradient step, 2ητ(1 + √d τ) / (r √e), τ = 1/(2√λ).
 
-    Parameters
-    ----------
-    step : float
-        η, above 0; a number set beforehand. The 1/L of a client's own C is not one.
-    width : float
-        r of the kernel, above 0.
-    n_atoms : int
-        d.
-    ridge : float
-        λ of the C-step, above 0.
-
-    Returns
-    -------
-    float
-        2ητ(1 + √d τ) / (r √e) with τ = 1/(2√λ), in the unit of Z.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-
-    Notes
-    -----
-    Ours. A row x with coefficients c, ‖c‖ ≤ τ (see `coefficient_sensitivity`), adds to the
-    gradient for atom a the vector
-    (-c_a k(z_a, x)(x - z_a) + Σ_b c_a c_b k(z_a, z_b)(z_b - z_a)) / r².
-    Since u exp(-u²/2r²) ≤ r/√e, its norm over all atoms is at most (τ + √d τ²) / (r √e), without
-    limits on rows or atoms. Replacing a row takes one such term away and adds another. The start
-    of the step must be public or noised already, and C solved there.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.fedsc.privacy.noise_scale import gradient_sensitivity
-    >>> round(gradient_sensitivity(step=0.01, width=1.0, n_atoms=16, ridge=0.25), 4)
-    0.0607
+    A row with ‖c‖ ≤ τ adds (-c_a k(z_a, x)(x - z_a) + Σ_b c_a c_b k(z_a, z_b)(z_b - z_a)) / r² to
+    atom a's gradient; u exp(-u²/2r²) ≤ r/√e bounds it for all data. η must be set beforehand, not
+    1/L of a client's C; the start must be public or noised already, and C solved there.
     """
     check("the sensitivity of Z", step=step, width=width, n_atoms=n_atoms, ridge=ridge)
     tau = 1 / (2 * np.sqrt(ridge))

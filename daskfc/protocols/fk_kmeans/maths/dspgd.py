@@ -38,43 +38,18 @@ def learning_rate(number: int) -> float:
 
 
 def weighted(phi: Floats, B: Floats, number: int) -> Floats:
-    """Return rows of W_t = [√(η/D) A_t, √(1 - η) B_t] (Algorithm 1, line 8).
+    """Return rows (n, D + r) of W_t = [√(η/D) A_t, √(1 - η) B_t] (Algorithm 1, line 8).
 
-    Parameters
-    ----------
-    phi : ndarray of shape (n, D)
-        Random features a(x) / √D of an iteration's own draw.
-    B : ndarray of shape (n, r)
-        Without columns in the first iteration.
-    number : int
-        t, from 1.
-
-    Returns
-    -------
-    ndarray of shape (n, D + r)
+    `phi` is a(x) / √D of the iteration's own draw; B has no columns in the first one.
     """
     eta = learning_rate(number)
     return np.hstack([math.sqrt(eta) * phi, math.sqrt(1.0 - eta) * B])
 
 
 def n_kept(values: Floats, threshold: float, number: int, n_eigenvectors: int) -> int:
-    """Return how many of the eigenpairs are told: all above η λ, and s for the embedding.
+    """Return how many eigenpairs, in descending order, are revealed: all above η λ, and at least s.
 
-    Parameters
-    ----------
-    values : ndarray of shape (m,)
-        Eigenvalues of WᵀW, descending.
-    threshold : float
-        λ.
-    number : int
-        t.
-    n_eigenvectors : int
-        s.
-
-    Returns
-    -------
-    int
-        At most the number of positive eigenvalues.
+    Never more than the positive eigenvalues.
     """
     above = int(np.count_nonzero(values > learning_rate(number) * threshold))
     return min(max(above, n_eigenvectors), int(np.count_nonzero(values > 0)))
@@ -82,26 +57,9 @@ def n_kept(values: Floats, threshold: float, number: int, n_eigenvectors: int) -
 
 @dataclass(frozen=True)
 class Iteration:
-    """The eigenpairs of WᵀW that end an iteration, and the maps of rows that follow from them.
+    """The eigenpairs of WᵀW that end iteration t (from 1), and the maps of rows they define.
 
-    Parameters
-    ----------
-    values : ndarray of shape (r,)
-        λ_i,t, positive, descending.
-    vectors : ndarray of shape (m, r)
-        V_i,t, orthonormal columns.
-    threshold : float
-        λ.
-    number : int
-        t, from 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration
-    >>> found = Iteration(np.array([4.0, 1.0]), np.eye(3)[:, :2], 2.0, 1)
-    >>> found.to_basis().round(3).tolist()                     # 1 is below η λ = 2
-    [[0.707], [0.0], [0.0]]
+    `values` (r,) are positive and descending, `vectors` (m, r) orthonormal columns.
     """
 
     values: Floats
@@ -130,24 +88,10 @@ class Iteration:
 
 
 def relative_change(before: Iteration | None, found: Iteration) -> float:
-    """Return |Z_t+1 - Z_t| / |Z_t+1| in Frobenius norm, from eigenpairs alone.
+    """Return |Z_t+1 - Z_t| / |Z_t+1| in Frobenius norm from eigenpairs; infinite where Z_t+1 is 0.
 
-    Parameters
-    ----------
-    before : Iteration or None
-        t - 1, of which Z_t is; None where t is 1 and Z_1 = 0.
-    found : Iteration
-        t, of which Z_t+1 is.
-
-    Returns
-    -------
-    float
-        Infinite where Z_t+1 is zero.
-
-    Notes
-    -----
-    <Z_t, Z_t+1> = |B_tᵀ B_t+1|², and as √(1 - η) B_t are the last columns of W_t, B_tᵀ B_t+1 are
-    the last rows of WᵀW C / √(1 - η), where WᵀW V = V Λ.
+    Before t = 1 (None), Z_1 = 0. <Z_t, Z_t+1> = |B_tᵀ B_t+1|²: as √(1 - η) B_t are the last columns
+    of W_t, B_tᵀ B_t+1 are the last rows of WᵀW C / √(1 - η), where WᵀW V = V Λ.
     """
     eta = learning_rate(found.number)
     lowered = np.maximum(found.values - eta * found.threshold, 0.0)
@@ -175,20 +119,7 @@ def change_of_whole(before: Iteration | None, found: Iteration) -> float:
 
 
 def embed(phis: Sequence[Floats], past: Sequence[Iteration]) -> Floats:
-    """Return rows of B_t+1 from the features of every iteration so far.
-
-    Parameters
-    ----------
-    phis : sequence of ndarray of shape (n, D)
-        Random features of iterations 1 to t.
-    past : sequence of Iteration
-        Those iterations.
-
-    Returns
-    -------
-    ndarray of shape (n, r)
-        Without columns when there was no iteration.
-    """
+    """Return rows (n, r) of B_t+1 from the random features (n, D) of iterations 1 to t."""
     B = np.empty((len(phis[0]) if phis else 0, 0))
     for phi, found in zip(phis, past, strict=True):
         B = weighted(phi, B, found.number) @ found.to_basis()
@@ -196,21 +127,7 @@ def embed(phis: Sequence[Floats], past: Sequence[Iteration]) -> Floats:
 
 
 def feature_weights(past: Sequence[Iteration], n_features: int, n_eigenvectors: int) -> Floats:
-    """Return G_1, ..., G_T with h(x) = Σ_t φ_t(x) G_t for every sample x, clustered or new.
-
-    Parameters
-    ----------
-    past : sequence of Iteration
-        All of them, 1 to T.
-    n_features : int
-        D.
-    n_eigenvectors : int
-        s.
-
-    Returns
-    -------
-    ndarray of shape (T, D, s)
-    """
+    """Return G (T, D, s) with h(x) = Σ_t φ_t(x) G_t for every sample x, clustered or new."""
     after = past[-1].to_embedding(n_eigenvectors)
     weights = []
     for found in reversed(past):

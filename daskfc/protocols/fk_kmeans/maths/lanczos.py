@@ -26,16 +26,9 @@ _DEPENDENT = 1e-13  # ours: what is left of a vector that lies in the basis alre
 
 @dataclass(frozen=True)
 class Ritz:
-    """Approximate eigenpairs.
+    """Approximate eigenpairs, values descending, vectors (m, q) orthonormal columns.
 
-    Parameters
-    ----------
-    values : ndarray of shape (q,)
-        Descending.
-    vectors : ndarray of shape (m, q)
-        Orthonormal columns.
-    residuals : ndarray of shape (q,)
-        |R v - θ v|, which bounds how far θ is from an eigenvalue.
+    Residuals |R v - θ v| bound how far θ is from an eigenvalue.
     """
 
     values: Floats
@@ -45,33 +38,10 @@ class Ritz:
 
 @dataclass(frozen=True)
 class Krylov:
-    """How far a run of Lanczos is.
+    """The state of Lanczos: orthonormal `basis` (m, q), its `products` by R, and the next `block`.
 
-    Parameters
-    ----------
-    basis : ndarray of shape (m, q)
-        Orthonormal vectors whose products are known.
-    products : ndarray of shape (m, q)
-        R basis.
-    block : ndarray of shape (m, b)
-        Orthonormal, and to the basis: what is to be multiplied next.
-    width : int
-        Vectors that a block shall have.
-    seed : int
-        Of first vectors, and of new ones where the space cannot grow by products.
-    n_restarts : int
-        How often that was.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fk_kmeans.maths.lanczos import begin
-    >>> R = np.diag([5.0, 3.0, 1.0, 0.1])
-    >>> state = begin(4, 1, seed=0)
-    >>> while not state.has_converged(least=1, threshold=2.0):
-    ...     state = state.advance(R @ state.block)
-    >>> state.ritz().values[:2].round(9).tolist()
-    [5.0, 3.0]
+    `block` (m, b) is orthonormal, also to the basis: multiply it by R and pass that to `advance`.
+    `n_restarts` counts how often the space could not grow by products, and got random vectors.
     """
 
     basis: Floats
@@ -111,16 +81,10 @@ class Krylov:
     def has_converged(
         self, *, least: int, threshold: float | None = None, tolerance: float = CONVERGED
     ) -> bool:
-        """Whether all Ritz pairs that are wanted are eigenpairs.
+        """Whether the `least` largest Ritz pairs, and all above `threshold`, are eigenpairs.
 
-        Parameters
-        ----------
-        least : int
-            How many are wanted in any case, from the largest.
-        threshold : float, optional
-            All above it are wanted too, so that one below must be there.
-        tolerance : float
-            Largest residual, over the largest Ritz value.
+        With a threshold a pair below it must exist too. `tolerance` is the largest residual over
+        the largest Ritz value.
         """
         m, q = self.basis.shape
         if q == m:
@@ -135,21 +99,7 @@ class Krylov:
 
 
 def begin(m: int, width: int, seed: int) -> Krylov:
-    """Begin with random vectors.
-
-    Parameters
-    ----------
-    m : int
-        Rows of the matrix.
-    width : int
-        b, vectors in a block, at least 1.
-    seed : int
-        Of the vectors.
-
-    Returns
-    -------
-    Krylov
-    """
+    """Begin with a block of `width` random vectors for an m × m matrix."""
     nothing = np.empty((m, 0))
     drawn = generator(seed, "Lanczos", 0).standard_normal((m, min(width, m)))
     return Krylov(nothing, nothing, _orthonormal(drawn, nothing, _DEPENDENT), width, seed)

@@ -18,22 +18,7 @@ def packed_size(n: int) -> int:
 def packed(G: Floats) -> Floats:
     """Return the upper triangle, row by row, with √2 on what is off the diagonal.
 
-    Parameters
-    ----------
-    G : ndarray of shape (n, n), float64
-        Symmetric.
-
-    Returns
-    -------
-    ndarray of shape (n (n + 1) / 2,), float64
-        Its norm is the Frobenius norm of G, so that noise on it is the noise that G needs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fk_kmeans.maths.symmetric import packed
-    >>> packed(np.array([[1.0, 2.0], [2.0, 3.0]])).round(3).tolist()
-    [1.0, 2.828, 3.0]
+    Its norm is the Frobenius norm of G, so that noise on it is the noise that G needs.
     """
     row, column = np.triu_indices(len(G))
     values: Floats = G[row, column]
@@ -42,16 +27,7 @@ def packed(G: Floats) -> Floats:
 
 
 def matrix_of(values: Floats) -> Floats:
-    """Return the symmetric matrix of a packed triangle.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fk_kmeans.maths.symmetric import matrix_of, packed
-    >>> G = np.array([[1.0, 2.0], [2.0, 3.0]])
-    >>> matrix_of(packed(G)).round(12).tolist()
-    [[1.0, 2.0], [2.0, 3.0]]
-    """
+    """Return the symmetric matrix of a packed triangle."""
     n = (math.isqrt(8 * len(values) + 1) - 1) // 2
     row, column = np.triu_indices(n)
     G = np.empty((n, n))

@@ -26,16 +26,10 @@ _RANK = 1e-10  # ours: eigenvalues below it, over the largest, are rounding
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """Where the search for samples ended.
+    """The end points `rows` (m, d) of the search for samples, one for each start.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (m, d)
-        One for each start.
-    residuals : ndarray of shape (m,)
-        How far φ(x) is from the span, over |φ(x)|; 0 for a sample of the client.
-    rank : int
-        Dimension of the span; D says nothing about samples.
+    Residuals are the distances of φ(x) from the span over |φ(x)|, 0 for a client's sample. `rank`
+    is the dimension of the span; D reveals nothing about samples.
     """
 
     rows: Floats
@@ -44,66 +38,17 @@ class Reconstruction:
 
 
 def span_of(gram: Floats) -> Floats:
-    """Return an orthonormal basis of the span of A's rows, of AᵀA.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (D, D)
-
-    Returns
-    -------
-    ndarray of shape (D, rank)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.fk_kmeans.privacy import span_of
-    >>> A = np.array([[1.0, 0.0, 1.0], [2.0, 0.0, 2.0]])
-    >>> span_of(A.T @ A).shape
-    (3, 1)
-    """
+    """Return an orthonormal basis (D, rank) of the span of A's rows, from AᵀA (D, D)."""
     values, vectors = np.linalg.eigh(gram)
     return np.asarray(vectors[:, values > _RANK * values[-1]])
 
 
 def rows_in_span(gram: Floats, features: RandomFeatures, starts: Floats) -> Reconstruction:
-    """Look for samples whose random features lie in the span of AᵀA.
+    """Search for samples whose random features lie in the span of AᵀA, from starts (m, d).
 
-    Parameters
-    ----------
-    gram : ndarray of shape (D, D)
-        Of the first iteration, where W = A / √D: of one client, or the sum over clients.
-    features : RandomFeatures
-        The draw, which the server knows, of a Gaussian or Laplacian kernel.
-    starts : ndarray of shape (m, d)
-        Where to begin, for example draws from what the features' ranges are known to be.
-
-    Returns
-    -------
-    Reconstruction
-
-    Raises
-    ------
-    InvalidInput
-        For features of another size, or of a polynomial kernel.
-
-    Notes
-    -----
-    Minimises |φ(x) - P φ(x)|² / |φ(x)|² from every start by L-BFGS. D - rank equations determine d
-    unknowns: the search succeeds where rank + d is below D.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering.kernel_features import Kernel
-    >>> from daskfc.protocols.fk_kmeans.privacy import rows_in_span
-    >>> secret = np.array([[0.3, -0.2]])
-    >>> draw = Kernel("gaussian", 1.0).features(20, seed=0, n_columns=2)
-    >>> phi = draw.of(secret)
-    >>> starts = np.random.default_rng(0).normal(size=(10, 2))
-    >>> found = rows_in_span(phi.T @ phi, draw, starts)
-    >>> found.rows[found.residuals.argmin()].round(3).tolist()
-    [0.3, -0.2]
+    AᵀA is of the first iteration (W = A / √D), of one client or the sum; the server knows the draw.
+    L-BFGS minimises |φ(x) - P φ(x)|² / |φ(x)|²: D - rank equations for d unknowns, so it succeeds
+    where rank + d is below D. Refuse a polynomial kernel.
     """
     if not features.kernel.is_stationary or gram.shape != (features.n_features,) * 2:
         raise InvalidInput(

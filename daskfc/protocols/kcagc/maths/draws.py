@@ -14,30 +14,9 @@ Integers: TypeAlias = NDArray[np.int64]
 
 
 def drawn(mass: Floats, count: int, order: Integers, seed: int, number: int) -> Integers:
-    """Draw nodes with probability in proportion to their mass.
+    """Draw nodes (R, count) in each restart with probability in proportion to their mass (R, n).
 
-    Parameters
-    ----------
-    mass : ndarray of shape (R, n), float64
-        Of each node, in each restart.
-    count : int
-        Nodes that are drawn in a restart.
-    order : ndarray of shape (n,), int64
-        The order of the nodes that a draw's random number goes along.
-    seed, number : int
-        Of the draws, and of this one.
-
-    Returns
-    -------
-    ndarray of shape (R, count), int64
-        Nodes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.draws import drawn
-    >>> drawn(np.array([[0.0, 2.0, 0.0]]), 3, np.array([2, 1, 0]), 0, 0).tolist()
-    [[1, 1, 1]]
+    A draw's random number runs along the nodes in this `order`.
     """
     mass = mass[:, order]
     total = np.cumsum(mass, axis=1)
@@ -52,30 +31,10 @@ def drawn(mass: Floats, count: int, order: Integers, seed: int, number: int) -> 
 
 
 def filled(labels: Integers, nearest: Floats, k: int, order: Integers) -> Integers:
-    """Give every empty cluster the farthest node whose cluster has another node.
+    """Return labels (A, n) with every empty cluster given the farthest node of a larger cluster.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (A, n), int64
-        Clusters of the nodes, in each restart.
-    nearest : ndarray of shape (A, n), float64
-        Their distances to their centres.
-    k : int
-        Number of clusters.
-    order : ndarray of shape (n,), int64
-        Of equally far nodes, the first in this order counts.
-
-    Returns
-    -------
-    ndarray of shape (A, n), int64
-        A copy. A cluster stays empty where no node with a positive distance may leave its own.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.draws import filled
-    >>> filled(np.array([[0, 0, 0]]), np.array([[1.0, 4.0, 4.0]]), 2, np.array([2, 1, 0])).tolist()
-    [[0, 0, 1]]
+    Of equally far nodes the first in `order` counts. A cluster stays empty where no node with a
+    positive distance may leave its own.
     """
     labels = labels.copy()
     for row, far in zip(labels, nearest, strict=True):

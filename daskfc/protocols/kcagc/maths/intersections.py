@@ -31,36 +31,10 @@ VirtualNode = Literal["intersection", "local-centre"]
 def local_clusters(
     rows: Floats, n_clusters: int, *, seed: int, n_init: int = 10, max_iter: int = 300
 ) -> Integers:
-    """Return one participant's local clusters: k-means on its own rows.
+    """Return one participant's local clusters, at most min(k̂, n): k-means on its own rows.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, w), float64
-        The participant's projected features.
-    n_clusters : int
-        k̂, at least 1.
-    seed : int
-        Of the starts.
-    n_init, max_iter : int, default 10 and 300
-        Number of starts, and of iterations of one.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Clusters in the order of their first rows by value, at most min(k̂, n) of them: neither the
-        partition nor the numbers hang on how rows are ordered. Equal rows share a cluster.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter that breaks its rule.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.intersections import local_clusters
-    >>> local_clusters(np.array([[9.0], [0.0], [9.1]]), 2, seed=0).tolist()
-    [1, 0, 1]
+    Clusters are in the order of their first rows by value, so that neither partition nor numbers
+    depend on the order of rows; equal rows share a cluster.
     """
     params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}
     check_params("local_clusters", params, dict.fromkeys(params, integer(1)))
@@ -73,34 +47,10 @@ def local_clusters(
 
 
 def intersect(*labels: NDArray[np.integer]) -> tuple[Integers, Integers]:
-    """Return the non-empty intersections of partitions: of all, or of two in the paper's tree.
+    """Return each node's intersection of partitions (n,), and the sizes (v,) of the non-empty ones.
 
-    Parameters
-    ----------
-    *labels : ndarray of shape (n,), int
-        One array for each participant (or child in the tree), clusters from 0; at least one.
-
-    Returns
-    -------
-    ids : ndarray of shape (n,), int64
-        Intersection of each node, numbered by the clusters that it is of, those of the first
-        participant first: the order of nodes changes nothing.
-    sizes : ndarray of shape (v,), int64
-        Number of nodes in each, all positive; v is at most min(n, product of the k̂).
-
-    Raises
-    ------
-    InvalidInput
-        For no participant, for arrays of different lengths, and for labels that are no
-        integers of at least 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.intersections import intersect
-    >>> ids, sizes = intersect(np.array([1, 1, 0]), np.array([0, 0, 1]), np.array([0, 0, 0]))
-    >>> ids.tolist(), sizes.tolist()
-    ([1, 1, 0], [1, 2])
+    Partitions are of all participants, or of two children in the paper's tree. Intersections are
+    numbered by their clusters, the first participant's first: the order of nodes changes nothing.
     """
     if not labels:
         raise InvalidInput(
@@ -142,36 +92,10 @@ def virtual_nodes(
     kind: VirtualNode = "intersection",
     labels: NDArray[np.integer] | None = None,
 ) -> Floats:
-    """Return one participant's share of the virtual nodes.
+    """Return one participant's columns (v, w) of the virtual nodes, one row for each intersection.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, w), float64
-        The participant's projected features.
-    ids : ndarray of shape (n,), int64
-        Intersection of each node, numbered from 0 without gaps.
-    kind : {"intersection", "local-centre"}, default "intersection"
-        The mean of the intersection, or the centre of the participant's local cluster
-        that holds it (Protocol 3, line 15).
-    labels : ndarray of shape (n,), int, optional
-        The participant's local clusters, from 0; needed for "local-centre" only.
-
-    Returns
-    -------
-    ndarray of shape (v, w), float64
-        One row for each intersection.
-
-    Raises
-    ------
-    InvalidInput
-        For an unknown kind, and for "local-centre" without labels or the other way round.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.intersections import virtual_nodes
-    >>> virtual_nodes(np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, 1])).tolist()
-    [[2.0], [5.0]]
+    "intersection" takes its mean, "local-centre" the centre of the participant's local cluster that
+    holds it (Protocol 3, line 15); `labels` are for the latter only.
     """
     constraint = one_of("intersection", "local-centre")
     check_params("virtual_nodes", {"kind": kind}, {"kind": constraint})

@@ -43,18 +43,8 @@ _SPARE = 8  # ours: landmarks beyond q + 1 at first, so that few of them need a 
 class LandmarkState:
     """What the server keeps between two sums; a plain value, as `LloydState`.
 
-    Parameters
-    ----------
-    settings : LloydSettings
-        Parameters.
-    weights : ndarray of shape (n,), float64
-        Weights of the nodes.
-    rank : int
-        Dimensions of all participants' columns, at most.
-    request : CentresAtNodes
-        The landmarks that are measured next, ``nodes`` (1, c).
-    known : tuple of pairs of ndarray, shapes (c,) and (n, c)
-        Landmarks of earlier sums, and distances to them.
+    `rank` is an upper bound on the dimensions of all participants' columns; `known` has earlier
+    landmarks and the distances (n, c) to them.
     """
 
     settings: LloydSettings
@@ -75,32 +65,11 @@ class LandmarkState:
 
 
 def tells_as_much(settings: LloydSettings, n_clients: int, n_columns: int) -> bool:
-    """Whether sums to the centres of all starts tell the server all distances as well.
+    """Whether sums to the centres of all starts reveal all distances to the server as well.
 
-    Parameters
-    ----------
-    settings : LloydSettings
-        Parameters.
-    n_clients : int
-        L, participants.
-    n_columns : int
-        Columns that each participant keeps, at most.
-
-    Returns
-    -------
-    bool
-        True where candidates for seeds and the first means are at least twice ``L n_columns + 1``:
-        distances to that many centres, whose weights the server knows, determine all others, unless
-        starts draw the same few nodes again and again.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.kcagc.maths.landmark_lloyd import tells_as_much
-    >>> from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
-    >>> tells_as_much(LloydSettings(7, seed=0), 16, 7)
-    True
-    >>> tells_as_much(LloydSettings(7, seed=0, n_init=1), 16, 7)
-    False
+    True where candidates for seeds and the first means are at least 2 (L n_columns + 1): distances
+    to that many centres of known weights determine all others, unless starts keep drawing the same
+    nodes.
     """
     k = settings.n_clusters
     centres = settings.n_init * (1 + (k - 1) * settings.trials + k)
@@ -110,27 +79,7 @@ def tells_as_much(settings: LloydSettings, n_clients: int, n_columns: int) -> bo
 def begin_with_landmarks(settings: LloydSettings, weights: Floats, rank: int) -> LandmarkState:
     """Return the state before the first sum, which measures to nodes spread over all of them.
 
-    Parameters
-    ----------
-    settings : LloydSettings
-        Parameters.
-    weights : ndarray of shape (n,), float64
-        Positive weights of the nodes; n is at least k.
-    rank : int
-        Dimensions of all participants' columns, at most.
-
-    Raises
-    ------
-    InvalidInput
-        As `begin`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.landmark_lloyd import begin_with_landmarks
-    >>> from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
-    >>> begin_with_landmarks(LloydSettings(2, seed=0), np.ones(99), 1).request.nodes.shape
-    (1, 10)
+    Weights are positive; `rank` is an upper bound on the dimensions of all participants' columns.
     """
     begin(settings, weights)  # refuses what it cannot cluster
     first = LandmarkEmbedding(weights.size, rank).next_landmarks(rank + 1 + _SPARE)
@@ -138,32 +87,10 @@ def begin_with_landmarks(settings: LloydSettings, weights: Floats, rank: int) ->
 
 
 def add_sums(state: LandmarkState, sums: Floats) -> LandmarkState | LloydState:
-    """Return the state after a sum: all starts at rest, once the landmarks span all nodes.
+    """Return the state after a sum (n, 1, c): starts at rest once the landmarks span all nodes.
 
-    Parameters
-    ----------
-    state : LandmarkState
-        What was asked for.
-    sums : ndarray of shape (n, 1, c), float64
-        Σ_l of `distances_to` the landmarks. What the rounding of a secure sum puts below 0 counts
-        as 0.
-
-    Returns
-    -------
-    LandmarkState or LloydState
-        With the next landmarks; or done, where no node is farther from the landmarks' span than
-        1e-11 of the mean squared distance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.landmark_lloyd import add_sums, begin_with_landmarks
-    >>> from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, outcome
-    >>> x = np.array([0.0, 1.0, 8.0, 9.0])
-    >>> state = begin_with_landmarks(LloydSettings(2, seed=0), np.ones(4), 1)
-    >>> state = add_sums(state, (x[:, None, None] - x[state.request.nodes]) ** 2)
-    >>> outcome(state).labels.tolist()
-    [0, 0, 1, 1]
+    That is when no node is farther from their span than 1e-11 of the mean squared distance. Sums
+    that the secure sum rounded below 0 count as 0.
     """
     nodes = state.request.nodes[0]
     assert sums.shape == (state.weights.size, 1, nodes.size), sums.shape

@@ -28,14 +28,9 @@ class CentresAtNodes:
 
 @dataclass(frozen=True)
 class CentresAtMeans:
-    """Take the weighted means of these labels as centres.
+    """A request to take the weighted means of these labels (A, n) as centres; -1 counts nowhere.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (A, n), int64
-        A node with -1 counts nowhere.
-    wanted : ndarray of shape (A, k), bool, optional
-        Which of the centres; by default all of them.
+    `wanted` (A, k) says which of the centres, None all.
     """
 
     labels: Integers
@@ -46,32 +41,10 @@ Request: TypeAlias = CentresAtNodes | CentresAtMeans
 
 
 def centres_of(request: Request, rows: Floats, weights: Floats, n_clusters: int) -> Floats:
-    """Return one participant's columns of the centres that the server asks for.
+    """Return one participant's columns (R, c, w) of the centres that the server asks for.
 
-    Parameters
-    ----------
-    request : CentresAtNodes or CentresAtMeans
-        From the server, the same for all participants.
-    rows : ndarray of shape (n, w), float64
-        The participant's columns of the nodes.
-    weights : ndarray of shape (n,), float64
-        Weights of the nodes.
-    n_clusters : int
-        k.
-
-    Returns
-    -------
-    ndarray of shape (R, c, w), float64
-        c candidates for `CentresAtNodes`, k centres for `CentresAtMeans`; (1, c, w) where only c
-        centres are wanted, in order of restarts and clusters.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.summed_distances import CentresAtMeans, centres_of
-    >>> rows, weights = np.array([[0.0], [3.0], [8.0]]), np.array([2.0, 1.0, 5.0])
-    >>> centres_of(CentresAtMeans(np.array([[0, 0, 1]])), rows, weights, 2).ravel().tolist()
-    [1.0, 8.0]
+    The request is the same for all participants; c is its candidates, or k for means. Where only c
+    centres are wanted, (1, c, w) in order of restarts and clusters.
     """
     if isinstance(request, CentresAtNodes):
         at_nodes: Floats = rows[request.nodes]
@@ -95,27 +68,7 @@ def centres_of(request: Request, rows: Floats, weights: Floats, n_clusters: int)
 
 
 def distances_to(rows: Floats, centres: Floats) -> Floats:
-    """Return one participant's part d^l of all squared distances.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, w), float64
-        The participant's columns of the nodes.
-    centres : ndarray of shape (R, c, w), float64
-        Its columns of the centres.
-
-    Returns
-    -------
-    ndarray of shape (n, R, c), float64
-        At least 0, with the rounding of an inner product.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.summed_distances import distances_to
-    >>> distances_to(np.array([[0.0], [3.0]]), np.array([[[1.0], [3.0]]])).tolist()
-    [[[1.0, 9.0]], [[4.0, 0.0]]]
-    """
+    """Return one participant's part d^l (n, R, c) of all squared distances, each at least 0."""
     runs, count, width = centres.shape
     flat = squared_distances(rows, centres.reshape(-1, width))
     return flat.reshape(len(rows), runs, count)

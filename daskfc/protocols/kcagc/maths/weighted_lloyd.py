@@ -65,36 +65,11 @@ _SAME = 1e-12  # ours: of a cost; that of the same nodes in another order differ
 
 @dataclass(frozen=True)
 class LloydSettings:
-    """Parameters of weighted k-means on sums.
+    """Parameters of weighted k-means on sums, with `n_init` restarts side by side.
 
-    Parameters
-    ----------
-    n_clusters : int
-        k, at least 1.
-    seed : int
-        Of the k-means++ draws, at least 0.
-    n_init : int, default 50
-        Restarts, run side by side.
-    max_iter : int, default 100
-        Rounds of Lloyd at most.
-    n_trials : int, optional
-        Candidates of one k-means++ draw, of which the best counts; ``2 + int(log(k))`` by default.
-    one_ninth : bool, default False
-        Whether the first means leave out nodes with ``D_ir > D_is / 9`` for some other s.
-    ordered : bool, default True
-        Whether the order of nodes follows from what they are. Else seeds are drawn in one that
-        follows from a first sum.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter that breaks its rule.
-
-    Examples
-    --------
-    >>> from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
-    >>> LloydSettings(n_clusters=7, seed=0).trials
-    3
+    Of `n_trials` candidates for a seed (None: 2 + int(log(k))) the best counts. `one_ninth` leaves
+    nodes with D_ir > D_is / 9 for some other s out of the first means. Unless nodes are `ordered`
+    by what they are, seeds are drawn in an order that follows from a first sum.
     """
 
     n_clusters: int
@@ -129,38 +104,9 @@ class LloydSettings:
 class LloydState:
     """What the server keeps between two sums; a plain value that can be stored and resumed.
 
-    Parameters
-    ----------
-    settings : LloydSettings
-        Parameters.
-    weights : ndarray of shape (n,), float64
-        Weights of the nodes.
-    request : CentresAtNodes, CentresAtMeans or None
-        What the participants are to measure next; None at the end.
-    labels : ndarray of shape (R, n), int64
-        Cluster of each node in each restart.
-    nearest, second : ndarray of shape (R, n), float64
-        Smallest and second smallest distance to the seeds so far.
-    means : ndarray of shape (A, n), int64
-        Labels whose means are the centres of this round, of the restarts that still run.
-    clusters : tuple of R tuples of bytes
-        Each restart's clusters in its last round; empty before its first.
-    known : mapping of bytes to ndarray of shape (n,)
-        Distances to the centres of these clusters.
-    inertia : ndarray of shape (R,), float64
-        Weighted sum of the distances to the nearest centre.
-    converged : ndarray of shape (R,), bool
-        Whether labels came to rest.
-    running : ndarray of shape (A,), int64
-        Restarts that still run, in the order of the rows of `means`.
-    order : ndarray of shape (n,), int64
-        In which nodes are drawn.
-    n_seeds : int
-        Seeds found so far.
-    n_rounds : int
-        Rounds of Lloyd so far.
-    n_sums, n_scalars : int
-        Vectorised sums so far, and numbers in them: the paper's count of secure aggregations.
+    `request` is None at the end. `means` (A, n) has this round's labels of the `running` restarts,
+    `clusters` those of each restart's last round, and `known` the distances to their centres.
+    `n_sums` and `n_scalars` are the paper's count of secure aggregations.
     """
 
     settings: LloydSettings
@@ -185,26 +131,8 @@ class LloydState:
 def begin(settings: LloydSettings, weights: Floats) -> LloydState:
     """Return the state before the first sum, to the first seed of every restart.
 
-    Where nodes come in no order, the first sum is to the mean of all.
-
-    Parameters
-    ----------
-    settings : LloydSettings
-        Parameters.
-    weights : ndarray of shape (n,), float64
-        Positive weights of the nodes; n is at least k.
-
-    Raises
-    ------
-    InvalidInput
-        For fewer nodes than clusters, and for weights that are not positive and finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, begin
-    >>> begin(LloydSettings(2, seed=0, n_init=3), np.ones(5)).request.nodes.shape
-    (3, 1)
+    Where nodes are not `ordered`, that sum is to the mean of all. Weights (n,) are positive; refuse
+    fewer nodes than clusters.
     """
     n, runs = weights.size, settings.n_init
     if n < settings.n_clusters:
@@ -240,16 +168,7 @@ def begin(settings: LloydSettings, weights: Floats) -> LloydState:
 
 
 def begin_from(settings: LloydSettings, weights: Floats, labels: Integers) -> LloydState:
-    """Return the state that starts Lloyd from labels (R, n), without seeds: for a refinement.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, begin_from
-    >>> state = begin_from(LloydSettings(2, seed=0, n_init=1), np.ones(3), np.array([[0, 0, 1]]))
-    >>> state.request.labels.tolist()
-    [[0, 0, 1]]
-    """
+    """Return the state that starts Lloyd from labels (R, n), without seeds: for a refinement."""
     expected = (settings.n_init, weights.size)
     if labels.shape != expected or labels.min() < 0 or labels.max() >= settings.n_clusters:
         raise InvalidInput(
@@ -261,28 +180,10 @@ def begin_from(settings: LloydSettings, weights: Floats, labels: Integers) -> Ll
 
 
 def advance(state: LloydState, sums: Floats) -> LloydState:
-    """Return the state after a sum.
+    """Return the state after a sum, with the next request or None when all restarts are done.
 
-    Parameters
-    ----------
-    state : LloydState
-        With a request.
-    sums : ndarray of shape (n, R, c) or (n, 1, c), float64
-        Σ_l of `distances_to` the centres that the request names: c candidates of each restart, or
-        c wanted means. What the rounding of a secure sum puts below 0 counts as 0.
-
-    Returns
-    -------
-    LloydState
-        With the next request, or None when all restarts are done.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, advance, begin_from
-    >>> state = begin_from(LloydSettings(2, seed=0, n_init=1), np.ones(2), np.array([[0, 1]]))
-    >>> bool(advance(state, np.array([[[0.0, 4.0]], [[4.0, 0.0]]])).converged[0])
-    True
+    Sums Σ_l of `distances_to` are (n, R, c) for c candidates of each restart, or (n, 1, c) for c
+    wanted means; what the secure sum rounded below 0 counts as 0.
     """
     assert state.request is not None, "all restarts are done"
     if isinstance(state.request, CentresAtNodes):
@@ -425,21 +326,8 @@ def _round(state: LloydState) -> LloydState:
 
 @dataclass(frozen=True)
 class LloydResult:
-    """The best restart.
+    """The best restart, with labels in order of appearance; counts are over all restarts.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,), int64
-        Clusters in order of appearance.
-    inertia : float
-        Weighted sum of squared distances to the centres of the last round.
-    converged : bool
-        Whether labels came to rest within `max_iter` rounds.
-    n_rounds, n_sums, n_scalars : int
-        Rounds of Lloyd, vectorised sums, and numbers in these, over all restarts.
-
-    Notes
-    -----
     Centres are not here: a participant has its columns by ``CentresAtMeans(labels[None])``.
     """
 
@@ -463,17 +351,7 @@ def _smallest(costs: Floats) -> Integers:
 
 
 def outcome(state: LloydState) -> LloydResult:
-    """Return the restart with the smallest inertia, the first of equal ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, begin_from
-    >>> from daskfc.protocols.kcagc.maths.weighted_lloyd import advance, outcome
-    >>> state = begin_from(LloydSettings(2, seed=0, n_init=1), np.ones(2), np.array([[1, 0]]))
-    >>> outcome(advance(state, np.array([[[4.0, 0.0]], [[0.0, 4.0]]]))).labels.tolist()
-    [0, 1]
-    """
+    """Return the restart with the smallest inertia, the first of equal ones."""
     assert state.request is None, "some restarts still run"
     best = best_run(state)
     labels = state.labels[best]
