@@ -51,7 +51,7 @@ numpydoc_show_class_members = False  # autodoc shows them
 nitpick_ignore_regex = [(r"py:.*", r"(?!daskfc).*")]
 # Where docstrings point a developer to a file: internals have no page.
 nitpick_ignore = [
-    ("py:class", "daskfc.federation.messages._Declared"),
+    ("py:class", "daskfc.federation.messages.declaration._Declared"),
     *(
         ("py:obj", f"daskfc.{name}")
         for name in (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from daskfc.stores import id_key
+from daskfc.stores.layout import id_key
 from tests.approved.recorder import Recorder
 
 settings.register_profile("daskfc", deadline=None, print_blob=True)

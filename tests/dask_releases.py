@@ -39,8 +39,8 @@ HEAD = """\
 
 `make test-dask` writes this page; do not edit. dask and distributed are of one release each time,
 all other packages those of the environment. Run is what hangs on the inside of Dask
-(`daskfc/deploy/dask_insides.py`): the guard and other ways out, what comes in, the verbs, processes
-that are killed, a scheduler with parties of their own, and a fit of each method.
+(`daskfc/deploy/config/dask_insides.py`): the guard and other ways out, what comes in, the verbs,
+processes that are killed, a scheduler with parties of their own, and a fit of each method.
 
 | release | last run | commit | Python | passed | failed | skipped | seconds |
 |---------|----------|--------|--------|-------:|-------:|--------:|--------:|

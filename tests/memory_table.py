@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from daskfc.federation import SERVER, Federation
-from daskfc.federation.rehearsal import Rehearsal
+from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.runs import make_estimator
-from daskfc.runs.plan import PROCESS_BYTES
-from daskfc.runs.rehearse import STAND_INS
+from daskfc.runs.planning.plan import PROCESS_BYTES
+from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.stores import ClientStore, write_store
 from daskfc.testing.federation import stores_of
 

@@ -2,7 +2,7 @@
 
 from packaging.version import Version
 
-from daskfc.deploy.dask_insides import KNOWN
+from daskfc.deploy.config.dask_insides import KNOWN
 from tests import dask_releases
 from tests.dask_releases import row, rows_of, with_row
 

@@ -14,7 +14,7 @@ import yaml
 import daskfc
 from daskfc.cli import main
 from daskfc.deploy import load_cluster
-from daskfc.deploy.peers import check_identity
+from daskfc.deploy.config.peers import check_identity
 from daskfc.protocols import METHODS
 from daskfc.runs import check_pipeline, known_methods, load_pipeline
 from daskfc.site import Policy

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daskfc.federation import Federation
-from daskfc.stores.together import SPLITS
+from daskfc.stores.store.together import SPLITS
 from tests.test_every_method import METHODS, model_of, split_of, stores
 
 pytestmark = pytest.mark.slow

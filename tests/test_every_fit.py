@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score
 
 from daskfc.federation import Federation
-from daskfc.stores.together import SPLITS
+from daskfc.stores.store.together import SPLITS
 from tests.test_every_method import CLIENTS, METHODS, model_of, split_of, write
 
 pytestmark = pytest.mark.slow

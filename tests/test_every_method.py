@@ -12,12 +12,12 @@ import pytest
 
 from daskfc.errors import ClusterError, InvalidInput, StoreError
 from daskfc.federation import Federation, serve_party
-from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.runs import known_methods, load, make_estimator, prepare
-from daskfc.runs.config import load_pipeline
-from daskfc.runs.parties import open_federation
+from daskfc.runs.pipeline.config import load_pipeline
+from daskfc.runs.pipeline.parties import open_federation
 from daskfc.stores import write_store
-from daskfc.stores.together import SPLITS
+from daskfc.stores.store.together import SPLITS
 from tests.deploy.test_sites import Site, cluster_of
 
 METHODS = sorted(known_methods())
@@ -309,7 +309,7 @@ OF_GRAPHS = ("AGC", "GCC")  # their stores need a graph
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_fit_without_a_seed_tells_the_one_that_makes_it_again(split, tmp_path, monkeypatch):
     drawn = iter(range(7, 1000))
-    monkeypatch.setattr("daskfc.federation.estimator.fresh_seed", lambda: next(drawn))
+    monkeypatch.setattr("daskfc.federation.methods.estimator.fresh_seed", lambda: next(drawn))
     with Federation.local(stores(tmp_path / "stores", split), allow_raw=True) as federation:
         for method in METHODS:
             if split_of(method) != split or method in OF_GRAPHS:

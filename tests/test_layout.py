@@ -93,7 +93,7 @@ def test_every_public_name_exists_and_is_documented(path):
     module = importlib.import_module(name_of(path))
     for name in getattr(module, "__all__", ()):
         value = getattr(module, name)
-        # What others made is documented by them, or is not: see daskfc.deploy.dask_insides.
+        # What others made is documented by them, or is not: see daskfc.deploy.config.dask_insides.
         own = inspect.isclass(value) or inspect.isfunction(value)
         if own and value.__module__.startswith("daskfc"):
             assert inspect.getdoc(value), f"{module.__name__}.{name}"

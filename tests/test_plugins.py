@@ -7,15 +7,15 @@ import pytest
 from daskfc.clustering import known_clusterers, make_clusterer
 from daskfc.errors import InvalidInput
 from daskfc.runs import known_methods, make_estimator
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.readers import format_of, known_readers, open_source
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.sources.readers import format_of, known_readers, open_source
 
 CODE = """
 from dataclasses import replace
 
 from daskfc.baselines import KFED
 from daskfc.clustering import KMeans
-from daskfc.stores.readers import READERS
+from daskfc.stores.sources.readers import READERS
 
 class Method(KFED):
     '''k-FED by another name.'''

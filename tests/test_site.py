@@ -15,7 +15,7 @@ from docutils.parsers.rst import directives
 import daskfc
 from daskfc.federation import Message
 from daskfc.protocols import METHODS
-from daskfc.runs.promises import parameters_of
+from daskfc.runs.pipeline.promises import parameters_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 

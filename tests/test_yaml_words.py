@@ -7,12 +7,12 @@ import pytest
 from pydantic import ValidationError
 
 from daskfc.checks import sentence_of
-from daskfc.deploy.config import load_cluster
+from daskfc.deploy.config.config import load_cluster
 from daskfc.errors import InvalidInput
-from daskfc.runs.config import Pipeline
+from daskfc.runs.pipeline.config import Pipeline
 from daskfc.site.policy import Policy
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.storage import Storage, load_storage
+from daskfc.stores.building.storage import Storage, load_storage
+from daskfc.stores.dealing.config import SourceConfig
 
 WRONG = [None, -1, 3.5, float("nan"), True, "", "none such", [], ["a", 1], {}, {"a": 1}, [[1]]]
 FILES = {

@@ -10,7 +10,7 @@ from daskfc.baselines.k_fed import KFED
 from daskfc.baselines.mufc import MUFC
 from daskfc.baselines.rfk_kmeans import RFKKMeans
 from daskfc.baselines.views import JoinedViews, OneView
-from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.methods.estimator import FederatedClusterer
 
 __all__ = [
     "AGC",

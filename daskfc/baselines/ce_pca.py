@@ -46,11 +46,11 @@ from daskfc.baselines.maths.kernel_pca import (
     sketched,
 )
 from daskfc.checks import integer, optional
-from daskfc.clustering.order import order_of_rows
+from daskfc.clustering.views.order import order_of_rows
 from daskfc.errors import PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
-from daskfc.federation.parameters import param
-from daskfc.federation.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.samples import LabelledSamples, own_labels
 from daskfc.secure.kmeans import KMeansCenters, own_clusters
 from daskfc.secure.sums import KernelWidth
 from daskfc.seeds import integer_seed

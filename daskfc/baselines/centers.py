@@ -8,9 +8,9 @@ from daskfc.baselines.lloyd import assign
 from daskfc.checks import integer
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import param
-from daskfc.federation.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.samples import LabelledSamples, own_labels
 from daskfc.stores import ClientStore
 
 __all__ = ["CenterClusterer", "GlobalCenters", "nearest_labels", "nearest_of_new"]

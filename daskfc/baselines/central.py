@@ -23,10 +23,10 @@ from daskfc.checks import Constraint, integer, optional
 from daskfc.clustering import Clusterer, make_clusterer
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import param
-from daskfc.federation.sample_keys import digest_keys
-from daskfc.federation.samples import (
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.sample_keys import digest_keys
+from daskfc.federation.methods.samples import (
     canonical_positions,
     labelled_samples,
     labels_of_client,

@@ -43,13 +43,13 @@ import numpy as np
 from daskfc.baselines.lloyd import weighted_k_means
 from daskfc.baselines.maths.walk_embedding import match_signs, neighbour_similarity, walk_embedding
 from daskfc.checks import integer, optional, real
-from daskfc.clustering.low_rank_similarity import default_neighbors
-from daskfc.clustering.order import order_of_rows
+from daskfc.clustering.kernels.low_rank_similarity import default_neighbors
+from daskfc.clustering.views.order import order_of_rows
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import param
-from daskfc.federation.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.samples import LabelledSamples, own_labels
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
 from daskfc.stores import ClientStore

@@ -40,9 +40,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.checks import integer, real
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import param
-from daskfc.federation.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.samples import LabelledSamples, own_labels
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 

@@ -36,11 +36,11 @@ from sklearn.exceptions import ConvergenceWarning
 from daskfc.baselines.centers import CenterClusterer, GlobalCenters
 from daskfc.baselines.lloyd import kmeans_plus_plus, weighted_k_means
 from daskfc.checks import integer, one_of, real
-from daskfc.clustering.fuzzy import memberships
+from daskfc.clustering.clusterers.fuzzy import memberships
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
-from daskfc.federation.last_result import LastResult, StartFound
-from daskfc.federation.parameters import param
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.party.last_result import LastResult, StartFound
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
 from daskfc.stores import ClientStore

@@ -25,10 +25,10 @@ from daskfc.baselines.maths.gcc import cluster_gcc
 from daskfc.checks import Constraint, boolean, integer, one_of, optional
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Message, PerClient, Sent, array
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import param
-from daskfc.federation.sample_keys import digest_keys
-from daskfc.federation.samples import (
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.sample_keys import digest_keys
+from daskfc.federation.methods.samples import (
     ClientLabels,
     labelled_samples,
     linked_samples,

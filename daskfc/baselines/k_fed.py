@@ -36,11 +36,11 @@ from sklearn.exceptions import ConvergenceWarning
 from daskfc.baselines.centers import CenterClusterer, GlobalCenters
 from daskfc.baselines.lloyd import lloyd, means_of
 from daskfc.checks import integer, optional
-from daskfc.clustering.order import order_of_rows
+from daskfc.clustering.views.order import order_of_rows
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Message, PerClient, Sent, array
-from daskfc.federation.parameters import param
-from daskfc.federation.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.samples import LabelledSamples, own_labels
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore

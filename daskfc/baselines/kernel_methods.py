@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from daskfc.checks import integer, one_of, optional, real
-from daskfc.clustering.kernel_features import KERNELS, Kernel
+from daskfc.clustering.kernels.features import KERNELS, Kernel
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import param
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.parameters import param
 from daskfc.secure.kmeans import Clusters, open_kmeans
 from daskfc.secure.sums import KernelWidth, agree_on_width, open_sum
 

@@ -35,7 +35,7 @@ from daskfc.baselines.lloyd import kmeans_plus_plus, lloyd, weighted_k_means
 from daskfc.checks import integer, optional, real
 from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Message, PerClient, Sent, array
-from daskfc.federation.parameters import param
+from daskfc.federation.methods.parameters import param
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 

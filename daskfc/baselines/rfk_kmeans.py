@@ -22,7 +22,7 @@ import numpy as np
 
 from daskfc.baselines.kernel_methods import FederatedKernelClusterer, KernelChoice
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.samples import LabelledSamples, own_labels
 from daskfc.secure.kmeans import nearest_labels
 from daskfc.secure.sums import KernelWidth
 from daskfc.seeds import integer_seed

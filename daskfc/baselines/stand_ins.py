@@ -18,13 +18,13 @@ from daskfc.baselines import (
     views,
 )
 from daskfc.baselines.centers import GlobalCenters
-from daskfc.clustering.local_labels import LocalLabels
-from daskfc.federation.last_result import StartFound
-from daskfc.federation.linking import Linked
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.samples import ClientLabels
-from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
-from daskfc.federation.stand_ins import labels_beside_ids, labels_for_each
+from daskfc.clustering.clusterers.local_labels import LocalLabels
+from daskfc.federation.methods.linking import Linked
+from daskfc.federation.methods.samples import ClientLabels
+from daskfc.federation.party.last_result import StartFound
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.planning.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.federation.planning.stand_ins import labels_beside_ids, labels_for_each
 from daskfc.stores import ClientStore
 
 __all__ = ["STAND_INS"]

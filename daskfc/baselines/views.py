@@ -23,14 +23,14 @@ from daskfc import seeds
 from daskfc.baselines.central import BLOCK_BYTES, RawRows, TableShape, raw_rows, table_shape
 from daskfc.checks import Constraint, integer
 from daskfc.clustering import Clusterer, make_clusterer
-from daskfc.clustering.local_labels import LocalLabels, spectral_labels
+from daskfc.clustering.clusterers.local_labels import LocalLabels, spectral_labels
 from daskfc.errors import PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.linking import Linked, link_views, views_of
-from daskfc.federation.parameters import param
-from daskfc.federation.sample_keys import digest_keys
-from daskfc.federation.samples import (
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.linking import Linked, link_views, views_of
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.sample_keys import digest_keys
+from daskfc.federation.methods.samples import (
     ClientLabels,
     labelled_samples,
     sample_digests,

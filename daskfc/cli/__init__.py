@@ -16,11 +16,11 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "Check that the parties' ledgers of RUN are whole, and agree on what was sent.",
     ),
     "budget": (
-        "budget",
+        "sites.budget",
         "Show what noisy releases of a site's data cost in all runs, and grant more.",
     ),
     "certs": (
-        "certs",
+        "sites.certs",
         "Certificates for TLS between sites, where there is no authority that issues them.",
     ),
     "compare": (
@@ -28,19 +28,25 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "Print runs side by side: what differs, scores, clusters, bytes and seconds.",
     ),
     "init": ("init", "Write the YAML files of an example into FOLDER, this one by default."),
-    "labels": ("labels", "Give this site the clusters of its own samples, under its own ids."),
+    "labels": (
+        "sites.labels",
+        "Give this site the clusters of its own samples, under its own ids.",
+    ),
     "methods": (
         "methods",
         "List the methods that a pipeline's 'method' and 'compare' may name, or explain NAME.",
     ),
-    "party": ("party", "Start the worker of the party NAME and serve runs until it is stopped."),
+    "party": (
+        "sites.party",
+        "Start the worker of the party NAME and serve runs until it is stopped.",
+    ),
     "plan": ("plan", "Tell what 'daskfc run' of PIPELINE would do, and start nothing."),
     "policy": (
-        "policy",
+        "sites.policy",
         "Say what a site takes part in: a file at the site, which no submitter can loosen.",
     ),
     "predict": (
-        "labels",
+        "sites.labels",
         "Label new samples by the model of RUN, a run's folder, without clustering again.",
     ),
     "report": ("runs", "Write report.html of RUN, a run's folder, and print its tables."),
@@ -51,7 +57,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "List the runs of a folder, the newest first: what became of them, scores and costs.",
     ),
     "scheduler": (
-        "scheduler",
+        "sites.scheduler",
         "Start the scheduler of a federation, and serve until it is stopped.",
     ),
     "status": (

@@ -10,8 +10,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from daskfc.cli.exits import FAILED, exits
-from daskfc.cli.output import stdout_console
+from daskfc.cli.terminal.exits import FAILED, exits
+from daskfc.cli.terminal.output import stdout_console
 from daskfc.errors import InvalidInput
 from daskfc.runs import Audit
 from daskfc.runs import audit as audited

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from daskfc.cli.exits import exits
+from daskfc.cli.terminal.exits import exits
 from daskfc.examples import EXAMPLES, write_example
 
 __all__ = ["init"]

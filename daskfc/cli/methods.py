@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.base import BaseEstimator
 
-from daskfc.cli.exits import exits
-from daskfc.cli.output import stdout_console
+from daskfc.cli.terminal.exits import exits
+from daskfc.cli.terminal.output import stdout_console
 from daskfc.errors import InvalidInput
-from daskfc.federation.parameters import constraints_of
+from daskfc.federation.methods.parameters import constraints_of
 from daskfc.runs import known_methods
-from daskfc.runs.promises import paper_of, parameters_of, privacy_of
+from daskfc.runs.pipeline.promises import paper_of, parameters_of, privacy_of
 
 __all__ = ["methods"]
 

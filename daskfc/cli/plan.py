@@ -5,12 +5,12 @@ import sys
 
 import click
 
-from daskfc.cli.exits import BAD_INPUT, exits, signals_as_interrupt
-from daskfc.cli.options import of_a_run
-from daskfc.cli.output import stdout_console
-from daskfc.cli.progress import shown_progress
+from daskfc.cli.terminal.exits import BAD_INPUT, exits, signals_as_interrupt
+from daskfc.cli.terminal.options import of_a_run
+from daskfc.cli.terminal.output import stdout_console
+from daskfc.cli.terminal.progress import shown_progress
 from daskfc.errors import InvalidInput
-from daskfc.federation.traffic import Network
+from daskfc.federation.planning.traffic import Network
 from daskfc.runs import plan as plan_of
 from daskfc.runs import print_plan
 

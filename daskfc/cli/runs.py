@@ -8,21 +8,21 @@ from typing import Any
 
 import click
 
-from daskfc.cli.ending import told_of_the_end
-from daskfc.cli.exits import exits, signals_as_interrupt
-from daskfc.cli.options import of_a_run
-from daskfc.cli.output import stdout_console
-from daskfc.cli.progress import shown_progress
+from daskfc.cli.terminal.ending import told_of_the_end
+from daskfc.cli.terminal.exits import exits, signals_as_interrupt
+from daskfc.cli.terminal.options import of_a_run
+from daskfc.cli.terminal.output import stdout_console
+from daskfc.cli.terminal.progress import shown_progress
 from daskfc.errors import InvalidInput
 from daskfc.runs import Run, RunFailed, prepare, print_summary, remove_old_runs
-from daskfc.runs.outcome import check_target
-from daskfc.runs.scheduled import (
+from daskfc.runs.execution.scheduled import (
     changed_settings,
     check_keep,
     find_or_prepare,
     finish,
     name_of_key,
 )
+from daskfc.runs.outcome.alerts import check_target
 
 __all__ = ["report", "resume", "run"]
 

@@ -10,10 +10,10 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from daskfc.cli.exits import exits
-from daskfc.cli.output import stdout_console
+from daskfc.cli.terminal.exits import exits
+from daskfc.cli.terminal.output import stdout_console
 from daskfc.runs import list_runs, status_of
-from daskfc.runs.table import seconds_in_words
+from daskfc.runs.report.table import seconds_in_words
 
 __all__ = ["runs", "status"]
 

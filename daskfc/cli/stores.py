@@ -9,13 +9,13 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from daskfc.cli.exits import exits
-from daskfc.cli.output import stdout_console
-from daskfc.cli.progress import shown_progress
+from daskfc.cli.terminal.exits import exits
+from daskfc.cli.terminal.output import stdout_console
+from daskfc.cli.terminal.progress import shown_progress
 from daskfc.errors import InvalidInput
 from daskfc.stores import ClientStore, add_store, append_store, load_storage
-from daskfc.stores.ranges import column_warnings
-from daskfc.stores.spelling import words_apart
+from daskfc.stores.layout.spelling import words_apart
+from daskfc.stores.store.ranges import column_warnings
 
 __all__ = ["stores"]
 

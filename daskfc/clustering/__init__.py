@@ -3,32 +3,32 @@
 from collections.abc import Mapping
 from typing import Any
 
-from daskfc.clustering.clusterer import Clusterer, Clustering
-from daskfc.clustering.dbscan import DBSCAN
-from daskfc.clustering.exact_points import ExactPoints, exact_points
-from daskfc.clustering.fuzzy import FuzzyCMeans
-from daskfc.clustering.graph_filter import (
-    FilterKind,
-    GraphOperator,
-    RowBlocks,
-    filter_features,
-    row_blocks,
-)
-from daskfc.clustering.graphs import NeighbourGraph, RadiusGraph
-from daskfc.clustering.hierarchical import Hierarchical
-from daskfc.clustering.kernel_kmeans import KernelKMeans, NystroemKMeans
-from daskfc.clustering.kmeans import KMeans
-from daskfc.clustering.library import (
+from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering
+from daskfc.clustering.clusterers.dbscan import DBSCAN
+from daskfc.clustering.clusterers.fuzzy import FuzzyCMeans
+from daskfc.clustering.clusterers.hierarchical import Hierarchical
+from daskfc.clustering.clusterers.kernel_kmeans import KernelKMeans, NystroemKMeans
+from daskfc.clustering.clusterers.kmeans import KMeans
+from daskfc.clustering.clusterers.library import (
     HDBSCAN,
     OPTICS,
     AffinityPropagation,
     GaussianMixture,
     ScikitLearn,
 )
-from daskfc.clustering.medoids import KMedoids
-from daskfc.clustering.nmf import NMF
-from daskfc.clustering.spectral import Spectral
-from daskfc.clustering.views import DistanceBlocks, FullDistances, RowFactors, View
+from daskfc.clustering.clusterers.medoids import KMedoids
+from daskfc.clustering.clusterers.nmf import NMF
+from daskfc.clustering.clusterers.spectral import Spectral
+from daskfc.clustering.kernels.graph_filter import (
+    FilterKind,
+    GraphOperator,
+    RowBlocks,
+    filter_features,
+    row_blocks,
+)
+from daskfc.clustering.views.exact_points import ExactPoints, exact_points
+from daskfc.clustering.views.graphs import NeighbourGraph, RadiusGraph
+from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
 from daskfc.plugins import with_plugins
 

@@ -1,16 +1,18 @@
 """Coding: exact distances of coded rows, masks that vanish in sums, secrets cut into shares."""
 
-from daskfc.coding.agreement import KeyPair
-from daskfc.coding.decode import reconstruct, reconstruct_wide
-from daskfc.coding.engines import ENGINES, Engine, Operand, prepare, select_engine
-from daskfc.coding.evaluate import coded_distances
-from daskfc.coding.hiding import HidingPolynomial
-from daskfc.coding.lagrange import LagrangeCode
-from daskfc.coding.masks import add_mask, add_pair_masks
-from daskfc.coding.modular import BYTE_PRIMES
-from daskfc.coding.residue_columns import ResidueColumns
-from daskfc.coding.ring import FixedPoint
-from daskfc.coding.scale import (
+from daskfc.coding.codes.decode import reconstruct, reconstruct_wide
+from daskfc.coding.codes.evaluate import coded_distances
+from daskfc.coding.codes.hiding import HidingPolynomial
+from daskfc.coding.codes.lagrange import LagrangeCode
+from daskfc.coding.codes.residue_columns import ResidueColumns
+from daskfc.coding.codes.verify import find_wrong
+from daskfc.coding.codes.warm import warm_up
+from daskfc.coding.engines.engines import ENGINES, Engine, Operand, prepare, select_engine
+from daskfc.coding.residues.agreement import KeyPair
+from daskfc.coding.residues.masks import add_mask, add_pair_masks
+from daskfc.coding.residues.modular import BYTE_PRIMES
+from daskfc.coding.residues.ring import FixedPoint
+from daskfc.coding.residues.scale import (
     GRIDS,
     RESOLVED,
     ResidueSystem,
@@ -18,11 +20,9 @@ from daskfc.coding.scale import (
     detect_grids,
     quantise,
 )
-from daskfc.coding.shamir import SHARE_BYTES, combine_shares, share_secret
-from daskfc.coding.streams import KeyStream, SecretKey
-from daskfc.coding.verify import find_wrong
-from daskfc.coding.warm import warm_up
-from daskfc.coding.wide import WideIntegers
+from daskfc.coding.residues.shamir import SHARE_BYTES, combine_shares, share_secret
+from daskfc.coding.residues.streams import KeyStream, SecretKey
+from daskfc.coding.residues.wide import WideIntegers
 
 __all__ = [
     "BYTE_PRIMES",

@@ -1,6 +1,6 @@
 """Where parties run: the cluster's YAML file, and the processes it asks for."""
 
-from daskfc.deploy.config import ClusterConfig, ExistingCluster, LocalCluster, load_cluster
-from daskfc.deploy.local import LocalParties
+from daskfc.deploy.config.config import ClusterConfig, ExistingCluster, LocalCluster, load_cluster
+from daskfc.deploy.processes.local import LocalParties
 
 __all__ = ["ClusterConfig", "ExistingCluster", "LocalCluster", "LocalParties", "load_cluster"]

@@ -5,12 +5,9 @@ asks and whoever reaches a port. Hostile code that a site installed and that run
 process is not stopped; that takes a network sandbox of the operating system.
 """
 
-from daskfc.federation.checkpoints import Checkpoints
-from daskfc.federation.estimator import FederatedClusterer, labels_array
-from daskfc.federation.federation import Federation
-from daskfc.federation.handles import Handle, Inline, Local, PerClient, Sent
-from daskfc.federation.ledger import Ledger, LedgerRow
-from daskfc.federation.messages import (
+from daskfc.federation.driver.federation import Federation
+from daskfc.federation.ledger.ledger import Ledger, LedgerRow
+from daskfc.federation.messages.declaration import (
     CALLER,
     SERVER,
     Message,
@@ -20,8 +17,9 @@ from daskfc.federation.messages import (
     payload_bytes,
     text,
 )
-from daskfc.federation.parameters import param
-from daskfc.federation.samples import (
+from daskfc.federation.methods.estimator import FederatedClusterer, labels_array
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.samples import (
     ClientLabels,
     LabelledSamples,
     SampleDigests,
@@ -31,8 +29,10 @@ from daskfc.federation.samples import (
     own_labels,
     sample_digests,
 )
-from daskfc.federation.serve import serve_party
-from daskfc.federation.serve_scheduler import serve_scheduler
+from daskfc.federation.party.checkpoints import Checkpoints
+from daskfc.federation.scheduler.serve import serve_scheduler
+from daskfc.federation.steps.handles import Handle, Inline, Local, PerClient, Sent
+from daskfc.federation.worker.serve import serve_party
 
 __all__ = [
     "CALLER",

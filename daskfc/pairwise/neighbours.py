@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from daskfc.checks import check_params, integer
-from daskfc.clustering.graphs import NeighbourGraph
+from daskfc.clustering.views.graphs import NeighbourGraph
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from daskfc.checks import check_params, integer, optional, real
-from daskfc.clustering.graphs import RadiusGraph
+from daskfc.clustering.views.graphs import RadiusGraph
 from daskfc.errors import InvalidInput, ResourceRefused, StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid

@@ -10,9 +10,9 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from daskfc.checks import check_params, one_of
 from daskfc.clustering import DistanceBlocks
-from daskfc.clustering.order import order_of_symmetric
-from daskfc.clustering.row_file import RowFile
-from daskfc.clustering.views import Places
+from daskfc.clustering.blocks.row_file import RowFile
+from daskfc.clustering.views.order import order_of_symmetric
+from daskfc.clustering.views.views import Places
 from daskfc.errors import InvalidInput, ResourceRefused, StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid

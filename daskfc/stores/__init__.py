@@ -1,13 +1,13 @@
 """Clients' data at rest: Zarr stores, the sources behind them, and how samples are dealt."""
 
-from daskfc.stores.appending import append_samples, append_store
-from daskfc.stores.client import ClientStore
-from daskfc.stores.partitions import PARTITIONS
-from daskfc.stores.readers import READERS
-from daskfc.stores.staging import store_exists
-from daskfc.stores.storage import Storage, load_storage
-from daskfc.stores.write import add_store, write_store
-from daskfc.stores.writer import StoreWriter
+from daskfc.stores.building.appending import append_samples, append_store
+from daskfc.stores.building.storage import Storage, load_storage
+from daskfc.stores.building.write import add_store, write_store
+from daskfc.stores.dealing.partitions import PARTITIONS
+from daskfc.stores.layout.staging import store_exists
+from daskfc.stores.layout.writer import StoreWriter
+from daskfc.stores.sources.readers import READERS
+from daskfc.stores.store.client import ClientStore
 
 __all__ = [
     "PARTITIONS",

@@ -8,8 +8,8 @@ from scipy.spatial.distance import cdist
 
 from daskfc.clustering import ExactPoints
 from daskfc.federation import Federation, Local, Message, PerClient, array
-from daskfc.federation.sample_keys import digest_keys
-from daskfc.federation.samples import canonical_positions, opened, sample_digests
+from daskfc.federation.methods.sample_keys import digest_keys
+from daskfc.federation.methods.samples import canonical_positions, opened, sample_digests
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import DistanceTiles
 from daskfc.secure.distances import Columns, RowPlan, SecureDistances

@@ -17,10 +17,10 @@ from docutils.parsers.rst import Directive
 
 from daskfc.cli import main
 from daskfc.federation import Message
-from daskfc.federation.messages import routes_of
-from daskfc.federation.parameters import constraints_of
+from daskfc.federation.messages.declaration import routes_of
+from daskfc.federation.methods.parameters import constraints_of
 from daskfc.runs import known_methods
-from daskfc.runs.promises import paper_of, parameters_of, privacy_of
+from daskfc.runs.pipeline.promises import paper_of, parameters_of, privacy_of
 
 
 def _entry(text: str, code: bool) -> nodes.entry:

@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.preprocessing import StandardScaler
 
-from daskfc.clustering.kernel_features import Kernel
+from daskfc.clustering.kernels.features import Kernel
 from daskfc.privacy import rows_between_sums, rows_by_centres, terms_of_subset_sums
 from daskfc.protocols.kcagc.maths.summed_distances import (
     CentresAtMeans,

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from daskfc.coding import SecretKey
-from daskfc.federation.sample_keys import own_digest_key
-from daskfc.federation.samples import canonical_positions, content_tag, sample_digests
+from daskfc.federation.methods.sample_keys import own_digest_key
+from daskfc.federation.methods.samples import canonical_positions, content_tag, sample_digests
 from daskfc.privacy import guesses_behind, holders_by_order
 from daskfc.stores import ClientStore, write_store
-from daskfc.stores.layout import ContentDigest
+from daskfc.stores.layout.layout import ContentDigest
 
 SALT = b"daskfc-sample-order\x1f"  # public and constant, of earlier versions
 

@@ -6,15 +6,15 @@ import os
 from unittest import mock
 from weakref import WeakKeyDictionary
 
-from daskfc.federation import handles
-from daskfc.federation.handles import Local, for_each, pack
-from daskfc.federation.messages import SERVER, role_of, route_of
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.step_rules import Announced, broken_rule
-from daskfc.federation.step_uses import TO_EACH, identity, uses_of
-from daskfc.federation.steps import declared_message, read_step
-from daskfc.federation.verbs import Verbs
-from daskfc.federation.wire_format import Reader
+from daskfc.federation.driver.verbs import Verbs
+from daskfc.federation.messages.declaration import SERVER, role_of, route_of
+from daskfc.federation.messages.wire_format import Reader
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.steps import handles
+from daskfc.federation.steps.calls import declared_message, read_step
+from daskfc.federation.steps.handles import Local, for_each, pack
+from daskfc.federation.steps.rules import Announced, broken_rule
+from daskfc.federation.steps.uses import TO_EACH, identity, uses_of
 from daskfc.site.approved import Protocol
 
 INTO = "DASKFC_RECORD_STEPS"

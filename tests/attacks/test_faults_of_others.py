@@ -22,20 +22,20 @@ import scipy.io
 import zarr
 
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_mask
-from daskfc.deploy.scratch import own_folder
+from daskfc.deploy.processes.scratch import own_folder
 from daskfc.errors import DaskfcError, PrivacyError, StoreError
 from daskfc.federation import Federation, PerClient
-from daskfc.federation import party as party_module
-from daskfc.federation.envelopes import Here
-from daskfc.federation.gate import Gate
-from daskfc.federation.party import Party
-from daskfc.federation.party_options import PartyOptions, RunSettings
-from daskfc.federation.wire_format import Reader
+from daskfc.federation.messages.envelopes import Here
+from daskfc.federation.messages.wire_format import Reader
+from daskfc.federation.party import party as party_module
+from daskfc.federation.party.gate import Gate
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.party import Party
 from daskfc.protocols import FedSC
 from daskfc.secure.sums import masked
 from daskfc.stores import ClientStore
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.readers import open_source
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.sources.readers import open_source
 from daskfc.testing.federation import stores_of
 from tests.attacks.attempts import ROOT
 from tests.attacks.conftest import ROWS
@@ -49,11 +49,11 @@ from tests.secure.sums import steps as sums
 _SECRET = ("coding", "privacy", "federation", "site", "deploy", "secure")
 # Files there that draw from a public seed, and what for. Nothing of it hides anything.
 _SEEDED = {
-    "coding/engines.py": "what an engine is tried on before it is chosen",
-    "federation/party.py": "the parameter 'random' of a step",
-    "federation/rehearsal.py": "the same, in one process",
-    "federation/sample_map.py": "which samples are drawn in a figure",
-    "federation/estimator.py": "a seed where the user gave none",
+    "coding/engines/engines.py": "what an engine is tried on before it is chosen",
+    "federation/party/party.py": "the parameter 'random' of a step",
+    "federation/planning/rehearsal.py": "the same, in one process",
+    "federation/methods/sample_map.py": "which samples are drawn in a figure",
+    "federation/methods/estimator.py": "a seed where the user gave none",
     "secure/kmeans/coreset.py": "which samples stand for others",
     "secure/kmeans/noise.py": "where clusters begin",
     "secure/kmeans/on_sums.py": "where clusters begin",

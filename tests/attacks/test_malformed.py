@@ -29,11 +29,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daskfc.errors import DaskfcError, InvalidInput
-from daskfc.federation import ingress
-from daskfc.federation.envelopes import Outgoing
-from daskfc.federation.party_options import RunSettings
-from daskfc.federation.steps import call_of
-from daskfc.federation.wire_format import Reader, encode
+from daskfc.federation.messages.envelopes import Outgoing
+from daskfc.federation.messages.wire_format import Reader, encode
+from daskfc.federation.party.options import RunSettings
+from daskfc.federation.steps.calls import call_of
+from daskfc.federation.worker import ingress
 from daskfc.protocols import OmniFC
 from daskfc.secure.sums.messages import PlainPart
 from tests.attacks.ports import Canary, identity, push, sent
@@ -317,7 +317,7 @@ def test_the_name_of_a_step_makes_no_second_line_in_a_log(name):
 
 def test_a_large_number_in_place_of_a_prime_takes_no_time():
     """The fields of a dataclass are the sender's, and 2**61 - 1 has no divisor to find."""
-    module = "daskfc.coding.scale"
+    module = "daskfc.coding.residues.scale"
     fields = {"primes": [2**61 - 1], "scale": 1.0, "bound": 1}
     data = msgpack.packb(msgpack.ExtType(6, msgpack.packb([module, "ResidueSystem", fields])))
     with pytest.raises(InvalidInput, match="at most 2"):

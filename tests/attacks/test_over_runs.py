@@ -8,8 +8,9 @@ import pytest
 
 from daskfc.errors import PolicyRefused
 from daskfc.federation import PerClient
-from daskfc.federation.pseudonyms import Pseudonyms, wrapped_id_key
-from daskfc.federation.samples import own_labels
+from daskfc.federation.driver.agreement import wrapped_id_key
+from daskfc.federation.identity.pseudonyms import Pseudonyms
+from daskfc.federation.methods.samples import own_labels
 from daskfc.secure.profiles.steps import own_groups
 from daskfc.secure.sums import masked, vault
 from daskfc.site import RunRequest

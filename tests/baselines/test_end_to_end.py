@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import daskfc.baselines
 from daskfc.baselines import CEPCA, FFCM, KFED, MUFC, Central, FedMAvg, RFKKMeans, central
 from daskfc.clustering import make_clusterer
-from daskfc.clustering.kernel_width import interpoint_width
+from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Message
 from daskfc.metrics import kappa

@@ -24,7 +24,7 @@ from daskfc.baselines.ce_pca import (
 )
 from daskfc.baselines.kernel_methods import KernelChoice
 from daskfc.baselines.rfk_kmeans import feature_labels, feature_rows
-from daskfc.clustering.kernel_features import KERNELS
+from daskfc.clustering.kernels.features import KERNELS
 from daskfc.errors import InvalidInput
 from daskfc.secure.sums import KernelWidth
 

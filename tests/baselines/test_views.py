@@ -8,10 +8,10 @@ from sklearn.preprocessing import MinMaxScaler
 
 from daskfc.baselines import JoinedViews, OneView
 from daskfc.baselines.views import joined_columns
-from daskfc.clustering.local_labels import spectral_labels
+from daskfc.clustering.clusterers.local_labels import spectral_labels
 from daskfc.errors import PrivacyError
 from daskfc.federation import Federation
-from daskfc.federation.linking import Linked
+from daskfc.federation.methods.linking import Linked
 from daskfc.stores import write_store
 
 N, K = 90, 3

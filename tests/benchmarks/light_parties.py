@@ -17,12 +17,12 @@ from pathlib import Path
 import dask.config
 from distributed.core import Status
 
-from daskfc.deploy.settings import PIN, dask_settings, quiet_logs
-from daskfc.federation.guard import PartyWorker
-from daskfc.federation.ingress import restrict_process
-from daskfc.federation.messages import role_of
-from daskfc.federation.nanny import PartyNanny
-from daskfc.federation.party_options import PartyOptions
+from daskfc.deploy.config.settings import PIN, dask_settings, quiet_logs
+from daskfc.federation.messages.declaration import role_of
+from daskfc.federation.party.options import PartyOptions
+from daskfc.federation.worker.guard import PartyWorker
+from daskfc.federation.worker.ingress import restrict_process
+from daskfc.federation.worker.nanny import PartyNanny
 from daskfc.site import Policy
 from daskfc.stores import write_store
 

@@ -15,7 +15,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from daskfc.clustering import DistanceBlocks, FullDistances, make_clusterer
-from daskfc.clustering.nearest import exact_blocks
+from daskfc.clustering.views.nearest import exact_blocks
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.pairwise.arrays import distance_array
 

@@ -19,9 +19,10 @@ import pytest
 from numcodecs import LZ4, Zstd
 
 from daskfc import Federation
-from daskfc.federation import guard, opening
-from daskfc.federation.messages import content_of
-from daskfc.federation.nanny import PartyNanny
+from daskfc.federation.driver import opening
+from daskfc.federation.messages.declaration import content_of
+from daskfc.federation.worker import guard
+from daskfc.federation.worker.nanny import PartyNanny
 from tests.benchmarks.test_fedsc import DATA
 from tests.benchmarks.test_wide_area import BANDWIDTH, ON_ROWS, PLACES, digits, lines_of
 from tests.benchmarks.wide_sites import METHODS

@@ -29,8 +29,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from daskfc import Federation, FedSC
-from daskfc.clustering.low_rank_similarity import default_neighbors
-from daskfc.federation.memory import peak_memory_bytes
+from daskfc.clustering.kernels.low_rank_similarity import default_neighbors
+from daskfc.federation.worker.memory import peak_memory_bytes
 from daskfc.metrics import accuracy, nmi
 from daskfc.stores import ClientStore, load_storage
 

@@ -25,7 +25,7 @@ from distributed import Client, LocalCluster
 from sklearn.datasets import load_digits
 
 from daskfc import Federation, FedSC, OmniFC
-from daskfc.deploy.reaching import address_in
+from daskfc.deploy.connections.reaching import address_in
 from daskfc.metrics import nmi
 from daskfc.secure.sums import MaskedSum, RecoveringSum
 from daskfc.site import RunRequest

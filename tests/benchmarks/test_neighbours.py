@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_info
 
 from daskfc.clustering import exact_points
-from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
+from daskfc.clustering.views.nearest import nearest_of_points, within_radius_of_points
 
 K = 10
 

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from daskfc import Federation, OmniFC
 from daskfc.clustering import make_clusterer
-from daskfc.federation.memory import peak_memory_bytes
+from daskfc.federation.worker.memory import peak_memory_bytes
 from daskfc.metrics import nmi
 from tests.benchmarks.test_fedsc import (
     DATA,

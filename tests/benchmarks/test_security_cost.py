@@ -26,8 +26,8 @@ import numpy as np
 import psutil
 from distributed import Nanny, Worker
 
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.config import SecurityFiles
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.config.config import SecurityFiles
 from daskfc.federation import (
     Federation,
     Message,
@@ -41,8 +41,8 @@ from daskfc.federation import (
     serve,
     verbs,
 )
-from daskfc.federation.gate import Admitted
-from daskfc.federation.nanny import PartyNanny
+from daskfc.federation.party.gate import Admitted
+from daskfc.federation.worker.nanny import PartyNanny
 from daskfc.secure.sums import MaskedSum
 from daskfc.stores import write_store
 from tests.benchmarks.test_rounds import own_array

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from daskfc import Federation
 from daskfc.clustering import ExactPoints
-from daskfc.clustering.nearest import half_distances
+from daskfc.clustering.views.nearest import half_distances
 from daskfc.linalg import IntegerPoints
 from daskfc.secure.distances import SecureDistances, choose_code, graph_of_points
 from daskfc.stores import write_store

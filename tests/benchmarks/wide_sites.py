@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from daskfc.baselines import KFED, FedMAvg
-from daskfc.deploy.authority import Authority
+from daskfc.deploy.certificates.authority import Authority
 from daskfc.federation import Federation
 from daskfc.protocols import ESFMC, KCAGC, FederatedKernelKMeans, FedSC, OmniFC
 

@@ -19,7 +19,7 @@ import yaml
 from sklearn.metrics import adjusted_rand_score
 
 from daskfc.protocols import METHODS
-from daskfc.runs.progress_file import read_progress
+from daskfc.runs.outcome.progress_file import read_progress
 from daskfc.stores import load_storage
 
 DEADLINE = 8  # seconds that a party may be away, in faults that wait for it

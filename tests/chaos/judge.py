@@ -13,7 +13,7 @@ import psutil
 
 from daskfc.errors import DaskfcError
 from daskfc.runs import list_runs, status_of
-from daskfc.runs.folder import RunFolder
+from daskfc.runs.outcome.folder import RunFolder
 from daskfc.site import SiteState
 from tests.chaos.cases import DELTA, labels_of, one_at_a_time
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from daskfc.errors import InvalidInput
-from daskfc.runs.folder import RunFolder
+from daskfc.runs.outcome.folder import RunFolder
 from tests.chaos import judge
 from tests.chaos.cases import environment
 from tests.chaos.faults import TwoResumes

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from daskfc.cli import main
 from daskfc.deploy import load_cluster
-from daskfc.deploy.kit import KIT
-from daskfc.deploy.peers import ROLES
+from daskfc.deploy.certificates.kit import KIT
+from daskfc.deploy.config.peers import ROLES
 from daskfc.site import Policy
 
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from daskfc.cli import main
-from daskfc.cli.progress import PATIENCE_S, shown_progress
-from daskfc.federation.stage import Notice, Stage
+from daskfc.cli.terminal.progress import PATIENCE_S, shown_progress
+from daskfc.federation.driver.stage import Notice, Stage
 
 
 def commands(group=main, prefix=()):

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from daskfc.stores import ClientStore, write_store
-from daskfc.stores.clusters import cluster_names, read_clusters
+from daskfc.stores.store.clusters import cluster_names, read_clusters
 
 
 @pytest.fixture
 def labelled(tmp_path):
     """A store and the labels of its samples, as the caller of a run sends them."""
-    from daskfc.federation.pseudonyms import Pseudonyms
+    from daskfc.federation.identity.pseudonyms import Pseudonyms
 
     write_store(str(tmp_path / "a.zarr"), "a", np.eye(3), ["p1", "p2", "p3"])
     store, names = ClientStore.open(str(tmp_path / "a.zarr")), Pseudonyms.fresh()
@@ -123,7 +123,7 @@ def test_predict_hands_the_stores_to_the_run_and_says_where_the_labels_are(
         asked.append((folder, stores, how))
         return tmp_path / "predictions"
 
-    monkeypatch.setattr(sys.modules["daskfc.cli.labels"], "predict_run", predict_run)
+    monkeypatch.setattr(sys.modules["daskfc.cli.sites.labels"], "predict_run", predict_run)
     done = daskfc("predict", "r", "--store", "a=x=y.zarr", "--store", "b=z", "--seed", "3")
     assert done.exit_code == 0, done.output
     assert done.stdout == f"{tmp_path / 'predictions' / 'labels.csv'}\n"

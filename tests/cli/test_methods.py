@@ -5,9 +5,9 @@ import inspect
 import pytest
 from numpydoc.docscrape import ClassDoc
 
-from daskfc.federation.parameters import constraints_of
+from daskfc.federation.methods.parameters import constraints_of
 from daskfc.runs import known_methods
-from daskfc.runs.promises import parameters_of
+from daskfc.runs.pipeline.promises import parameters_of
 
 
 def words(text):

@@ -50,7 +50,7 @@ def test_from_nothing_to_a_file(daskfc, tmp_path):
 def test_what_comes_in_and_what_it_may_name(daskfc, tmp_path):
     (tmp_path / "site.yaml").write_text("packages: [numpy]", encoding="utf-8")
     told = daskfc("policy", "show", "site.yaml", "--ingress").stdout.splitlines()
-    assert "  daskfc.federation.guard.run_step" in told
+    assert "  daskfc.federation.worker.guard.run_step" in told
     assert told[-1].endswith("classes of: daskfc, numpy")
     assert "  builtins.eval" not in told
 

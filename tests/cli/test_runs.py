@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daskfc.cli.exits import exits, signals_as_interrupt
+from daskfc.cli.terminal.exits import exits, signals_as_interrupt
 from daskfc.errors import DecodingError
 from daskfc.runs import Run
 from tests.runs.fakes import FakeFederation, FakeMethod, party_error
@@ -200,7 +200,7 @@ def test_an_interrupt_of_a_run_that_is_done_is_none(fake, daskfc, files, monkeyp
     def interrupted(folder):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("daskfc.runs.folder.RunFolder.drop_work", interrupted)
+    monkeypatch.setattr("daskfc.runs.outcome.folder.RunFolder.drop_work", interrupted)
     result = daskfc("run", *files)
     assert result.exit_code == 0
     assert "kappa" in result.stdout

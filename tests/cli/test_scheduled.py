@@ -11,8 +11,8 @@ import pytest
 
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.runs import Run, list_runs, start_or_resume, status_of
-from daskfc.runs.folder import RunFolder
-from daskfc.runs.scheduled import name_of_key
+from daskfc.runs.execution.scheduled import name_of_key
+from daskfc.runs.outcome.folder import RunFolder
 from tests.cli.test_runs import one_line
 from tests.runs.fakes import FakeFederation, FakeMethod, party_error
 
@@ -64,12 +64,12 @@ def test_a_cluster_that_is_away_is_75_and_leaves_the_key_free(nightly, monkeypat
         raise ClusterError("no Dask scheduler answered at tcp://10.0.0.1:8786")
 
     with monkeypatch.context() as patched:
-        patched.setattr("daskfc.runs.execution.open_federation", away)
+        patched.setattr("daskfc.runs.execution.execution.open_federation", away)
         assert nightly().exit_code == 75
         assert not tonight().exists()
     FakeMethod.trouble[1] = party_error()
     assert nightly().exit_code == 1
-    monkeypatch.setattr("daskfc.runs.execution.open_federation", away)
+    monkeypatch.setattr("daskfc.runs.execution.execution.open_federation", away)
     assert nightly().exit_code == 75  # and what it did so far is kept
     assert status_of(tonight())["state"] == "broke off"
 
@@ -183,8 +183,8 @@ def test_status_tells_the_stage_of_a_run_that_is_under_way(nightly, daskfc, monk
             told.append(json.loads(daskfc("status", tonight(), "--json").stdout))
             return super().peak_memory()
 
-    monkeypatch.setattr("daskfc.runs.execution.open_federation", Watched)
-    monkeypatch.setattr("daskfc.runs.progress_file._EVERY_S", 0.0)
+    monkeypatch.setattr("daskfc.runs.execution.execution.open_federation", Watched)
+    monkeypatch.setattr("daskfc.runs.outcome.progress_file._EVERY_S", 0.0)
     assert nightly().exit_code == 0
     assert "now: Fake, seed 0: distances, 1 of 2, 50%" in told[0]
     assert told[1]["state"] == "running"
@@ -214,7 +214,7 @@ def test_a_command_is_told_of_the_end_and_of_every_failure(nightly, monkeypatch)
     assert nightly(*words).exit_code == 1
     assert nightly(*words).exit_code == 0
     assert nightly(*words).exit_code == 0  # done before: nothing to tell
-    monkeypatch.setattr("daskfc.runs.execution.open_federation", None)
+    monkeypatch.setattr("daskfc.runs.execution.execution.open_federation", None)
     assert nightly(*words, "--set", "params.n_clusters=0", "--set", "seeds=[7]").exit_code == 0
     failed, done = outcomes()
     assert (failed["status"], failed["exit_code"]) == ("failed", 1)

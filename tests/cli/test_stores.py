@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from daskfc.stores import ClientStore
-from daskfc.stores.clusters import write_clusters
+from daskfc.stores.store.clusters import write_clusters
 
 
 def build(daskfc, *more):

@@ -15,7 +15,7 @@ import sys
 import psutil
 import pytest
 
-from daskfc.deploy.reaching import address_in
+from daskfc.deploy.connections.reaching import address_in
 from tests.deployments.slurm_cluster import until
 
 pytestmark = pytest.mark.slow

@@ -9,14 +9,15 @@ from scipy.spatial.distance import squareform
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.clustering import DistanceBlocks, FullDistances, make_clusterer, views
-from daskfc.clustering.chains import linkage_by_chains
-from daskfc.clustering.exemplars import exemplars_by_blocks
-from daskfc.clustering.gaussian_graph import median_apart, ranked
-from daskfc.clustering.nearest import exact_blocks
-from daskfc.clustering.row_file import RowFile
-from daskfc.clustering.spectral import median_gamma
-from daskfc.clustering.swaps import medoids_by_swaps
+from daskfc.clustering import DistanceBlocks, FullDistances, make_clusterer
+from daskfc.clustering.blocks.chains import linkage_by_chains
+from daskfc.clustering.blocks.exemplars import exemplars_by_blocks
+from daskfc.clustering.blocks.row_file import RowFile
+from daskfc.clustering.blocks.swaps import medoids_by_swaps
+from daskfc.clustering.clusterers.spectral import median_gamma
+from daskfc.clustering.kernels.gaussian_graph import median_apart, ranked
+from daskfc.clustering.views import views
+from daskfc.clustering.views.nearest import exact_blocks
 from daskfc.linalg.laplacian import components_of_rows
 
 BY_BLOCKS = [
@@ -198,7 +199,7 @@ def test_the_middle_takes_two_passes():
 
 
 def test_more_alike_than_are_sorted(monkeypatch):
-    monkeypatch.setattr("daskfc.clustering.gaussian_graph._FEW", 2)
+    monkeypatch.setattr("daskfc.clustering.kernels.gaussian_graph._FEW", 2)
     values = np.concatenate([np.full(9, 2.5), 2.5 + np.arange(9) * 2.0**-50, np.arange(9.0)])
     for n in range(values.size - 1):
         found = ranked(lambda: iter([values]), lambda _, n=n: (n, n + 1))

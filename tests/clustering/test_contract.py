@@ -18,9 +18,9 @@ from daskfc.clustering import (
     Spectral,
     make_clusterer,
 )
-from daskfc.clustering.clusterer import Clustering, in_order_of_appearance
-from daskfc.clustering.graphs import NeighbourGraph
-from daskfc.clustering.nearest import (
+from daskfc.clustering.clusterers.clusterer import Clustering, in_order_of_appearance
+from daskfc.clustering.views.graphs import NeighbourGraph
+from daskfc.clustering.views.nearest import (
     exact_squared_distances,
     nearest_of_matrix,
     within_radius_of_matrix,

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from daskfc.clustering import exact_points
-from daskfc.clustering.nearest import (
+from daskfc.clustering.views.nearest import (
     nearest_of_matrix,
     nearest_of_points,
     within_radius_of_points,
 )
 from daskfc.coding import ResidueColumns
-from daskfc.coding.modular import BYTE_PRIMES, primes_below
+from daskfc.coding.residues.modular import BYTE_PRIMES, primes_below
 
 N = 300
 WORDS = primes_below(2**23, 2)

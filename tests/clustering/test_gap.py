@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans as LibraryKMeans
 from sklearn.datasets import load_iris, load_wine, make_blobs
 
 from daskfc.clustering import FullDistances, KMeans
-from daskfc.clustering.gap import REFERENCES, box_of, dispersion, gap_statistic
+from daskfc.clustering.clusterers.gap import REFERENCES, box_of, dispersion, gap_statistic
 from daskfc.seeds import generator, integer_seed
 
 WINE = load_wine().data

@@ -11,13 +11,13 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.neighbors import kneighbors_graph
 
 from daskfc.clustering import DBSCAN, FullDistances, RadiusGraph, Spectral
-from daskfc.clustering.nearest import (
+from daskfc.clustering.clusterers.spectral import median_gamma, neighbour_affinity
+from daskfc.clustering.views.nearest import (
     exact_squared_distances,
     nearest_of_matrix,
     nearest_of_points,
     within_radius_of_points,
 )
-from daskfc.clustering.spectral import median_gamma, neighbour_affinity
 from daskfc.errors import InvalidInput
 from daskfc.metrics import ari
 from tests.oracles import clustering as oracle

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from daskfc.clustering.graph_filter import GraphOperator, filter_features, row_blocks
+from daskfc.clustering.kernels.graph_filter import GraphOperator, filter_features, row_blocks
 from daskfc.errors import InvalidInput
 from tests.oracles import kcagc as oracle
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from daskfc.clustering.kernel_features import KERNELS, Kernel
+from daskfc.clustering.kernels.features import KERNELS, Kernel
 from daskfc.errors import InvalidInput
 
 X = np.random.default_rng(0).normal(size=(7, 3))

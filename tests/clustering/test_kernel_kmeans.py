@@ -8,15 +8,16 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import make_circles
 from sklearn.kernel_approximation import Nystroem
 
-from daskfc.clustering import FullDistances, KernelKMeans, NystroemKMeans, RowFactors, kernel_kmeans
-from daskfc.clustering.kernel_features import KERNELS, Kernel
-from daskfc.clustering.kernel_kmeans import exact_embedding, landmark_embedding
-from daskfc.clustering.kernel_products import (
+from daskfc.clustering import FullDistances, KernelKMeans, NystroemKMeans, RowFactors
+from daskfc.clustering.clusterers import kernel_kmeans
+from daskfc.clustering.clusterers.kernel_kmeans import exact_embedding, landmark_embedding
+from daskfc.clustering.kernels.features import KERNELS, Kernel
+from daskfc.clustering.kernels.products import (
     KernelProducts,
     kernel_of_distances,
     kernel_of_points,
 )
-from daskfc.clustering.nearest import exact_squared_distances
+from daskfc.clustering.views.nearest import exact_squared_distances
 from daskfc.errors import InvalidInput
 from daskfc.linalg.block_krylov import block_eigenpairs
 from tests.oracles.clustering import same_partition
@@ -51,8 +52,8 @@ def test_blocks_of_distances_are_the_gaussian_kernel():
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("step", [1, 7, 64])
 def test_a_product_in_blocks_is_the_product(held, step, monkeypatch):
-    monkeypatch.setattr("daskfc.clustering.kernel_products._STEP", step)
-    monkeypatch.setattr("daskfc.clustering.kernel_products.HELD", 1 << 20 if held else 0)
+    monkeypatch.setattr("daskfc.clustering.kernels.products._STEP", step)
+    monkeypatch.setattr("daskfc.clustering.kernels.products.HELD", 1 << 20 if held else 0)
     X, kernel = samples(40), Kernel("gaussian", 2.0)
     products = KernelProducts(kernel_of_points(X, kernel), 40)
     V = np.random.default_rng(0).standard_normal((40, 3))

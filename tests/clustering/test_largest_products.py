@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from daskfc.clustering import largest_products as module
-from daskfc.clustering import screening
-from daskfc.clustering.half_distances import Share
-from daskfc.clustering.largest_products import RoundedRows, largest_products
+from daskfc.clustering.views import largest_products as module
+from daskfc.clustering.views import screening
+from daskfc.clustering.views.half_distances import Share
+from daskfc.clustering.views.largest_products import RoundedRows, largest_products
 
 
 def points(kind: str, n: int) -> np.ndarray:

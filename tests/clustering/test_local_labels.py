@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from daskfc.clustering import local_labels
-from daskfc.clustering.local_labels import (
+from daskfc.clustering.clusterers import local_labels
+from daskfc.clustering.clusterers.local_labels import (
     k_means_labels,
     modularity,
     spectral_labels,

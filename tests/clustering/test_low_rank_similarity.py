@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_iris
 
-from daskfc.clustering.kernels import atom_kernel
-from daskfc.clustering.low_rank_similarity import (
+from daskfc.clustering.kernels.kernels import atom_kernel
+from daskfc.clustering.kernels.low_rank_similarity import (
     default_neighbors,
     dictionary_root,
     join_similar,
@@ -59,7 +59,7 @@ def test_the_streamed_graph_is_the_dense_one(seed, n, data):
 def test_the_graph_does_not_depend_on_the_blocks(monkeypatch):
     B = groups(60, 5, seed=1)[0]
     whole = similarity_graph(B)
-    monkeypatch.setattr("daskfc.clustering.low_rank_similarity._BLOCK", 60 * 7)
+    monkeypatch.setattr("daskfc.clustering.kernels.low_rank_similarity._BLOCK", 60 * 7)
     np.testing.assert_allclose(similarity_graph(B).toarray(), whole.toarray(), atol=1e-12)
     K = B @ B.T
     parts = [most_similar(K[start : start + 25], start, 5) for start in (50, 0, 25)]
@@ -83,9 +83,9 @@ def test_screening_in_float32_changes_nothing(monkeypatch, kind, blocks):
         B *= 10.0 ** random.uniform(-30, 0, size=(n, 1))
     elif kind == "zero":
         B[:] = 0.0
-    monkeypatch.setattr("daskfc.clustering.screening._BLOCK", n * n // blocks)
+    monkeypatch.setattr("daskfc.clustering.views.screening._BLOCK", n * n // blocks)
     if kind in ("spread", "some rows far smaller"):  # no block needs float64 as a whole
-        monkeypatch.delattr("daskfc.clustering.low_rank_similarity.most_similar")
+        monkeypatch.delattr("daskfc.clustering.kernels.low_rank_similarity.most_similar")
     got = similarity_graph(B, k)
     assert (got != got.T).nnz == 0
     want = join_similar([most_similar(B @ B.T, 0, k)])

@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans as LibraryKMeans
 from sklearn.datasets import load_iris
 
 from daskfc.clustering import FullDistances, RowFactors, exact_points, make_clusterer
-from daskfc.clustering.order import (
+from daskfc.clustering.views.order import (
     Order,
     order_of_distances,
     order_of_points,

@@ -22,11 +22,11 @@ from daskfc.clustering import (
     KMedoids,
     RowFactors,
 )
-from daskfc.clustering.clusterer import Clustering
-from daskfc.clustering.fuzzy import fuzzy_partition, memberships
-from daskfc.clustering.hierarchical import cut
-from daskfc.clustering.nearest import exact_squared_distances
-from daskfc.clustering.nmf import factorise, spectral_start
+from daskfc.clustering.clusterers.clusterer import Clustering
+from daskfc.clustering.clusterers.fuzzy import fuzzy_partition, memberships
+from daskfc.clustering.clusterers.hierarchical import cut
+from daskfc.clustering.clusterers.nmf import factorise, spectral_start
+from daskfc.clustering.views.nearest import exact_squared_distances
 from daskfc.errors import InvalidInput
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.metrics import ari
@@ -201,7 +201,7 @@ def test_coordinates_give_the_clusters_of_the_pooled_samples(clusterer, name):
 def test_large_coordinates_are_shifted_and_shifted_back(monkeypatch):
     points = np.random.default_rng(6).normal(size=(300, 5)) + 0.3
     expected = KMeans().fit(RowFactors(points), 4, 1)
-    monkeypatch.setattr("daskfc.clustering.kmeans._LARGE", 0)
+    monkeypatch.setattr("daskfc.clustering.clusterers.kmeans._LARGE", 0)
     moved = points.copy()
     found = KMeans().fit(RowFactors(moved), 4, 1)
     assert np.array_equal(found.labels, expected.labels)

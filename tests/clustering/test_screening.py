@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from daskfc.clustering import half_distances, screening
-from daskfc.clustering import nearest as module
-from daskfc.clustering.half_distances import HalfDistances, Share
-from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
+from daskfc.clustering.views import half_distances, screening
+from daskfc.clustering.views import nearest as module
+from daskfc.clustering.views.half_distances import HalfDistances, Share
+from daskfc.clustering.views.nearest import nearest_of_points, within_radius_of_points
 from tests.oracles import clustering as oracle
 
 N = 420

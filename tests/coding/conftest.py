@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from daskfc.coding import BYTE_PRIMES, HidingPolynomial, ResidueSystem, compiled
-from daskfc.coding.tiling import block_tiles
+from daskfc.coding import BYTE_PRIMES, HidingPolynomial, ResidueSystem
+from daskfc.coding.engines.tiling import block_tiles
+from daskfc.coding.residues import compiled
 
 
 @pytest.fixture(params=["numba", "numpy"])

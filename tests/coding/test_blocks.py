@@ -15,7 +15,7 @@ from daskfc.coding import (
     prepare,
     reconstruct,
 )
-from daskfc.coding.tiling import TILE_COLUMNS, TILE_ROWS, block_tiles
+from daskfc.coding.engines.tiling import TILE_COLUMNS, TILE_ROWS, block_tiles
 from daskfc.errors import DecodingError, InvalidInput
 from tests.coding.conftest import byte_system
 

@@ -20,7 +20,7 @@ from daskfc.coding import (
     prepare,
     select_engine,
 )
-from daskfc.coding.hiding import _free_evaluators
+from daskfc.coding.codes.hiding import _free_evaluators
 from tests.coding.conftest import hiding_values
 
 SYSTEM = ResidueSystem((251, 227), scale=1.0, bound=1000)
@@ -87,8 +87,10 @@ def test_saturation_is_found(monkeypatch, caplog):
         return out
 
     monkeypatch.setitem(ENGINES, "int8", engines._Int8Onnx())
-    monkeypatch.setattr("daskfc.coding.int8._saturates", lambda: False)  # of other sizes, say
-    monkeypatch.setattr("daskfc.coding.int8.multiply", saturating)
+    monkeypatch.setattr(
+        "daskfc.coding.engines.int8._saturates", lambda: False
+    )  # of other sizes, say
+    monkeypatch.setattr("daskfc.coding.engines.int8.multiply", saturating)
     with caplog.at_level(logging.WARNING, "daskfc.coding"):
         assert select_engine(SYSTEM, 40).name == "f32"
     assert "engine int8 is not used: its products are wrong" in caplog.text
@@ -104,7 +106,9 @@ def test_saturation_is_looked_for_before_any_size(monkeypatch):
 
 def test_without_a_kernel(monkeypatch, caplog):
     monkeypatch.setitem(ENGINES, "int8", engines._Int8Onnx())
-    monkeypatch.setattr("daskfc.coding.int8.available", lambda: "onnxruntime is not installed")
+    monkeypatch.setattr(
+        "daskfc.coding.engines.int8.available", lambda: "onnxruntime is not installed"
+    )
     with caplog.at_level(logging.WARNING, "daskfc.coding"):
         assert select_engine(SYSTEM, 40).name == "f32"
     assert "onnxruntime is not installed" in caplog.text

@@ -292,7 +292,7 @@ def test_warm_up_multiplies_without_another_library(monkeypatch, why):
         return coded_distances(left, right, system, engine, symmetric=symmetric, hiding=hiding)
 
     monkeypatch.setattr(int8_vnni, "available", lambda: why)
-    monkeypatch.setattr("daskfc.coding.warm.coded_distances", multiply)
+    monkeypatch.setattr("daskfc.coding.codes.warm.coded_distances", multiply)
     assert warm_up()
     assert seen == [("f32" if why else "int8", True, j) for j in range(3)]
 

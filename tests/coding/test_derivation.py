@@ -17,7 +17,7 @@ from daskfc.coding import (
     add_mask,
     share_secret,
 )
-from daskfc.coding.hiding import _free_evaluators
+from daskfc.coding.codes.hiding import _free_evaluators
 from daskfc.errors import InvalidInput
 from tests.coding.conftest import hiding_values
 

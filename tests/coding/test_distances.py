@@ -23,7 +23,7 @@ from daskfc.coding import (
     reconstruct,
     select_engine,
 )
-from daskfc.coding.modular import primes_below
+from daskfc.coding.residues.modular import primes_below
 from daskfc.errors import DecodingError, InvalidInput
 from tests.coding.conftest import byte_system
 from tests.oracles import coding as oracle

@@ -16,8 +16,8 @@ from daskfc.coding import (
     prepare,
     select_engine,
 )
-from daskfc.coding.compiled import no_words
-from daskfc.coding.hiding import GROUP
+from daskfc.coding.codes.hiding import GROUP
+from daskfc.coding.residues.compiled import no_words
 from daskfc.errors import InvalidInput
 from tests.oracles import coding as oracle
 

@@ -14,8 +14,8 @@ from daskfc.coding import (
     coded_distances,
     reconstruct,
 )
-from daskfc.coding.hiding import _factors, _free_evaluators
-from daskfc.coding.modular import lagrange_weights
+from daskfc.coding.codes.hiding import _factors, _free_evaluators
+from daskfc.coding.residues.modular import lagrange_weights
 from tests.coding.conftest import byte_system, hiding_values
 
 CODES = [(1, 1, 3), (1, 1, 5), (2, 1, 5), (2, 2, 7), (2, 2, 9), (3, 2, 10)]

@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from daskfc.coding import compiled, int8_vnni
-from daskfc.coding.int8_vnni import PANEL, Panels, Rows
+from daskfc.coding.engines import int8_vnni
+from daskfc.coding.engines.int8_vnni import PANEL, Panels, Rows
+from daskfc.coding.residues import compiled
 
 computes = pytest.mark.skipif(
     int8_vnni.available() is not None, reason=str(int8_vnni.available() or "computes")

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chisquare
 
 from daskfc.coding import BYTE_PRIMES, LagrangeCode, ResidueSystem, SecretKey
-from daskfc.coding.modular import inverse, is_prime, lagrange_weights, primes_below
+from daskfc.coding.residues.modular import inverse, is_prime, lagrange_weights, primes_below
 from daskfc.errors import InvalidInput
 from tests.coding.conftest import byte_system
 from tests.oracles import coding as oracle
@@ -53,7 +53,7 @@ def test_the_first_shares_are_expanded_from_keys_that_hold_nothing_of_the_rows(p
 
 def test_strips_do_not_change_the_rows(monkeypatch, passes, integer_rows):
     """Any noise is as good as another, so decode by t + l evaluators instead of comparing bytes."""
-    monkeypatch.setattr("daskfc.coding.lagrange._STRIP_ENTRIES", 7 * 4)
+    monkeypatch.setattr("daskfc.coding.codes.lagrange._STRIP_ENTRIES", 7 * 4)
     code, system = LagrangeCode(3, 1, 7), byte_system(2)
     shares = code.encode(integer_rows, system, SecretKey.from_os())
     k = code.n_columns(11)
@@ -68,7 +68,7 @@ def test_strips_do_not_change_the_rows(monkeypatch, passes, integer_rows):
 
 def test_privacy_every_strip_has_noise_of_its_own(monkeypatch, passes):
     """Equal rows in two strips look unlike: the same noise would tell their difference."""
-    monkeypatch.setattr("daskfc.coding.lagrange._STRIP_ENTRIES", 7 * 4)
+    monkeypatch.setattr("daskfc.coding.codes.lagrange._STRIP_ENTRIES", 7 * 4)
     code, system = LagrangeCode(3, 1, 7), byte_system(2)
     shares = code.encode(np.zeros((23, 11), np.int64), system, SecretKey.from_os())
     for share in shares:  # (r, n, k) of one evaluator

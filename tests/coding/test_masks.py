@@ -19,8 +19,8 @@ from daskfc.coding import (
     combine_shares,
     share_secret,
 )
-from daskfc.coding.shamir import _PRIME
-from daskfc.coding.verify import _solve
+from daskfc.coding.codes.verify import _solve
+from daskfc.coding.residues.shamir import _PRIME
 from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
 
 # -- fixed point --------------------------------------------------------------------------------

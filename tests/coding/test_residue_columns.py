@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daskfc.coding import ResidueColumns
-from daskfc.coding import residue_columns as module
+from daskfc.coding.codes import residue_columns as module
 
 SMALL = (251, 241, 239, 233)
 LARGE = (16777213, 16777199)  # the largest below 2**24

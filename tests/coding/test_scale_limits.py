@@ -16,7 +16,7 @@ from daskfc.coding import (
     detect_grids,
     quantise,
 )
-from daskfc.coding.modular import balanced, is_prime, residue_dtype
+from daskfc.coding.residues.modular import balanced, is_prime, residue_dtype
 from daskfc.errors import InvalidInput, OverflowRefused
 
 DEFAULTS = dict(n_features=1, tolerance=1e-4, grids=1, n_columns=2, n_points=11, radius=5.0)

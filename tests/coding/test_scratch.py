@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from daskfc.coding.scratch import scratch
+from daskfc.coding.residues.scratch import scratch
 
 
 def test_a_thread_keeps_its_own():

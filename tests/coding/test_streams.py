@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from daskfc.coding import SecretKey, compiled
-from daskfc.coding.streams import word_dtype, word_limit
+from daskfc.coding import SecretKey
+from daskfc.coding.residues import compiled
+from daskfc.coding.residues.streams import word_dtype, word_limit
 from daskfc.errors import InvalidInput
 
 KEY = SecretKey.from_bytes(bytes(range(32)))

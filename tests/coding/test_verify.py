@@ -17,8 +17,8 @@ from daskfc.coding import (
     find_wrong,
     reconstruct,
 )
-from daskfc.coding.modular import primes_below
-from daskfc.coding.verify import _modular_product, _projections
+from daskfc.coding.codes.verify import _modular_product, _projections
+from daskfc.coding.residues.modular import primes_below
 from daskfc.errors import DecodingError
 from tests.coding.conftest import byte_system
 from tests.oracles import coding as oracle
@@ -154,7 +154,7 @@ def test_projections_cannot_be_foreseen(monkeypatch):
         seen.append(_projections(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr("daskfc.coding.verify._projections", projections)
+    monkeypatch.setattr("daskfc.coding.codes.verify._projections", projections)
     code, system = LagrangeCode(1, 1, 5), byte_system(2)
     answers = answers_of(code, system)
     for _ in range(2):

@@ -18,7 +18,7 @@ from daskfc.coding import (
     reconstruct,
     reconstruct_wide,
 )
-from daskfc.coding.modular import primes_below
+from daskfc.coding.residues.modular import primes_below
 from daskfc.errors import DecodingError
 from tests.coding.test_scale import DEFAULTS
 

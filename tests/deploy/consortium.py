@@ -12,10 +12,10 @@ from distributed.comm import connect
 from distributed.core import rpc
 
 from daskfc.cli import main
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.config import SecurityFiles
-from daskfc.deploy.reaching import address_in
-from daskfc.deploy.tls import security_of
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.certificates.tls import security_of
+from daskfc.deploy.config.config import SecurityFiles
+from daskfc.deploy.connections.reaching import address_in
 from daskfc.federation import Federation
 from daskfc.testing.federation import stores_of
 from tests.deploy.test_sites import Site, cluster_of

@@ -20,18 +20,18 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.protocol import to_serialize
 from distributed.protocol.serialize import ToPickle
 
-from daskfc.deploy.config import SecurityFiles
-from daskfc.deploy.settings import PIN
-from daskfc.deploy.signatures import sign
-from daskfc.deploy.tls import security_of
+from daskfc.deploy.certificates.signatures import sign
+from daskfc.deploy.certificates.tls import security_of
+from daskfc.deploy.config.config import SecurityFiles
+from daskfc.deploy.config.settings import PIN
 from daskfc.errors import ClusterError, DaskfcError, PartyError, PrivacyError
 from daskfc.federation import Federation
-from daskfc.federation.gate import content_of_end, signed_content
-from daskfc.federation.graph import PinnedTask, start
-from daskfc.federation.guard import run_step
-from daskfc.federation.party_options import RunSettings
-from daskfc.federation.session_key import SessionKey
-from daskfc.federation.steps import StepCall, call_bytes
+from daskfc.federation.driver.graph import PinnedTask, start
+from daskfc.federation.identity.session_key import SessionKey
+from daskfc.federation.party.gate import content_of_end, signed_content
+from daskfc.federation.party.options import RunSettings
+from daskfc.federation.steps.calls import StepCall, call_bytes
+from daskfc.federation.worker.guard import run_step
 from tests.deploy.consortium import ROLES, Consortium
 from tests.federation import steps
 

@@ -9,9 +9,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.issued import Issued
-from daskfc.deploy.peers import ROLES
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.certificates.issued import Issued
+from daskfc.deploy.config.peers import ROLES
 from daskfc.errors import InvalidInput
 
 

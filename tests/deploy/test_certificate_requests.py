@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
-from daskfc.deploy.certificate_requests import CertificateRequest, fingerprint
+from daskfc.deploy.certificates.requests import CertificateRequest, fingerprint
 from daskfc.errors import InvalidInput
 
 KEY = ec.generate_private_key(ec.SECP256R1())

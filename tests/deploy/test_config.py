@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daskfc.deploy import ExistingCluster, LocalCluster, load_cluster
-from daskfc.deploy.settings import dask_settings
+from daskfc.deploy.config.settings import dask_settings
 from daskfc.errors import InvalidInput
 
 CONFIGS = Path(__file__).parents[2] / "cluster-configs"

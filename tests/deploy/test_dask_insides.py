@@ -14,8 +14,15 @@ import distributed
 import pytest
 
 import daskfc
-from daskfc.deploy import dask_insides
-from daskfc.deploy.dask_insides import ATTRIBUTES, CALLED, LOOKED_UP, NAMES, OVERRIDDEN, REQUESTS
+from daskfc.deploy.config import dask_insides
+from daskfc.deploy.config.dask_insides import (
+    ATTRIBUTES,
+    CALLED,
+    LOOKED_UP,
+    NAMES,
+    OVERRIDDEN,
+    REQUESTS,
+)
 from daskfc.errors import ClusterError
 
 PACKAGE = Path(daskfc.__file__).parent

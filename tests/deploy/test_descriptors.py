@@ -8,7 +8,7 @@ import pytest
 CODE = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
-from daskfc.deploy.descriptors import allow_many_descriptors
+from daskfc.deploy.connections.descriptors import allow_many_descriptors
 told = allow_many_descriptors()
 print(told, *resource.getrlimit(resource.RLIMIT_NOFILE))
 """

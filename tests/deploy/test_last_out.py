@@ -7,7 +7,7 @@ import pytest
 
 SWEEPS = """
 import os, time
-from daskfc.deploy import last_out
+from daskfc.deploy.processes import last_out
 
 owner, said = os.getppid(), []
 answers = iter({answers})

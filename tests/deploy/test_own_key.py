@@ -9,10 +9,10 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.certificate_requests import CertificateRequest
-from daskfc.deploy.own_key import check_side, fingerprint_of, install, make_request
-from daskfc.deploy.revocation import REVOKED, Revoked
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.certificates.own_key import check_side, fingerprint_of, install, make_request
+from daskfc.deploy.certificates.requests import CertificateRequest
+from daskfc.deploy.certificates.revocation import REVOKED, Revoked
 from daskfc.errors import InvalidInput
 
 
@@ -132,7 +132,7 @@ def test_a_list_comes_with_it_and_an_older_one_replaces_none(
     assert gone in Revoked(folder / "ca.pem")
     later = authority.issue("client", "later").serial
     with monkeypatch.context() as patch:
-        patch.setattr("daskfc.deploy.revocation.datetime", Later)
+        patch.setattr("daskfc.deploy.certificates.revocation.datetime", Later)
         authority.revoke("later")
     for source in (received, older):
         install("a", source, folder)
@@ -231,7 +231,7 @@ def test_no_second_authority_comes_with_the_first(authority, signed, tmp_path):
 
 def test_a_certificate_that_ended_is_not_installed(authority, signed, monkeypatch):
     folder, received = signed(days=1)
-    monkeypatch.setattr("daskfc.deploy.issued.datetime", Later)
+    monkeypatch.setattr("daskfc.deploy.certificates.issued.datetime", Later)
     with pytest.raises(InvalidInput, match="and today is not between"):
         install("a", received, folder)
 

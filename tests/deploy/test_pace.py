@@ -8,12 +8,12 @@ import pytest
 from distributed.comm import connect, listen, tcp
 from distributed.comm.core import CommClosedError
 
-from daskfc.deploy import pace as module
-from daskfc.deploy import seldom
-from daskfc.deploy.open_connections import OpenConnections
-from daskfc.deploy.pace import Pace
-from daskfc.deploy.peers import Peer
-from daskfc.deploy.seldom import Seldom
+from daskfc.deploy.config.peers import Peer
+from daskfc.deploy.connections import pace as module
+from daskfc.deploy.connections import seldom
+from daskfc.deploy.connections.open_connections import OpenConnections
+from daskfc.deploy.connections.pace import Pace
+from daskfc.deploy.connections.seldom import Seldom
 
 C = Peer("client", "c")
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.revocation import REVOKED, Revoked
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.certificates.revocation import REVOKED, Revoked
 from daskfc.errors import InvalidInput
 
 

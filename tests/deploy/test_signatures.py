@@ -7,12 +7,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from daskfc.deploy import signatures
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.config import SecurityFiles
-from daskfc.deploy.peers import Peer
-from daskfc.deploy.revocation import Revoked
-from daskfc.deploy.signatures import sign, signer_of
+from daskfc.deploy.certificates import signatures
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.certificates.revocation import Revoked
+from daskfc.deploy.certificates.signatures import sign, signer_of
+from daskfc.deploy.config.config import SecurityFiles
+from daskfc.deploy.config.peers import Peer
 from daskfc.errors import InvalidInput, PrivacyError
 
 CONTENT = b"begin run r"

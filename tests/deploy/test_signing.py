@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.certificate_requests import CertificateRequest
-from daskfc.deploy.own_key import install, make_request
-from daskfc.deploy.party_list import read_parties
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.certificates.own_key import install, make_request
+from daskfc.deploy.certificates.party_list import read_parties
+from daskfc.deploy.certificates.requests import CertificateRequest
 from daskfc.errors import InvalidInput
 from tests.deploy.test_authority import handshake
 from tests.deploy.test_own_key import Later
@@ -100,8 +100,8 @@ def test_a_valid_name_is_signed_again_only_when_asked_to(authority):
 def test_one_that_ended_is_signed_again(authority, monkeypatch):
     authority.sign("client", "a", asked(), days=1)
     assert "in 0 days" in authority.faults({"a": "client"})["a"]
-    monkeypatch.setattr("daskfc.deploy.authority.datetime", Later)
-    monkeypatch.setattr("daskfc.deploy.issued.datetime", Later)
+    monkeypatch.setattr("daskfc.deploy.certificates.authority.datetime", Later)
+    monkeypatch.setattr("daskfc.deploy.certificates.issued.datetime", Later)
     assert "ended on" in authority.faults({"a": "client"})["a"]
     assert authority.sign("client", "a", asked()).ends > Later.now(datetime.UTC)
     assert authority.faults({"a": "client"}) == {}

@@ -11,11 +11,11 @@ import pytest
 from distributed import Client
 
 import daskfc
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.reaching import address_in
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.connections.reaching import address_in
 from daskfc.errors import ClusterError, InvalidInput, StoreError
 from daskfc.federation import Federation, serve_party
-from daskfc.federation.versions import HERE
+from daskfc.federation.identity.versions import HERE
 from daskfc.protocols import OmniFC
 from daskfc.testing.federation import stores_of
 from tests.federation import steps
@@ -70,7 +70,7 @@ class Site:
         options.setdefault("policy", str(self.policy))
         code = (
             "from daskfc.federation import serve_party; "
-            "from daskfc.deploy.config import SecurityFiles; "
+            "from daskfc.deploy.config.config import SecurityFiles; "
             f"serve_party({name!r}, scheduler={address!r}, **{options!r})"
         )
         if "security" in options:

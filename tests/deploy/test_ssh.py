@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from daskfc.deploy import ExistingCluster, load_cluster, ssh
-from daskfc.deploy.config import SshHost
-from daskfc.deploy.ssh import SshParties, command_of
+from daskfc.deploy import ExistingCluster, load_cluster
+from daskfc.deploy.config.config import SshHost
+from daskfc.deploy.processes import ssh
+from daskfc.deploy.processes.ssh import SshParties, command_of
 from daskfc.errors import ClusterError, InvalidInput
-from daskfc.federation.opening import open_existing, who_takes_part
+from daskfc.federation.driver.opening import open_existing, who_takes_part
 from tests.deployments.slurm_cluster import until
 
 ADDRESS = "tcp://127.0.0.1:8786"

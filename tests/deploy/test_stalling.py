@@ -13,7 +13,7 @@ import pytest
 from distributed.comm import connect
 
 from daskfc.errors import ClusterError, PolicyRefused, PrivacyError
-from daskfc.federation.waiting import error_of
+from daskfc.federation.driver.waiting import error_of
 from tests.deploy import test_attacks
 from tests.deploy.consortium import Consortium
 from tests.deploy.test_attacks import ROWS, register, workers

@@ -9,7 +9,7 @@ import pytest
 from distributed import Scheduler
 from distributed.core import Server
 
-from daskfc.deploy.stopping import close_scheduler
+from daskfc.deploy.connections.stopping import close_scheduler
 from tests.deploy.test_sites import Site
 from tests.deployments.slurm_cluster import until
 

@@ -12,16 +12,17 @@ import psutil
 import pytest
 from distributed import Client, LocalCluster
 
-from daskfc.deploy import beside, load_cluster
-from daskfc.deploy.beside import Side, run_beside, stop_beside
-from daskfc.deploy.config import SecurityFiles
-from daskfc.deploy.given_cluster import cluster_given, is_given
-from daskfc.deploy.trusted import TrustedParties
+from daskfc.deploy import load_cluster
+from daskfc.deploy.config.config import SecurityFiles
+from daskfc.deploy.processes import beside
+from daskfc.deploy.processes.beside import Side, run_beside, stop_beside
+from daskfc.deploy.processes.given_cluster import cluster_given, is_given
+from daskfc.deploy.processes.trusted import TrustedParties
 from daskfc.errors import ClusterError, DeadlineError, InvalidInput, PolicyRefused
 from daskfc.federation import Federation
-from daskfc.federation.opening import open_existing, who_takes_part
+from daskfc.federation.driver.opening import open_existing, who_takes_part
 from daskfc.protocols import OmniFC
-from daskfc.runs.summary import unfinished_summary
+from daskfc.runs.outcome.summary import unfinished_summary
 from daskfc.testing.federation import stores_of
 
 BLOBS = np.random.default_rng(0).normal(size=(24, 2)) + np.repeat([[0, 0], [9, 0]], 12, axis=0)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import daskfc as fc
 from daskfc.cli import main
-from daskfc.deploy.reaching import reach
+from daskfc.deploy.connections.reaching import reach
 from daskfc.errors import ClusterError, NotAdmitted
 from daskfc.federation import Federation
 from daskfc.runs import Run

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import daskfc as fc
 from daskfc.cli import main
-from daskfc.deploy.reaching import address_in
+from daskfc.deploy.connections.reaching import address_in
 from daskfc.examples import hospital_tables
 from daskfc.runs import Run, list_runs, status_of
 from tests.deployments.cron_daemon import Cron, why_no_cron

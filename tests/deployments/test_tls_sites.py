@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from daskfc.deploy import ExistingCluster, load_cluster
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.kit import write_kit
-from daskfc.deploy.tls import security_of
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.certificates.kit import write_kit
+from daskfc.deploy.certificates.tls import security_of
 from tests.deployments.lines import CONFIGS
 
 FILE = CONFIGS / "tls-sites.yaml"

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from daskfc.federation import door
-from daskfc.federation import guard as module
-from daskfc.federation import party as party_module
+from daskfc.federation.party import party as party_module
+from daskfc.federation.worker import door
+from daskfc.federation.worker import guard as module
 from daskfc.testing.federation import federation_of
 
 ROWS = {

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from dask._task_spec import Alias, TaskRef
 
 from daskfc.federation import Federation
-from daskfc.federation.opening import Opened
-from daskfc.federation.party_options import RunSettings
+from daskfc.federation.driver.opening import Opened
+from daskfc.federation.party.options import RunSettings
 
 CLIENTS = ("a", "b")
 

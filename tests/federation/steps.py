@@ -24,9 +24,10 @@ from distributed import (
 )
 
 from daskfc.errors import EgressRefused, OverflowRefused, PartyError
-from daskfc.federation import Message, NoiseMultiplier, array, envelopes, text
-from daskfc.federation.connections import Connection
-from daskfc.federation.envelopes import Outgoing
+from daskfc.federation import Message, NoiseMultiplier, array, text
+from daskfc.federation.messages import envelopes
+from daskfc.federation.messages.envelopes import Outgoing
+from daskfc.federation.worker.connections import Connection
 
 EVERYWHERE = (
     "client → server",

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from daskfc.errors import DeadlineError
-from daskfc.federation import waiting
-from daskfc.federation.waiting import Absences
+from daskfc.federation.driver import waiting
+from daskfc.federation.driver.waiting import Absences
 
 PARTIES = ("a", "b", "server")
 

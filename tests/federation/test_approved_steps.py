@@ -14,11 +14,11 @@ import pytest
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import PolicyRefused
 from daskfc.federation import Federation
-from daskfc.federation.handles import InnerCall, Slot
-from daskfc.federation.requests import request_for
-from daskfc.federation.samples import own_labels
-from daskfc.federation.step_uses import identity, uses_of
-from daskfc.federation.steps import Forward
+from daskfc.federation.driver.requests import request_for
+from daskfc.federation.methods.samples import own_labels
+from daskfc.federation.steps.calls import Forward
+from daskfc.federation.steps.handles import InnerCall, Slot
+from daskfc.federation.steps.uses import identity, uses_of
 from daskfc.protocols import FederatedKernelKMeans, FedSC, OmniFC
 from daskfc.protocols.fedsc.noise import DataNoise
 from daskfc.protocols.fedsc.party import samples_of

@@ -8,7 +8,7 @@ from distributed.worker_state_machine import (
     GatherDepSuccessEvent,
 )
 
-from daskfc.federation.asking import Asking
+from daskfc.federation.worker.asking import Asking
 
 ABOUT = {"worker": "a", "total_nbytes": 0, "stimulus_id": "s"}
 NOTHING = GatherDepSuccessEvent(**ABOUT, data={})

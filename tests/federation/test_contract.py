@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.federation.contract import Contract, StoreSummary, store_summary, summary_of_new
-from daskfc.federation.texts import text_arrays, texts_in
+from daskfc.federation.driver.contract import Contract, StoreSummary, store_summary, summary_of_new
+from daskfc.federation.messages.texts import text_arrays, texts_in
 from daskfc.stores import ClientStore, write_store
 from daskfc.testing.federation import stores_of
 

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 from distributed.protocol import deserialize, serialize
 
-from daskfc.federation.digests import content_digest, new_salt, salted
-from daskfc.federation.envelopes import Here, Outgoing
-from daskfc.federation.messages import Message, NoiseMultiplier, array, as_declared, text
+from daskfc.federation.messages.declaration import (
+    Message,
+    NoiseMultiplier,
+    array,
+    as_declared,
+    text,
+)
+from daskfc.federation.messages.digests import content_digest, new_salt, salted
+from daskfc.federation.messages.envelopes import Here, Outgoing
 
 
 class All(Message, route="client → server", reveals="everything"):

@@ -7,10 +7,10 @@ import pytest
 from distributed.protocol import to_serialize
 
 from daskfc.errors import ClusterError, EgressRefused, LedgerError
-from daskfc.federation import door as module
-from daskfc.federation.connections import Connection
-from daskfc.federation.door import Door, Refused
-from daskfc.federation.slow_line import SlowLine
+from daskfc.federation.party.slow_line import SlowLine
+from daskfc.federation.worker import door as module
+from daskfc.federation.worker.connections import Connection
+from daskfc.federation.worker.door import Door, Refused
 
 
 class Line:

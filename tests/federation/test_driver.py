@@ -17,11 +17,11 @@ from daskfc.errors import (
     PartyError,
 )
 from daskfc.federation import Federation, Ledger
-from daskfc.federation import federation as module
-from daskfc.federation.envelopes import Outgoing
-from daskfc.federation.guard import REFUSALS
-from daskfc.federation.party_options import RunSettings
-from daskfc.federation.waiting import Refusals
+from daskfc.federation.driver import federation as module
+from daskfc.federation.driver.waiting import Refusals
+from daskfc.federation.messages.envelopes import Outgoing
+from daskfc.federation.party.options import RunSettings
+from daskfc.federation.worker.guard import REFUSALS
 from tests.federation import steps
 from tests.federation.driver import CLIENTS, Future, in_a_run, opened
 

@@ -5,11 +5,11 @@ import re
 import pytest
 from dask.utils import key_split
 
-from daskfc.federation.guard import hand_over, run_step
-from daskfc.federation.handles import Local, PerClient, Sent
-from daskfc.federation.steps import call_of
-from daskfc.federation.wire_format import Reader
-from daskfc.federation.wire_format import opened as content_of
+from daskfc.federation.messages.wire_format import Reader
+from daskfc.federation.messages.wire_format import opened as content_of
+from daskfc.federation.steps.calls import call_of
+from daskfc.federation.steps.handles import Local, PerClient, Sent
+from daskfc.federation.worker.guard import hand_over, run_step
 from tests.federation import steps
 from tests.federation.driver import CLIENTS, in_a_run
 

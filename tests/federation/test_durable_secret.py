@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from daskfc.federation import durable_secret as module
-from daskfc.federation.durable_secret import durable_secret
+from daskfc.federation.identity import durable_secret as module
+from daskfc.federation.identity.durable_secret import durable_secret
 
 
 @pytest.mark.parametrize(

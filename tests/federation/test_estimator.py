@@ -15,8 +15,8 @@ from sklearn.exceptions import NotFittedError
 from daskfc import seeds
 from daskfc.errors import InvalidInput, PrivacyError, StoreError
 from daskfc.federation import FederatedClusterer, LabelledSamples, labels_array
-from daskfc.federation.contract import Contract
-from daskfc.federation.texts import text_arrays
+from daskfc.federation.driver.contract import Contract
+from daskfc.federation.messages.texts import text_arrays
 from daskfc.testing.federation import stores_of
 from tests.federation.methods import Above, AboveOfCaller, AboveOnce, FirstColumns, FitsOnly
 

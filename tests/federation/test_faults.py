@@ -17,8 +17,8 @@ import numpy as np
 import psutil
 import pytest
 
-from daskfc.deploy.config import WorkerLimits, load_cluster
-from daskfc.deploy.config_values import LEAST_MEMORY
+from daskfc.deploy.config.config import WorkerLimits, load_cluster
+from daskfc.deploy.config.values import LEAST_MEMORY
 from daskfc.errors import ClusterError, DeadlineError, LedgerError, PartyError
 from daskfc.federation import Federation
 from daskfc.testing.federation import federation_of, stores_of

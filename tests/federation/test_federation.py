@@ -12,13 +12,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from daskfc import OmniFC
-from daskfc.deploy import connection
+from daskfc.deploy.connections import connection
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation import Federation, Ledger
-from daskfc.federation import federation as module
-from daskfc.federation.contract import Contract
-from daskfc.federation.guard import REFUSALS
-from daskfc.federation.opening import Opened
+from daskfc.federation.driver import federation as module
+from daskfc.federation.driver.contract import Contract
+from daskfc.federation.driver.opening import Opened
+from daskfc.federation.worker.guard import REFUSALS
 
 CLIENTS = ("client-1", "client-3")
 

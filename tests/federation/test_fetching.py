@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from daskfc.errors import PartyError
-from daskfc.federation.envelopes import Outgoing
+from daskfc.federation.messages.envelopes import Outgoing
 from tests.federation import steps, test_driver
 
 federation, fetched = test_driver.federation, test_driver.fetched

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.signatures import sign
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.certificates.signatures import sign
 from daskfc.errors import InvalidInput, PolicyRefused, PrivacyError
-from daskfc.federation import gate as module
-from daskfc.federation.gate import Gate, signed_content
-from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.party import gate as module
+from daskfc.federation.party.gate import Gate, signed_content
+from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.site import Policy, RunRequest, SiteState
 from daskfc.testing.federation import stores_of
 from tests.deploy.test_signatures import files_of

@@ -11,17 +11,17 @@ from dask._task_spec import Task, TaskRef
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from distributed.protocol.serialize import ToPickle
 
-from daskfc.deploy.dask_insides import HLGExpr
-from daskfc.federation.guard import hand_over, run_step
+from daskfc.deploy.config.dask_insides import HLGExpr
+from daskfc.federation.worker.guard import hand_over, run_step
 
 pytestmark = pytest.mark.slow
 
 READ = """
 import sys
 import distributed.protocol.pickle as protocol
-from daskfc.federation.graphs_sent import GRAPH_NAMES
-from daskfc.federation import guard
-from daskfc.federation.ingress import restrict_process
+from daskfc.federation.scheduler.graphs_sent import GRAPH_NAMES
+from daskfc.federation.worker import guard
+from daskfc.federation.worker.ingress import restrict_process
 restrict_process(GRAPH_NAMES)
 for sent in protocol.loads(sys.stdin.buffer.read()):
     made = protocol.loads(sent)

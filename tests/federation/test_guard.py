@@ -10,10 +10,10 @@ import pytest
 
 from daskfc.errors import EgressRefused, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import PerClient
-from daskfc.federation.connections import Connection
-from daskfc.federation.guard import hand_over, run_step
-from daskfc.federation.steps import StepCall, call_bytes
-from daskfc.federation.wire_format import sealed
+from daskfc.federation.messages.wire_format import sealed
+from daskfc.federation.steps.calls import StepCall, call_bytes
+from daskfc.federation.worker.connections import Connection
+from daskfc.federation.worker.guard import hand_over, run_step
 from tests.federation import steps
 from tests.federation.conftest import ROWS
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import pytest
 
 from daskfc.errors import ClusterError, InvalidInput, PrivacyError
-from daskfc.federation.handles import Local, PerClient, Sent, fill_slots, handles_in, pack
-from daskfc.federation.steps import (
+from daskfc.federation.messages.wire_format import Reader, encode
+from daskfc.federation.steps.calls import (
     StepCall,
     Unreadable,
     bind,
@@ -16,7 +16,7 @@ from daskfc.federation.steps import (
     read_step,
     step_name,
 )
-from daskfc.federation.wire_format import Reader, encode
+from daskfc.federation.steps.handles import Local, PerClient, Sent, fill_slots, handles_in, pack
 from tests.federation.steps import Vector, addressed, scaled, total
 
 

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from daskfc.deploy.authority import Authority
+from daskfc.deploy.certificates.authority import Authority
 from daskfc.errors import PrivacyError
-from daskfc.federation.answers import only_own
-from daskfc.federation.door import Refused
-from daskfc.federation.envelopes import Outgoing
-from daskfc.federation.handles import InnerCall, Slot
-from daskfc.federation.kept import Kept, check_arrived
-from daskfc.federation.signed import check_signed, signed_by
+from daskfc.federation.messages.envelopes import Outgoing
+from daskfc.federation.messages.signed import check_signed, signed_by
+from daskfc.federation.party.kept import Kept, check_arrived
+from daskfc.federation.steps.handles import InnerCall, Slot
+from daskfc.federation.worker.answers import only_own
+from daskfc.federation.worker.door import Refused
 from daskfc.secure.sums.messages import MaskedPart, PublicKeys
 from tests.deploy.test_signatures import files_of
 

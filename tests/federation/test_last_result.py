@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.party.options import PartyOptions, RunSettings
 from tests.faults import tears
 
 REQUEST = {

@@ -10,8 +10,9 @@ import pyarrow.parquet
 import pytest
 
 from daskfc.errors import InvalidInput
-from daskfc.federation import Ledger, LedgerRow, ledger
-from daskfc.federation.ledger import LedgerFile, collected
+from daskfc.federation import Ledger, LedgerRow
+from daskfc.federation.ledger import ledger
+from daskfc.federation.ledger.ledger import LedgerFile, collected
 
 
 def row(message="Vector", run="r", time=1.0, **changes):

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.contract import Contract
-from daskfc.federation.linking import link_views, linked, views_of
-from daskfc.federation.samples import SampleDigests
+from daskfc.federation.driver.contract import Contract
+from daskfc.federation.methods.linking import link_views, linked, views_of
+from daskfc.federation.methods.samples import SampleDigests
 
 
 def words(*values):

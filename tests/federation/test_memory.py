@@ -13,10 +13,10 @@ import pytest
 from dask._task_spec import TaskRef
 
 from daskfc.errors import ClusterError, PartyError
-from daskfc.federation import ingress
-from daskfc.federation import memory as module
-from daskfc.federation.envelopes import Unread
-from daskfc.federation.memory import give_back, peak_memory_bytes
+from daskfc.federation.messages.envelopes import Unread
+from daskfc.federation.worker import ingress
+from daskfc.federation.worker import memory as module
+from daskfc.federation.worker.memory import give_back, peak_memory_bytes
 from daskfc.testing.federation import federation_of
 from tests.federation import steps
 
@@ -75,7 +75,7 @@ import resource
 import numpy as np
 import psutil
 import scipy.linalg
-from daskfc.federation.memory import take_buffers
+from daskfc.federation.worker.memory import take_buffers
 
 matrix = np.eye(50)
 take_buffers()

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from daskfc.coding.streams import SecretKey
+from daskfc.coding.residues.streams import SecretKey
 from daskfc.errors import EgressRefused
 from daskfc.federation import Message, array, check_message, payload_bytes, text
-from daskfc.federation.envelopes import Here, Outgoing
-from daskfc.federation.messages import as_declared, multiplier_of
+from daskfc.federation.messages.declaration import as_declared, multiplier_of
+from daskfc.federation.messages.envelopes import Here, Outgoing
 from tests.federation.steps import Noised, Pair, Vector, Where
 
 DTYPES = ("float64", "float32", "int64", "uint8", "uint32", "bool")

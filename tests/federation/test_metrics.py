@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from daskfc.deploy.metrics_page import check_metrics
+from daskfc.deploy.connections.metrics_page import check_metrics
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation import Federation
 from daskfc.testing.federation import stores_of

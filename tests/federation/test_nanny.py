@@ -13,11 +13,11 @@ from distributed import Nanny
 from distributed.core import Status
 
 from daskfc.errors import ClusterError
-from daskfc.federation import nanny as module
-from daskfc.federation.gate import Admitted
-from daskfc.federation.guard import PartyWorker, declined
-from daskfc.federation.nanny import PartyNanny, _connected
-from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.party.gate import Admitted
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.worker import nanny as module
+from daskfc.federation.worker.guard import PartyWorker, declined
+from daskfc.federation.worker.nanny import PartyNanny, _connected
 
 
 def run_of(run_id="r", start="1", driver="me"):

@@ -3,7 +3,7 @@
 import io
 from types import SimpleNamespace
 
-from daskfc.federation.narration import Narration
+from daskfc.federation.ledger.narration import Narration
 
 
 def row(message, receiver, size=2000):

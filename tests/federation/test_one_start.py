@@ -6,7 +6,7 @@ import os
 import pytest
 
 from daskfc.errors import PrivacyError
-from daskfc.federation.one_start import begin_releases
+from daskfc.federation.driver.one_start import begin_releases
 
 
 def test_one_start_releases_and_no_other(tmp_path):

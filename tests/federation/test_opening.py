@@ -9,9 +9,9 @@ import pytest
 
 from daskfc.deploy import load_cluster
 from daskfc.errors import ClusterError, InvalidInput
-from daskfc.federation import Federation, opening
-from daskfc.federation.nanny import PartyNanny
-from daskfc.federation.opening import (
+from daskfc.federation import Federation
+from daskfc.federation.driver import opening
+from daskfc.federation.driver.opening import (
     _find_parties,
     _in_order,
     _store_urls,
@@ -20,7 +20,8 @@ from daskfc.federation.opening import (
     open_local,
     who_takes_part,
 )
-from daskfc.federation.versions import HERE
+from daskfc.federation.identity.versions import HERE
+from daskfc.federation.worker.nanny import PartyNanny
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of
 
@@ -288,7 +289,7 @@ def cluster(monkeypatch):
     monkeypatch.setattr(opening, "connect_client", connect)
     monkeypatch.setattr(opening, "RollCall", RollCall)
     monkeypatch.setattr(
-        "daskfc.federation.versions.get_versions",
+        "daskfc.federation.identity.versions.get_versions",
         lambda packages: {"packages": {"daskfc": HERE["daskfc"]}},
     )
     return told

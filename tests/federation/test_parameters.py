@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from daskfc.checks import integer, one_of, real
-from daskfc.federation.parameters import constraints_of, make_init, param, picked
+from daskfc.federation.methods.parameters import constraints_of, make_init, param, picked
 
 AT_LEAST_1, ANY, SEED = integer(low=1), real(), integer(low=0)
 

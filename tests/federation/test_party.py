@@ -24,14 +24,14 @@ from daskfc.errors import (
     PrivacyError,
     StoreError,
 )
-from daskfc.federation import party as module
-from daskfc.federation.crossing import reason, without_values
-from daskfc.federation.envelopes import Here, Outgoing
-from daskfc.federation.handles import Slot
-from daskfc.federation.kept import Kept
-from daskfc.federation.party import Party
-from daskfc.federation.party_options import PartyOptions, RunSettings
-from daskfc.federation.steps import StepCall
+from daskfc.federation.messages.envelopes import Here, Outgoing
+from daskfc.federation.party import party as module
+from daskfc.federation.party.crossing import reason, without_values
+from daskfc.federation.party.kept import Kept
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.party import Party
+from daskfc.federation.steps.calls import StepCall
+from daskfc.federation.steps.handles import Slot
 from daskfc.site import Policy, SiteState
 from daskfc.stores import ClientStore, append_samples, write_store
 from daskfc.testing.federation import stores_of

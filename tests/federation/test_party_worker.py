@@ -14,16 +14,16 @@ from distributed import Worker
 from distributed.core import Status
 
 from daskfc.errors import ClusterError, EgressRefused, LedgerError, PartyError
-from daskfc.federation import guard as module
-from daskfc.federation.connections import Connection
-from daskfc.federation.door import Refused
-from daskfc.federation.envelopes import Outgoing, Unread
-from daskfc.federation.gate import Admitted, seal_of_start
-from daskfc.federation.guard import PartyWorker, _step_of, run_step
-from daskfc.federation.kept import Kept
-from daskfc.federation.memory import peak_memory_bytes
-from daskfc.federation.party_options import PartyOptions, RunSettings
-from daskfc.federation.versions import HERE
+from daskfc.federation.identity.versions import HERE
+from daskfc.federation.messages.envelopes import Outgoing, Unread
+from daskfc.federation.party.gate import Admitted, seal_of_start
+from daskfc.federation.party.kept import Kept
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.worker import guard as module
+from daskfc.federation.worker.connections import Connection
+from daskfc.federation.worker.door import Refused
+from daskfc.federation.worker.guard import PartyWorker, _step_of, run_step
+from daskfc.federation.worker.memory import peak_memory_bytes
 from tests.federation import steps
 
 SCHEDULER = "tcp://127.0.0.1:9"

@@ -9,26 +9,19 @@ from cryptography.hazmat.primitives.keywrap import InvalidUnwrap
 
 from daskfc.coding import KeyPair, SecretKey
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.federation.messages import CALLER, Message, array
-from daskfc.federation.party import Party
-from daskfc.federation.party_options import PartyOptions, RunSettings
-from daskfc.federation.pseudonyms import (
-    KeyOffer,
-    Pseudonyms,
-    key_offer,
-    pseudonyms_of,
-    sealed_id_key,
-    under_pseudonyms,
-    wrapped_id_key,
-)
-from daskfc.federation.samples import (
+from daskfc.federation.driver.agreement import KeyOffer, key_offer, sealed_id_key, wrapped_id_key
+from daskfc.federation.identity.pseudonyms import Pseudonyms, pseudonyms_of, under_pseudonyms
+from daskfc.federation.messages.declaration import CALLER, Message, array
+from daskfc.federation.methods.samples import (
     ClientLabels,
     LabelledSamples,
     PseudonymousSamples,
     labelled_samples,
 )
-from daskfc.federation.steps import StepCall
-from daskfc.runs.evaluate import PseudonymousTruth, evaluation_labels
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.party import Party
+from daskfc.federation.steps.calls import StepCall
+from daskfc.runs.outcome.evaluate import PseudonymousTruth, evaluation_labels
 from daskfc.stores import ClientStore, write_store
 
 IDS = [f"é/{i}" for i in range(4)]
@@ -115,8 +108,8 @@ def sent(store, tmp_path, step, pseudonyms, receiver=CALLER):
 def test_the_door_of_a_party_lets_no_clear_id_out_unless_the_run_says_so(
     store, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("daskfc.federation.party._LOGGERS", ())
-    monkeypatch.setattr("daskfc.federation.party.logging", SimpleNamespace(
+    monkeypatch.setattr("daskfc.federation.party.party._LOGGERS", ())
+    monkeypatch.setattr("daskfc.federation.party.party.logging", SimpleNamespace(
         captureWarnings=lambda capture: None, getLogger=None))  # fmt: skip
     hidden = sent(store, tmp_path, labelled, HERE.as_dict())
     assert type(hidden) is PseudonymousSamples

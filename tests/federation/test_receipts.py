@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from daskfc.errors import EgressRefused, LedgerError
-from daskfc.federation.envelopes import Outgoing
-from daskfc.federation.ledger import LedgerFile
-from daskfc.federation.ledger_chain import read_chain
-from daskfc.federation.receipts import Receipts
+from daskfc.federation.ledger.chain import read_chain
+from daskfc.federation.ledger.ledger import LedgerFile
+from daskfc.federation.ledger.receipts import Receipts
+from daskfc.federation.messages.envelopes import Outgoing
 from tests.federation import steps
 
 

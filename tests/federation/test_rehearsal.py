@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from daskfc.federation import Message, array
-from daskfc.federation.messages import payload_bytes
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.sizes import NotRehearsed, of_shape, sized
-from daskfc.federation.traffic import DELAYS, Network
+from daskfc.federation.messages.declaration import payload_bytes
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.planning.sizes import NotRehearsed, of_shape, sized
+from daskfc.federation.planning.traffic import DELAYS, Network
 from daskfc.stores import ClientStore, write_store
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from daskfc.errors import ClusterError, DeadlineError, EgressRefused
-from daskfc.federation import roll_call as module
-from daskfc.federation.roll_call import RollCall
+from daskfc.federation.driver import roll_call as module
+from daskfc.federation.driver.roll_call import RollCall
 
 ADDRESS = "tcp://10.0.0.1:8786"
 WORKERS = {"tcp://1": "a", "tcp://2": "b", "tcp://3": "server", "tcp://4": 7}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from daskfc.federation.messages import check_message
-from daskfc.federation.sample_map import (
+from daskfc.federation.messages.declaration import check_message
+from daskfc.federation.methods.sample_map import (
     MAPPED,
     map_of_distances,
     map_of_points,

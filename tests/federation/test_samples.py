@@ -7,7 +7,7 @@ import pytest
 
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
-from daskfc.federation.samples import (
+from daskfc.federation.methods.samples import (
     ClientLabels,
     LabelledSamples,
     SampleDigests,
@@ -24,7 +24,8 @@ from daskfc.federation.samples import (
     sample_digests,
     store_content,
 )
-from daskfc.stores import ClientStore, id_key, write_store
+from daskfc.stores import ClientStore, write_store
+from daskfc.stores.layout import id_key
 
 KEY = SecretKey.from_bytes(bytes(range(32)))
 

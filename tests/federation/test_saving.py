@@ -9,8 +9,8 @@ import xarray as xr
 
 from daskfc.errors import InvalidInput
 from daskfc.federation import Ledger
-from daskfc.federation.contract import Contract
-from daskfc.federation.saving import read_model, write_model
+from daskfc.federation.driver.contract import Contract
+from daskfc.federation.methods.saving import read_model, write_model
 from tests.federation.methods import Above, AboveOfCaller
 
 ROW = {

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daskfc.deploy.authority import Authority
-from daskfc.deploy.config import SecurityFiles
-from daskfc.deploy.site import Doors
+from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.config.config import SecurityFiles
+from daskfc.deploy.processes.site import Doors
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.federation import serve, serve_party
-from daskfc.federation.nanny import PartyNanny
-from daskfc.federation.party_options import PartyOptions
+from daskfc.federation import serve_party
+from daskfc.federation.party.options import PartyOptions
+from daskfc.federation.worker import serve
+from daskfc.federation.worker.nanny import PartyNanny
 from daskfc.site import Policy
 from daskfc.testing.federation import stores_of
 

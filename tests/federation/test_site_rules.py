@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from daskfc.errors import PolicyRefused, PrivacyError
-from daskfc.federation.party_options import PartyOptions, RunSettings
-from daskfc.federation.site_rules import OnceOnly, PartyRules
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.site_rules import OnceOnly, PartyRules
 from daskfc.privacy import noise_multiplier
 from daskfc.site import Policy, RunRequest, SiteState
 

@@ -7,7 +7,7 @@ import pytest
 
 from daskfc.deploy import load_cluster
 from daskfc.errors import InvalidInput
-from daskfc.federation.slow_line import SlowLine
+from daskfc.federation.party.slow_line import SlowLine
 from tests.federation.steps import Vector
 
 

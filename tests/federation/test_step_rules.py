@@ -11,8 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from daskfc.coding import FixedPoint, LagrangeCode
-from daskfc.federation.pseudonyms import Pseudonyms, wrapped_id_key
-from daskfc.federation.step_rules import Announced, as_announced, broken_rule, takes
+from daskfc.federation.driver.agreement import wrapped_id_key
+from daskfc.federation.identity.pseudonyms import Pseudonyms
+from daskfc.federation.steps.rules import Announced, as_announced, broken_rule, takes
 from daskfc.protocols.esfmc.noise import FeatureNoise
 from daskfc.protocols.esfmc.party import tell_features
 from daskfc.protocols.fedsc.noise import DataNoise, RelativeNoise, noise_of

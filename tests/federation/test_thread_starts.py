@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from daskfc.federation import thread_starts as module
+from daskfc.federation.worker import thread_starts as module
 
 
 class _NoMemory(threading.Thread):

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from daskfc.deploy.bandwidth import parse_bandwidth
+from daskfc.deploy.config.bandwidth import parse_bandwidth
 from daskfc.errors import InvalidInput
-from daskfc.federation.samples import ClientLabels
-from daskfc.federation.sizes import sized
-from daskfc.federation.traffic import DELAYS, Links, Network, framing_bytes
+from daskfc.federation.methods.samples import ClientLabels
+from daskfc.federation.planning.sizes import sized
+from daskfc.federation.planning.traffic import DELAYS, Links, Network, framing_bytes
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from daskfc.errors import (
     PrivacyError,
 )
 from daskfc.federation import PerClient
-from daskfc.federation.guard import run_step
-from daskfc.federation.party_options import PartyOptions, RunSettings
-from daskfc.federation.steps import StepCall, call_bytes
-from daskfc.federation.wire_format import sealed
+from daskfc.federation.messages.wire_format import sealed
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.steps.calls import StepCall, call_bytes
+from daskfc.federation.worker.guard import run_step
 from daskfc.stores import ClientStore
 from tests.federation import steps
 from tests.federation.conftest import ROWS

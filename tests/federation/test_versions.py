@@ -8,8 +8,8 @@ import pytest
 from distributed.versions import get_versions
 
 from daskfc.errors import ClusterError
-from daskfc.federation import versions
-from daskfc.federation.versions import HERE, check_party_versions, check_scheduler_versions
+from daskfc.federation.identity import versions
+from daskfc.federation.identity.versions import HERE, check_party_versions, check_scheduler_versions
 
 RELEASE = ".".join(HERE["dask"].split(".")[:2])
 MINOR = ".".join(HERE["python"].split(".")[:2])

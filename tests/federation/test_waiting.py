@@ -16,9 +16,9 @@ from daskfc.errors import (
     LedgerError,
     PartyError,
 )
-from daskfc.federation import waiting
-from daskfc.federation.handles import Local
-from daskfc.federation.waiting import error_of, translated, wait_for
+from daskfc.federation.driver import waiting
+from daskfc.federation.driver.waiting import error_of, translated, wait_for
+from daskfc.federation.steps.handles import Local
 
 WHERE = "step 'sums' of party 'a'"
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from daskfc.stores import ClientStore, write_store
-from daskfc.stores.clusters import read_clusters, write_clusters
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.pickles import load_numbers
-from daskfc.stores.readers import open_source
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.sources.pickles import load_numbers
+from daskfc.stores.sources.readers import open_source
+from daskfc.stores.store.clusters import read_clusters, write_clusters
 from tests.fuzz.changes import PLAIN, changed_bytes, changed_tree
 from tests.fuzz.watch import answer, everything_loaded, fuzzed
 

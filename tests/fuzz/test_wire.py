@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 
 from daskfc.coding import FixedPoint, LagrangeCode, ResidueSystem, SecretKey
 from daskfc.errors import DaskfcError
-from daskfc.federation import ingress, messages
-from daskfc.federation import party as party_module
-from daskfc.federation.envelopes import Outgoing, Unread
-from daskfc.federation.guard import run_step
-from daskfc.federation.party import Kept, Party
-from daskfc.federation.party_options import PartyOptions, RunSettings
-from daskfc.federation.steps import StepCall, call_bytes
-from daskfc.federation.wire_format import Reader, encode, sealed
+from daskfc.federation.messages import declaration as messages
+from daskfc.federation.messages.envelopes import Outgoing, Unread
+from daskfc.federation.messages.wire_format import Reader, encode, sealed
+from daskfc.federation.party import party as party_module
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.party import Kept, Party
+from daskfc.federation.steps.calls import StepCall, call_bytes
+from daskfc.federation.worker import ingress
+from daskfc.federation.worker.guard import run_step
 from daskfc.secure.sums import masked
 from daskfc.secure.sums.messages import PlainPart
 from daskfc.site import RunRequest
@@ -90,9 +91,10 @@ def test_values(data):
 
 NAMES = WORDS | st.sampled_from(
     ["os", "system", "builtins", "eval", "daskfc", "subprocess", "Popen", "cli", "main", "pickle",
-     "daskfc.cli", "daskfc.federation.wire_format", "pickle.loads", "loads", "Reader", "encode",
-     "daskfc.folders", "daskfc.federation.party_options", "PartyOptions", "RunSettings", "Path",
-     "daskfc.coding.scale", "ResidueSystem", "daskfc.coding", "LagrangeCode", "FixedPoint"]
+     "daskfc.cli", "daskfc.federation.messages.wire_format", "pickle.loads", "loads", "Reader",
+     "encode", "daskfc.folders", "daskfc.federation.party.options", "PartyOptions", "RunSettings",
+     "Path",
+     "daskfc.coding.residues.scale", "ResidueSystem", "daskfc.coding", "LagrangeCode", "FixedPoint"]
 )  # fmt: skip
 
 

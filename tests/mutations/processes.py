@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     dask.config.set({"distributed.nanny.environ.MUTANT_UNDER_TEST": mutant})
     _forget()
     if config.option.collectonly:
-        from daskfc.deploy.spawn import prepare_forkserver
+        from daskfc.deploy.processes.spawn import prepare_forkserver
 
         with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
             prepare_forkserver()

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 from daskfc.clustering import FullDistances
-from daskfc.clustering.nearest import exact_blocks
+from daskfc.clustering.views.nearest import exact_blocks
 from daskfc.errors import InvalidInput
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.pairwise.arrays import distance_array

@@ -7,8 +7,8 @@ import pytest
 
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
-from daskfc.federation.sample_keys import own_digest_key
-from daskfc.federation.samples import canonical_positions, sample_digests
+from daskfc.federation.methods.sample_keys import own_digest_key
+from daskfc.federation.methods.samples import canonical_positions, sample_digests
 from daskfc.privacy import (
     averaged_releases,
     guesses_behind,
@@ -16,7 +16,8 @@ from daskfc.privacy import (
     rows_by_distances,
     terms_of_subset_sums,
 )
-from daskfc.stores import ClientStore, id_key, write_store
+from daskfc.stores import ClientStore, write_store
+from daskfc.stores.layout import id_key
 from pipelines.attacks.distances import KNOWN, SETS, rows_beside_known
 from pipelines.attacks.samples import holders_found, ids_found, rows_found
 

@@ -19,7 +19,7 @@ def fake(monkeypatch):
     """The method "Fake" and its raw twin "FakeRaw", on a federation without workers."""
     monkeypatch.setitem(METHODS, "Fake", FakeMethod)
     monkeypatch.setitem(BASELINES, "FakeRaw", FakeCentral)
-    monkeypatch.setattr("daskfc.runs.execution.open_federation", FakeFederation)
+    monkeypatch.setattr("daskfc.runs.execution.execution.open_federation", FakeFederation)
     monkeypatch.setattr(FakeMethod, "fits", [])
     monkeypatch.setattr(FakeMethod, "trouble", {})
     monkeypatch.setattr(FakeFederation, "opened", 0)

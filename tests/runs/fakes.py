@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from daskfc.checks import check_params, integer, one_of
 from daskfc.errors import PartyError
 from daskfc.federation import Ledger
-from daskfc.federation.contract import Contract, store_summary
+from daskfc.federation.driver.contract import Contract, store_summary
 from daskfc.stores import ClientStore
 
 PIPELINE = {

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from daskfc.federation import Ledger
-from daskfc.runs.communication import communication_of, ledger_frame
-from daskfc.runs.report import report_html
+from daskfc.runs.outcome.communication import communication_of, ledger_frame
+from daskfc.runs.report.report import report_html
 from tests.runs.browser import looked_at
 from tests.runs.fakes import ledger_row
 

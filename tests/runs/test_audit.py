@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from daskfc.cli import main
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
-from daskfc.federation.ledger_chain import Head, linked, read_chain
-from daskfc.federation.ledger_key import LedgerKey
-from daskfc.runs import audit, execution, prepare
-from daskfc.runs.folder import RunFolder
+from daskfc.federation.ledger.chain import Head, linked, read_chain
+from daskfc.federation.ledger.key import LedgerKey
+from daskfc.runs import audit, prepare
+from daskfc.runs.execution import execution
+from daskfc.runs.outcome.folder import RunFolder
 
 pytestmark = pytest.mark.slow
 

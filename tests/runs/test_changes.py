@@ -9,10 +9,10 @@ import xarray as xr
 
 from daskfc.errors import InvalidInput
 from daskfc.runs import Run, run
-from daskfc.runs.changes import changes_in_words, changes_rows, changes_since, earlier_run
-from daskfc.runs.folder import RunFolder
+from daskfc.runs.outcome.folder import RunFolder
+from daskfc.runs.report.changes import changes_in_words, changes_rows, changes_since, earlier_run
 from daskfc.stores import ClientStore, append_samples
-from daskfc.stores.locations import resolve_url
+from daskfc.stores.layout.locations import resolve_url
 from tests.runs.fakes import PIPELINE
 
 

@@ -15,12 +15,13 @@ from daskfc import FedSC, OmniFC
 from daskfc.baselines import BASELINES
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Ledger
-from daskfc.federation.cluster_scores import Scores
+from daskfc.federation.methods.cluster_scores import Scores
 from daskfc.protocols import METHODS
 from daskfc.protocols.omnifc import estimator
 from daskfc.runs import RunFailed, check_pipeline, load_pipeline, resume, run
-from daskfc.runs.choice import candidates_of, choose_n_clusters
-from daskfc.runs.report import report_html
+from daskfc.runs.execution.choice import choose_n_clusters
+from daskfc.runs.pipeline.candidates import candidates_of
+from daskfc.runs.report.report import report_html
 from daskfc.testing.federation import stores_of
 from tests.runs.fakes import FakeMethod, party_error
 

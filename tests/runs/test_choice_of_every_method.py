@@ -8,7 +8,7 @@ from sklearn.datasets import make_blobs
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.runs import check_pipeline, known_methods, load_pipeline, make_estimator, run
-from daskfc.runs.choice import choose_n_clusters
+from daskfc.runs.execution.choice import choose_n_clusters
 from daskfc.stores import ClientStore, load_storage, write_store
 
 METHODS = sorted(known_methods())

@@ -6,7 +6,7 @@ import xarray as xr
 
 from daskfc.errors import InvalidInput
 from daskfc.runs import Run, run
-from daskfc.runs.comparison import comparison
+from daskfc.runs.report.comparison import comparison
 from tests.runs.fakes import PIPELINE
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daskfc.runs import site_labels
-from daskfc.runs.csv_cells import csv_text, words_of
+from daskfc.runs.outcome.csv_cells import csv_text, words_of
 from daskfc.stores import ClientStore, write_store
 from tests.runs.test_labels import CLIENTS, N, made
 

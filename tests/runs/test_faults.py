@@ -11,9 +11,9 @@ import pytest
 
 from daskfc.errors import InvalidInput, PartyError, PrivacyError, StoreError
 from daskfc.federation import Local
-from daskfc.federation.waiting import translated
+from daskfc.federation.driver.waiting import translated
 from daskfc.runs import Run, RunFailed, resume, run
-from daskfc.runs.folder import RunFolder
+from daskfc.runs.outcome.folder import RunFolder
 from tests.faults import tears
 from tests.runs.fakes import PIPELINE, FakeFederation, FakeMethod, party_error
 
@@ -178,7 +178,7 @@ def test_order_and_what_decides_no_label_may_be_edited(broken):
 
 
 def test_a_fit_of_other_settings_is_never_mixed_in(broken):
-    from daskfc.runs.settings import digests_of
+    from daskfc.runs.pipeline.settings import digests_of
 
     def change(record):  # as thoroughly as one can
         record["pipeline"]["params"]["n_clusters"] = 4
@@ -290,12 +290,12 @@ def test_a_full_disk_is_one_sentence_and_resumed_once_it_is_free(
     with monkeypatch.context() as patch:
 
         def filling(self, federation, y=None):
-            patch.setattr("daskfc.runs.folder._write_bytes", no_space)
+            patch.setattr("daskfc.runs.outcome.folder._write_bytes", no_space)
             patch.setattr("daskfc.folders.PrivateLog.flush", no_space)
             return fit(self, federation)
 
         patch.setattr(FakeMethod, "fit", filling)
-        patch.setattr("daskfc.runs.fits.flush_tree", no_space)
+        patch.setattr("daskfc.runs.outcome.fits.flush_tree", no_space)
         with pytest.raises(RunFailed, match="no space left on the disk"):
             start()
     assert capsys.readouterr().err == ""
@@ -369,7 +369,7 @@ def test_a_creation_that_breaks_off_leaves_nothing(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("daskfc.runs.folder._write_bytes", interrupted)
+    monkeypatch.setattr("daskfc.runs.outcome.folder._write_bytes", interrupted)
     with pytest.raises(KeyboardInterrupt):
         RunFolder.create(tmp_path / "runs", "a", {})
     assert list((tmp_path / "runs").iterdir()) == []
@@ -393,7 +393,7 @@ def test_a_claim_is_of_the_file_that_is_there(tmp_path, monkeypatch):
 
 
 def test_privacy_refused_before_the_start_is_bad_input(capsys):
-    from daskfc.cli.exits import BAD_INPUT, exits
+    from daskfc.cli.terminal.exits import BAD_INPUT, exits
 
     with pytest.raises(SystemExit) as left, exits():
         raise PrivacyError("noise protects nothing here.")

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from daskfc.errors import InvalidInput
-from daskfc.runs.folder import RunFolder
+from daskfc.runs.outcome.folder import RunFolder
 
 
 def noise(n):

@@ -6,9 +6,9 @@ import pytest
 
 from daskfc.federation import Ledger
 from daskfc.privacy import Accountant, GaussianEvent
-from daskfc.runs.communication import ledger_frame
-from daskfc.runs.evaluate import Truth, confusion_of
-from daskfc.runs.illustrations import (
+from daskfc.runs.outcome.communication import ledger_frame
+from daskfc.runs.outcome.evaluate import Truth, confusion_of
+from daskfc.runs.report.illustrations import (
     of_clusters,
     of_privacy,
     of_resources,
@@ -16,7 +16,7 @@ from daskfc.runs.illustrations import (
     own_rows,
     profile_heat_map,
 )
-from daskfc.runs.report import report_html
+from daskfc.runs.report.report import report_html
 from tests.runs.fakes import ledger_row
 
 QUALITY = {

@@ -9,11 +9,11 @@ import pytest
 import xarray as xr
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.pseudonyms import Pseudonyms
+from daskfc.federation.identity.pseudonyms import Pseudonyms
 from daskfc.runs import Run, RunFailed, run, site_labels
-from daskfc.runs.fits import Fit, labels_cube
-from daskfc.runs.folder import RunFolder
-from daskfc.runs.labels import write_tables
+from daskfc.runs.outcome.fits import Fit, labels_cube
+from daskfc.runs.outcome.folder import RunFolder
+from daskfc.runs.outcome.labels import write_tables
 from daskfc.stores import ClientStore, append_samples, write_store
 
 CLIENTS = ("a", "b", "c")
@@ -316,7 +316,7 @@ def test_a_resumed_run_has_the_pseudonyms_and_the_messages_of_its_start(
         raise OSError("the scores cannot be had")
 
     with monkeypatch.context() as patch:
-        patch.setattr("daskfc.runs.execution.true_labels", broken)
+        patch.setattr("daskfc.runs.execution.execution.true_labels", broken)
         with pytest.raises(RunFailed):
             whole_run(tmp_path, urls, "again", method="kCAGC")
     folder = tmp_path / "runs" / "again"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daskfc.federation import Ledger
-from daskfc.federation.sample_map import map_of_points
+from daskfc.federation.methods.sample_map import map_of_points
 from daskfc.runs import run
 from tests.runs.fakes import PIPELINE, FakeMethod, ledger_row
 

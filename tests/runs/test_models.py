@@ -8,8 +8,8 @@ import daskfc
 from daskfc.errors import InvalidInput
 from daskfc.federation import FederatedClusterer
 from daskfc.runs import Run, known_methods, load, predict_run, run, site_labels
-from daskfc.runs.folder import RunFolder
-from daskfc.runs.models import keep_model
+from daskfc.runs.execution.models import keep_model
+from daskfc.runs.outcome.folder import RunFolder
 from daskfc.stores import write_store
 
 N = 8
@@ -76,7 +76,7 @@ def test_new_samples_are_labelled_by_the_model_of_a_run(done, place):
 
 def left(tmp_path, method, status="done"):
     """The folder of a run that kept no model."""
-    from daskfc.runs.folder import RunFolder
+    from daskfc.runs.outcome.folder import RunFolder
 
     pipeline = {"method": method, "params": {"n_clusters": 2}, "seeds": [0]}
     folder = RunFolder.create(tmp_path, "left", {"pipeline": pipeline})

@@ -10,16 +10,16 @@ from rich.console import Console
 
 from daskfc.errors import DaskfcError, InvalidInput
 from daskfc.federation import Ledger
-from daskfc.federation.texts import text_arrays
+from daskfc.federation.messages.texts import text_arrays
 from daskfc.runs import print_summary
-from daskfc.runs.communication import communication_of, costliest_client, ledger_frame
-from daskfc.runs.evaluate import EvaluationLabels, joined, score
-from daskfc.runs.fits import Fit, FitShelf, folder_name, labels_cube
-from daskfc.runs.methods import known_methods
-from daskfc.runs.profile_rows import profile_rows
-from daskfc.runs.promises import paper_of, privacy_of
-from daskfc.runs.report import report_html
-from daskfc.runs.table import seconds_in_words
+from daskfc.runs.outcome.communication import communication_of, costliest_client, ledger_frame
+from daskfc.runs.outcome.evaluate import EvaluationLabels, joined, score
+from daskfc.runs.outcome.fits import Fit, FitShelf, folder_name, labels_cube
+from daskfc.runs.pipeline.methods import known_methods
+from daskfc.runs.pipeline.promises import paper_of, privacy_of
+from daskfc.runs.report.profile_rows import profile_rows
+from daskfc.runs.report.report import report_html
+from daskfc.runs.report.table import seconds_in_words
 from tests.runs.fakes import FakeMethod, ledger_row
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from daskfc.federation.contract import Contract
-from daskfc.runs.config import load_pipeline
-from daskfc.runs.parties import locate, open_federation
+from daskfc.federation.driver.contract import Contract
+from daskfc.runs.pipeline.config import load_pipeline
+from daskfc.runs.pipeline.parties import locate, open_federation
 from daskfc.stores import write_store
 from daskfc.testing.federation import stores_of
 
@@ -29,7 +29,7 @@ class Opened:
 
 @pytest.fixture
 def opened(monkeypatch):
-    monkeypatch.setattr("daskfc.runs.parties.Federation", Opened)
+    monkeypatch.setattr("daskfc.runs.pipeline.parties.Federation", Opened)
 
 
 def clients_of(urls):

@@ -12,11 +12,11 @@ from sklearn.datasets import load_digits, load_iris
 
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.federation import Federation
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.steps import INJECTED
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.steps.calls import INJECTED
 from daskfc.runs import known_methods, make_estimator, plan, run
-from daskfc.runs.plan import PROCESS_BYTES, surely_below
-from daskfc.runs.rehearse import STAND_INS
+from daskfc.runs.planning.plan import PROCESS_BYTES, surely_below
+from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.distances import sizing
 from daskfc.secure.distances import stand_ins as distances_stand_ins
 from daskfc.secure.prepare import Prepare
@@ -358,7 +358,7 @@ def test_a_plan_starts_nothing(storage, monkeypatch):
     def refused(*_, **__):
         raise AssertionError("a worker was started")
 
-    monkeypatch.setattr("daskfc.federation.opening.LocalParties", refused)
+    monkeypatch.setattr("daskfc.federation.driver.opening.LocalParties", refused)
     found = plan({"method": "OmniFC", "params": {"n_clusters": 3}}, storage=storage)
     assert not found.refused
     assert [part.name for part in found.parts] == ["OmniFC", "evaluation"]
@@ -387,8 +387,8 @@ def test_a_run_that_would_not_fit_is_refused_before_a_worker_starts(
     def refused(*_, **__):
         raise AssertionError("a worker was started")
 
-    monkeypatch.setattr("daskfc.federation.opening.LocalParties", refused)
-    monkeypatch.setattr(sys.modules["daskfc.runs.plan"], "PROCESS_BYTES", 400_000_000)
+    monkeypatch.setattr("daskfc.federation.driver.opening.LocalParties", refused)
+    monkeypatch.setattr(sys.modules["daskfc.runs.planning.plan"], "PROCESS_BYTES", 400_000_000)
     tight = {"cluster": "local", "parties": {"client-2": {"memory_limit": "390MB"}}}
     pipeline = {"method": "k-FED", "params": {"n_clusters": n_clusters}}
     told = r"k-FED would take 0.40 GB of memory at party 'client-2' for step .*limit of 0.39 GB"

@@ -9,9 +9,9 @@ import xarray as xr
 from rich.console import Console
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 
-from daskfc.runs.fits import Fit
-from daskfc.runs.quality import quality_of, told_by_one_column
-from daskfc.runs.table import summary_tables
+from daskfc.runs.outcome.fits import Fit
+from daskfc.runs.outcome.quality import quality_of, told_by_one_column
+from daskfc.runs.report.table import summary_tables
 
 
 def fit(labels, clients=None, seed=0):

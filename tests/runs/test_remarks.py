@@ -6,8 +6,8 @@ from scipy.spatial.distance import cdist
 
 from daskfc.errors import InvalidInput
 from daskfc.runs import Pipeline
-from daskfc.runs.quality import quality_of
-from daskfc.runs.remarks import check_bound, data_warnings
+from daskfc.runs.outcome.quality import quality_of
+from daskfc.runs.pipeline.remarks import check_bound, data_warnings
 from daskfc.stores import ClientStore, write_store
 from tests.runs.test_quality import fit
 

@@ -3,9 +3,10 @@
 import pytest
 
 from daskfc.baselines import KFED
-from daskfc.federation import requests as told
-from daskfc.runs import known_methods, load_pipeline, requests
-from daskfc.runs.requests import request_of, requests_of
+from daskfc.federation.driver import requests as told
+from daskfc.runs import known_methods, load_pipeline
+from daskfc.runs.pipeline import requests
+from daskfc.runs.pipeline.requests import request_of, requests_of
 from daskfc.site import RunRequest
 
 PARAMS = {"n_clusters": 3}

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
 
 from daskfc.errors import ClusterError, EgressRefused, InvalidInput
 from daskfc.runs import Run, RunFailed, prepare, resume, run
-from daskfc.runs.folder import RunFolder
+from daskfc.runs.outcome.folder import RunFolder
 from daskfc.secure.profiles import Profile
 from daskfc.site import Refusal
 from daskfc.stores import load_storage, write_store
@@ -168,7 +168,7 @@ def test_an_unreachable_scheduler_leaves_nothing(start, tmp_path, monkeypatch):
     def unreachable(*where):
         raise ClusterError("no scheduler answers at tcp://127.0.0.1:1.")
 
-    monkeypatch.setattr("daskfc.runs.execution.open_federation", unreachable)
+    monkeypatch.setattr("daskfc.runs.execution.execution.open_federation", unreachable)
     with pytest.raises(ClusterError, match="no scheduler"):
         start()
     assert runs_in(tmp_path) == []
@@ -212,7 +212,7 @@ def test_a_started_run_outlives_parties_that_cannot_be_opened(start, monkeypatch
     with pytest.raises(RunFailed) as got:
         start()
     with monkeypatch.context() as away:
-        away.setattr("daskfc.runs.execution.open_federation", unreachable)
+        away.setattr("daskfc.runs.execution.execution.open_federation", unreachable)
         with pytest.raises(ClusterError, match="no scheduler"):
             resume(got.value.folder)
     assert resume(got.value.folder).status == "done"
@@ -418,7 +418,7 @@ def test_a_store_that_changed_is_not_continued(start, storage, tmp_path):
     load_storage({**storage, "partition": {"scheme": "iid", "clients": 3, "seed": 9}}).build(
         overwrite=True
     )
-    from daskfc.runs.parties import open_federation
+    from daskfc.runs.pipeline.parties import open_federation
 
     with pytest.raises(InvalidInput, match="written again since the run began"):
         open_federation(Run(got.value.folder).config, None)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from daskfc.runs import run
-from daskfc.runs.showing import run_in_html
+from daskfc.runs.report.showing import run_in_html
 from tests.runs.fakes import PIPELINE
 
 

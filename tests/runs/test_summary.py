@@ -6,11 +6,11 @@ import xarray as xr
 
 from daskfc.federation import Ledger
 from daskfc.privacy import Accountant, GaussianEvent
-from daskfc.runs.communication import ledger_frame
-from daskfc.runs.config import load_pipeline
-from daskfc.runs.evaluate import Truth
-from daskfc.runs.fits import Fit
-from daskfc.runs.summary import summary_of
+from daskfc.runs.outcome.communication import ledger_frame
+from daskfc.runs.outcome.evaluate import Truth
+from daskfc.runs.outcome.fits import Fit
+from daskfc.runs.outcome.summary import summary_of
+from daskfc.runs.pipeline.config import load_pipeline
 from tests.runs.fakes import ledger_row
 
 PIPELINE = load_pipeline(

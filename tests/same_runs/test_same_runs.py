@@ -11,7 +11,7 @@ import xarray as xr
 import yaml
 
 from daskfc.runs import check_pipeline, known_methods, load_pipeline
-from daskfc.runs.folder import RunFolder
+from daskfc.runs.outcome.folder import RunFolder
 from daskfc.stores import load_storage
 from tests.mutations.run import ROOT
 from tests.same_runs import run, sides

@@ -1,6 +1,6 @@
 """The rules of a party in a run that was announced to open sums of so many samples and clients."""
 
-from daskfc.federation.site_rules import SiteRules
+from daskfc.federation.party.site_rules import SiteRules
 
 
 class Announced(SiteRules):

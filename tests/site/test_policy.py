@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from daskfc.errors import ENDS_A_RUN, InvalidInput, PolicyRefused, PrivacyError
-from daskfc.federation.crossing import without_values
+from daskfc.federation.party.crossing import without_values
 from daskfc.site import Policy, Refusal, RunRequest, Smallest
 from daskfc.site.words import in_words, template
 

@@ -21,9 +21,9 @@ from daskfc.stores import (
     staging,
     write_store,
 )
-from daskfc.stores.appending import _alone, rows_of_before
-from daskfc.stores.clusters import read_clusters, write_clusters
-from daskfc.stores.together import check_samples
+from daskfc.stores.building.appending import _alone, rows_of_before
+from daskfc.stores.store.clusters import read_clusters, write_clusters
+from daskfc.stores.store.together import check_samples
 
 OLD, NEW = "id,age,kind\np1,61,ckd\np2,58,none\n", "id,age,kind\np3,70,acute\n"
 NAMED = {"ids": "id", "labels": "kind"}
@@ -323,7 +323,8 @@ KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
 import numpy as np
-from daskfc.stores import ClientStore, append_samples, staging
+from daskfc.stores.layout import staging
+from daskfc.stores import ClientStore, append_samples
 
 root, swaps = Path(sys.argv[1]), sys.argv[2] == "True"
 url, spare = root / "a.zarr", root.with_name("spare.zarr")

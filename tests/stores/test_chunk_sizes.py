@@ -19,10 +19,10 @@ from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, write_store
-from daskfc.stores.chunk_sizes import _declared, bounded
-from daskfc.stores.clusters import read_clusters, write_clusters
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.readers import open_source
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.layout.chunk_sizes import _declared, bounded
+from daskfc.stores.sources.readers import open_source
+from daskfc.stores.store.clusters import read_clusters, write_clusters
 
 GIB = 1 << 30
 X = np.random.default_rng(0).normal(size=(57, 5))

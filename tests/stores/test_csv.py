@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from daskfc.errors import StoreError
 from daskfc.stores import write_store
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.readers import open_source
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.sources.readers import open_source
 
 SECRET = "7391.25"  # a value, which no message may tell
 

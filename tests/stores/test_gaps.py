@@ -7,10 +7,10 @@ from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, load_storage, write_store
-from daskfc.stores.fitted_steps import Columns, applied
-from daskfc.stores.prepared import PreparedStore
-from daskfc.stores.spelling import renumbered
-from daskfc.stores.write import add_store
+from daskfc.stores.building.write import add_store
+from daskfc.stores.layout.spelling import renumbered
+from daskfc.stores.store.fitted_steps import Columns, applied
+from daskfc.stores.store.prepared import PreparedStore
 
 CSV = """id,sex,age,visit,stage
 p1,f,61,2024-05-06,2
@@ -126,8 +126,8 @@ def test_what_is_refused(tmp_path, text, keys, match):
 
 
 def test_scaling_and_graphs_are_for_numbers(csv):
-    from daskfc.stores.config import SourceConfig
-    from daskfc.stores.readers import open_source
+    from daskfc.stores.dealing.config import SourceConfig
+    from daskfc.stores.sources.readers import open_source
 
     for key in ({"scale": 2.0}, {"scaling": "standard"}, {"graph": {"neighbours": 1}}):
         source = SourceConfig.model_validate({"path": str(csv), **KINDS, **key})

@@ -9,7 +9,7 @@ from scipy import sparse
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore, load_storage, write_store
-from daskfc.stores.graph import checked_graph, neighbour_graph, split_edges
+from daskfc.stores.layout.graph import checked_graph, neighbour_graph, split_edges
 from tests.conftest import DATA, needs_data
 
 

@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 
 from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, append_samples, write_store
-from daskfc.stores.samples import encode_labels
+from daskfc.stores.layout.samples import encode_labels
 
 N, D = 103, 4
 X = np.random.default_rng(0).integers(-99, 99, (N, D)) / 4

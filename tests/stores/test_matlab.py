@@ -9,8 +9,8 @@ from scipy.io import savemat
 
 from daskfc.errors import StoreError
 from daskfc.stores import load_storage
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.readers import open_source
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.sources.readers import open_source
 from tests.conftest import DATA, needs_data
 
 rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskfc.errors import StoreError
-from daskfc.stores.partitions import PARTITIONS, dirichlet, iid, label_skew
+from daskfc.stores.dealing.partitions import PARTITIONS, dirichlet, iid, label_skew
 from tests.oracles.partitions import main_cluster_wishes
 
 label_lists = st.lists(st.integers(0, 5), min_size=1, max_size=80).map(np.array)

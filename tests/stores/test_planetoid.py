@@ -17,9 +17,9 @@ from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.stores import load_storage
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.pickles import load_numbers
-from daskfc.stores.readers import fingerprint, format_of, open_source
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.sources.pickles import load_numbers
+from daskfc.stores.sources.readers import fingerprint, format_of, open_source
 from tests.conftest import DATA, needs_data
 
 PARTS = ("allx", "ally", "tx", "ty", "test.index", "graph")

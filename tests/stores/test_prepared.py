@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, write_store
-from daskfc.stores.fitted_steps import HEIGHT
-from daskfc.stores.prepared import PreparedStore
+from daskfc.stores.store.fitted_steps import HEIGHT
+from daskfc.stores.store.prepared import PreparedStore
 
 ONE_HOT = {"step": "one-hot", "height": HEIGHT}
 OWN = {"own": True}

@@ -6,8 +6,9 @@ import pytest
 import zarr
 
 from daskfc.errors import StoreError
-from daskfc.stores import ClientStore, ranges, write_store
-from daskfc.stores.ranges import column_warnings
+from daskfc.stores import ClientStore, write_store
+from daskfc.stores.store import ranges
+from daskfc.stores.store.ranges import column_warnings
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from sklearn.datasets import dump_svmlight_file
 
 from daskfc.errors import StoreError
 from daskfc.stores import READERS, write_store
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.readers import check_source, fingerprint, format_of, open_source
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.sources.readers import check_source, fingerprint, format_of, open_source
 
 X = np.arange(33, dtype=np.float64).reshape(11, 3) / 4
 y = np.arange(11) % 3
@@ -167,7 +167,7 @@ def test_npz_is_streamed(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("read whole")
 
-    monkeypatch.setattr("daskfc.stores.arrays.np.load", refuse)
+    monkeypatch.setattr("daskfc.stores.sources.arrays.np.load", refuse)
     np.testing.assert_array_equal(next(iter(samples.blocks(2))), X[:2])
 
 

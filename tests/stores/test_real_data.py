@@ -5,9 +5,9 @@ import pytest
 from sklearn.preprocessing import MinMaxScaler
 
 from daskfc.stores import load_storage
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.readers import open_source
-from daskfc.stores.together import check_together, number_of_samples
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.sources.readers import open_source
+from daskfc.stores.store.together import check_together, number_of_samples
 from tests.conftest import DATA, needs_data
 
 

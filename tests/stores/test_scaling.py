@@ -11,10 +11,10 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores import load_storage
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.readers import open_source
-from daskfc.stores.samples import Samples
-from daskfc.stores.scaling import rescaled
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.dealing.scaling import rescaled
+from daskfc.stores.layout.samples import Samples
+from daskfc.stores.sources.readers import open_source
 
 tables = arrays(
     np.float64,
@@ -39,7 +39,9 @@ def all_of(samples, rows=4):
 @given(table=tables, rows=st.integers(1, 7))
 def test_kinds_are_those_of_scikit_learn(table, rows):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("daskfc.stores.scaling._ROWS", rows)  # of the pass that makes statistics
+        patch.setattr(
+            "daskfc.stores.dealing.scaling._ROWS", rows
+        )  # of the pass that makes statistics
         found = {
             kind: all_of(rescaled(samples_of(table), kind, "t"))
             for kind in ("min-max", "standard", "min-max-all", "none")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from daskfc.cli import main
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores import ClientStore, add_store, append_samples, append_store, write_store
-from daskfc.stores.layout import ContentDigest
-from daskfc.stores.spelling import Spelling, plain_word, words_apart
+from daskfc.stores.layout.layout import ContentDigest
+from daskfc.stores.layout.spelling import Spelling, plain_word, words_apart
 
 KEYS = {"categorical": ["stage"]}
 

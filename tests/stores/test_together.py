@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.federation.contract import Contract
+from daskfc.federation.driver.contract import Contract
 from daskfc.runs import prepare
 from daskfc.stores import ClientStore, load_storage, write_store
-from daskfc.stores.together import (
+from daskfc.stores.store.together import (
     check_columns,
     check_samples,
     check_together,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores import ClientStore, load_storage
-from daskfc.stores.view_dealing import (
+from daskfc.stores.dealing.views import (
     deal_to_clients,
     draw_holders,
     unlinked_view,
@@ -126,7 +126,7 @@ def test_stores_hold_the_rows_of_their_view(archive, tmp_path, clients, overlap)
 
 
 def test_a_complete_deal_is_one_of_columns(archive, tmp_path):
-    from daskfc.stores.together import check_together
+    from daskfc.stores.store.together import check_together
 
     storage = storage_of(archive[0], tmp_path)
     storage.build()

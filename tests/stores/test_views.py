@@ -11,9 +11,9 @@ from sklearn.datasets import load_digits
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores import load_storage, write_store
-from daskfc.stores.config import SourceConfig
-from daskfc.stores.readers import check_source, fingerprint, open_source, view_names
-from daskfc.stores.views import numbered_views
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.sources.readers import check_source, fingerprint, open_source, view_names
+from daskfc.stores.sources.views import numbered_views
 
 random = np.random.default_rng(0)
 ONE, TWO, THREE = (random.normal(size=(9, width)) for width in (3, 2, 4))
@@ -106,8 +106,8 @@ def test_names_are_found_without_reading_rows(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("read")
 
-    monkeypatch.setattr("daskfc.stores.arrays._open_member", refuse)
-    monkeypatch.setattr("daskfc.stores.matlab.loadmat", refuse)
+    monkeypatch.setattr("daskfc.stores.sources.arrays._open_member", refuse)
+    monkeypatch.setattr("daskfc.stores.sources.matlab.loadmat", refuse)
     assert view_names(SourceConfig(path=str(tmp_path / "v.npz"))) == ("view0", "view1")
     assert view_names(SourceConfig(path=str(tmp_path / "v.mat"))) == ("X1", "X2")
     assert view_names(SourceConfig(path="gone.csv")) == ()

@@ -14,7 +14,7 @@ import zarr
 
 from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, StoreWriter, write_store
-from daskfc.stores.locations import zarr_store
+from daskfc.stores.layout.locations import zarr_store
 
 X = np.arange(30, dtype=np.float64).reshape(10, 3)
 IDS = [str(i) for i in range(10)]

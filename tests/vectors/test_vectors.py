@@ -24,10 +24,10 @@ from daskfc.coding import (
     reconstruct,
     share_secret,
 )
-from daskfc.coding.modular import is_prime
-from daskfc.coding.wide import WideIntegers
+from daskfc.coding.residues.modular import is_prime
+from daskfc.coding.residues.wide import WideIntegers
 from daskfc.errors import DaskfcError, DecodingError, InvalidInput
-from daskfc.federation.wire_format import Reader, encode, opened, sealed
+from daskfc.federation.messages.wire_format import Reader, encode, opened, sealed
 
 FOLDER = Path(__file__).parent
 KEYS, SHAMIR, RING, CODING, WIRE = (

@@ -323,7 +323,7 @@ def nested(levels):
 def wire():
     """Values as bytes, by the form that the wire has, and bytes that are refused."""
     array = ["<f8", [2, 2], struct.pack("<4d", 1, 2, 3, -0.5)]
-    scale = "daskfc.coding.scale"
+    scale = "daskfc.coding.residues.scale"
     primes = msgpack.ExtType(1, packed([251, 241]))
     system = {"primes": primes, "scale": 2.0, "bound": 100, "exact": False}
     good = [
@@ -340,7 +340,8 @@ def wire():
         {"value": "ResidueSystem((251, 241), 2.0, 100)",
          "bytes": extension(6, [scale, "ResidueSystem", system])},
         {"value": "ResidueSystem", "bytes": extension(7, [scale, "ResidueSystem"])},
-        {"value": "is_prime", "bytes": extension(7, ["daskfc.coding.modular", "is_prime"])},
+        {"value": "is_prime",
+         "bytes": extension(7, ["daskfc.coding.residues.modular", "is_prime"])},
     ]  # fmt: skip
     pickled = b"cos\nsystem\n(S'true'\ntR."
     bad = [
@@ -355,7 +356,7 @@ def wire():
         {"why": "a program", "bytes": extension(7, ["daskfc.__main__", "main"])},
         {"why": "a record of another package", "bytes": extension(6, ["os", "stat_result", {}])},
         {"why": "a function as a record",
-         "bytes": extension(6, ["daskfc.coding.modular", "is_prime", {"value": 3}])},
+         "bytes": extension(6, ["daskfc.coding.residues.modular", "is_prime", {"value": 3}])},
         {"why": "a field that is not there",
          "bytes": extension(6, [scale, "ResidueSystem", {**system, "more": 1}])},
         {"why": "a record that its class refuses",

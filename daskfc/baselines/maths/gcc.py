@@ -23,10 +23,10 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
 from daskfc.checks import boolean, check_params, integer, real
-from daskfc.clustering.clusterer import in_order_of_appearance
-from daskfc.clustering.graph_filter import GraphOperator, dense, row_blocks
-from daskfc.clustering.kmeans import best_partition, nearest_centre
-from daskfc.clustering.order import rows_in_order
+from daskfc.clustering.clusterers.clusterer import in_order_of_appearance
+from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
+from daskfc.clustering.kernels.graph_filter import GraphOperator, dense, row_blocks
+from daskfc.clustering.views.order import rows_in_order
 
 __all__ = ["cluster_gcc", "gcc_features"]
 

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from daskfc.clustering.kernel_features import Kernel, RandomFeatures
+from daskfc.clustering.kernels.features import Kernel, RandomFeatures
 from daskfc.seeds import generator
 
 __all__ = [

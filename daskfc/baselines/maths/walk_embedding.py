@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from daskfc.clustering.low_rank_similarity import Graph
-from daskfc.clustering.nearest import nearest_of_points
+from daskfc.clustering.kernels.low_rank_similarity import Graph
+from daskfc.clustering.views.nearest import nearest_of_points
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.linalg.spectrum import laplacian_embedding
 

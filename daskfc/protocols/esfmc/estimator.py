@@ -17,12 +17,12 @@ from daskfc.federation import (
     param,
     sample_digests,
 )
-from daskfc.federation.linking import views_of
-from daskfc.federation.one_start import begin_releases
-from daskfc.federation.parameters import picked
-from daskfc.federation.sample_keys import digest_keys
-from daskfc.federation.sample_map import SampleMap
-from daskfc.federation.samples import labelled_new, new_digests
+from daskfc.federation.driver.one_start import begin_releases
+from daskfc.federation.methods.linking import views_of
+from daskfc.federation.methods.parameters import picked
+from daskfc.federation.methods.sample_keys import digest_keys
+from daskfc.federation.methods.sample_map import SampleMap
+from daskfc.federation.methods.samples import labelled_new, new_digests
 from daskfc.protocols.esfmc import party, server
 from daskfc.protocols.esfmc.noise import noise_of
 from daskfc.protocols.esfmc.rounds import RoundHistory, Rounds

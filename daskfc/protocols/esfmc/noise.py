@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.coding import SecretKey
-from daskfc.federation.step_rules import Announced, Rule
+from daskfc.federation.steps.rules import Announced, Rule
 from daskfc.privacy import (
     Accountant,
     GaussianEvent,

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.clustering.local_labels import (
+from daskfc.clustering.clusterers.local_labels import (
     LocalLabels,
     k_means_labels,
     spectral_labels,
 )
-from daskfc.clustering.order import order_of_rows
+from daskfc.clustering.views.order import order_of_rows
 from daskfc.coding import SecretKey
 from daskfc.errors import StoreError
 from daskfc.federation import Checkpoints, ClientLabels, LabelledSamples, own_labels
-from daskfc.federation.step_rules import takes
+from daskfc.federation.steps.rules import takes
 from daskfc.protocols.esfmc.maths.grouping import numbering, scaled
 from daskfc.protocols.esfmc.messages import (
     Assignments,
@@ -30,10 +30,10 @@ from daskfc.protocols.esfmc.messages import (
     TrainingLosses,
     Votes,
 )
+from daskfc.protocols.esfmc.networks.units import Units
 from daskfc.protocols.esfmc.noise import ANNOUNCED, FeatureNoise
 from daskfc.protocols.esfmc.server import TO_VOTE
 from daskfc.protocols.esfmc.settings import Recipe, recipe
-from daskfc.protocols.esfmc.units import Units
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore
 
@@ -218,7 +218,9 @@ def _model(
     seed: int = 0,
     units: Units | None = None,
 ) -> Any:
-    from daskfc.protocols.esfmc.training import ViewModel  # an extra: not where nothing is trained
+    from daskfc.protocols.esfmc.networks.training import (
+        ViewModel,  # an extra: not where nothing is trained
+    )
 
     shape = (n_columns, settings.n_clusters, settings.of(n_samples, n_columns).network)
     if trained is None:

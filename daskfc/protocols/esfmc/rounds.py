@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.handles import results
-from daskfc.federation.linking import Linked
+from daskfc.federation.methods.linking import Linked
+from daskfc.federation.steps.handles import results
 from daskfc.protocols.esfmc import party, server
 from daskfc.protocols.esfmc.messages import (
     LinkedSamples,

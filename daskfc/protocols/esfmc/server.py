@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.clustering.order import order_of_rows
+from daskfc.clustering.views.order import order_of_rows
 from daskfc.errors import InvalidInput
-from daskfc.federation.linking import Linked, link_views
-from daskfc.federation.sample_map import SampleMap, map_of_points, mapped_rows
-from daskfc.federation.samples import ClientLabels, SampleDigests
+from daskfc.federation.methods.linking import Linked, link_views
+from daskfc.federation.methods.sample_map import SampleMap, map_of_points, mapped_rows
+from daskfc.federation.methods.samples import ClientLabels, SampleDigests
 from daskfc.protocols.esfmc.maths.grouping import (
     Block,
     averaged_assignments,

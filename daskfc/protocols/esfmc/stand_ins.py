@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from daskfc.federation.linking import Linked
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.samples import ClientLabels, LabelledSamples
-from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
-from daskfc.federation.stand_ins import labels_beside_ids
+from daskfc.federation.methods.linking import Linked
+from daskfc.federation.methods.samples import ClientLabels, LabelledSamples
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.planning.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.federation.planning.stand_ins import labels_beside_ids
 from daskfc.protocols.esfmc import party as client
 from daskfc.protocols.esfmc import server
 from daskfc.protocols.esfmc.messages import (

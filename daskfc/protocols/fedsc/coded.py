@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.samples import ClientLabels
+from daskfc.federation.methods.samples import ClientLabels
 from daskfc.protocols.fedsc.coded_rows import (
     graph_of_distances,
     joined_votes,

@@ -22,16 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.clustering import ExactPoints
-from daskfc.clustering.low_rank_similarity import (
+from daskfc.clustering.kernels.low_rank_similarity import (
     MostSimilar,
     default_neighbors,
     join_similar,
     most_similar,
 )
-from daskfc.clustering.order import Order
+from daskfc.clustering.views.order import Order
 from daskfc.coding import ResidueSystem
 from daskfc.federation import Message, NoiseMultiplier, array
-from daskfc.federation.samples import ClientLabels
+from daskfc.federation.methods.samples import ClientLabels
 from daskfc.pairwise import DistanceTiles
 from daskfc.protocols.fedsc.graph import OrderedGraph
 from daskfc.protocols.fedsc.server import vote

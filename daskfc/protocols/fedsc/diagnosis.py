@@ -8,9 +8,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
+from daskfc.clustering.kernels.kernels import atom_kernel, gaussian_kernel
 from daskfc.federation import Federation, Inline, Local, PerClient, Sent
-from daskfc.federation.step_rules import as_announced, takes
+from daskfc.federation.steps.rules import as_announced, takes
 from daskfc.privacy import Noised, Part
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients

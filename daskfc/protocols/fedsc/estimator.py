@@ -11,12 +11,12 @@ from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Inline, Local, PerClient, Sent
-from daskfc.federation.cluster_scores import ClusterScores
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import param, picked
-from daskfc.federation.sample_keys import digest_keys
-from daskfc.federation.sample_map import SampleMap
-from daskfc.federation.samples import (
+from daskfc.federation.methods.cluster_scores import ClusterScores
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.parameters import param, picked
+from daskfc.federation.methods.sample_keys import digest_keys
+from daskfc.federation.methods.sample_map import SampleMap
+from daskfc.federation.methods.samples import (
     LabelledSamples,
     canonical_positions,
     labelled_samples,

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.clustering.half_distances import Share
-from daskfc.clustering.largest_products import RoundedRows, Screened
-from daskfc.clustering.low_rank_similarity import Graph, default_neighbors, similarity_graph
-from daskfc.clustering.order import Order, order_of_points
-from daskfc.clustering.screening import is_worthwhile
+from daskfc.clustering.kernels.low_rank_similarity import Graph, default_neighbors, similarity_graph
+from daskfc.clustering.views.half_distances import Share
+from daskfc.clustering.views.largest_products import RoundedRows, Screened
+from daskfc.clustering.views.order import Order, order_of_points
+from daskfc.clustering.views.screening import is_worthwhile
 from daskfc.federation import SERVER, Federation, Local, Message, PerClient, array
 from daskfc.secure.distances.memory import PROCESS_BYTES, USABLE
 

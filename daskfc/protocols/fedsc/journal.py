@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from daskfc.errors import PrivacyError, StoreError
 from daskfc.federation import Checkpoints, Federation, Local
-from daskfc.federation.samples import StoreContent
+from daskfc.federation.methods.samples import StoreContent
 from daskfc.folders import flush
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.protocols.fedsc.messages import Resumed

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from daskfc.checks import Constraint, between_0_and_1, check_params, integer, one_of, real
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.federation.step_rules import Announced, Rule
+from daskfc.federation.steps.rules import Announced, Rule
 from daskfc.privacy import (
     REACH_OF_NOISE,
     Accountant,

@@ -5,10 +5,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.clustering.low_rank_similarity import similarity_rows
-from daskfc.clustering.order import order_of_rows
+from daskfc.clustering.kernels.low_rank_similarity import similarity_rows
+from daskfc.clustering.views.order import order_of_rows
 from daskfc.coding import SecretKey
-from daskfc.federation.step_rules import as_announced, takes
+from daskfc.federation.steps.rules import as_announced, takes
 from daskfc.privacy import REACH_OF_NOISE, Noised, Part, input_digest
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     default_atoms,

@@ -6,12 +6,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from daskfc.clustering.low_rank_similarity import default_neighbors, dictionary_root
+from daskfc.clustering.kernels.low_rank_similarity import default_neighbors, dictionary_root
 from daskfc.errors import InvalidInput
 from daskfc.federation import Checkpoints
-from daskfc.federation.cluster_scores import ClusterScores, without_errors
-from daskfc.federation.sample_map import SampleMap, map_of_points, mapped_rows
-from daskfc.federation.samples import ClientLabels
+from daskfc.federation.methods.cluster_scores import ClusterScores, without_errors
+from daskfc.federation.methods.sample_map import SampleMap, map_of_points, mapped_rows
+from daskfc.federation.methods.samples import ClientLabels
 from daskfc.protocols.fedsc.graph import OrderedGraph, order_of_similar
 from daskfc.protocols.fedsc.journal import Journal
 from daskfc.protocols.fedsc.maths.dictionary_start import (

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from daskfc.federation import Federation, Inline, Local, PerClient, Sent
-from daskfc.federation.cluster_scores import ClusterScores
-from daskfc.federation.samples import LabelledSamples, labelled_new
+from daskfc.federation.methods.cluster_scores import ClusterScores
+from daskfc.federation.methods.samples import LabelledSamples, labelled_new
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.coded import CodedSimilarity, coded_predict, coded_similarity

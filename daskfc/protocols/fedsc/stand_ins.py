@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from daskfc.clustering.low_rank_similarity import default_neighbors
-from daskfc.federation.last_result import StartFound
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.samples import ClientLabels
-from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
-from daskfc.federation.stand_ins import labels_for_each
+from daskfc.clustering.kernels.low_rank_similarity import default_neighbors
+from daskfc.federation.methods.samples import ClientLabels
+from daskfc.federation.party.last_result import StartFound
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.planning.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.federation.planning.stand_ins import labels_for_each
 from daskfc.privacy import Noised, Part
 from daskfc.protocols.fedsc import coded_rows, graph, journal, party, server, start
 from daskfc.protocols.fedsc.coded_rows import SquaredNorms

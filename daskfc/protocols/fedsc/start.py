@@ -7,7 +7,7 @@ import numpy as np
 
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local
-from daskfc.federation.last_result import LastResult, StartFound
+from daskfc.federation.party.last_result import LastResult, StartFound
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.messages import Dictionary, KernelPlan

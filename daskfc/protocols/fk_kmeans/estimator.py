@@ -9,7 +9,7 @@ import numpy as np
 
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
-from daskfc.clustering.kernel_features import KERNELS
+from daskfc.clustering.kernels.features import KERNELS
 from daskfc.coding import FixedPoint
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import (
@@ -21,9 +21,9 @@ from daskfc.federation import (
     Sent,
     param,
 )
-from daskfc.federation.one_start import begin_releases
-from daskfc.federation.parameters import picked
-from daskfc.federation.samples import own_labels, store_content
+from daskfc.federation.driver.one_start import begin_releases
+from daskfc.federation.methods.parameters import picked
+from daskfc.federation.methods.samples import own_labels, store_content
 from daskfc.protocols.fk_kmeans import party, server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.iterations import IterationReport, Iterations, Planned

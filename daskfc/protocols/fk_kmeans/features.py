@@ -12,7 +12,7 @@ import zarr
 from numpy.typing import NDArray
 
 from daskfc import seeds
-from daskfc.clustering.kernel_features import Kernel, RandomFeatures
+from daskfc.clustering.kernels.features import Kernel, RandomFeatures
 from daskfc.errors import InvalidInput
 from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration, embed, weighted
 from daskfc.protocols.fk_kmeans.messages import FeaturePlan

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from daskfc.checks import integer
 from daskfc.coding import SecretKey
-from daskfc.federation.step_rules import Announced, Rule
+from daskfc.federation.steps.rules import Announced, Rule
 from daskfc.privacy import (
     REACH_OF_NOISE,
     Accountant,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from daskfc.coding import SecretKey
 from daskfc.federation import LabelledSamples, own_labels
-from daskfc.federation.step_rules import at_most_honest, takes
+from daskfc.federation.steps.rules import at_most_honest, takes
 from daskfc.privacy import Noised, input_digest
 from daskfc.protocols.fk_kmeans.features import (
     FeatureSettings,

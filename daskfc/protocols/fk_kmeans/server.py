@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import Checkpoints
-from daskfc.federation.samples import StoreContent
+from daskfc.federation.methods.samples import StoreContent
 from daskfc.protocols.fk_kmeans.maths.dspgd import n_kept
 from daskfc.protocols.fk_kmeans.maths.lanczos import Krylov, begin
 from daskfc.protocols.fk_kmeans.maths.symmetric import matrix_of

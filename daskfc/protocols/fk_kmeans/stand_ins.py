@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.sizes import StandIns, of_shape, sized
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.planning.sizes import StandIns, of_shape, sized
 from daskfc.privacy import Noised
 from daskfc.protocols.fk_kmeans import party, server, uncompressed
 from daskfc.protocols.fk_kmeans.features import FeatureSettings

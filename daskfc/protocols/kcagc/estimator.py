@@ -14,10 +14,10 @@ from daskfc import seeds
 from daskfc.checks import boolean, integer, one_of, optional
 from daskfc.errors import InvalidInput, PrivacyWarning
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import param
-from daskfc.federation.sample_keys import digest_keys
-from daskfc.federation.samples import (
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.sample_keys import digest_keys
+from daskfc.federation.methods.samples import (
     ClientLabels,
     LabelledSamples,
     labelled_new,

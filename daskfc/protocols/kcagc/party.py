@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from daskfc import seeds
 from daskfc.clustering import GraphOperator
-from daskfc.clustering.graph_filter import FilterKind
+from daskfc.clustering.kernels.graph_filter import FilterKind
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.federation.samples import ClientLabels
-from daskfc.federation.step_rules import Rule, as_announced, takes
+from daskfc.federation.methods.samples import ClientLabels
+from daskfc.federation.steps.rules import Rule, as_announced, takes
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.linalg.local_basis import Basis
 from daskfc.protocols.kcagc.maths.intersections import VirtualNode, local_clusters, virtual_nodes

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from daskfc.federation.samples import ClientLabels
+from daskfc.federation.methods.samples import ClientLabels
 from daskfc.protocols.kcagc.maths import intersections
 from daskfc.protocols.kcagc.maths.landmark_lloyd import (
     LandmarkState,

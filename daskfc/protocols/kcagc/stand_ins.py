@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.samples import ClientLabels
-from daskfc.federation.sizes import StandIns, of_shape, sized
+from daskfc.federation.methods.samples import ClientLabels
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.planning.sizes import StandIns, of_shape, sized
 from daskfc.protocols.kcagc import party as participant
 from daskfc.protocols.kcagc import server
 from daskfc.protocols.kcagc.maths.landmark_lloyd import begin_with_landmarks

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.clustering import GraphOperator
-from daskfc.clustering.graph_filter import FilterKind
+from daskfc.clustering.kernels.graph_filter import FilterKind
 from daskfc.linalg import projected_coordinates
 from daskfc.linalg.local_basis import Basis
 from daskfc.stores import ClientStore

@@ -18,18 +18,18 @@ from daskfc.clustering import (
     Spectral,
     View,
 )
-from daskfc.clustering.decisive import many_are_equal, smallest_hundredth
-from daskfc.clustering.gap import gap_statistic
-from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
-from daskfc.clustering.order import Order, order_of_points
-from daskfc.federation.cluster_scores import ClusterScores, without_errors
-from daskfc.federation.sample_map import (
+from daskfc.clustering.clusterers.gap import gap_statistic
+from daskfc.clustering.views.decisive import many_are_equal, smallest_hundredth
+from daskfc.clustering.views.nearest import nearest_of_points, within_radius_of_points
+from daskfc.clustering.views.order import Order, order_of_points
+from daskfc.federation.methods.cluster_scores import ClusterScores, without_errors
+from daskfc.federation.methods.sample_map import (
     SampleMap,
     map_of_distances,
     map_of_points,
     mapped_rows,
 )
-from daskfc.federation.samples import ClientLabels
+from daskfc.federation.methods.samples import ClientLabels
 from daskfc.linalg import LandmarkEmbedding, symmetric_squared_distances
 from daskfc.pairwise import DistanceTiles
 from daskfc.protocols.omnifc.messages import ClusterReport

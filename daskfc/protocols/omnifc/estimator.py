@@ -20,15 +20,15 @@ from daskfc.clustering import (
     View,
     make_clusterer,
 )
-from daskfc.clustering.order import Order
+from daskfc.clustering.views.order import Order
 from daskfc.coding import RESOLVED
 from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.cluster_scores import ClusterScores, joined
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import param
-from daskfc.federation.sample_map import SampleMap
-from daskfc.federation.samples import LabelledSamples, labelled_new, labelled_samples
+from daskfc.federation.methods.cluster_scores import ClusterScores, joined
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.parameters import param
+from daskfc.federation.methods.sample_map import SampleMap
+from daskfc.federation.methods.samples import LabelledSamples, labelled_new, labelled_samples
 from daskfc.protocols.omnifc import clusters
 from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.secure.distances import (
@@ -39,7 +39,7 @@ from daskfc.secure.distances import (
     graph_of_points,
 )
 from daskfc.stores import ClientStore
-from daskfc.stores.together import check_unique
+from daskfc.stores.store.together import check_unique
 
 __all__ = ["OmniFC"]
 

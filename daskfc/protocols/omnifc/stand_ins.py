@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from daskfc.clustering import DBSCAN, Clusterer
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.samples import ClientLabels
-from daskfc.federation.sizes import StandIns, sized
-from daskfc.federation.stand_ins import labels_for_each
+from daskfc.federation.methods.samples import ClientLabels
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.planning.sizes import StandIns, sized
+from daskfc.federation.planning.stand_ins import labels_for_each
 from daskfc.protocols.omnifc import clusters
 from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.secure.distances import RowPlan

@@ -2,7 +2,7 @@
 
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput
-from daskfc.federation.step_rules import Announced, Rule
+from daskfc.federation.steps.rules import Announced, Rule
 
 __all__ = ["AS_ANNOUNCED", "choose_code"]
 

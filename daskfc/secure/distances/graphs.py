@@ -12,13 +12,13 @@ from typing import TypeAlias
 import numpy as np
 
 from daskfc.clustering import ExactPoints, View
-from daskfc.clustering.half_distances import HalfDistances, Share
-from daskfc.clustering.nearest import (
+from daskfc.clustering.views.half_distances import HalfDistances, Share
+from daskfc.clustering.views.nearest import (
     half_distances,
     nearest_of_points,
     within_radius_of_points,
 )
-from daskfc.clustering.screening import is_worthwhile
+from daskfc.clustering.views.screening import is_worthwhile
 from daskfc.federation import SERVER, Local, Message, PerClient, array
 from daskfc.secure.distances.landmark_memory import view_bytes
 from daskfc.secure.distances.memory import PROCESS_BYTES, USABLE

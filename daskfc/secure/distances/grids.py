@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
 from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Local, Sent
-from daskfc.federation.sample_keys import digest_keys
+from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.secure.distances import party, server
 from daskfc.secure.distances.messages import PublicPlan
 from daskfc.secure.distances.server import RowPlan

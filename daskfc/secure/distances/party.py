@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.clustering.decisive import smallest_hundredth, to_nearest_apart
+from daskfc.clustering.views.decisive import smallest_hundredth, to_nearest_apart
 from daskfc.coding import (
     Engine,
     HidingPolynomial,
@@ -24,11 +24,11 @@ from daskfc.coding import (
     select_engine,
 )
 from daskfc.errors import InvalidInput, OverflowRefused
-from daskfc.federation.samples import (
+from daskfc.federation.methods.samples import (
     content_tag,
     sample_digests,
 )
-from daskfc.federation.step_rules import some_clients, takes
+from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances.choice import AS_ANNOUNCED
 from daskfc.secure.distances.messages import (

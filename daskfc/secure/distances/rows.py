@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, quantise
 from daskfc.errors import InvalidInput
 from daskfc.federation import Message
-from daskfc.federation.step_rules import some_clients, takes
+from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.privacy import Noised, Part
 from daskfc.secure.distances.choice import AS_ANNOUNCED
 from daskfc.secure.distances.messages import CodedRows, NewSamples

@@ -18,7 +18,7 @@ from daskfc.coding import (
     reconstruct_wide,
 )
 from daskfc.errors import DecodingError
-from daskfc.federation.samples import SampleDigests, canonical_positions
+from daskfc.federation.methods.samples import SampleDigests, canonical_positions
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
 from daskfc.secure.distances.messages import (

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from daskfc.coding import LagrangeCode, ResidueSystem
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.planning.sizes import StandIns, as_they_are, of_shape, sized
 from daskfc.linalg import LandmarkEmbedding, squared_distances
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances import columns, divided, graphs, party, rows, server

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from daskfc.clustering.clusterer import noting_convergence
-from daskfc.clustering.order import order_of_rows
+from daskfc.clustering.clusterers.clusterer import noting_convergence
+from daskfc.clustering.views.order import order_of_rows
 from daskfc.secure.kmeans.clusters import KMeansPlan
 from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels
 from daskfc.secure.kmeans.messages import CoresetPart, KMeansCenters, SampleSize

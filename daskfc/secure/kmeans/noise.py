@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from daskfc.checks import check_params, integer, real
 from daskfc.coding import SecretKey
-from daskfc.federation.step_rules import Announced, Rule, at_most_honest, takes
+from daskfc.federation.steps.rules import Announced, Rule, at_most_honest, takes
 from daskfc.privacy import Noised, clip_rows, input_digest, noise_label, with_noise_share
 from daskfc.secure.kmeans.lloyd import nearest_labels
 from daskfc.secure.kmeans.messages import KMeansCenters

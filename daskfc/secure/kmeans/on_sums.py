@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.federation import Federation, Local, PerClient
-from daskfc.federation.site_rules import FREE, SiteRules
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.secure.kmeans.clusters import DistributedKMeans, KMeansPlan, check_enough
 from daskfc.secure.kmeans.coreset import k_means
 from daskfc.secure.kmeans.groups import (

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from daskfc.federation.rehearsal import Rehearsal
-from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.planning.sizes import StandIns, as_they_are, of_shape, sized
 from daskfc.privacy import Noised
 from daskfc.secure.kmeans import clusters, coreset, noise, on_coreset, on_noisy_sums, on_sums
 from daskfc.secure.kmeans.clusters import KMeansPlan

@@ -15,7 +15,7 @@ import numpy as np
 
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
-from daskfc.federation.step_rules import at_most_honest, takes
+from daskfc.federation.steps.rules import at_most_honest, takes
 from daskfc.privacy import (
     REACH_OF_NOISE,
     Noised,
@@ -26,8 +26,8 @@ from daskfc.privacy import (
 )
 from daskfc.secure.prepare.messages import NoisyScales
 from daskfc.secure.sums import Total
-from daskfc.stores.client import ClientStore
-from daskfc.stores.prepared import FittedStep, PreparedStore, numbers_of
+from daskfc.stores.store.client import ClientStore
+from daskfc.stores.store.prepared import FittedStep, PreparedStore, numbers_of
 
 __all__ = ["Declared", "declared_width", "noisy_moments", "noisy_scales"]
 

@@ -19,9 +19,9 @@ from daskfc.secure.prepare.holders import words_of_one
 from daskfc.secure.prepare.quantiles import quantiles
 from daskfc.secure.prepare.words import shared_words
 from daskfc.secure.sums import Aggregation, MaskedSum
-from daskfc.stores.fitted_steps import HEIGHT, SHIFTED, Columns, FittedStep
-from daskfc.stores.prepared import but_for_words, scale_of, width_of
-from daskfc.stores.samples import unprepared
+from daskfc.stores.layout.samples import unprepared
+from daskfc.stores.store.fitted_steps import HEIGHT, SHIFTED, Columns, FittedStep
+from daskfc.stores.store.prepared import but_for_words, scale_of, width_of
 
 __all__ = ["SMALLEST", "STRATEGIES", "Fitting"]
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from daskfc.federation import Federation
-from daskfc.federation.site_rules import FREE, SiteRules
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.secure.prepare.messages import LoneWords, OwnWords, WordsLeave
 from daskfc.secure.sums import Aggregation, Total
 from daskfc.stores import ClientStore
-from daskfc.stores.prepared import FittedStep, PreparedStore
-from daskfc.stores.spelling import words_apart
+from daskfc.stores.layout.spelling import words_apart
+from daskfc.stores.store.prepared import FittedStep, PreparedStore
 
 __all__ = ["words_of_one"]
 

@@ -20,7 +20,7 @@ from daskfc.federation import Federation, Ledger
 from daskfc.privacy import Accountant
 from daskfc.secure.prepare.fitting import SMALLEST, STRATEGIES, Fitting
 from daskfc.site import RunRequest
-from daskfc.stores.prepared import FittedStep
+from daskfc.stores.store.prepared import FittedStep
 
 __all__ = ["STEPS", "PreparationWarning", "Prepare", "Prepared"]
 
@@ -64,7 +64,7 @@ class Prepared:
     Attributes
     ----------
     steps : mapping of str to list of mapping
-        Of each client, in their order, as plain values; see ``daskfc.stores.fitted_steps``.
+        Of each client, in their order, as plain values; see ``daskfc.stores.store.fitted_steps``.
     ledger : Ledger
         Every message that finding them took.
     bare : tuple of str

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from daskfc.federation import Federation, Local
-from daskfc.federation.site_rules import FREE, SiteRules
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.secure.prepare.messages import FittedQuantiles, NarrowedRanges
 from daskfc.secure.sums import Aggregation, Total
 from daskfc.secure.sums.few import LARGEST_COUNT, Held, counts_and_holder, held_counts
 from daskfc.site import Smallest
 from daskfc.stores import ClientStore
-from daskfc.stores.prepared import FittedStep, PreparedStore, numbers_of
+from daskfc.stores.store.prepared import FittedStep, PreparedStore, numbers_of
 
 __all__ = ["quantiles"]
 

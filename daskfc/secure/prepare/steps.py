@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.site_rules import FREE, SiteRules
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.secure.prepare.messages import (
     ColumnMagnitudes,
     CommonMagnitudes,
@@ -18,7 +18,7 @@ from daskfc.secure.prepare.messages import (
 from daskfc.secure.sums import Total
 from daskfc.secure.sums.few import Held
 from daskfc.stores import ClientStore
-from daskfc.stores.prepared import FittedStep, PreparedStore, numbers_of, scale_of
+from daskfc.stores.store.prepared import FittedStep, PreparedStore, numbers_of, scale_of
 
 __all__ = [
     "column_magnitudes",

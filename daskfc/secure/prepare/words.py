@@ -17,14 +17,14 @@ import numpy as np
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, PerClient, Sent
-from daskfc.federation.site_rules import FREE, SiteRules
-from daskfc.federation.texts import text_arrays, texts_in
+from daskfc.federation.messages.texts import text_arrays, texts_in
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.secure.prepare.messages import FittedWords, HashKey, KeptBuckets
 from daskfc.secure.sums import Aggregation, Total
 from daskfc.secure.sums.few import LARGEST_COUNT, counts_and_holder, held_counts
 from daskfc.stores import ClientStore
-from daskfc.stores.cells import LONGEST_WORD
-from daskfc.stores.prepared import FittedStep, PreparedStore
+from daskfc.stores.sources.cells import LONGEST_WORD
+from daskfc.stores.store.prepared import FittedStep, PreparedStore
 
 __all__ = ["Shared", "shared_words"]
 

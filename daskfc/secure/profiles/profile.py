@@ -11,7 +11,7 @@ import xarray as xr
 from daskfc.checks import Constraint, boolean, check_params, integer
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient
-from daskfc.federation.contract import Contract
+from daskfc.federation.driver.contract import Contract
 from daskfc.secure.prepare.messages import CommonMagnitudes
 from daskfc.secure.prepare.steps import common_magnitudes
 from daskfc.secure.profiles import steps

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import numpy as np
 
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.federation.pseudonyms import Pseudonyms
-from daskfc.federation.site_rules import FREE, SiteRules
-from daskfc.federation.step_rules import own_pseudonyms, takes
+from daskfc.federation.identity.pseudonyms import Pseudonyms
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import own_pseudonyms, takes
 from daskfc.secure.prepare.messages import ColumnMagnitudes, CommonMagnitudes
 from daskfc.secure.prepare.steps import powers_above
 from daskfc.secure.profiles.groups import withheld_cells
@@ -22,7 +22,7 @@ from daskfc.secure.profiles.messages import (
 )
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
-from daskfc.stores.prepared import PreparedStore, numbers_of
+from daskfc.stores.store.prepared import PreparedStore, numbers_of
 
 __all__ = [
     "cell_counts",

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.checks import check_params, one_of
-from daskfc.clustering.kernel_features import KERNELS
-from daskfc.clustering.kernel_width import width_of_moments
+from daskfc.clustering.kernels.features import KERNELS
+from daskfc.clustering.kernels.width import width_of_moments
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, Sent
 from daskfc.secure.sums.centre import Centre
@@ -52,7 +52,7 @@ def agree_on_width(
     sums : Aggregation
         From `open_sum`; the server sees what it lets through.
     kernel_kind : {"gaussian", "laplacian", "polynomial"}
-        The kernel; see `daskfc.clustering.kernel_width.width_of_moments`.
+        The kernel; see `daskfc.clustering.kernels.width.width_of_moments`.
     centre : Sent, optional
         From where samples are seen; by default the origin.
     hidden : float, optional

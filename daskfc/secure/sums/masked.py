@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_pair_masks
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
-from daskfc.federation.site_rules import FREE, OnceOnly, SiteRules
-from daskfc.federation.step_rules import some_clients, takes
+from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
+from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import MaskedPart, PublicKeys
 from daskfc.secure.sums.total import Aggregation, OwnParts, Total, as_matrix

@@ -6,7 +6,7 @@ import numpy as np
 
 from daskfc.coding import SHARE_BYTES
 from daskfc.federation import Message
-from daskfc.federation.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.federation.planning.sizes import StandIns, as_they_are, of_shape, sized
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums import centre, interpoint, masked, plain, recovering, total, vault
 from daskfc.secure.sums.centre import Centre

@@ -12,14 +12,14 @@ import numpy as np
 
 from daskfc.baselines import JoinedViews, OneView
 from daskfc.federation import Federation
-from daskfc.federation.estimator import FederatedClusterer
-from daskfc.federation.parameters import picked
+from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.parameters import picked
 from daskfc.metrics import all_metrics
 from daskfc.protocols import ESFMC
+from daskfc.protocols.esfmc.networks.training import ViewModel
+from daskfc.protocols.esfmc.networks.units import Units
 from daskfc.protocols.esfmc.party import SHARED, ClientSettings
 from daskfc.protocols.esfmc.privacy import inversion_error
-from daskfc.protocols.esfmc.training import ViewModel
-from daskfc.protocols.esfmc.units import Units
 from daskfc.stores import ClientStore
 from pipelines.papers import federations
 from pipelines.papers.esfmc.values import METRICS, Dataset

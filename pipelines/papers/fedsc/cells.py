@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from daskfc.clustering import make_clusterer
-from daskfc.clustering.kernels import gaussian_kernel
-from daskfc.clustering.low_rank_similarity import default_neighbors, join_similar, most_similar
+from daskfc.clustering.kernels.kernels import gaussian_kernel
+from daskfc.clustering.kernels.low_rank_similarity import (
+    default_neighbors,
+    join_similar,
+    most_similar,
+)
 from daskfc.federation import Federation
 from daskfc.metrics import accuracy, nmi
 from daskfc.metrics.matching import match_labels

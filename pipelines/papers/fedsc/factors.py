@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
-from daskfc.clustering.low_rank_similarity import default_neighbors
+from daskfc.clustering.kernels.kernels import atom_kernel, gaussian_kernel
+from daskfc.clustering.kernels.low_rank_similarity import default_neighbors
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
 from daskfc.protocols.fedsc.privacy.attacks import reconstruct_rows
 from daskfc.protocols.fedsc.privacy.bounds import (

@@ -22,7 +22,7 @@ import numpy as np
 
 from daskfc.baselines import DSC
 from daskfc.federation import Federation
-from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.metrics import accuracy
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients

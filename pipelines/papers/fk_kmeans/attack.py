@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-from daskfc.clustering.kernel_width import interpoint_width
+from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.maths.dspgd import weighted
 from daskfc.protocols.fk_kmeans.privacy import rows_in_span

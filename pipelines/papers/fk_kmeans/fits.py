@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.clustering.kernel_width import interpoint_width
+from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.federation import Federation
-from daskfc.federation.ledger import LedgerRow
+from daskfc.federation.ledger.ledger import LedgerRow
 from daskfc.protocols import FederatedKernelKMeans
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from pipelines.papers.fk_kmeans.data import Dataset, Pool

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from daskfc import seeds
 from daskfc.baselines import CEPCA, Central, RFKKMeans
 from daskfc.federation import Federation
-from daskfc.federation.estimator import FederatedClusterer, labels_array
-from daskfc.federation.samples import own_labels
+from daskfc.federation.methods.estimator import FederatedClusterer, labels_array
+from daskfc.federation.methods.samples import own_labels
 from daskfc.protocols import FederatedKernelKMeans
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.secure.kmeans import open_kmeans

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from daskfc.clustering.kernel_features import Kernel
-from daskfc.clustering.kernel_kmeans import exact_embedding
-from daskfc.clustering.kernel_products import KernelProducts, kernel_of_points
+from daskfc.clustering.clusterers.kernel_kmeans import exact_embedding
+from daskfc.clustering.kernels.features import Kernel
+from daskfc.clustering.kernels.products import KernelProducts, kernel_of_points
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration, feature_weights
 

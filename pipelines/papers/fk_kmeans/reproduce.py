@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.clustering.kernel_width import interpoint_width
+from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.runs import load_pipeline
 from pipelines.papers.fk_kmeans.attack import ATTACKED, FEATURES, attacks, sizes_of
 from pipelines.papers.fk_kmeans.data import DATASETS, Pool, opened

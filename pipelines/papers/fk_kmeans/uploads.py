@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from daskfc.federation import Ledger
-from daskfc.federation.ledger import LedgerRow
-from daskfc.federation.messages import SERVER, route_of
+from daskfc.federation.ledger.ledger import LedgerRow
+from daskfc.federation.messages.declaration import SERVER, route_of
 from daskfc.protocols.fk_kmeans.maths.dspgd import learning_rate
 
 __all__ = ["Upload", "floats_of", "ranks", "uploaded", "uploads_by_round"]

@@ -21,7 +21,7 @@ import numpy as np
 from daskfc.baselines import AGC, GCC
 from daskfc.baselines.maths.agc import cluster_agc
 from daskfc.federation import Federation
-from daskfc.federation.estimator import FederatedClusterer
+from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.linalg import singular_coordinates
 from daskfc.metrics import accuracy, macro_f1, nmi
 from daskfc.privacy.leakage import privacy_leakage, privacy_level

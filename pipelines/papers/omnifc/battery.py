@@ -19,9 +19,9 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import NearestNeighbors
 
 from daskfc import Federation, OmniFC
-from daskfc.clustering.order import order_of_points
+from daskfc.clustering.views.order import order_of_points
 from daskfc.seeds import generator
-from daskfc.stores.partitions import label_skew
+from daskfc.stores.dealing.partitions import label_skew
 from pipelines.papers.federations import holding
 from pipelines.papers.journal import Journal, Record, carry_out, command_line
 from pipelines.papers.omnifc.battery_tables import render

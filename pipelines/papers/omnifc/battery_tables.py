@@ -25,7 +25,7 @@ clustering has 10 neighbours, the sample itself among them; it and k-means start
 
 Where distances are equal, the order of rows decides, and that of a table has no meaning. So
 scikit-learn reads the rows in the order in which OmniFC clusters them, which follows from their
-distances: `daskfc.clustering.order.order_of_points` of the samples.
+distances: `daskfc.clustering.views.order.order_of_points` of the samples.
 """
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from daskfc import Federation
 from daskfc.coding import select_engine
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.federation.sample_keys import own_digest_key
-from daskfc.federation.samples import canonical_positions, sample_digests
+from daskfc.federation.methods.sample_keys import own_digest_key
+from daskfc.federation.methods.samples import canonical_positions, sample_digests
 from daskfc.pairwise import DistanceTiles
 from daskfc.secure.distances import SecureDistances, choose_code
 from daskfc.stores import ClientStore, load_storage

@@ -20,8 +20,8 @@ import xarray as xr
 
 from daskfc import FFCM, KFED, MUFC, Central, FedMAvg, OmniFC
 from daskfc.clustering import DBSCAN, make_clusterer
-from daskfc.clustering.nearest import exact_squared_distances
-from daskfc.federation.estimator import FederatedClusterer
+from daskfc.clustering.views.nearest import exact_squared_distances
+from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.metrics import kappa, nmi
 from daskfc.stores import ClientStore
 from pipelines.papers.federations import true_labels

@@ -15,7 +15,7 @@ from daskfc.baselines.maths.kernel_pca import (
     shares,
     sketched,
 )
-from daskfc.clustering.kernel_features import KERNELS, Kernel
+from daskfc.clustering.kernels.features import KERNELS, Kernel
 
 
 def clients(seed=0, sizes=(90, 150, 60), d=4):

@@ -83,8 +83,8 @@ def _noise(module):
 _PLACES = {
     "daskfc.secure.sums.vault": _masks,
     "daskfc.secure.sums.masked": _masks,
-    "daskfc.coding.lagrange": _shares,
-    "daskfc.coding.streams": _streams,
+    "daskfc.coding.codes.lagrange": _shares,
+    "daskfc.coding.residues.streams": _streams,
     "daskfc.privacy.mechanism": _noise,
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
-from daskfc.clustering import kernels
+from daskfc.clustering.kernels import kernels
 from pipelines.papers.fedsc import cells, factors, reproduce
 from pipelines.papers.fedsc.figures import draw
 from pipelines.papers.fedsc.tables import render

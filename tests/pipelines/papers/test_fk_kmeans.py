@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from daskfc.clustering.kernel_features import Kernel
-from daskfc.clustering.kernel_width import interpoint_width
+from daskfc.clustering.kernels.features import Kernel
+from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.federation import Ledger
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration

@@ -11,7 +11,7 @@ from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.protocols import ESFMC
 from daskfc.runs import run
-from daskfc.runs.table import noise_in_words
+from daskfc.runs.report.table import noise_in_words
 from daskfc.stores import write_store
 
 jax = pytest.importorskip("jax", reason="JAX is not installed (daskfc[multiview])")

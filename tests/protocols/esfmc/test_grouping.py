@@ -7,7 +7,7 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
 
-from daskfc.clustering import local_labels
+from daskfc.clustering.clusterers import local_labels
 from daskfc.protocols.esfmc.maths import grouping
 from daskfc.protocols.esfmc.maths.grouping import (
     Block,

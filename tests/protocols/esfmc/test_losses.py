@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from daskfc.protocols.esfmc import losses
-from daskfc.protocols.esfmc.framework import jax, jnp
-from daskfc.protocols.esfmc.optimisers import Moments, adam, sgld
+from daskfc.protocols.esfmc.networks import losses
+from daskfc.protocols.esfmc.networks.framework import jax, jnp
+from daskfc.protocols.esfmc.networks.optimisers import Moments, adam, sgld
 
 RANDOM = np.random.default_rng(0)
 B = 12

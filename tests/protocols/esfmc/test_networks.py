@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from daskfc.protocols.esfmc import losses
-from daskfc.protocols.esfmc.framework import jax
-from daskfc.protocols.esfmc.networks import (
+from daskfc.protocols.esfmc.networks import losses
+from daskfc.protocols.esfmc.networks.framework import jax
+from daskfc.protocols.esfmc.networks.layers import (
     apply,
     flatten,
     from_assignments,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from daskfc.federation.linking import Linked
+from daskfc.federation.methods.linking import Linked
 from daskfc.protocols.esfmc import server
 from daskfc.protocols.esfmc.messages import Assignments, SharedFeatures
 

@@ -3,7 +3,7 @@
 import pytest
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.parameters import picked
+from daskfc.federation.methods.parameters import picked
 from daskfc.protocols import ESFMC
 from daskfc.protocols.esfmc.party import ClientSettings
 from daskfc.protocols.esfmc.settings import RECIPES, NetworkSettings, TrainingSettings, recipe

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from daskfc.errors import InvalidInput
-from daskfc.protocols.esfmc.batches import batches
-from daskfc.protocols.esfmc.framework import device_of, jax, jnp
+from daskfc.protocols.esfmc.networks.batches import batches
+from daskfc.protocols.esfmc.networks.framework import device_of, jax, jnp
+from daskfc.protocols.esfmc.networks.training import ViewModel
+from daskfc.protocols.esfmc.networks.units import Units
 from daskfc.protocols.esfmc.settings import NetworkSettings, TrainingSettings
-from daskfc.protocols.esfmc.training import ViewModel
-from daskfc.protocols.esfmc.units import Units
 
 K = 3
 NETWORK = NetworkSettings(hidden=(16,), n_latent=4, n_shared=3)
@@ -134,7 +134,7 @@ def test_every_epoch_of_every_round_has_its_own_batches(monkeypatch):
         orders.append(batches(*given))
         return orders[-1]
 
-    monkeypatch.setattr("daskfc.protocols.esfmc.training.batches", noted)
+    monkeypatch.setattr("daskfc.protocols.esfmc.networks.training.batches", noted)
     model = begin()
     train(model)
     train(model, 2)
@@ -259,7 +259,7 @@ def test_wrong_arrays_get_one_sentence(change, words):
 def test_features_of_many_rows_are_those_of_few(monkeypatch):
     model = begin()
     whole = model.features(ROWS)
-    monkeypatch.setattr("daskfc.protocols.esfmc.training._CHUNK", 40)
+    monkeypatch.setattr("daskfc.protocols.esfmc.networks.training._CHUNK", 40)
     parts = model.features(ROWS)
     assert parts.z_c == pytest.approx(whole.z_c, abs=1e-6)
     assert parts.assignments.shape == whole.assignments.shape
@@ -277,7 +277,7 @@ def test_products_take_one_thread():
 
 
 def test_without_the_framework_one_sentence_names_the_extra(monkeypatch):
-    name = "daskfc.protocols.esfmc.framework"
+    name = "daskfc.protocols.esfmc.networks.framework"
     monkeypatch.setitem(sys.modules, "jax", None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, name)
     with pytest.raises(InvalidInput, match=r"pip install 'daskfc\[multiview\]'"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daskfc.protocols.esfmc.units import Units
+from daskfc.protocols.esfmc.networks.units import Units
 
 BYTES = np.random.default_rng(0).integers(0, 256, (5000, 7)).astype(np.float32)
 

@@ -4,7 +4,11 @@ import numpy as np
 from sklearn.datasets import load_iris
 
 from daskfc import seeds
-from daskfc.clustering.low_rank_similarity import dictionary_root, similarity_graph, similarity_rows
+from daskfc.clustering.kernels.low_rank_similarity import (
+    dictionary_root,
+    similarity_graph,
+    similarity_rows,
+)
 from daskfc.protocols.fedsc import party
 from daskfc.protocols.fedsc.graph import order_of_similar
 from daskfc.protocols.fedsc.maths.dictionary_start import (

@@ -13,7 +13,11 @@ from scipy import sparse
 from scipy.stats import chisquare
 from sklearn.datasets import load_iris
 
-from daskfc.clustering.low_rank_similarity import dictionary_root, similarity_graph, similarity_rows
+from daskfc.clustering.kernels.low_rank_similarity import (
+    dictionary_root,
+    similarity_graph,
+    similarity_rows,
+)
 from daskfc.coding import SecretKey, choose_residues
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError
 from daskfc.federation import Federation, Message, array

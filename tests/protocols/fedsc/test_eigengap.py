@@ -6,14 +6,14 @@ import scipy.linalg
 from scipy import sparse
 from sklearn.datasets import make_blobs
 
-from daskfc.clustering.low_rank_similarity import similarity_graph
+from daskfc.clustering.kernels.low_rank_similarity import similarity_graph
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc import server
 from daskfc.protocols.fedsc.graph import OrderedGraph, order_of_similar
 from daskfc.protocols.fedsc.maths.similarity_spectral import graph_eigengaps, row_eigengaps
-from daskfc.runs.choice import choose_n_clusters
+from daskfc.runs.execution.choice import choose_n_clusters
 from daskfc.testing.federation import stores_of
 
 

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
-from daskfc.federation.sample_map import map_of_points
+from daskfc.federation.methods.sample_map import map_of_points
 from daskfc.metrics import accuracy
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daskfc import FedSC
-from daskfc.clustering.low_rank_similarity import similarity_graph
+from daskfc.clustering.kernels.low_rank_similarity import similarity_graph
 from daskfc.federation import Federation
 from daskfc.protocols.fedsc import graph
 from daskfc.testing.federation import stores_of

@@ -8,11 +8,11 @@ import pytest
 
 from daskfc.errors import ClusterError, PrivacyError, StoreError
 from daskfc.federation import Checkpoints
-from daskfc.federation.party_options import PartyOptions, RunSettings
+from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.journal import Journal, Releases, expect, journal_of, resumed
 from daskfc.protocols.fedsc.noise import noise_of
-from daskfc.runs.failures import same_again
+from daskfc.runs.outcome.failures import same_again
 from tests.faults import tears
 
 POSITIONS = {"a": np.array([0, 2]), "b": np.array([1])}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskfc.clustering.kernels import atom_kernel, gaussian_kernel
+from daskfc.clustering.kernels.kernels import atom_kernel, gaussian_kernel
 from daskfc.errors import InvalidInput
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     Moments,
@@ -60,7 +60,7 @@ def test_the_kernel_is_its_definition(seed, sizes, width):
 def test_the_kernel_in_blocks_is_the_kernel(monkeypatch):
     X, Z, _ = drawn(0, 50, 4, 3)
     whole = gaussian_kernel(X, Z, 1.0)
-    monkeypatch.setattr("daskfc.clustering.kernels._BLOCK", 28)
+    monkeypatch.setattr("daskfc.clustering.kernels.kernels._BLOCK", 28)
     np.testing.assert_allclose(gaussian_kernel(X, Z, 1.0), whole, rtol=1e-12)
 
 

@@ -10,12 +10,12 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from daskfc import seeds
-from daskfc.clustering.kernel_features import Kernel
+from daskfc.clustering.kernels.features import Kernel
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.protocols import FederatedKernelKMeans
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
-from daskfc.runs.table import noise_in_words
+from daskfc.runs.report.table import noise_in_words
 from daskfc.testing.federation import stores_of
 from tests.protocols.fk_kmeans.oracle import dspgd
 

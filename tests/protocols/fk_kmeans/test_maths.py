@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from daskfc.clustering.kernel_features import Kernel
+from daskfc.clustering.kernels.features import Kernel
 from daskfc.protocols.fk_kmeans.maths.dspgd import (
     Iteration,
     change_of_whole,

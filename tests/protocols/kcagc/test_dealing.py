@@ -8,7 +8,7 @@ from daskfc.baselines import AGC, GCC
 from daskfc.federation import Federation
 from daskfc.protocols import KCAGC
 from daskfc.stores import write_store
-from daskfc.stores.graph import neighbour_graph
+from daskfc.stores.layout.graph import neighbour_graph
 from tests.protocols.conftest import by_id
 from tests.protocols.omnifc.test_omnifc import same_partition
 

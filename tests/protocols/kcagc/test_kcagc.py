@@ -15,7 +15,7 @@ from daskfc.protocols.kcagc import party
 from daskfc.protocols.kcagc.maths.intersections import intersect, local_clusters, virtual_nodes
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
 from daskfc.stores import ClientStore, write_store
-from daskfc.stores.graph import neighbour_graph
+from daskfc.stores.layout.graph import neighbour_graph
 from tests.protocols.kcagc.one_place import lloyd_on_sums
 
 pytestmark = [

@@ -17,7 +17,7 @@ from sklearn.metrics import silhouette_score
 from daskfc.clustering import make_clusterer
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError, ResourceRefused
 from daskfc.federation import Federation
-from daskfc.federation.sample_map import map_of_points
+from daskfc.federation.methods.sample_map import map_of_points
 from daskfc.protocols import OmniFC
 from daskfc.protocols.omnifc import estimator
 from daskfc.secure.distances import messages, party

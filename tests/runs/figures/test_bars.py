@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from daskfc.runs.figures import bars, stacked_bars
+from daskfc.runs.report.figures import bars, stacked_bars
 
 
 def parts_of(html):

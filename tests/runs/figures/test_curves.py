@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from daskfc.runs.figures import drawing, thinned
-from daskfc.runs.report import report_html
+from daskfc.runs.report.figures import drawing, thinned
+from daskfc.runs.report.report import report_html
 
 
 def points_of(svg):

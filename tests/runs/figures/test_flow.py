@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from daskfc.runs.figures import flow
+from daskfc.runs.report.figures import flow
 
 
 def drawn(streams):

@@ -3,7 +3,7 @@
 import math
 import xml.etree.ElementTree as ElementTree
 
-from daskfc.runs.figures import heat_table
+from daskfc.runs.report.figures import heat_table
 
 
 def table_of(values, **options):

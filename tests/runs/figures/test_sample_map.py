@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from daskfc.runs.figures import sample_map
+from daskfc.runs.report.figures import sample_map
 
 
 def dots_of(html):

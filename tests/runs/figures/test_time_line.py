@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from daskfc.runs.figures import time_line
+from daskfc.runs.report.figures import time_line
 
 STAGES = [("planning", 100.0, 101.0), ("rounds", 101.0, 109.0), ("labels", 109.0, 110.0)]
 

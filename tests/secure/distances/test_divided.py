@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from daskfc.coding import ENGINES, LagrangeCode, ResidueSystem, SecretKey, coded_distances
 from daskfc.errors import DecodingError
 from daskfc.federation import Federation
-from daskfc.federation.messages import check_message
-from daskfc.federation.rehearsal import Rehearsal
+from daskfc.federation.messages.declaration import check_message
+from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
 from daskfc.protocols import OmniFC
-from daskfc.runs.rehearse import STAND_INS
+from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.distances import SecureDistances, choose_code, divided, server, streaming
 from daskfc.secure.distances.memory import PROCESS_BYTES, Workload, needs
 from daskfc.secure.distances.messages import CodedDistances

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daskfc.clustering import NeighbourGraph, exact_points
-from daskfc.clustering.nearest import nearest_of_points, within_radius_of_points
+from daskfc.clustering.views.nearest import nearest_of_points, within_radius_of_points
 from daskfc.federation import Federation
 from daskfc.protocols import OmniFC
 from daskfc.secure.distances import graphs

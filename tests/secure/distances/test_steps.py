@@ -13,7 +13,7 @@ from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.secure.distances import choose_code, columns, party, server
 from daskfc.stores import ClientStore, write_store
-from daskfc.stores.layout import ContentDigest
+from daskfc.stores.layout.layout import ContentDigest
 from tests.faults import tears
 from tests.oracles import omnifc as oracle
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from daskfc.coding import SecretKey
 from daskfc.federation import Message, PerClient, check_message, payload_bytes
-from daskfc.federation.messages import multiplier_of
+from daskfc.federation.messages.declaration import multiplier_of
 from daskfc.site import ANY_PART
 from tests.secure.announced import Announced
 

@@ -14,7 +14,7 @@ from daskfc import OmniFC, Prepare
 from daskfc.errors import InvalidInput, PartyError, StoreError
 from daskfc.federation import Federation, Message, array
 from daskfc.stores import ClientStore, write_store
-from daskfc.stores.prepared import PreparedStore, spread_of
+from daskfc.stores.store.prepared import PreparedStore, spread_of
 from daskfc.testing.federation import federation_of, stores_of
 
 X, y = load_wine(return_X_y=True)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from daskfc.clustering.kernel_width import interpoint_width
+from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.coding import FixedPoint
 from daskfc.errors import InvalidInput, PartyError
 from daskfc.secure.sums import Total, agree_on_width, open_sum

@@ -17,7 +17,7 @@ from daskfc.coding import (
     add_mask,
     combine_shares,
 )
-from daskfc.coding.shamir import _PRIME
+from daskfc.coding.residues.shamir import _PRIME
 from daskfc.errors import (
     DecodingError,
     InvalidInput,
@@ -26,7 +26,7 @@ from daskfc.errors import (
     PrivacyError,
 )
 from daskfc.federation import PerClient
-from daskfc.federation.site_rules import OnceOnly, SiteRules
+from daskfc.federation.party.site_rules import OnceOnly, SiteRules
 from daskfc.secure.sums import RecoveringSum
 from daskfc.secure.sums.masked import (
     agree,

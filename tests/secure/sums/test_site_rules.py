@@ -5,8 +5,8 @@ import pytest
 
 from daskfc.coding import FixedPoint
 from daskfc.errors import PolicyRefused, PrivacyError
-from daskfc.federation.party_options import PartyOptions, RunSettings
-from daskfc.federation.site_rules import FREE, PartyRules
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.site_rules import FREE, PartyRules
 from daskfc.privacy import with_noise_share
 from daskfc.secure.sums import masked, vault
 from daskfc.secure.sums.plain import plain_part

@@ -3,9 +3,9 @@
 Paper       Chen et al., ICML 2025, Section 3.4: Eq. (8) concatenation, Eqs. (9) and (10) k-means.
 Departures  of recipe "robust" (see `settings`): (1) Spectral clustering on nearest neighbours, for
             k-means on features of unlike scale falls apart over the rounds. The number of
-            neighbours is found as in `daskfc.clustering.local_labels`: near ties among eigenvalues
-            can merge two clusters; where they do with every number, k-means counts. After the first
-            round, spectral labels count only where k-means from the last labels finds nearly the
+            neighbours is found as in `daskfc.clustering.clusterers.local_labels`: near ties among
+            eigenvalues can merge two clusters; where they do with every number, k-means counts.
+            After the first round, spectral labels count only where k-means from the last labels finds nearly the
             same. (2) A view counts as much as its own nearest centroids agree with the last labels.
             (3) Where too few samples are in all views, or several clients share one, the clients'
             graphs of neighbours are added up; the number of neighbours is found as in (1).
@@ -22,10 +22,15 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import cohen_kappa_score
 from threadpoolctl import threadpool_limits
 
-from daskfc.clustering.kmeans import best_partition, nearest_centre
-from daskfc.clustering.local_labels import NEIGHBOURS, LocalLabels, separation, spectral_labels
-from daskfc.clustering.nearest import nearest_of_points
-from daskfc.clustering.spectral import neighbour_affinity
+from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
+from daskfc.clustering.clusterers.local_labels import (
+    NEIGHBOURS,
+    LocalLabels,
+    separation,
+    spectral_labels,
+)
+from daskfc.clustering.clusterers.spectral import neighbour_affinity
+from daskfc.clustering.views.nearest import nearest_of_points
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.linalg.spectrum import laplacian_embedding
 from daskfc.seeds import integer_seed
@@ -167,7 +172,7 @@ def by_graphs(
     """Return spectral labels of all N samples from the weighted sum of clients' neighbour graphs.
 
     Samples may be in some blocks only. Of several numbers of neighbours, the one whose clusters are
-    best separated is taken (`daskfc.clustering.local_labels.separation`).
+    best separated is taken (`daskfc.clustering.clusterers.local_labels.separation`).
     """
     graphs = []
     for block, weight in zip(blocks, weights, strict=True):

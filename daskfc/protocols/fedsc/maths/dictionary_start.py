@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from daskfc.checks import check_params, integer, real
-from daskfc.clustering.kernels import atom_kernel, gaussian, real_matrix
+from daskfc.clustering.kernels.kernels import atom_kernel, gaussian, real_matrix
 from daskfc.errors import InvalidInput
 from daskfc.linalg import symmetric_squared_distances
 from daskfc.seeds import generator

@@ -30,7 +30,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from daskfc.checks import Constraint, check_params, integer, one_of, real
-from daskfc.clustering.kernels import atom_kernel, gaussian_kernel, same_features
+from daskfc.clustering.kernels.kernels import atom_kernel, gaussian_kernel, same_features
 from daskfc.errors import InvalidInput
 
 __all__ = [

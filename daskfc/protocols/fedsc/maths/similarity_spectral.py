@@ -17,9 +17,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from daskfc.checks import check_params, integer
-from daskfc.clustering.kernels import real_matrix
-from daskfc.clustering.kmeans import Partition, best_partition
-from daskfc.clustering.low_rank_similarity import Floats, Graph
+from daskfc.clustering.clusterers.kmeans import Partition, best_partition
+from daskfc.clustering.kernels.kernels import real_matrix
+from daskfc.clustering.kernels.low_rank_similarity import Floats, Graph
 from daskfc.errors import InvalidInput
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
 from daskfc.linalg.local_basis import divide_rows, singular_coordinates, squared_row_norms

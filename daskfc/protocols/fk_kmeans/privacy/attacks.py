@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from daskfc.clustering.kernel_features import RandomFeatures
+from daskfc.clustering.kernels.features import RandomFeatures
 from daskfc.errors import InvalidInput
 
 __all__ = ["Reconstruction", "rows_in_span", "span_of"]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from daskfc.checks import check_params, integer, one_of
-from daskfc.clustering.kmeans import best_partition
-from daskfc.clustering.order import rows_in_order
+from daskfc.clustering.clusterers.kmeans import best_partition
+from daskfc.clustering.views.order import rows_in_order
 from daskfc.errors import InvalidInput
 
 __all__ = ["VirtualNode", "intersect", "local_clusters", "virtual_nodes"]

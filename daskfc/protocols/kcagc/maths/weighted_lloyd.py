@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.checks import Constraint, boolean, check_params, integer, optional
-from daskfc.clustering.clusterer import in_order_of_appearance
-from daskfc.clustering.order import order_of_rows, rounded
+from daskfc.clustering.clusterers.clusterer import in_order_of_appearance
+from daskfc.clustering.views.order import order_of_rows, rounded
 from daskfc.errors import InvalidInput
 from daskfc.protocols.kcagc.maths.draws import drawn, filled
 from daskfc.protocols.kcagc.maths.summed_distances import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daskfc.clustering.kernel_features import Kernel
+from daskfc.clustering.kernels.features import Kernel
 from daskfc.errors import InvalidInput
 from daskfc.protocols.fk_kmeans.privacy import rows_in_span, span_of
 

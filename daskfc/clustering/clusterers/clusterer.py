@@ -1,0 +1,356 @@
+"""What every clusterer is: checked parameters, `needs`, `fit`, `pooled`, `predict`; its result."""
+
+import dataclasses
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from daskfc.checks import Constraint, check_params, integer
+from daskfc.clustering.views.decisive import between_nearest_means
+from daskfc.clustering.views.graphs import NeighbourGraph
+from daskfc.clustering.views.order import order_of_points
+from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors, View
+from daskfc.errors import InvalidInput
+
+__all__ = ["Clusterer", "Clustering", "Needs", "in_order_of_appearance", "noting_convergence"]
+
+_ROWS = 4096  # compared at a time
+
+Needs = Literal["full", "neighbours", "radius", "rows", "coordinates"]
+
+
+@dataclasses.dataclass
+class Clustering:
+    """The outcome of a clusterer.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,), int64
+        Cluster of each sample, from 0; -1 is noise and comes from DBSCAN only.
+    n_clusters : int
+        Number of clusters asked for, or found by DBSCAN.
+    model : dict of str to ndarray
+        What `predict` needs; empty when the clusterer was given pooled data and its clusters live
+        among the features of that data.
+    converged : bool, default True
+        Whether the algorithm stopped by itself, not at its last permitted iteration.
+    score : float or None, default None
+        The minimised objective (inertia, loss, error norm) of algorithms that have one.
+    notes : tuple of str, default ()
+        Sentences a reader of the result should see.
+    decisive : ndarray of shape (m,), float64, optional
+        Squared distances that the labels depend on, as far as they are known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.clusterers.clusterer import Clustering
+    >>> Clustering(np.array([0, 0, 1]), n_clusters=2).converged
+    True
+    """
+
+    labels: NDArray[np.int64]
+    n_clusters: int
+    model: dict[str, NDArray[Any]] = dataclasses.field(default_factory=dict)
+    converged: bool = True
+    score: float | None = None
+    notes: tuple[str, ...] = ()
+    decisive: NDArray[np.float64] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Clusterer(ABC):
+    """Base of the clusterers: parameters are fields, checked when the object is made.
+
+    A subclass names itself and its constraints, says which view of the distances it reads, and
+    writes `_fit`, `_pooled` and `_predict`.
+    """
+
+    name: ClassVar[str]
+    constraints: ClassVar[Mapping[str, Constraint]]
+    accepts: ClassVar[tuple[type, ...]]
+    finds_n_clusters: ClassVar[bool] = False
+    matrices: ClassVar[float] = 1.0  # of n × n float64 that a fit on all distances holds, with them
+    told_apart: ClassVar[bool] = False  # of coordinates, see `Order.told_apart`
+
+    def __post_init__(self) -> None:
+        check_params(self.name, self.params, self.constraints)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters as a dictionary."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @abstractmethod
+    def needs(self, n: int, d: int) -> Needs:
+        """Return which view `fit` wants.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        d : int
+            Number of features of the data behind the distances.
+
+        Returns
+        -------
+        {"full", "neighbours", "radius", "rows", "coordinates"}
+            For `FullDistances`, `NeighbourGraph`, `RadiusGraph`, and `RowFactors` for the rows of
+            D or for coordinates of the samples. In place of `FullDistances` a clusterer that
+            `accepts` them is given `DistanceBlocks` where memory does not hold `matrices` of
+            size n × n.
+        """
+
+    def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
+        """Return what a fit on `DistanceBlocks` holds in memory, and what it writes to disk.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        k : int
+            Number of clusters; 0 where the clusterer finds it.
+
+        Returns
+        -------
+        (int, int) or None
+            Bytes, beside what the blocks are made of; None for a clusterer that reads no blocks.
+        """
+        return None
+
+    def row_bytes(self, n: int) -> int:
+        """Return the bytes that a fit on coordinates of n samples holds beside these and a copy."""
+        return 0
+
+    def fit(self, view: View, n_clusters: int | None, seed: int) -> Clustering:
+        """Cluster the samples behind a view of their squared distances.
+
+        Parameters
+        ----------
+        view : FullDistances, NeighbourGraph, RadiusGraph or RowFactors
+            What `needs` asked for.
+        n_clusters : int or None
+            Number of clusters; None for a clusterer that finds it by itself.
+        seed : int
+            At least 0. The same view, parameters and seed give the same labels.
+
+        Returns
+        -------
+        Clustering
+            Labels, and the model for `predict`.
+
+        Raises
+        ------
+        InvalidInput
+            For another view, a number of clusters that is missing, unwanted, or above the number
+            of samples.
+        """
+        if not isinstance(view, self.accepts):
+            kinds = " or ".join(kind.__name__ for kind in self.accepts)
+            raise InvalidInput(
+                f"the view given to {self.name} must be {kinds}; got {type(view).__name__}. "
+                f"Build what {self.name}.needs(n, d) names."
+            )
+        k = self._checked_count(n_clusters, view.n, seed)
+        found = self._fit(view, k, seed)
+        decisive = found.decisive
+        if decisive is None:
+            decisive = self._decisive(view, found.labels)
+            missing = k - np.unique(found.labels[found.labels >= 0]).size
+            decisive = np.append(decisive, np.zeros(max(0, missing)))  # too alike to be apart
+        return dataclasses.replace(found, notes=(*found.notes, *_alike(view)), decisive=decisive)
+
+    def pooled(self, X: ArrayLike, n_clusters: int | None, seed: int) -> Clustering:
+        """Cluster pooled raw data: the central algorithm that the federated one is compared with.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d), float
+            Samples, finite.
+        n_clusters : int or None
+            As in `fit`.
+        seed : int
+            As in `fit`.
+
+        Returns
+        -------
+        Clustering
+            Labels in the order of the rows of X.
+
+        Raises
+        ------
+        InvalidInput
+            For data that is not a finite table, and for n_clusters as in `fit`.
+        """
+        return self._pooled(*self._checked_pool(X, n_clusters, seed), seed)
+
+    def pooled_labels(self, X: ArrayLike, n_clusters: int | None, seed: int) -> NDArray[np.int64]:
+        """Return labels of pooled raw data, the same for each sample in whatever order they come.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d), float
+            As in `pooled`, which gets it in the order that follows from the distances.
+        n_clusters : int or None
+            As in `fit`.
+        seed : int
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,), int64
+            Equal samples have equal labels.
+
+        Raises
+        ------
+        InvalidInput
+            As in `pooled`.
+        """
+        points, k = self._checked_pool(X, n_clusters, seed)
+        order = order_of_points(points)
+        if self.told_apart and self.needs(*points.shape) == "coordinates":
+            view = RowFactors(order.told_apart(points), points.shape[1], told_apart=True)
+            found = self._fit(view, k, seed)
+        else:
+            found = self._pooled(points[order.places], k, seed)
+        return order.back(order.alike(found.labels))
+
+    def _checked_pool(
+        self, X: ArrayLike, n_clusters: int | None, seed: int
+    ) -> tuple[NDArray[np.float64], int]:
+        points = np.ascontiguousarray(X, dtype=np.float64)
+        if points.ndim != 2 or 0 in points.shape:
+            raise InvalidInput(
+                f"pooled data for {self.name} must have samples and features, shape (n, d); "
+                f"got shape {points.shape}. Reshape it."
+            )
+        if not np.isfinite(points).all():
+            count = int((~np.isfinite(points)).any(axis=1).sum())
+            raise InvalidInput(
+                f"pooled data for {self.name} must be finite; {count} of {len(points)} rows hold "
+                f"NaN or infinity. Remove or impute them."
+            )
+        return points, self._checked_count(n_clusters, len(points), seed)
+
+    def predict(self, clustering: Clustering, distances: ArrayLike) -> NDArray[np.int64]:
+        """Assign new samples to the clusters found.
+
+        Parameters
+        ----------
+        clustering : Clustering
+            From `fit` of the same clusterer.
+        distances : array_like of shape (n_new, n), float
+            Squared distances from new samples to those that were clustered.
+
+        Returns
+        -------
+        ndarray of shape (n_new,), int64
+            Clusters; -1 is noise and comes from DBSCAN only.
+
+        Raises
+        ------
+        InvalidInput
+            For distances of another shape, and for a clustering without a model.
+        """
+        D = np.asarray(distances, dtype=np.float64)
+        n = clustering.labels.size
+        if D.ndim != 2 or D.shape[1] != n:
+            raise InvalidInput(
+                f"distances given to predict of {self.name} must have shape (n_new, {n}), a column "
+                f"for each clustered sample; got {D.shape}. Transpose or complete them."
+            )
+        if not clustering.model:
+            raise InvalidInput(
+                f"the clustering given to predict of {self.name} must come from fit; this one came "
+                f"from pooled data and has no model on distances. Call fit on a view of them."
+            )
+        return self._predict(clustering, D)
+
+    def _decisive(self, view: Any, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return squared distances that the labels depend on: between nearest means of clusters."""
+        return between_nearest_means(view, labels)
+
+    @abstractmethod
+    def _fit(self, view: Any, k: int, seed: int) -> Clustering: ...
+
+    @abstractmethod
+    def _pooled(self, X: NDArray[np.float64], k: int, seed: int) -> Clustering: ...
+
+    @abstractmethod
+    def _predict(self, clustering: Clustering, D: NDArray[np.float64]) -> NDArray[np.int64]: ...
+
+    def _checked_count(self, n_clusters: int | None, n: int, seed: int) -> int:
+        check_params(self.name, {"seed": seed}, {"seed": integer(0)})
+        if self.finds_n_clusters:
+            if n_clusters is not None:
+                raise InvalidInput(
+                    f"n_clusters must not be given to {self.name}, which finds it by itself; "
+                    f"got {n_clusters!r}. Leave it out."
+                )
+            return 0
+        if n_clusters is None:
+            raise InvalidInput(
+                f"n_clusters must be given to {self.name}; it is missing. "
+                f"Give the number of clusters, or use dbscan."
+            )
+        check_params(self.name, {"n_clusters": n_clusters}, {"n_clusters": integer(1)})
+        if n_clusters > n:
+            raise InvalidInput(
+                f"the 'n_clusters' parameter of {self.name} must be at most the number of samples, "
+                f"{n}; got {n_clusters}. Lower it or add samples."
+            )
+        return int(n_clusters)
+
+
+def _alike(view: View) -> tuple[str, ...]:
+    """Say so where samples have no differences, or few, that clusters could tell of."""
+    if view.n < 2:
+        return ()
+    if isinstance(view, NeighbourGraph):
+        if view.n_neighbors and not view.distances.any():
+            return (
+                f"every sample has {view.n_neighbors} others, or more, with the same features: the "
+                "samples are copies of a few rows, and clusters beyond these mean nothing.",
+            )
+        return ()
+    if isinstance(view, FullDistances | DistanceBlocks):
+        spread = bool(view.block(slice(0, 1), slice(0, view.n)).any())
+    elif isinstance(view, RowFactors):
+        parts = range(0, view.n, _ROWS)  # mostly the first of them tells
+        spread = any((view.points[i : i + _ROWS] != view.points[0]).any() for i in parts)
+    else:
+        return ()
+    return () if spread else ("all samples have the same features: their clusters mean nothing.",)
+
+
+def in_order_of_appearance(labels: ArrayLike, k: int) -> NDArray[np.int64]:
+    """Return new numbers (k,) of clusters 0 to k - 1, by first appearance; empty ones come last."""
+    found, first = np.unique(np.asarray(labels), return_index=True)
+    order = np.full(k, np.iinfo(np.int64).max)
+    order[found] = first
+    number = np.empty(k, dtype=np.int64)
+    number[np.argsort(order, kind="stable")] = np.arange(k)
+    return number
+
+
+@contextmanager
+def noting_convergence() -> Iterator[list[str]]:
+    """Collect a library's convergence warnings, to be raised in our words; pass on all others.
+
+    The list is filled when the block ends.
+    """
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        yield texts
+    for entry in caught:
+        if issubclass(entry.category, ConvergenceWarning):
+            texts.append(str(entry.message))
+        else:
+            warnings.warn_explicit(entry.message, entry.category, entry.filename, entry.lineno)

@@ -1,0 +1,482 @@
+"""scikit-learn's clusterers on coordinates that distances give, or on the distances."""
+
+import dataclasses
+import inspect
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import sklearn.cluster
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture as LibraryMixture
+
+from daskfc.checks import Constraint, between_0_and_1, integer, one_of, optional, real
+from daskfc.clustering.blocks.exemplars import exemplars_by_blocks
+from daskfc.clustering.clusterers.clusterer import (
+    Clusterer,
+    Clustering,
+    Needs,
+    in_order_of_appearance,
+    noting_convergence,
+)
+from daskfc.clustering.views.decisive import to_kth_nearest
+from daskfc.clustering.views.nearest import distances_of, exact_squared_distances
+from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors
+from daskfc.errors import InvalidInput
+from daskfc.seeds import integer_seed
+
+__all__ = ["HDBSCAN", "OPTICS", "AffinityPropagation", "GaussianMixture", "ScikitLearn", "placed"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_PANELS = 110_000_000  # rows of three matrices, 4 MiB each, what is made of them, and counts
+
+
+def placed(points: Floats, distances: Floats) -> Floats:
+    """Return coordinates (b, q) of new samples from squared distances (b, n) to points (n, q).
+
+    They are the nearest places in the span of the points.
+    """
+    centre = points.mean(axis=0)
+    Y = points - centre
+    # |x - y_i|² = |x|² + |y_i|² - 2 x · y_i, and what is the same for all i cancels with Σ y_i = 0
+    right = np.einsum("ij,ij->i", Y, Y) - distances  # (b, n)
+    found: Floats = np.linalg.lstsq(Y.T @ Y, (right @ Y).T / 2, rcond=None)[0].T + centre
+    return found
+
+
+def _numbered(labels: NDArray[np.integer]) -> tuple[Ints, int]:
+    """Return labels in order of appearance, with -1 for noise, and the number of clusters."""
+    found = labels.astype(np.int64)
+    clustered = found >= 0
+    k = int(found.max(initial=-1)) + 1
+    found[clustered] = in_order_of_appearance(found[clustered], k)[found[clustered]]
+    return found, len(np.unique(found[clustered]))
+
+
+def _quietly(run: Any, *args: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return what a call gives and what the library said of its convergence, once each."""
+    with noting_convergence() as texts:
+        result = run(*args)
+    notes = tuple(dict.fromkeys(texts))
+    for note in notes:
+        warnings.warn(note, ConvergenceWarning, stacklevel=4)
+    return result, notes
+
+
+@dataclass(frozen=True)
+class GaussianMixture(Clusterer):
+    """A mixture of Gaussians by expectation maximisation, scikit-learn's.
+
+    Parameters
+    ----------
+    covariance : {"full", "tied", "spherical"}, default "full"
+        Of each component; these do not depend on how the coordinates are turned.
+    n_init : int, default 1
+        Runs from different k-means; the likeliest counts.
+    max_iter : int, default 100
+        Iterations of one run.
+    regularisation : float, default 1e-6
+        Added to the diagonal of covariances, in squared units of the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import GaussianMixture, RowFactors
+    >>> view = RowFactors(np.array([[0.0], [0.5], [9.0], [9.6]]))
+    >>> GaussianMixture().fit(view, 2, seed=0).labels.tolist()
+    [0, 0, 1, 1]
+    """
+
+    covariance: str = "full"
+    n_init: int = 1
+    max_iter: int = 100
+    regularisation: float = 1e-6
+
+    name: ClassVar[str] = "gaussian-mixture"
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "covariance": one_of("full", "tied", "spherical"),
+        "n_init": integer(1),
+        "max_iter": integer(1),
+        "regularisation": real(0),
+    }
+    accepts = (FullDistances, RowFactors)
+
+    def needs(self, n: int, d: int) -> Needs:
+        """Return "coordinates"; see `Clusterer.needs`."""
+        return "coordinates"
+
+    def _mixture(self, k: int, seed: int) -> LibraryMixture:
+        return LibraryMixture(
+            k,
+            covariance_type=self.covariance,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            reg_covar=self.regularisation,
+            random_state=integer_seed(seed, self.name),
+        )
+
+    def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
+        points = view.coordinates()
+        if points.shape[1] == 0:  # all samples are equal
+            points = np.zeros((len(points), 1))
+        if len(points) == 1:  # a mixture needs two
+            return Clustering(np.zeros(1, np.int64), k, {"points": points})
+        mixture = self._mixture(k, seed)
+        labels, notes = _quietly(mixture.fit_predict, points)
+        number = in_order_of_appearance(labels, k)
+        order = np.argsort(number)
+        own = self.covariance != "tied"
+        model = {
+            "points": points,
+            "weights": mixture.weights_[order],
+            "means": mixture.means_[order],
+            "precisions": mixture.precisions_cholesky_[order if own else ...],
+        }
+        score = -float(mixture.lower_bound_)
+        return Clustering(number[labels], k, model, bool(mixture.converged_), score, notes)
+
+    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
+        return self._fit(RowFactors(X), k, seed)
+
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
+        model = clustering.model
+        if "means" not in model:
+            return np.zeros(len(D), dtype=np.int64)
+        mixture = self._mixture(clustering.n_clusters, 0)
+        mixture.weights_, mixture.means_ = model["weights"], model["means"]
+        mixture.precisions_cholesky_ = model["precisions"]
+        labels: Ints = mixture.predict(placed(model["points"], D)).astype(np.int64)
+        return labels
+
+
+@dataclass(frozen=True)
+class _NearestSample(Clusterer):
+    """A clusterer of the library without a rule for new samples: they join their nearest one."""
+
+    accepts = (FullDistances, RowFactors)
+
+    def needs(self, n: int, d: int) -> Needs:
+        """Return "coordinates"; see `Clusterer.needs`."""
+        return "coordinates"
+
+    @abstractmethod
+    def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]: ...
+
+    @property
+    def _rank(self) -> int:
+        """Which neighbour of a sample tells how dense it is there: by default the nearest one."""
+        return 1
+
+    def _decisive(self, view: FullDistances | RowFactors, labels: Ints) -> Floats:
+        return to_kth_nearest(view, self._rank)
+
+    def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
+        return self._cluster(view.coordinates(), k, seed)
+
+    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
+        return self._cluster(X, k, seed)
+
+    def _cluster(self, points: Floats, k: int, seed: int) -> Clustering:
+        if points.shape[1] == 0:  # all samples are equal
+            points = np.zeros((len(points), 1))
+        found, notes = _quietly(self._labels, np.ascontiguousarray(points), k, seed)
+        labels, count = _numbered(found)
+        return Clustering(labels, k or count, {"labels": labels}, not notes, None, notes)
+
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
+        labels: Ints = clustering.model["labels"][D.argmin(axis=1)]
+        return labels
+
+
+@dataclass(frozen=True)
+class HDBSCAN(_NearestSample):
+    """Clusters that persist over densities, and noise: scikit-learn's HDBSCAN.
+
+    Parameters
+    ----------
+    min_cluster_size : int, default 5
+        Samples of the smallest cluster.
+    min_samples : int, optional
+        Neighbours that make a core sample, itself counted; by default `min_cluster_size`.
+
+    Notes
+    -----
+    A new sample gets the label of its nearest one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import HDBSCAN, RowFactors
+    >>> view = RowFactors(np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2], [99.0]]))
+    >>> HDBSCAN(min_cluster_size=2).fit(view, None, seed=0).labels.tolist()
+    [0, 0, 0, 1, 1, 1, -1]
+    """
+
+    min_cluster_size: int = 5
+    min_samples: int | None = None
+
+    name: ClassVar[str] = "hdbscan"
+    finds_n_clusters: ClassVar[bool] = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "min_cluster_size": integer(2),
+        "min_samples": optional(integer(1)),
+    }
+
+    @property
+    def _rank(self) -> int:
+        return max(1, (self.min_samples or self.min_cluster_size) - 1)  # itself counted
+
+    def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]:
+        n = len(points)
+        if n < max(self.min_cluster_size, self.min_samples or 1):
+            return np.full(n, -1)
+        library = sklearn.cluster.HDBSCAN(
+            min_cluster_size=self.min_cluster_size, min_samples=self.min_samples, copy=True
+        )
+        labels: Ints = library.fit_predict(points)
+        return labels
+
+
+@dataclass(frozen=True)
+class OPTICS(_NearestSample):
+    """Clusters of several densities from an ordering of the samples: scikit-learn's OPTICS.
+
+    Parameters
+    ----------
+    min_samples : int, default 5
+        Neighbours that make a core sample, itself counted.
+    xi : float, default 0.05
+        The steepness that bounds a cluster, in (0, 1).
+
+    Notes
+    -----
+    A new sample gets the label of its nearest one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import OPTICS, RowFactors
+    >>> X = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
+    >>> OPTICS(min_samples=2).fit(RowFactors(X), None, seed=0).labels.tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+
+    min_samples: int = 5
+    xi: float = 0.05
+
+    name: ClassVar[str] = "optics"
+    finds_n_clusters: ClassVar[bool] = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "min_samples": integer(2),
+        "xi": between_0_and_1(),
+    }
+
+    @property
+    def _rank(self) -> int:
+        return self.min_samples - 1
+
+    def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]:
+        if len(points) < self.min_samples:
+            return np.full(len(points), -1)
+        library = sklearn.cluster.OPTICS(min_samples=self.min_samples, xi=self.xi)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of samples that are equal
+            labels: Ints = library.fit_predict(points)
+        return labels
+
+
+@dataclass(frozen=True)
+class AffinityPropagation(Clusterer):
+    """Samples that stand for others, found by messages: scikit-learn's, for few samples.
+
+    Parameters
+    ----------
+    damping : float, default 0.5
+        In [0.5, 1): how much of an old message stays.
+    preference : float, optional
+        How readily a sample stands for others; by default the median of minus squared distances.
+    max_iter : int, default 200
+        Iterations.
+
+    Notes
+    -----
+    It holds several n × n matrices, or three of them in files where memory does not: then with
+    the same result, and minutes an iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import AffinityPropagation
+    >>> X = np.array([[0.0], [0.1], [0.3], [9.0], [9.1], [9.3]])
+    >>> AffinityPropagation().pooled(X, None, seed=0).labels.tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+
+    damping: float = 0.5
+    preference: float | None = None
+    max_iter: int = 200
+
+    name: ClassVar[str] = "affinity-propagation"
+    finds_n_clusters: ClassVar[bool] = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "damping": Constraint("a number in [0.5, 1)", lambda value: 0.5 <= value < 1),
+        "preference": optional(real()),
+        "max_iter": integer(1),
+    }
+    accepts = (FullDistances, DistanceBlocks)
+    matrices = 7.0
+
+    def needs(self, n: int, d: int) -> Needs:
+        """Return "full"; see `Clusterer.needs`."""
+        return "full"
+
+    def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
+        """Return bytes in memory and on disk; see `Clusterer.block_bytes`."""
+        return 200 * n + _PANELS, 3 * 8 * n * n
+
+    def _fit(self, view: FullDistances | DistanceBlocks, k: int, seed: int) -> Clustering:
+        if view.n == 1:
+            model = {"exemplars": np.zeros(1, np.int64), "labels": np.zeros(1, np.int64)}
+            return Clustering(np.zeros(1, np.int64), 1, model)
+        how: dict[str, Any] = dataclasses.asdict(self)
+        random_state = integer_seed(seed, self.name)
+        if isinstance(view, DistanceBlocks):
+            (exemplars, found), notes = _quietly(
+                lambda: exemplars_by_blocks(view, **how, seed=random_state)
+            )
+        else:
+            library = sklearn.cluster.AffinityPropagation(
+                **how, affinity="precomputed", copy=False, random_state=random_state
+            )
+            found, notes = _quietly(library.fit_predict, -view.matrix)
+            exemplars = np.asarray(library.cluster_centers_indices_, dtype=np.int64)
+        labels, count = _numbered(found)
+        model = {"exemplars": exemplars, "labels": labels}
+        apart = view.block(exemplars, exemplars).copy()
+        np.fill_diagonal(apart, np.inf)
+        decisive = apart.min(axis=1, initial=np.inf)
+        return Clustering(labels, count, model, not notes, None, notes, decisive)
+
+    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
+        return self._fit(distances_of(X), k, seed)
+
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
+        exemplars = clustering.model["exemplars"]
+        if exemplars.size == 0:
+            return np.full(len(D), -1, dtype=np.int64)
+        labels: Ints = clustering.model["labels"][exemplars[D[:, exemplars].argmin(axis=1)]]
+        return labels
+
+
+def _library_class(name: Any) -> type[ClusterMixin] | None:
+    kind = getattr(sklearn.cluster, name, None) if isinstance(name, str) else None
+    if isinstance(kind, type) and issubclass(kind, ClusterMixin):
+        return None if kind is sklearn.cluster.FeatureAgglomeration else kind
+    return None
+
+
+@dataclass(frozen=True)
+class ScikitLearn(_NearestSample):
+    """Any clusterer of `sklearn.cluster`, by its name.
+
+    Parameters
+    ----------
+    estimator : str
+        Such as "Birch" or "BisectingKMeans".
+    options : mapping, optional
+        Its parameters. Number of clusters and seed are given where it takes them.
+    on : {"coordinates", "distances"}, default "coordinates"
+        What it is given: coordinates of the samples, turned and moved as a whole; or all distances,
+        not squared, with ``metric="precomputed"``.
+
+    Notes
+    -----
+    A new sample gets the label of its nearest one. What depends on single features, not on
+    distances, is not that of the pooled samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import RowFactors, make_clusterer
+    >>> clusterer = make_clusterer({"scikit-learn": {"estimator": "BisectingKMeans"}})
+    >>> view = RowFactors(np.array([[0.0], [0.5], [9.0], [9.5]]))
+    >>> clusterer.fit(view, 2, seed=0).labels.tolist()
+    [0, 0, 1, 1]
+    """
+
+    estimator: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    on: str = "coordinates"
+
+    matrices = 4.2  # of its clusterers that take distances 3.0 to 4.2, measured
+    name: ClassVar[str] = "scikit-learn"
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "estimator": Constraint(
+            "the name of a clusterer of sklearn.cluster",
+            lambda name: _library_class(name) is not None,
+        ),
+        "options": Constraint("a mapping", lambda value: isinstance(value, Mapping)),
+        "on": one_of("coordinates", "distances"),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = self._known()
+        for name in self.options:
+            if name not in known:
+                raise InvalidInput(
+                    f"{self.estimator} of scikit-learn has no parameter {name!r}; it has "
+                    f"{', '.join(sorted(known))}. Correct the 'options' of {self.name}."
+                )
+        if self.on == "distances" and "metric" not in known:
+            raise InvalidInput(
+                f"the 'on' parameter of {self.name} must be 'coordinates' with {self.estimator}, "
+                "which takes no precomputed distances; got 'distances'."
+            )
+        object.__setattr__(self, "finds_n_clusters", "n_clusters" not in known)
+
+    def _known(self) -> set[str]:
+        kind = _library_class(self.estimator)
+        assert kind is not None
+        return set(inspect.signature(kind).parameters)
+
+    def needs(self, n: int, d: int) -> Needs:
+        """Return "coordinates" or "full"; see `Clusterer.needs`."""
+        return "coordinates" if self.on == "coordinates" else "full"
+
+    def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
+        if self.on == "coordinates":
+            return super()._fit(view, k, seed)
+        if not isinstance(view, FullDistances):
+            raise InvalidInput(
+                f"the view given to {self.name} must be FullDistances with on='distances'; "
+                f"got {type(view).__name__}. Build what {self.name}.needs(n, d) names."
+            )
+        return self._cluster(np.sqrt(view.matrix), k, seed)
+
+    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
+        if self.on == "coordinates":
+            return super()._pooled(X, k, seed)
+        return self._fit(FullDistances(exact_squared_distances(X)), k, seed)
+
+    def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]:
+        if len(points) == 1:  # most of the library's refuse it
+            return np.zeros(1, dtype=np.int64)
+        known, given = self._known(), dict(self.options)
+        if "n_clusters" in known:
+            given.setdefault("n_clusters", k)
+        if "random_state" in known:
+            if given.get("random_state") is None:  # the library's own would be another every time
+                given["random_state"] = integer_seed(seed, self.name)
+        if self.on == "distances":
+            given["metric"] = "precomputed"
+        kind = _library_class(self.estimator)
+        assert kind is not None
+        labels: Ints = kind(**given).fit_predict(points)
+        return labels

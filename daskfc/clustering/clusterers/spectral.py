@@ -1,0 +1,236 @@
+"""Normalised spectral clustering on a nearest-neighbour graph or on a Gaussian kernel."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from daskfc.checks import Constraint, integer, one_of, optional, real
+from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs
+from daskfc.clustering.clusterers.kmeans import best_partition
+from daskfc.clustering.kernels.gaussian_graph import gaussian_graph, median_apart
+from daskfc.clustering.views.decisive import to_kth_nearest
+from daskfc.clustering.views.graphs import NeighbourGraph
+from daskfc.clustering.views.nearest import (
+    distances_of,
+    nearest_columns,
+    nearest_of_matrix,
+    nearest_of_points,
+)
+from daskfc.clustering.views.views import DistanceBlocks, FullDistances
+from daskfc.errors import InvalidInput
+from daskfc.linalg.laplacian import NormalisedAdjacency
+from daskfc.linalg.spectrum import laplacian_eigenvalues, laplacian_embedding
+
+__all__ = ["Spectral", "median_gamma", "neighbour_affinity"]
+
+Floats = NDArray[np.float64]
+_View: TypeAlias = NeighbourGraph | FullDistances | DistanceBlocks
+
+_KRYLOV = 20  # times the vectors of a product: those of eight and their images, and copies
+_PANELS = 140_000_000  # the kernel of 4,000 samples and a thousand landmarks, in a few copies
+
+
+def neighbour_affinity(graph: NeighbourGraph, n_neighbors: int) -> "sparse.csr_array[Any, Any]":
+    """Return the affinity (A + Aᵀ) / 2 of a nearest-neighbour graph, entries 1 and 0.5.
+
+    `n_neighbors` includes the sample itself, as scikit-learn's `kneighbors_graph` with
+    ``include_self=True``; loops, which the Laplacian ignores, are left out.
+    """
+    k = n_neighbors - 1
+    cols = graph.indices[:, :k].ravel()
+    ends = np.arange(0, k * graph.n + 1, k) if k else np.zeros(graph.n + 1, dtype=np.int64)
+    A = sparse.csr_array((np.full(cols.size, 0.5), cols, ends), shape=(graph.n, graph.n))
+    return sparse.csr_array(A + A.T)
+
+
+def median_gamma(matrix: Floats) -> float:
+    """Return 1 / (2 median) of the squared distances that are not 0; 1.0 when all are 0.
+
+    Zeros are left out because near duplicates collapse to them under quantisation.
+    """
+    upper = np.concatenate([matrix[i, i + 1 :] for i in range(len(matrix))])
+    upper = upper[upper > 0]
+    return 0.5 / float(np.median(upper, overwrite_input=True)) if upper.size else 1.0
+
+
+@dataclass(frozen=True)
+class Spectral(Clusterer):
+    """Spectral clustering with the normalised Laplacian and k-means on the embedding.
+
+    Parameters
+    ----------
+    affinity : {"nearest_neighbors", "gaussian"}, default "nearest_neighbors"
+        (A + Aᵀ) / 2 of the graph of nearest neighbours, or exp(-γ D).
+    n_neighbors : int, default 10
+        Neighbours of a sample, itself among them, in the graph; and the number of nearest
+        clustered samples that vote in `predict` (with both affinities).
+    gamma : float or None, default None
+        γ of the Gaussian kernel, in inverse squared units of the data; None for half the inverse
+        of the median of the non-zero squared distances.
+    n_init : int, default 10
+        k-means runs on the embedding.
+
+    Notes
+    -----
+    Equal distances are ordered by sample number. The labels are those of scikit-learn's
+    SpectralClustering with the same affinity, up to their numbers and to ties. When the graph has
+    more components than there are clusters, the largest components make clusters, the others
+    join one of them, and a note says so.
+
+    Where memory does not hold all distances, the Gaussian kernel is computed anew in every product
+    with a few vectors, half of it at a time; eigenvectors have residuals of at most 1e-8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import Spectral
+    >>> X = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
+    >>> Spectral(n_neighbors=3).pooled(X, 2, seed=0).labels.tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+
+    affinity: str = "nearest_neighbors"
+    n_neighbors: int = 10
+    gamma: float | None = None
+    n_init: int = 10
+
+    name: ClassVar[str] = "spectral"
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "affinity": one_of("nearest_neighbors", "gaussian"),
+        "n_neighbors": integer(2),
+        "gamma": optional(real(above=0)),
+        "n_init": integer(1),
+    }
+    accepts = (NeighbourGraph, FullDistances, DistanceBlocks)
+    matrices = 2.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.gamma is not None and self.affinity != "gaussian":
+            raise InvalidInput(
+                f"the 'gamma' parameter of spectral must be left out with affinity "
+                f"'nearest_neighbors', which has no width; got {self.gamma!r}. "
+                f"Use affinity 'gaussian' or remove gamma."
+            )
+
+    @property
+    def graph_neighbors(self) -> int:
+        """Number of others of each sample that a `NeighbourGraph` must hold."""
+        return self.n_neighbors - 1
+
+    def needs(self, n: int, d: int) -> Needs:
+        """Return "neighbours", or "full" for the Gaussian affinity; see `Clusterer.needs`."""
+        return "full" if self.affinity == "gaussian" else "neighbours"
+
+    def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
+        """Return bytes in memory and on disk; see `Clusterer.block_bytes`."""
+        if self.affinity != "gaussian":
+            return None
+        return (2 * k + 10) * n * 8 * _KRYLOV + _PANELS, 0
+
+    def eigengaps(self, view: _View, most: int, seed: int) -> Floats:
+        """Return how far the k-th smallest eigenvalue of the Laplacian is from the next one.
+
+        Parameters
+        ----------
+        view : NeighbourGraph, FullDistances or DistanceBlocks
+            As for `fit`.
+        most : int
+            The largest k, below the number of samples.
+        seed : int
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray of shape (most,)
+            For k = 1, 2, ...: the largest gap tells the number of parts that hang together least.
+        """
+        return np.diff(laplacian_eigenvalues(self._graph(view, most + 1, seed), most + 1, seed))
+
+    def _fit(self, view: _View, k: int, seed: int) -> Clustering:
+        if self.affinity == "gaussian" and self.gamma is None:
+            return replace(self, gamma=self._gamma(view))._fit(view, k, seed)
+        found = self._cluster(self._graph(view, k, seed), k, seed)
+        if self.gamma is None:
+            return found
+        # exp(-γ D) changes over distances of about 1 / γ
+        return replace(found, decisive=np.array([1.0 / self.gamma]))
+
+    def _gamma(self, view: _View) -> float:
+        """Return γ: as given, or 1 / (2 median) of the squared distances that are not 0."""
+        if isinstance(view, NeighbourGraph):
+            raise InvalidInput(
+                "spectral with affinity 'gaussian' must be given FullDistances; got a "
+                "NeighbourGraph. Build all distances or use affinity 'nearest_neighbors'."
+            )
+        if self.gamma is not None:
+            return self.gamma
+        if isinstance(view, FullDistances):
+            return median_gamma(view.matrix)
+        return 0.5 / (median_apart(view) or 0.5)
+
+    def _decisive(self, view: _View, labels: NDArray[np.int64]) -> Floats:
+        if isinstance(view, NeighbourGraph):
+            return view.distances[:, self.graph_neighbors - 1]
+        assert isinstance(view, FullDistances)
+        return to_kth_nearest(view, self.graph_neighbors)
+
+    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
+        if self.affinity == "gaussian":
+            return self._fit(distances_of(X), k, seed)
+        self._check_neighbors(len(X))
+        return self._fit(nearest_of_points(X, self.graph_neighbors), k, seed)
+
+    def _check_neighbors(self, n: int) -> None:
+        if self.n_neighbors > n:
+            raise InvalidInput(
+                f"the 'n_neighbors' parameter of spectral must be at most the number of samples, "
+                f"{n}; got {self.n_neighbors}. Lower it or add samples."
+            )
+
+    def _graph(self, view: _View, k: int, seed: int) -> NormalisedAdjacency:
+        if self.affinity == "gaussian":
+            gamma = self._gamma(view)
+            if isinstance(view, DistanceBlocks):
+                return gaussian_graph(view, gamma, k, seed)
+            assert isinstance(view, FullDistances)
+            weights = view.matrix * -gamma
+            return NormalisedAdjacency.of(np.exp(weights, out=weights))
+        self._check_neighbors(view.n)
+        if isinstance(view, FullDistances):
+            view = nearest_of_matrix(view.matrix, self.graph_neighbors)
+        assert isinstance(view, NeighbourGraph)
+        if view.n_neighbors < self.graph_neighbors:
+            raise InvalidInput(
+                f"the graph given to spectral must hold {self.graph_neighbors} others of each "
+                f"sample (n_neighbors counts the sample itself); got {view.n_neighbors}. "
+                f"Build it with more or lower n_neighbors."
+            )
+        return NormalisedAdjacency.of(neighbour_affinity(view, self.n_neighbors))
+
+    def _cluster(self, graph: NormalisedAdjacency, k: int, seed: int) -> Clustering:
+        embedding = laplacian_embedding(graph, k, seed)
+        found = best_partition(
+            embedding, k, seed, n_init=self.n_init, max_iter=300, owner=self.name
+        )
+        notes = found.notes
+        if graph.n_components > k:
+            notes = (
+                f"The neighbour graph has {graph.n_components} components, more than the {k} "
+                f"clusters asked for: the largest made clusters, the others joined one of them.",
+                *notes,
+            )
+        model = {"labels": found.labels}
+        return Clustering(found.labels, k, model, found.converged, found.inertia, notes)
+
+    def _predict(self, clustering: Clustering, D: Floats) -> NDArray[np.int64]:
+        labels = clustering.model["labels"]
+        voters = labels[nearest_columns(D, min(self.n_neighbors, labels.size))]  # nearest first
+        votes = (voters[:, :, None] == voters[:, None, :]).sum(axis=2)
+        # The first voter of a cluster with most votes decides: ties go to the nearer cluster.
+        result: NDArray[np.int64] = voters[np.arange(len(D)), votes.argmax(axis=1)]
+        return result

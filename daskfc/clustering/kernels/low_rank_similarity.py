@@ -1,0 +1,178 @@
+"""FedSC's similarity of rank d, read in blocks of rows into a sparse graph, never n × n.
+
+Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity
+            Reconstruction", NeurIPS 2023, Eqs. (5) and (25), Appendix D.3.
+Notation    paper      here           shape, range
+            C          C              (d, n) float64
+            -          root           (d, d) float64, lower triangular, root rootᵀ = K(Z, Z)
+            -          B              (n, d) float64, Cᵀ root
+            K̂_xx       B Bᵀ           (n, n), in blocks of rows only
+            k          n_neighbors    int in [1, n], the sample itself among them
+            -          graph          (n, n) sparse, the result of Eq. (25)
+            K          n_clusters     int >= 1
+Departures  The paper says little of Eq. (25); like the published runs, similarities are scaled to
+            [0, 1] by the smallest and largest of all, the k largest of each row are kept and S
+            becomes max(S, Sᵀ). A sample is always one of its own k.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from daskfc.checks import check_params, integer
+from daskfc.clustering.kernels.kernels import atom_kernel, real_matrix
+from daskfc.clustering.views.largest_products import Screened, largest_products
+from daskfc.clustering.views.nearest import nearest_columns
+from daskfc.errors import InvalidInput
+
+__all__ = [
+    "MostSimilar",
+    "default_neighbors",
+    "dictionary_root",
+    "join_similar",
+    "most_similar",
+    "similarity_graph",
+    "similarity_rows",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+Graph: TypeAlias = "sparse.csr_array[Any, Any]"
+
+_BLOCK = 1 << 23  # similarities held at a time: 64 MiB
+
+
+def dictionary_root(Z: ArrayLike, width: float) -> Floats:
+    """Return lower triangular L with L Lᵀ = K(Z, Z) + jI, of a dictionary Z (d, m).
+
+    The jitter j is 0 if that has a root in floating point, else the first that helps of d ε,
+    10 d ε, ... Clients that share B = Cᵀ L must all use one L, computed once and sent with Z:
+    another machine may round an ill-conditioned root differently.
+    """
+    K = atom_kernel(Z, width)
+    eye = np.eye(len(K))
+    jitter = 0.0
+    while True:
+        try:
+            root: Floats = scipy.linalg.cholesky(K + jitter * eye, lower=True)
+        except scipy.linalg.LinAlgError:  # ends: K has no eigenvalue below -d ε or so
+            jitter = max(10.0 * jitter, len(K) * float(np.finfo(np.float64).eps))
+        else:
+            return root
+
+
+def similarity_rows(C: ArrayLike, root: ArrayLike) -> Floats:
+    """Return B = Cᵀ L, (n, d), whose inner products are the similarities: K̂ = B Bᵀ, Eq. (5)."""
+    C, L = real_matrix(C, "C"), real_matrix(root, "root")
+    if L.shape != (len(C), len(C)):
+        raise InvalidInput(
+            f"root must have a row and a column for each of the {len(C)} atoms of C; got shape "
+            f"{L.shape}. Take it from dictionary_root for the same dictionary."
+        )
+    B: Floats = C.T @ L
+    return B
+
+
+def default_neighbors(n: int) -> int:
+    """Return the paper's k for n samples, max(⌈log n⌉, 1)."""
+    check_params("default_neighbors", {"n": n}, {"n": integer(1)})
+    return max(math.ceil(math.log(n)), 1)
+
+
+@dataclass(frozen=True)
+class MostSimilar:
+    """What Eq. (25) keeps of a block of consecutive rows of the similarity, (b, k).
+
+    Each row's own sample comes first, then the k - 1 most similar others, unscaled; `start` is the
+    first row's number, `lowest` and `highest` are those of the whole block.
+    """
+
+    start: int
+    indices: NDArray[np.int32]
+    values: Floats
+    lowest: float
+    highest: float
+
+
+def most_similar(rows: ArrayLike, start: int, n_neighbors: int) -> MostSimilar:
+    """Return the sample itself and its k - 1 most similar others, from a block of rows (b, n).
+
+    Equal similarities come in order of the sample number.
+    """
+    rows = real_matrix(rows, "a block of similarities")
+    b, n = rows.shape
+    params = {"n_neighbors": n_neighbors, "start": start}
+    rules = {"n_neighbors": integer(1, n), "start": integer(0, n - b)}
+    check_params("most_similar", params, rules)
+    negative = -rows
+    local = np.arange(b)
+    negative[local, start + local] = -np.inf  # a sample is the first of its own
+    indices = nearest_columns(negative, n_neighbors)
+    values = np.take_along_axis(rows, indices, axis=1)
+    return MostSimilar(
+        start, indices.astype(np.int32), values, float(rows.min()), float(rows.max())
+    )
+
+
+def join_similar(parts: Iterable[MostSimilar]) -> Graph:
+    """Return the sparse graph of Eq. (25), max(S, Sᵀ) with loops, from blocks in any order.
+
+    Similarities are scaled to [0, 1] by the smallest and largest of all; all 1 where these are
+    equal. Missing or repeated rows are refused.
+    """
+    found = sorted(parts, key=lambda part: part.start)
+    stops = [part.start + len(part.indices) for part in found]
+    n = stops[-1] if stops else 0
+    whole = [part.start for part in found] == [0, *stops[:-1]]
+    if not found or not whole or len({part.indices.shape[1] for part in found}) > 1:
+        raise InvalidInput(
+            f"the blocks of a similarity must hold every row once, with as many neighbours in "
+            f"each; got {len(found)} blocks that do not. Make them with most_similar, from row 0 "
+            f"to the last."
+        )
+    lowest, highest = min(part.lowest for part in found), max(part.highest for part in found)
+    values = np.concatenate([part.values for part in found])
+    if highest > lowest:
+        values -= lowest
+        values /= highest - lowest
+    else:
+        values[:] = 1.0
+    indices = np.concatenate([part.indices for part in found])
+    ends = np.arange(0, indices.size + 1, indices.shape[1])
+    S = sparse.csr_array((values.ravel(), indices.ravel(), ends), shape=(n, n))
+    graph = sparse.csr_array(S.maximum(S.T))
+    graph.eliminate_zeros()
+    return graph
+
+
+def similarity_graph(
+    B: ArrayLike, n_neighbors: int | None = None, found: Sequence[Screened] = ()
+) -> Graph:
+    """Return the sparse graph of Eq. (25) for K̂ = B Bᵀ, read in blocks of rows.
+
+    `n_neighbors` includes the sample itself, `default_neighbors` by default. `found`, from others,
+    must cover all blocks. O(n² d / 2) time in float32 where that separates the neighbours, else
+    O(n² d) in float64; about 350 MiB beside B, and 100 bytes for each edge.
+    """
+    B = real_matrix(B, "B")
+    n = len(B)
+    k = default_neighbors(n) if n_neighbors is None else n_neighbors
+    check_params("similarity_graph", {"n_neighbors": k}, {"n_neighbors": integer(1, n)})
+    # no product is larger than the larger of two squares
+    real_matrix(np.einsum("ij,ij->i", B, B)[:, None], "the similarities")
+    kept = largest_products(B, k, found)
+    if kept is None:
+        return join_similar(_blocks(B, k))
+    highest = float(kept.values[:, 0].max())  # among the squares
+    return join_similar([MostSimilar(0, kept.indices, kept.values, kept.lowest, highest)])
+
+
+def _blocks(B: Floats, k: int) -> Iterator[MostSimilar]:
+    step = max(1, _BLOCK // len(B))
+    for start in range(0, len(B), step):
+        yield most_similar(B[start : start + step] @ B.T, start, k)

@@ -1,0 +1,264 @@
+"""Exact nearest neighbours and pairs within a radius, from samples or from their distances.
+
+A product of matrices screens the pairs, in float32 where that tells enough of them apart; those
+that can matter are then computed in float64 from differences of coordinates, in which a distance
+does not depend on the order of the samples nor on the block it was computed in. Samples on a grid
+(integers, pixels / 255, binary fractions) become integers first, as the coded computation makes
+them: then distances are exact, ties are real ties, and the smaller sample number wins. So they are
+for `ExactPoints`, which tell the whole numbers that distances of their coordinates stand for.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from daskfc.clustering.views.exact_points import ExactPoints
+from daskfc.clustering.views.graphs import EdgeSource, NeighbourGraph, RadiusGraph
+from daskfc.clustering.views.half_distances import HalfDistances, MaybeWithin, pieces
+from daskfc.clustering.views.screening import first_of_each_row, is_worthwhile
+from daskfc.clustering.views.views import DistanceBlocks, FullDistances, Places
+from daskfc.coding.residues.scale import GRIDS, detect_grids
+
+__all__ = [
+    "distances_of",
+    "exact_blocks",
+    "exact_squared_distances",
+    "half_distances",
+    "nearest_columns",
+    "nearest_of_matrix",
+    "nearest_of_points",
+    "within_radius_of_matrix",
+    "within_radius_of_points",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_BLOCK_ENTRIES = 1 << 23  # distances held at a time: 64 MiB
+_KEPT = 1 << 25  # pairs within a radius that are kept for the next pass: 256 MiB
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Samples whose distances are wanted.
+
+    Squared distances of X are `unit` times the real ones, or within `error` of whole numbers that
+    are, as `exact` determines.
+    """
+
+    X: Floats
+    unit: float = 1.0
+    error: float = 0.0
+    exact: ExactPoints | None = None
+
+    @classmethod
+    def of(cls, given: Floats | ExactPoints) -> "_Samples":
+        """Return integers for samples on a grid of step 1 / S; otherwise the samples."""
+        if isinstance(given, ExactPoints):
+            assert given.certified, given.points.error
+            return cls(given.points.coordinates, given.scale2, given.points.error, given)
+        grids = detect_grids(given)
+        for number, scale in enumerate(GRIDS):
+            if grids >> number & 1:
+                return cls(np.rint(given * scale), float(scale) ** 2)
+        return cls(given)
+
+    def distances(self, rows: Ints, cols: Ints) -> Floats:
+        """Squared distances of listed pairs, from differences; symmetric to the last bit."""
+        result = np.empty(rows.size)
+        step = max(1, _BLOCK_ENTRIES // max(1, self.X.shape[1]))
+        for start in range(0, rows.size, step):
+            part = slice(start, start + step)
+            difference = self.X[rows[part]] - self.X[cols[part]]
+            result[part] = np.square(difference, out=difference).sum(axis=1)
+        if self.exact is None:
+            return result
+        return self.exact.whole(result, lambda known: known.pairs(rows, cols))
+
+
+def nearest_columns(distances: Floats, k: int) -> Ints:
+    """Return the columns of the k smallest entries of each row, smallest first, ties by column."""
+    kth = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
+    rows, cols = np.nonzero(distances <= kth)
+    return first_of_each_row(rows, cols, distances[rows, cols], len(distances), k)[0]
+
+
+def nearest_of_matrix(matrix: Floats, k: int) -> NeighbourGraph:
+    """Return the k nearest others of each sample from all squared distances, ties by number."""
+    n = len(matrix)
+    indices, distances = np.empty((n, k), np.int32), np.empty((n, k))
+    step = max(1, _BLOCK_ENTRIES // n)
+    for start in range(0, n, step):
+        block = matrix[start : start + step].copy()
+        local = np.arange(len(block))
+        block[local, start + local] = np.inf  # not its own neighbour
+        cols = nearest_columns(block, k)
+        indices[start : start + step] = cols
+        distances[start : start + step] = np.take_along_axis(block, cols, axis=1)
+    return NeighbourGraph(indices, distances)
+
+
+def within_radius_of_matrix(matrix: Floats, radius2: float) -> RadiusGraph:
+    """Return the graph of pairs within a squared radius from all squared distances."""
+    n = len(matrix)
+    step = max(1, _BLOCK_ENTRIES // n)
+
+    def edges() -> Iterator[tuple[Ints, Ints]]:
+        for start in range(0, n, step):
+            rows, cols = np.nonzero(matrix[start : start + step] <= radius2)
+            yield rows + start, cols
+
+    return RadiusGraph(edges, n, radius2)
+
+
+def _kept(edges: EdgeSource) -> EdgeSource:
+    """Return edges that are computed on the first pass only, unless they are too many to keep."""
+    found: list[tuple[NDArray[np.integer], NDArray[np.integer]]] = []
+    whole = False
+
+    def again() -> Iterator[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+        nonlocal whole
+        if whole:
+            yield from found
+            return
+        found.clear()
+        room = _KEPT
+        for rows, cols in edges():
+            room -= rows.size
+            if room >= 0:
+                found.append((rows.astype(np.int32), cols.astype(np.int32)))
+            else:
+                found.clear()
+            yield rows, cols
+        whole = room >= 0
+
+    return again
+
+
+def _screened(samples: _Samples) -> Iterator[tuple[int, Floats, float]]:
+    """Yield (start, approximate squared distances of a block of rows to all, their error bound)."""
+    X = samples.X
+    n, d = X.shape
+    Y = X - np.rint(X.mean(axis=0))  # a shift by integers keeps integers
+    g = np.einsum("ij,ij->i", Y, Y)
+    # |error| <= (d + 4) ε (|x| + |y|)² <= 4 (d + 4) ε max g for g_i + g_j - 2 x·y.
+    error = 4.0 * (d + 4) * np.finfo(np.float64).eps * float(g.max()) + samples.error
+    step = max(1, _BLOCK_ENTRIES // n)
+    for start in range(0, n, step):
+        block = Y[start : start + step] @ Y.T
+        block *= -2.0
+        block += g
+        block += g[start : start + step, None]
+        yield start, block, error
+
+
+def half_distances(X: Floats | ExactPoints) -> tuple[HalfDistances | None, float]:
+    """Return what screens pairs of samples, and the unit of its squared distances.
+
+    These are `unit` times the samples'. None where float32 cannot hold squares of the samples.
+    """
+    samples = _Samples.of(X)
+    return HalfDistances.of(samples.X, samples.error), samples.unit
+
+
+def nearest_of_points(
+    X: Floats | ExactPoints, k: int, pairs: tuple[Ints, Ints] | None = None
+) -> NeighbourGraph:
+    """Return the k nearest others of each sample, exact, ties by the smaller sample number.
+
+    `pairs`, where given, must hold each sample's with its k nearest, each pair once.
+    """
+    samples = _Samples.of(X)
+    n = len(samples.X)
+    if pairs is None and is_worthwhile(n, k):
+        scores = HalfDistances.of(samples.X, samples.error)
+        pairs = None if scores is None else scores.nearest(k)
+    if pairs is not None:
+        found = first_of_each_row(*pairs, samples.distances(*pairs), n, k)
+        return NeighbourGraph(found[0].astype(np.int32), found[1] / samples.unit)
+    indices, distances = np.empty((n, k), np.int32), np.empty((n, k))
+    for start, block, error in _screened(samples):
+        local = np.arange(len(block))
+        block[local, start + local] = np.inf
+        # The k-th smallest approximation is at most `error` above the true k-th distance.
+        limit = np.partition(block, k - 1, axis=1)[:, k - 1 : k] + 2 * error
+        rows, cols = np.nonzero(block <= limit)
+        exact = samples.distances(rows + start, cols)
+        part = slice(start, start + len(block))
+        indices[part], distances[part] = first_of_each_row(rows, cols, exact, len(block), k)
+    return NeighbourGraph(indices, distances / samples.unit)
+
+
+def within_radius_of_points(
+    X: Floats | ExactPoints, radius2: float, pairs: Sequence[MaybeWithin] | None = None
+) -> RadiusGraph:
+    """Return the exact graph of pairs within a squared radius, in squared units of the data.
+
+    `pairs`, where given, must be all that `HalfDistances.within` yields. Edges are computed on the
+    first pass, and again on every one where they are very many.
+    """
+    samples = _Samples.of(X)
+    unit = samples.unit
+    scores = None if pairs is not None else HalfDistances.of(samples.X, samples.error)
+
+    def in_float64() -> Iterator[MaybeWithin]:
+        for start, block, error in _screened(samples):
+            for first, last in pieces(*block.shape):
+                rows, cols = np.nonzero(block[first:last] <= radius2 * unit + error)
+                rows += first
+                upper = rows + start < cols
+                rows, cols = rows[upper], cols[upper]
+                yield rows + start, cols, block[rows, cols] > radius2 * unit - error
+
+    def candidates() -> Iterable[MaybeWithin]:
+        if pairs is not None:
+            return pairs
+        if scores is not None and scores.tells(radius2 * unit):
+            return scores.within(radius2 * unit)
+        return in_float64()
+
+    def edges() -> Iterator[tuple[Ints, Ints]]:
+        for rows, cols, unsure in candidates():
+            doubtful = np.flatnonzero(unsure)
+            exact = samples.distances(rows[doubtful], cols[doubtful]) / unit
+            kept = np.ones(rows.size, dtype=bool)
+            kept[doubtful] = exact <= radius2
+            yield rows[kept], cols[kept]
+
+    return RadiusGraph(_kept(edges), len(samples.X), radius2)
+
+
+def exact_blocks(X: Floats) -> DistanceBlocks:
+    """Return all squared distances of samples (n, d), computed when they are read; symmetric.
+
+    Exact for samples on a grid, else rounded as a sum of squared differences is.
+    """
+    samples = _Samples.of(X)
+    X, unit = samples.X, samples.unit
+    spread = X - np.rint(X.mean(axis=0))
+    largest = float(np.einsum("ij,ij->i", spread, spread).max())
+    if np.array_equal(X, np.rint(X)) and largest <= 2.0**51:
+        # Integers: all terms of the product stay below 4 * 2**51 = 2**53, so that it is exact.
+        return DistanceBlocks.of_points(X, whole=True, unit=unit)
+
+    def block(rows: Places, columns: Places) -> Floats:
+        real: Floats = cdist(X[rows], X[columns], "sqeuclidean")
+        real /= unit
+        return real
+
+    return DistanceBlocks(len(X), block)
+
+
+def exact_squared_distances(X: Floats) -> Floats:
+    """Return all squared distances (n, n): exactly 0 on the diagonal, exactly symmetric."""
+    return exact_blocks(X).full()
+
+
+def distances_of(X: Floats, most: int = 8192) -> FullDistances | DistanceBlocks:
+    """Return all squared distances of samples, in memory for up to `most` samples (512 MiB)."""
+    if len(X) > most:
+        return exact_blocks(X)
+    return FullDistances(exact_squared_distances(X))

@@ -1,0 +1,319 @@
+"""What a clusterer may be given in place of the samples: all distances, or coordinates of them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from daskfc.clustering.views.graphs import NeighbourGraph, RadiusGraph
+from daskfc.clustering.views.order import Order, order_of_distances
+from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
+
+__all__ = ["DistanceBlocks", "FullDistances", "Places", "RowFactors", "View", "symmetric_product"]
+
+Floats = NDArray[np.float64]
+Places: TypeAlias = slice | NDArray[np.int64]
+
+_ROWS = 4096  # rows centred at a time
+_ENTRIES = 1 << 21  # ours: distances of a panel, 16 MiB
+_EXACT = 1e-12  # of the mean squared distance: what coordinates of all distances leave
+
+
+@dataclass(frozen=True)
+class FullDistances:
+    """All squared distances in memory.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n), float64
+        Squared distances in squared units of the data; symmetric, with a diagonal of exactly 0.
+    order : Order, optional
+        In which the samples stand, where that is not as they came.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.views.views import FullDistances
+    >>> FullDistances(np.array([[0.0, 4.0], [4.0, 0.0]])).n
+    2
+    """
+
+    matrix: Floats
+    order: Order | None = None
+
+    def __post_init__(self) -> None:
+        shape = self.matrix.shape
+        assert shape == (len(self.matrix),) * 2, shape
+
+    @classmethod
+    def in_order(cls, matrix: Floats) -> "FullDistances":
+        """Return distances of samples in the order that follows from these, which are moved."""
+        order = order_of_distances(matrix)
+        moved = order.places
+        step = max(1, _ENTRIES // len(matrix))
+        for start in range(0, len(matrix), step):
+            part = slice(start, start + step)
+            matrix[:, part] = matrix[moved, part]
+        for start in range(0, len(matrix), step):
+            part = slice(start, start + step)
+            matrix[part] = matrix[part][:, moved]
+        return cls(matrix, order)
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return int(self.matrix.shape[0])
+
+    def dot(self, weights: Floats) -> Floats:
+        """Return D @ weights for weights of shape (n, k)."""
+        product: Floats = self.matrix @ weights
+        return product
+
+    def block(self, rows: Places, columns: Places) -> Floats:
+        """Return the distances between two sets of samples; not to be written to."""
+        return self.matrix[rows][:, columns]
+
+    def isometric(self) -> Floats:
+        """Return the rows of D themselves, shape (n, n); not to be written to."""
+        return self.matrix
+
+    @property
+    def n_features(self) -> int | None:
+        """Not known."""
+        return None
+
+    def coordinates(self) -> Floats:
+        """Return points (n, q) with these squared distances, up to rounding."""
+        embedding = LandmarkEmbedding(self.n, tolerance=_EXACT)
+        while (chosen := embedding.next_landmarks()).size:
+            embedding.add_columns(chosen, self.matrix[:, chosen])
+        return embedding.coordinates
+
+
+@dataclass(frozen=True)
+class DistanceBlocks:
+    """All squared distances, of which a block at a time is in memory.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    block : callable
+        From places of rows and of columns, slices or arrays of numbers, to a new array of the
+        squared distances between them, in squared units of the data: 0 between a sample and itself.
+    order : Order, optional
+        In which the samples stand, where that is not as they came.
+    folder : str, optional
+        Where a clusterer may write what memory does not hold; by default where the system has
+        temporary files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering import DistanceBlocks
+    >>> x = np.array([0.0, 1.0, 3.0])
+    >>> view = DistanceBlocks(3, lambda rows, columns: (x[rows, None] - x[columns]) ** 2)
+    >>> [(start, panel.tolist()) for start, panel in view.panels()]
+    [(0, [[0.0, 1.0, 9.0], [1.0, 0.0, 4.0], [9.0, 4.0, 0.0]])]
+    """
+
+    n: int
+    block: Callable[[Places, Places], Floats]
+    order: Order | None = None
+    folder: str | None = None
+
+    @classmethod
+    def of_points(
+        cls, points: Floats, *, whole: bool = False, unit: float = 1.0, folder: str | None = None
+    ) -> "DistanceBlocks":
+        """Return the distances of points, (n, d) float64, over a unit, as products give them.
+
+        Those of `whole` numbers are exact as long as all sums of squares are below 2**53.
+        """
+        centre = points.mean(axis=0)
+        centred = points - (np.rint(centre) if whole else centre)
+        squares = np.einsum("ij,ij->i", centred, centred)
+        numbers = np.arange(len(points))
+
+        def block(rows: Places, columns: Places) -> Floats:
+            D: Floats = centred[rows] @ centred[columns].T
+            D *= -2.0
+            D += squares[rows][:, None]
+            D += squares[columns]
+            if not whole:
+                np.maximum(D, 0.0, out=D)
+                D[numbers[rows][:, None] == numbers[columns]] = 0.0
+            D /= unit
+            return D
+
+        return cls(len(points), block, folder=folder)
+
+    def panels(self, copies: int = 1) -> Iterator[tuple[int, Floats]]:
+        """Yield numbers of first rows, and squared distances of some samples to all.
+
+        Their reader holds as many copies of a panel.
+        """
+        step = max(1, _ENTRIES // copies // self.n)
+        for start in range(0, self.n, step):
+            yield start, self.block(slice(start, start + step), slice(0, self.n))
+
+    def full(self) -> Floats:
+        """Return all of them, (n, n)."""
+        D = np.empty((self.n, self.n))
+        for start, panel in self.panels():
+            D[start : start + len(panel)] = panel
+        return D
+
+    def upper(self) -> Iterator[tuple[slice, slice, Floats]]:
+        """Yield blocks that cover the upper triangle; those on the diagonal are whole."""
+        start = 0
+        while start < self.n:
+            stop = min(start + max(1, _ENTRIES // (self.n - start)), self.n)
+            rows = slice(start, stop)
+            panel = self.block(rows, slice(start, self.n))
+            yield rows, rows, panel[:, : stop - start]
+            if stop < self.n:
+                yield rows, slice(stop, self.n), panel[:, stop - start :]
+            start = stop
+
+    def dot(self, weights: Floats) -> Floats:
+        """Return D @ weights for weights of shape (n, k)."""
+        return symmetric_product(self.upper(), weights)
+
+
+def symmetric_product(blocks: Iterator[tuple[slice, slice, Floats]], vectors: Floats) -> Floats:
+    """Return a symmetric matrix times vectors, (n, k), from the blocks of its upper triangle."""
+    product = np.zeros(vectors.shape)
+    for rows, columns, block in blocks:
+        product[rows] += block @ vectors[columns]
+        if rows != columns:
+            product[columns] += block.T @ vectors[rows]
+    return product
+
+
+@dataclass(frozen=True)
+class RowFactors:
+    """Squared distances as a product of thin factors, D = U Vᵀ, held as coordinates.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, q), float64
+        Coordinates with ``|y_i - y_j|² = D_ij``, in units of the data.
+    n_features : int, optional
+        Features of the data that they stand for, where they are known to be more than q.
+    off_span, rounding : float, default 0.0
+        By how much squared distances may be too small, and how far rounding moves a sample.
+    told_apart : bool, default False
+        Whether the last column is that of `Order.told_apart`, and tells of no distance.
+
+    Notes
+    -----
+    U = [g, 1, Y] and V = [1, g, -2 Y] with g the squared norms (exact-distance rows of D, in q + 2
+    numbers each). Only Y and g are stored: D is symmetric, and every product with it is a product
+    with Y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskfc.clustering.views.views import RowFactors
+    >>> view = RowFactors(np.array([[0.0], [1.0], [3.0]]))
+    >>> view.dot(np.eye(3)).round(12).tolist()
+    [[0.0, 1.0, 9.0], [1.0, 0.0, 4.0], [9.0, 4.0, 0.0]]
+    """
+
+    points: Floats
+    n_features: int | None = None
+    off_span: float = 0.0
+    rounding: float = 0.0
+    told_apart: bool = False
+
+    def error_of(self, squared: float) -> float:
+        """Return how far a squared distance of that size may be off."""
+        both = 2.0 * self.rounding
+        return self.off_span + 2.0 * float(np.sqrt(squared)) * both + both * both
+
+    def __post_init__(self) -> None:
+        assert self.points.ndim == 2, self.points.shape
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return int(self.points.shape[0])
+
+    @property
+    def left(self) -> Floats:
+        """U of D = U Vᵀ, shape (n, q + 2); computed on every access."""
+        return row_factors(self.points)[0]
+
+    @property
+    def right(self) -> Floats:
+        """V of D = U Vᵀ, shape (n, q + 2); computed on every access."""
+        return row_factors(self.points)[1]
+
+    @cached_property
+    def _centre(self) -> Floats:
+        centre: Floats = self.points.mean(axis=0)
+        return centre
+
+    @cached_property
+    def _squares(self) -> Floats:
+        """Squared norms seen from the centroid, where they are smallest, in blocks of rows."""
+        g = np.empty(self.n)
+        for number, block in enumerate(self._centred_blocks()):
+            g[number * _ROWS : (number + 1) * _ROWS] = np.einsum("ij,ij->i", block, block)
+        return g
+
+    def coordinates(self) -> Floats:
+        """Return the coordinates; not to be written to."""
+        return self.points
+
+    def dot(self, weights: Floats) -> Floats:
+        """Return D @ weights for weights of shape (n, k), without forming D."""
+        g = self._squares[:, None]
+        total = weights.sum(axis=0)
+        # D = g 1ᵀ + 1 gᵀ - 2 Y Yᵀ for centred Y; the centre is taken off the thin products.
+        inner = self.points.T @ weights - np.outer(self._centre, total)  # (q, k)
+        product: Floats = self.points @ inner
+        product -= self._centre @ inner
+        product *= -2.0
+        product += g * total
+        product += (g * weights).sum(axis=0)
+        return product
+
+    def isometric(self) -> Floats:
+        """Return rows Z with the mutual distances of the rows of D.
+
+        Returns
+        -------
+        ndarray of shape (n, q + 1), float64
+            ``|Z_i - Z_j| = |D_i - D_j|`` for all i, j, so that k-means and fuzzy c-means on Z and
+            on D take the same steps.
+
+        Notes
+        -----
+        D_i - D_j = V (u_i - u_j), and the column of ones of U cancels in u_i - u_j. With Y centred,
+        the remaining columns 1 and -2 Y of V are orthogonal, hence
+        ``Z = [√n g, 2 Y Rᵀ]`` with Rᵀ R = Yᵀ Y.
+        """
+        n, q = self.points.shape
+        gram = np.zeros((q, q))
+        for block in self._centred_blocks():
+            gram += block.T @ block
+        lam, Q = scipy.linalg.eigh(gram)
+        root = Q * np.sqrt(np.maximum(lam, 0.0))  # Rᵀ; below 0 by rounding only
+        Z = np.empty((n, q + 1))
+        Z[:, 0] = np.sqrt(n) * (self._squares - self._squares.mean())
+        for number, block in enumerate(self._centred_blocks()):
+            np.matmul(block, 2.0 * root, out=Z[number * _ROWS : (number + 1) * _ROWS, 1:])
+        return Z
+
+    def _centred_blocks(self) -> Iterator[Floats]:
+        for start in range(0, self.n, _ROWS):
+            yield self.points[start : start + _ROWS] - self._centre
+
+
+View: TypeAlias = FullDistances | DistanceBlocks | NeighbourGraph | RadiusGraph | RowFactors

@@ -1,0 +1,37 @@
+"""Masks that vanish in a sum: what each pair of parties adds and takes away."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.coding.residues.scratch import scratch
+from daskfc.coding.residues.streams import SecretKey
+
+__all__ = ["add_mask", "add_pair_masks"]
+
+_CHUNK = 1 << 15  # ours: words; a chunk of mask and one of the array stay in a 1 MiB L2 cache
+
+
+def add_mask(values: NDArray[np.uint64], key: SecretKey, sign: int = 1) -> None:
+    """Add the mask of a key to an array, or subtract it (sign -1), modulo 2**64 and in place.
+
+    A key masks one array only: two arrays under one mask would tell their difference.
+    """
+    stream, flat = key.stream(), values.reshape(-1)
+    update = np.add if sign > 0 else np.subtract
+    for start in range(0, flat.size, _CHUNK):
+        part = flat[start : start + _CHUNK]
+        mask = scratch("mask", part.shape, np.uint64)
+        stream.fill(mask)
+        update(part, mask, out=part)
+
+
+def add_pair_masks(values: NDArray[np.uint64], party: str, keys: Mapping[str, SecretKey]) -> None:
+    """Add one party's masks in place: plus for the pairs that it leads by name, minus for others.
+
+    `keys` are those shared with each other party for this array; summed over all parties, the masks
+    cancel.
+    """
+    for other in sorted(keys):
+        add_mask(values, keys[other], 1 if party < other else -1)

@@ -1,0 +1,113 @@
+"""A side of a federation as a process beside this one, which ends when this one does."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from daskfc.deploy.processes.scratch import scratch_folder
+from daskfc.folders import write_private
+
+__all__ = ["Side", "run_beside", "stop_beside", "tls_options"]
+
+_POLICY = "DASKFC_POLICY"
+_LINES = 20  # of what a side tells that are kept
+# However this process ends, its end of the pipe is closed then. Python alone: a process for a pipe.
+_UNTIL_THE_PIPE_ENDS = """
+import os, subprocess, sys, threading
+side = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+def watch():
+    os.read(0, 1)
+    side.terminate()
+    try:
+        side.wait(20)
+    except subprocess.TimeoutExpired:
+        side.kill()
+threading.Thread(target=watch, daemon=True).start()
+os._exit(side.wait() & 255)
+"""
+_sides: dict[str, "Side"] = {}  # beside this process, by the token of who had them started
+
+
+class Side:
+    """A command of daskfc that runs in a process of its own until it ends or this process does.
+
+    Its words can be read by everybody at the machine: no secrets in them.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._told: deque[str] = deque(maxlen=_LINES)
+        run = [sys.executable, "-c", _UNTIL_THE_PIPE_ENDS, sys.executable, "-m", "daskfc", *words]
+        self._process = subprocess.Popen(
+            run,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C is for who started it
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as lines:
+            self._told.extend(words for line in lines if (words := line.strip()))
+
+    @property
+    def told(self) -> str:
+        """What it told last."""
+        return self._told[-1] if self._told else "it told nothing"
+
+    def wait(self, limit: float | None = None) -> bool:
+        """Return whether it has ended, within so many seconds."""
+        self._reader.join(limit)
+        return not self._reader.is_alive()
+
+    def stop(self) -> None:
+        """Tell it to end; safe to call again."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def close(self) -> None:
+        """Tell it to end, and wait until it has."""
+        self.stop()
+        self._process.wait()
+        self.wait()
+
+
+def tls_options(folder: str) -> list[str]:
+    """Return the options of a command for the certificates in a folder."""
+    names = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}
+    return [word for option, name in names.items() for word in (option, f"{folder}/{name}")]
+
+
+def run_beside(
+    token: str, words: Sequence[str], files: Mapping[str, bytes], policy: str | None
+) -> str:
+    """Run a party beside this process, a plain Dask worker, and return its last line of output.
+
+    `stop_beside` finds it by `token`; `files` are its certificates by file name. The policy file
+    here yields to one that the site's own environment names.
+    """
+    with scratch_folder() as folder:
+        for name, content in files.items():
+            write_private(folder / name, content)
+        policy = os.environ.get(_POLICY) or policy
+        own = [] if policy is None else ["--policy", policy]
+        side = _sides[token] = Side([*words, *own, *tls_options(str(folder))])
+        try:
+            side.wait()
+        finally:
+            side.close()
+            del _sides[token]
+        return side.told
+
+
+def stop_beside(token: str) -> None:
+    """Tell a party that runs beside this process to end, if there is one."""
+    if token in _sides:
+        _sides[token].stop()

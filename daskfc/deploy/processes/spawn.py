@@ -1,0 +1,123 @@
+"""Starting worker processes fast, and without running the user's script again in each."""
+
+import contextlib
+import importlib.util
+import multiprocessing
+import multiprocessing.util
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from multiprocessing import forkserver, resource_tracker
+from pathlib import Path
+from typing import Any
+
+import dask.config
+
+from daskfc.deploy.config.dask_insides import get_mp_context
+from daskfc.deploy.config.settings import THREADS
+from daskfc.deploy.processes.scratch import own_folder
+
+__all__ = ["prepare_forkserver", "without_main"]
+
+# What steps import. Loaded once in the process that all worker processes are forked from.
+_PRELOAD = (
+    "numpy",
+    "scipy.sparse",
+    "scipy.sparse.linalg",
+    "scipy.sparse.csgraph",
+    "scipy.spatial.distance",
+    "scipy.cluster.hierarchy",
+    "pandas",
+    "sklearn.cluster",
+    "sklearn.neighbors",
+    "sklearn.metrics",
+    "xarray",
+    "zarr",
+    "cryptography.hazmat.backends.openssl",  # it loads it at the first key
+    "onnxruntime",
+    "numba",
+    "distributed",
+    "distributed.nanny",
+    "fsspec.implementations.chained",
+    "multiprocessing.popen_forkserver",
+    "tornado.platform.asyncio",
+    "daskfc.baselines",
+    "daskfc.protocols",
+    "daskfc.secure.prepare",
+    "daskfc.secure.profiles",
+    "daskfc.federation.worker.guard",
+    "daskfc.deploy.processes.last_out",
+    "daskfc.deploy.processes.warm_processes",
+)
+
+_LONGEST = 70  # characters; with what multiprocessing appends a socket's path may have 107
+_lock = threading.Lock()
+_depth = 0
+_hidden: dict[str, Any] = {}
+
+
+@contextlib.contextmanager
+def without_main() -> Iterator[None]:
+    """Hide the user's script from multiprocessing while processes are started.
+
+    multiprocessing would run it in every worker as ``__mp_main__``, so that a script without the
+    ``__main__`` guard would start federations without end. Nothing needs it: Dask sends what a
+    script defines by value. Contexts may overlap; the last one that ends shows the script again.
+    """
+    global _depth
+    main = sys.modules["__main__"]
+    with _lock:
+        if _depth == 0:
+            _hidden.update(file=main.__dict__.pop("__file__", None), spec=main.__spec__)
+            main.__spec__ = None
+        _depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                main.__spec__ = _hidden["spec"]
+                if _hidden["file"] is not None:
+                    main.__file__ = _hidden["file"]
+
+
+def prepare_forkserver() -> None:
+    """Start the process that workers are forked from: it loads what steps import, on one thread.
+
+    Dask's pre-spawn environment is set here: this process would not see it later.
+    """
+    before = dask.config.get("distributed.nanny.pre-spawn-environ", {})
+    for name, value in {**THREADS, **before}.items():
+        os.environ.setdefault(name, str(value))
+    context = get_mp_context()  # sets Dask's own list of modules, once
+    if context.get_start_method() == "forkserver":
+        there = [name for name in _PRELOAD if importlib.util.find_spec(name.split(".")[0])]
+        multiprocessing.set_forkserver_preload(there)
+        _keep_sockets_in(own_folder())
+        _start_forkserver()
+
+
+def _start_forkserver() -> None:
+    """Start it deaf to Ctrl-C, as its children are: their parent ends them, and tells why."""
+    resource_tracker.ensure_running()  # it would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _keep_sockets_in(folder: Path) -> None:
+    """Let multiprocessing keep its own files where they are swept; its first place is for good."""
+    if len(str(folder)) > _LONGEST:
+        return
+    before = tempfile.tempdir
+    tempfile.tempdir = str(folder)
+    try:
+        multiprocessing.util.get_temp_dir()
+    finally:
+        tempfile.tempdir = before

@@ -1,0 +1,53 @@
+"""Task graphs: all that a verb starts goes to the scheduler at once, each task at its party."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dask.highlevelgraph import HighLevelGraph
+from distributed import Client, Future
+
+from daskfc.deploy.config.dask_insides import MaterializedLayer, Task, TaskRef
+
+__all__ = ["PinnedTask", "start"]
+
+
+@dataclass(frozen=True)
+class PinnedTask:
+    """A call at one party, its key unique in the run.
+
+    The results of `inputs`, tasks of the same graph or futures started before, follow `args`.
+    """
+
+    key: str
+    party: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    inputs: "tuple[PinnedTask | Future, ...]" = ()
+
+    def spec(self) -> Any:
+        """Return the task as Dask's graphs have it."""
+        results = (TaskRef(one.key) for one in self.inputs)
+        return Task(self.key, self.function, *self.args, *results)
+
+
+def start(
+    client: Client, tasks: Sequence[PinnedTask], wanted: Sequence[PinnedTask] | None = None
+) -> list[Future]:
+    """Send tasks to the scheduler in one graph; return futures of the wanted, by default of all.
+
+    One message per task would cost scheduler and driver two to three times as much.
+    """
+    layers: dict[str, dict[str, Any]] = {}
+    for task in tasks:
+        layers.setdefault(task.party, {})[task.key] = task.spec()
+    # The resource survives a restart of the worker, which its name and address do not.
+    pinned = {
+        party: MaterializedLayer(specs, annotations={"resources": {party: 1}})
+        for party, specs in layers.items()
+    }
+    graph = HighLevelGraph(pinned, {party: set() for party in pinned})
+    keys = [task.key for task in (tasks if wanted is None else wanted)]
+    # First come, first served: without the time, a later graph could overtake within a minute.
+    futures: list[Future] = client.get(graph, keys, sync=False, fifo_timeout=0)
+    return futures

@@ -1,0 +1,90 @@
+"""Work of the server that several workers divide: what it hands to them, and what comes back."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from daskfc.errors import InvalidInput
+from daskfc.federation.driver.verbs import Verbs
+from daskfc.federation.messages.declaration import SERVER, Message
+from daskfc.federation.steps.calls import Bound
+from daskfc.federation.steps.handles import Local, PerClient, Sent
+
+__all__ = ["ServerWork"]
+
+M = TypeVar("M", bound=Message)
+
+
+class ServerWork(Verbs):
+    """Verbs between the server and its further workers, which are trusted alike.
+
+    What they send one another is declared, checked and in the ledger like all messages.
+    """
+
+    server_workers: tuple[str, ...] = ()
+
+    def hand_out(self, step: Callable[..., M] | Local[M], /, *args: Any, **kwargs: Any) -> Sent[M]:
+        """Run a step at the server and send its message to all of the server's further workers.
+
+        A Local message is sent as it is. The server goes on with what the message was made of.
+        """
+        workers = self._workers(None)
+        step, args, _ = self._sending(step, args)
+        self._declared(step, "server → server worker", by_receiver=False)
+        bound = Bound.of(step, args, kwargs)
+        futures = self._compose(bound, {SERVER: workers}, None)[SERVER]
+        return self._sent(SERVER, step, futures)
+
+    def ask_for(
+        self,
+        worker: str,
+        step: Callable[..., M],
+        /,
+        *args: Any,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Sent[M]]:
+        """Run a step at each client and send its message to one further worker alone.
+
+        The server itself does not get it.
+        """
+        (worker,) = self._workers([worker])
+        self._declared(step, "client → server worker", by_receiver=False)
+        bound = Bound.of(step, args, kwargs)
+        tasks = {one: self._task(one, bound, "send", (worker,)) for one in self._some(clients)}
+        return PerClient(
+            {one: self._sent(one, step, {worker: f}) for one, f in self._start(tasks).items()}
+        )
+
+    def hand_back(
+        self,
+        step: Callable[..., M],
+        /,
+        *args: Any,
+        workers: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Sent[M]]:
+        """Run a step at each further worker and send its message to the server; return by worker.
+
+        A PerClient argument gives each worker its own value.
+        """
+        chosen = self._workers(workers)
+        self._declared(step, "server worker → server", by_receiver=False)
+        bound = Bound.of(step, args, kwargs)
+        tasks = {one: self._task(one, bound, "send", (SERVER,)) for one in chosen}
+        return PerClient(
+            {one: self._sent(one, step, {SERVER: f}) for one, f in self._start(tasks).items()}
+        )
+
+    def _workers(self, names: Iterable[str] | None) -> tuple[str, ...]:
+        if not self.server_workers:
+            raise InvalidInput(
+                "the server has one worker, and none to divide its work with. Set 'server: "
+                "{workers: 2}' in the cluster's file, or do the work with on_server."
+            )
+        chosen = self.server_workers if names is None else tuple(names)
+        if strangers := [repr(name) for name in chosen if name not in self.server_workers]:
+            raise InvalidInput(
+                f"the server's further workers are {', '.join(self.server_workers)}; got "
+                f"{', '.join(strangers)}. Name some of them."
+            )
+        return chosen

@@ -1,0 +1,434 @@
+"""The verbs: steps that keep their result, and those that send messages between parties."""
+
+import inspect
+import itertools
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar, overload
+
+from distributed import Client, Future
+
+from daskfc.coding.residues.streams import SecretKey
+from daskfc.errors import EgressRefused, InvalidInput
+from daskfc.federation.driver.graph import PinnedTask, start
+from daskfc.federation.identity.session_key import SessionKey
+from daskfc.federation.messages.declaration import CALLER, SERVER, Message, role_of, routes_of
+from daskfc.federation.messages.envelopes import Here
+from daskfc.federation.messages.wire_format import sealed
+from daskfc.federation.party.options import RunSettings
+from daskfc.federation.steps.calls import (
+    Bound,
+    Forward,
+    StepCall,
+    call_bytes,
+    declared_message,
+    step_name,
+)
+from daskfc.federation.steps.handles import Inline, Local, PerClient, Sent, for_each, pack, results
+from daskfc.federation.worker.guard import hand_over, run_step
+
+__all__ = ["Verbs"]
+
+_Step: TypeAlias = Callable[..., Any]
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+# What sends one message: a step that returns it, or a value at its party that is one.
+_Sending: TypeAlias = Callable[..., M] | Local[M] | PerClient[Local[M]]
+
+
+class Verbs(ABC):
+    """The half of a Federation that builds graphs; results are in the order of `clients`.
+
+    With `allow_raw` messages with protection "raw" may leave a party.
+    """
+
+    driver_key: SecretKey | None = None  # that the parties were started with; seals the calls
+    session: SessionKey | None = None  # of a run with TLS; signs them
+
+    def __init__(self, dask_client: Client, clients: Iterable[str], *, allow_raw: bool) -> None:
+        self.dask_client = dask_client
+        self.clients = tuple(clients)
+        self.allow_raw = allow_raw
+        self.round = 0
+        self._tag = uuid.uuid4().hex[:8]
+        self._serial = itertools.count()
+
+    @abstractmethod
+    def _running(self) -> RunSettings:
+        """Return the run under way; raise when there is none, or when it was refused."""
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def on_client(
+        self, client: str, step: Callable[..., T], /, *args: Any, **kwargs: Any
+    ) -> Local[T]:
+        """Run a step at one client; its result stays there."""
+        return self.on_clients(step, *args, clients=[client], **kwargs)[client]
+
+    def on_clients(
+        self,
+        step: Callable[..., T],
+        /,
+        *args: Any,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Local[T]]:
+        """Run a step at each client, by default at all; the results stay there.
+
+        A step may ask its party by name for ``data``, ``secret``, ``durable_secret``, ``random``,
+        ``workspace``, ``party``, ``as_prepared``, ``site``, ``told_alike``
+        (`daskfc.federation.steps.told`) and, at the server, ``last_result``. A PerClient argument
+        is split by client; one that stays elsewhere raises PrivacyError before anything runs.
+        """
+        self._running()
+        bound = Bound.of(step, args, kwargs)
+        tasks = {one: self._task(one, bound) for one in self._some(clients)}
+        return PerClient(
+            {one: Local(one, bound.name, {one: f}, step) for one, f in self._start(tasks).items()}
+        )
+
+    def inline(
+        self,
+        step: Callable[..., T],
+        /,
+        *args: Any,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Inline[T]]:
+        """Have a step run at each client within the step that takes its result as an argument.
+
+        One task then does what `on_clients` and the other step would do in two. It is for results
+        that one step uses: every step that takes it computes it again.
+        """
+        self._running()
+        bound = Bound.of(step, args, kwargs)
+        return PerClient({one: Inline(one, bound, self.round) for one in self._some(clients)})
+
+    def on_server(self, step: Callable[..., T], /, *args: Any, **kwargs: Any) -> Local[T]:
+        """Run a step at the server, where its result stays; a PerClient becomes a dict there."""
+        self._running()
+        futures = self._start({SERVER: self._task(SERVER, Bound.of(step, args, kwargs))})
+        return Local(SERVER, step_name(step), futures, step)
+
+    def ask(
+        self,
+        step: _Sending[M],
+        /,
+        *args: Any,
+        clients: Iterable[str] | None = None,
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Sent[M]]:
+        """Run a step at each client and send its message to the server; see `on_clients`.
+
+        The step's return annotation is the message class; messages that lie at the clients are sent
+        as they are. `axes` fixes sizes that the message's axes must have.
+        """
+        step, args, holders = self._sending(step, args)
+        self._declared(step, "client → server", by_receiver=False)
+        bound = Bound.of(step, args, kwargs)
+        futures = self._start(
+            {
+                client: self._task(client, bound, "send", (SERVER,), axes)
+                for client in self._some(holders if clients is None else clients)
+            }
+        )
+        return PerClient(
+            {client: self._sent(client, step, {SERVER: f}) for client, f in futures.items()}
+        )
+
+    @overload
+    def tell(
+        self,
+        step: Callable[..., M] | Local[M],
+        /,
+        *args: Any,
+        axes: Mapping[str, int] | None = None,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> Sent[M]: ...
+
+    @overload
+    def tell(
+        self,
+        step: Callable[..., Mapping[str, M]],
+        /,
+        *args: Any,
+        axes: Mapping[str, int] | None = None,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Sent[M]]: ...
+
+    def tell(
+        self,
+        step: Any,
+        /,
+        *args: Any,
+        axes: Mapping[str, int] | None = None,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run a step at the server and send its message to clients, by default to all; see `ask`.
+
+        A step annotated as a mapping of clients to messages gives each its own, and a PerClient of
+        Sent is returned. A Local message is sent as it is.
+        """
+        step, args, _ = self._sending(step, args)
+        by_receiver = self._declared(step, "server → client")
+        receivers = self._some(clients)
+        bound = Bound.of(step, args, kwargs)
+        futures = self._compose(bound, {SERVER: receivers}, axes)[SERVER]
+        if not by_receiver:
+            return self._sent(SERVER, step, futures)
+        return PerClient({r: self._sent(SERVER, step, {r: f}) for r, f in futures.items()})
+
+    def exchange(
+        self,
+        step: Callable[..., Mapping[str, M]],
+        /,
+        *args: Any,
+        clients: Iterable[str] | None = None,
+        receivers: Iterable[str] | PerClient[tuple[str, ...]] | None = None,
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[PerClient[Sent[M]]]:
+        """Run a step at each client and send its messages to clients; by receiver, then by sender.
+
+        The step's return annotation maps receivers to the message class; a PerClient of `receivers`
+        gives each sender its own, by default all clients.
+        """
+        self._declared(step, "client → client", by_receiver=True)
+        bound = Bound.of(step, args, kwargs)
+        targets = {
+            client: self._some(receivers[client] if isinstance(receivers, PerClient) else receivers)
+            for client in self._some(clients)
+        }
+        sent: dict[str, dict[str, Sent]] = {}
+        for client, futures in self._compose(bound, targets, axes).items():
+            for receiver, future in futures.items():
+                sent.setdefault(receiver, {})[client] = self._sent(client, step, {receiver: future})
+        return PerClient({receiver: PerClient(by) for receiver, by in sent.items()})
+
+    @overload
+    def publish(
+        self,
+        step: Callable[..., M] | Local[M],
+        /,
+        *args: Any,
+        party: Literal["clients"] | list[str] | tuple[str, ...],
+        wait: Literal[False],
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Sent[M]]: ...
+
+    @overload
+    def publish(
+        self,
+        step: Callable[..., M] | Local[M],
+        /,
+        *args: Any,
+        party: Literal["clients"] | list[str] | tuple[str, ...],
+        wait: Literal[True] = True,
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[M]: ...
+
+    @overload
+    def publish(
+        self,
+        step: Callable[..., M] | Local[M],
+        /,
+        *args: Any,
+        party: str | None = None,
+        wait: Literal[False],
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> Sent[M]: ...
+
+    @overload
+    def publish(
+        self,
+        step: Callable[..., M] | Local[M],
+        /,
+        *args: Any,
+        party: str | None = None,
+        wait: Literal[True] = True,
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> M: ...
+
+    @overload
+    def publish(
+        self,
+        step: PerClient[Local[M]],
+        /,
+        *args: Any,
+        party: None = None,
+        wait: Literal[False],
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[Sent[M]]: ...
+
+    @overload
+    def publish(
+        self,
+        step: PerClient[Local[M]],
+        /,
+        *args: Any,
+        party: None = None,
+        wait: Literal[True] = True,
+        axes: Mapping[str, int] | None = None,
+        **kwargs: Any,
+    ) -> PerClient[M]: ...
+
+    def publish(
+        self,
+        step: Any,
+        /,
+        *args: Any,
+        party: str | list[str] | tuple[str, ...] | None = None,
+        axes: Mapping[str, int] | None = None,
+        wait: bool = True,
+        **kwargs: Any,
+    ) -> Any:
+        """Run a step at the server or at clients and send its message to the caller; see `ask`.
+
+        `party` is by default the server, or where given messages lie; several, or "clients" for
+        all, return a PerClient. Without `wait`, handles with ``result()`` are returned.
+        """
+        step, args, holders = self._sending(step, args)
+        if party is None:
+            party = SERVER if holders is None else holders
+        role = SERVER if party == SERVER else "client"
+        self._declared(step, f"{role} → caller", by_receiver=False)
+        bound = Bound.of(step, args, kwargs)
+        if party == SERVER:
+            names: tuple[str, ...] = (SERVER,)
+        elif isinstance(party, str):
+            names = self._some(None if party == "clients" else [party])
+        else:
+            names = self._some(party)
+        futures = self._start(
+            {name: self._task(name, bound, "send", (CALLER,), axes) for name in names}
+        )
+        handles = PerClient(
+            {name: self._sent(name, step, {CALLER: f}) for name, f in futures.items()}
+        )
+        answer = results(handles) if wait else handles
+        return answer[party] if isinstance(party, str) and party in names else answer
+
+    @staticmethod
+    def _sending(step: Any, args: tuple[Any, ...]) -> tuple[_Step, tuple[Any, ...], Any]:
+        """Return the step that sends, its arguments, and where the messages lie if they are there.
+
+        The last is a party for a Local, clients for a PerClient of them, None for a step.
+        """
+        if isinstance(step, Local):
+            return Forward(_maker(step)), (step, *args), step.party
+        if isinstance(step, PerClient):
+            return Forward(_maker(next(iter(step.values())))), (step, *args), tuple(step)
+        return step, args, None
+
+    # -- building the graph -------------------------------------------------------------------
+
+    def _some(self, clients: Iterable[str] | None) -> tuple[str, ...]:
+        if clients is None:
+            return self.clients
+        names = tuple(clients)
+        unknown = [name for name in names if name not in self.clients]
+        if unknown or not names:
+            raise InvalidInput(
+                f"the clients of this federation are {', '.join(self.clients)}; got "
+                f"{', '.join(map(repr, unknown)) or 'none'}. Name some of them."
+            )
+        return names
+
+    def _declared(self, step: _Step, route: str, by_receiver: bool | None = None) -> bool:
+        """Check that a step's message may go this way; return whether there is one per receiver."""
+        self._running()
+        message_type, mapped = declared_message(step)
+        Here.packages.add(message_type.__module__.partition(".")[0])
+        name = step_name(step)
+        if by_receiver is not None and mapped != by_receiver:
+            wanted = "a mapping of receivers to one" if by_receiver else "one message"
+            raise InvalidInput(
+                f"step {name!r} must return {wanted} to be used so. Change its annotation."
+            )
+        if route not in routes_of(message_type):
+            raise EgressRefused(
+                f"step {name!r} would send {message_type.__name__} {route}; its routes are "
+                f"{', '.join(routes_of(message_type))}. Nothing was started."
+            )
+        if message_type.protection == "raw" and not self.allow_raw:
+            raise EgressRefused(
+                f"step {name!r} would send {message_type.__name__}, which is raw data; only a "
+                "federation opened with allow_raw=True lets it pass. Nothing was started."
+            )
+        return mapped
+
+    def _sent(self, party: str, step: _Step, futures: Mapping[str, Future]) -> Sent:
+        return Sent(party, step_name(step), futures, self)
+
+    def _task(
+        self,
+        party: str,
+        bound: Bound,
+        verb: str = "keep",
+        receivers: tuple[str, ...] = (),
+        axes: Mapping[str, int] | None = None,
+    ) -> PinnedTask:
+        run, step, name = self._running(), bound.step, bound.name
+        if role_of(party) != "client" and "data" in inspect.signature(step).parameters:
+            raise InvalidInput(f"step {name!r} reads data, and the server holds none.")
+        futures: list[Future] = []
+        packed = pack(bound.arguments, party, name, futures, split=party != SERVER)
+        each = for_each(bound.arguments) if party != SERVER else ()
+        where = (party, run.run_id, self.round, verb, receivers, dict(axes or {}), each)
+        call = StepCall(step, packed, *where)
+        content, session = call_bytes(call, bound.code), self.session
+        sent = sealed(self.driver_key, content) if session is None else session.signed(content)
+        return self._pinned(party, name, run_step, sent, *futures)
+
+    def _start(self, tasks: Mapping[str, PinnedTask]) -> dict[str, Future]:
+        """Start one task at each party, once all of them are found good."""
+        return dict(zip(tasks, start(self.dask_client, list(tasks.values())), strict=True))
+
+    def _compose(
+        self,
+        bound: Bound,
+        receivers: Mapping[str, tuple[str, ...]],
+        axes: Mapping[str, int] | None,
+    ) -> dict[str, dict[str, Future]]:
+        """Run a step at each party; each receiver fetches an envelope, a single one the result."""
+        made: dict[str, PinnedTask] = {}
+        handed: dict[tuple[str, str], PinnedTask] = {}
+        for party, those in receivers.items():
+            verb = "send" if len(those) == 1 else "compose"
+            made[party] = own = self._task(party, bound, verb, those, axes)
+            for one in those:
+                also = verb == "compose"
+                task = self._pinned(party, bound.name, hand_over, one, own) if also else own
+                handed[party, one] = task
+        tasks = {task.key: task for task in (*made.values(), *handed.values())}
+        started = start(self.dask_client, [*tasks.values()], [*handed.values()])
+        futures: dict[str, dict[str, Future]] = {party: {} for party in receivers}
+        for (party, receiver), future in zip(handed, started, strict=True):
+            futures[party][receiver] = future
+        return futures
+
+    def _pinned(
+        self, party: str, name: str, function: _Step, given: Any, *inputs: PinnedTask | Future
+    ) -> PinnedTask:
+        # The party keeps equal steps apart; schedulers never forget what is before the digits.
+        key = f"{name}|{party}-{self._tag}-{next(self._serial)}"
+        return PinnedTask(key, party, function, (given,), inputs)
+
+
+def _maker(local: Any) -> _Step:
+    if not isinstance(local, Local) or local.made_by is None:
+        raise InvalidInput(
+            f"only a message that lies at its party can be sent as it is; got {local!r}. Give a "
+            "step that returns one."
+        )
+    return local.made_by

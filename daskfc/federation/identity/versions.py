@@ -1,0 +1,83 @@
+"""One version everywhere: what the processes of a federation run, compared when it opens.
+
+Steps travel by their names and messages by their classes: a caller and a party of two versions of
+daskfc may mean different things by one name. A step that a script defines travels as bytecode,
+which another minor version of Python reads wrongly. What Dask says on the wire may change with
+every release; the patches of one release understand each other.
+"""
+
+import importlib.metadata
+import platform
+import warnings
+from collections.abc import Iterator, Mapping
+
+from daskfc.deploy.config.dask_insides import get_versions
+from daskfc.errors import ClusterError
+
+__all__ = ["HERE", "check_party_versions", "check_scheduler_versions"]
+
+# The leading parts of each version that must agree; None is all of them.
+_PARTS: dict[str, int | None] = {"daskfc": None, "python": 2, "dask": 2, "distributed": 2}
+
+
+def _installed(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"  # a source tree on the path
+
+
+# Read once, with the import: an upgrade under a running process changes nothing in it.
+HERE: dict[str, str] = {
+    "daskfc": _installed("daskfc"),
+    "python": platform.python_version(),
+    "dask": _installed("dask"),
+    "distributed": _installed("distributed"),
+}
+
+
+def check_party_versions(theirs: Mapping[str, Mapping[str, str | None]]) -> None:
+    """Compare parties' package versions, by party, with this process's.
+
+    Another daskfc, minor Python or Dask release raises ClusterError; another Dask patch only warns.
+    """
+    _check({f"party {name!r}": found for name, found in theirs.items()}, HERE)
+
+
+def check_scheduler_versions(theirs: Mapping[str, str | None]) -> None:
+    """Compare the scheduler's versions with this process's; see `check_party_versions`.
+
+    daskfc is among them, because the scheduler reads the steps of a graph and imports it for that.
+    """
+    # Early releases of Dask answer None for daskfc; then this process does so too.
+    told: str | None = get_versions(packages=["daskfc"])["packages"]["daskfc"]
+    _check({"the scheduler": theirs}, {**HERE, "daskfc": told})
+
+
+def _check(theirs: Mapping[str, Mapping[str, str | None]], here: Mapping[str, str | None]) -> None:
+    refused = ", ".join(_differences(theirs, here, _PARTS))
+    if refused:
+        raise ClusterError(
+            f"{refused}; a federation needs one version of daskfc, one minor version of Python and "
+            "one release of Dask. Install there what is installed here, or the other way round."
+        )
+    noted = ", ".join(_differences(theirs, here, {"dask": None, "distributed": None}))
+    if noted:
+        warnings.warn(
+            f"{noted}; patches of one release of Dask should understand each other. If the run "
+            "fails, install the same everywhere.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _differences(
+    theirs: Mapping[str, Mapping[str, str | None]],
+    here: Mapping[str, str | None],
+    compared: Mapping[str, int | None],
+) -> Iterator[str]:
+    for who, found in theirs.items():
+        for package, parts in compared.items():
+            other, ours = found.get(package) or "unknown", here[package] or "unknown"
+            if other.split(".")[:parts] != ours.split(".")[:parts]:
+                yield f"{who} runs {package} {other} and this process {ours}"

@@ -1,0 +1,64 @@
+"""What a party tells whoever started it: that it joined, what it is asked, and what it sends."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import TextIO
+
+from rich.filesize import decimal
+
+from daskfc.federation.ledger.ledger import LedgerRow
+
+__all__ = ["Narration"]
+
+
+class Narration:
+    """Lines about a party on its terminal, if `told`; each step and kind of message once a run.
+
+    They hold names, numbers and bytes only, never results or content of messages.
+    """
+
+    def __init__(self, party: str, *, told: bool, stream: TextIO | None = None) -> None:
+        self._party = party
+        self._told = told
+        self._stream = stream
+        self._steps: Counter[str] = Counter()
+        self._sent: Counter[tuple[str, str]] = Counter()
+        self._bytes = 0
+
+    def say(self, words: str) -> None:
+        """Write a line with the time and the party's name."""
+        if self._told:
+            line = f"{time.strftime('%H:%M:%S')} {self._party}: {words}"
+            print(line, file=self._stream or sys.stderr, flush=True)
+
+    def begins(self, run_id: str) -> None:
+        """Say that a run begins, and what left this party in the one before."""
+        self.ends()
+        self.say(f"run {run_id} begins")
+
+    def ends(self) -> None:
+        """Say what was asked and what left since the last run began."""
+        if self._steps:
+            messages, steps = sum(self._sent.values()), sum(self._steps.values())
+            self.say(f"so far {steps:,} steps, {messages:,} messages, {decimal(self._bytes)} sent")
+        self._steps.clear()
+        self._sent.clear()
+        self._bytes = 0
+
+    def asked(self, step: str) -> None:
+        """Say which step this party is asked for, at the first time."""
+        if not self._steps[step]:
+            self.say(f"asked for {step}")
+        self._steps[step] += 1
+
+    def sends(self, rows: Iterable[LedgerRow]) -> None:
+        """Say which message goes to whom, at the first time."""
+        for row in rows:
+            kind = (row.message, row.receiver)
+            if not self._sent[kind]:
+                size = decimal(row.payload_bytes)
+                self.say(f"sends {row.message} to {row.receiver}, {row.protection}, {size}")
+            self._sent[kind] += 1
+            self._bytes += row.payload_bytes

@@ -1,0 +1,487 @@
+"""The contract of every method: scikit-learn's, with ``fit(federation)``."""
+
+import time
+import uuid
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self, dataclass_transform
+
+import numpy as np
+import xarray as xr
+from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from daskfc.checks import check_params, integer, optional
+from daskfc.errors import InvalidInput
+from daskfc.federation.driver.agreement import agree_on_pseudonyms
+from daskfc.federation.driver.contract import summary_of_new
+from daskfc.federation.driver.federation import Federation
+from daskfc.federation.driver.requests import request_for
+from daskfc.federation.methods.cluster_scores import ClusterScores, Scores, scores_told
+from daskfc.federation.methods.fitted import FittedModel
+from daskfc.federation.methods.one_budget import count_preparation, noise_beside
+from daskfc.federation.methods.parameters import constraints_of, make_init, param
+from daskfc.federation.methods.sample_map import SampleMap
+from daskfc.federation.methods.samples import LabelledSamples, opened
+from daskfc.federation.steps.handles import Local, PerClient, Sent, results
+from daskfc.seeds import fresh_seed
+from daskfc.stores import ClientStore
+from daskfc.stores.store.together import SPLITS, Split
+
+__all__ = ["FederatedClusterer", "labels_array"]
+
+
+def labels_array(parts: Mapping[str, LabelledSamples]) -> xr.DataArray:
+    """Join the clients' labelled samples, in the order of the clients.
+
+    Parameters
+    ----------
+    parts : mapping of str to LabelledSamples
+        What each client published.
+
+    Returns
+    -------
+    xarray.DataArray
+        ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
+    """
+    clients = np.concatenate([np.repeat(name, len(part.labels)) for name, part in parts.items()])
+    return xr.DataArray(
+        np.concatenate([part.labels for part in parts.values()]),
+        dims="sample",
+        coords={
+            "client": ("sample", clients),
+            "sample_id": ("sample", np.concatenate([p.sample_ids() for p in parts.values()])),
+        },
+        name="label",
+    )
+
+
+def _each_once(labels: xr.DataArray) -> xr.DataArray:
+    """Return each sample once, with the first client that has it."""
+    _, first = np.unique(labels["sample_id"].to_numpy(), return_index=True)
+    return labels[np.sort(first)]
+
+
+def _steps_of(federation: Federation) -> dict[str, Any]:
+    """Return what features go through at each client, before a method reads them."""
+    return {} if federation.preparation is None else dict(federation.preparation.steps)
+
+
+def _predicts(method: "FederatedClusterer") -> bool:
+    return type(method)._predict is not FederatedClusterer._predict
+
+
+def _maps(method: "FederatedClusterer") -> bool:
+    return type(method)._sample_map is not FederatedClusterer._sample_map
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(param,))
+class FederatedClusterer(FittedModel):
+    """Base of the methods: checks parameters, opens and closes the run, keeps the results.
+
+    A subclass declares its parameters as fields by `param`, says by ``split`` how data lie with
+    clients ("samples", "columns" or "views"), and writes ``_fit``, which wires steps and returns
+    one handle of `LabelledSamples` per client. With ``_predict`` it also labels new samples;
+    ``model_at_parties = False`` says that what `fit` left with the caller is enough for that.
+
+    Parameters
+    ----------
+    random_state : int, optional
+        Seed of the algorithm; None draws one for every fit, which ``seed_`` tells. Masks and noise
+        come from the operating system and have no seed.
+
+    Attributes
+    ----------
+    labels_ : xarray.DataArray
+        ``(sample,)`` int64; coordinates ``client`` and ``sample_id``.
+    ledger_ : Ledger
+        Every message of the run.
+    timing_ : dict of str to float
+        Seconds of each stage, and ``total_s``.
+    seed_ : int
+        The seed of the fit, by which it can be made again: ``random_state``, or what was drawn in
+        its place. A method's steps read it, never ``random_state``.
+    stages_ : list of (str, float, float)
+        Every stage in order: its name, and when it began and ended, in seconds since 1970 by the
+        caller's clock.
+    run_id_ : str
+        The run's identity; secrets are derived from it and never reused.
+    """
+
+    split: ClassVar[Split]
+    resumable: ClassVar[bool] = False
+    needs_raw: ClassVar[bool] = False  # whether raw data leave clients
+    method_name: ClassVar[str]  # as pipelines name it, where that is not the class's name
+    mapped_by: ClassVar[str] = ""  # what a map of samples is drawn from
+
+    random_state: int | None = param(optional(integer(low=0)), default=0)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if getattr(cls, "split", None) not in SPLITS:
+            raise TypeError(f"{cls.__name__}.split must be one of {', '.join(SPLITS)}.")
+        make_init(cls)
+
+    def check(self, n_clients: int | None = None) -> None:
+        """Check the parameters against their constraints.
+
+        Parameters
+        ----------
+        n_clients : int, optional
+            Number of clients, where it is known already.
+
+        Raises
+        ------
+        InvalidInput
+            For the first parameter that breaks its rule.
+        """
+        check_params(type(self).__name__, self.get_params(deep=False), constraints_of(type(self)))
+
+    def check_data(self, stores: Mapping[str, ClientStore]) -> None:
+        """Refuse what can be known to fail from the stores, where they can be read from here.
+
+        Parameters
+        ----------
+        stores : mapping of str to ClientStore
+            Every client's, whose columns go together as the method needs.
+
+        Raises
+        ------
+        InvalidInput
+            For parameters that these samples do not allow.
+        """
+
+    def fit(self, federation: Federation, y: None = None) -> Self:
+        """Cluster the samples of all clients.
+
+        Parameters
+        ----------
+        federation : Federation
+            The parties, running.
+        y : None
+            Not used; present for scikit-learn's contract.
+
+        Returns
+        -------
+        FederatedClusterer
+            Itself.
+
+        Raises
+        ------
+        InvalidInput
+            When a parameter breaks its rule, or the clients' columns do not go together in the way
+            that ``split`` says, before anything runs.
+        PartyError
+            When a step fails at a party.
+        """
+        self._begin(federation)
+        started = time.monotonic()
+        parts = self._fit(federation)
+        with self._stage(federation, "labels"):
+            self.labels_ = self._told_labels(parts)
+        count_preparation(getattr(self, "privacy_", None), federation.preparation)
+        self.timing_["total_s"] = time.monotonic() - started
+        self.ledger_ = federation.ledger
+        return self
+
+    def _begin(self, federation: Federation) -> None:
+        """Check the parameters and the clients' columns, and begin a run."""
+        if not isinstance(federation, Federation):
+            raise InvalidInput(
+                f"{type(self).__name__}.fit needs a Federation; got {type(federation).__name__}. "
+                "Open one with Federation.local(storage) or Federation.connect(cluster)."
+            )
+        self.check(len(federation.clients))
+        federation.contract.check_split(self.split, type(self).__name__)
+        federation.contract.check_prepared(_steps_of(federation))
+        if federation.contract.readable:
+            self.check_data(federation.contract.readable)
+        asked = getattr(self, "noise", None)
+        self._noise_left = noise_beside(type(self).__name__, asked, federation.preparation)
+        self._contract = federation.contract  # that new samples are checked against
+        self._prepared = _steps_of(federation)  # as new samples are to be
+        self.timing_: dict[str, float] = {}
+        self.seed_ = fresh_seed() if self.random_state is None else int(self.random_state)
+        self.stages_: list[tuple[str, float, float]] = []
+        self.run_id_ = self._start_run(federation)
+
+    @property
+    def _noise_within(self) -> Mapping[str, Any] | None:
+        """The noise of a fit whose budget its preparation shares; before one, the parameter."""
+        left: Mapping[str, Any] | None = vars(self).get("_noise_left", getattr(self, "noise", None))
+        return left
+
+    def rehearse(self, federation: Federation) -> None:
+        """Go through a fit for the sake of its messages; nothing is kept of it.
+
+        Parameters
+        ----------
+        federation : Federation
+            A ``Rehearsal``, which no party computes anything in.
+
+        Raises
+        ------
+        InvalidInput, PrivacyError, ResourceRefused
+            Where a fit would be refused.
+        """
+        self._begin(federation)
+        for told in self._fit(federation).values():
+            told.result()
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """By what `scores_of` can tell good numbers of clusters, the first choice first."""
+        return ()
+
+    @property
+    def criterion(self) -> str | None:
+        """Which of `criteria` goes where none is asked for; None where stability tells better."""
+        return next(iter(self.criteria), None)
+
+    def scores_of(self, federation: Federation, n_clusters: Sequence[int], *, by: str) -> Scores:
+        """Score numbers of clusters by what the server knows, in one run for all of them.
+
+        Parameters
+        ----------
+        federation : Federation
+            The parties, running.
+        n_clusters : sequence of int
+            The numbers, each of at least 2.
+        by : str
+            One of `criteria`.
+
+        Returns
+        -------
+        Scores
+            A dict: of each number, the larger the better; None where there is no score. Its
+            ``errors`` are how far chance moves them. The messages are in ``federation.ledger``.
+
+        Raises
+        ------
+        InvalidInput
+            For another criterion, and as `fit`.
+        """
+        if by not in self.criteria:
+            raise InvalidInput(
+                f"{type(self).__name__} cannot tell a number of clusters by {by!r}; it can by "
+                f"{', '.join(map(repr, self.criteria)) or 'nothing'}. Choose another criterion."
+            )
+        scoring = clone(self)  # so that a fit that was there before is left alone
+        scoring._begin(federation)
+        return scores_told(n_clusters, scoring._scores_of(federation, n_clusters, by))
+
+    def _scores_of(
+        self, federation: Federation, n_clusters: Sequence[int], by: str
+    ) -> ClusterScores:
+        """Wire the steps of `scores_of`; a score that is not finite is none."""
+        raise NotImplementedError
+
+    def can_start_again(self) -> bool:
+        """Whether a fit that broke off could be started again with these parameters.
+
+        Returns
+        -------
+        bool
+            False once noisy releases have spent the budget of the whole fit.
+        """
+        return True
+
+    @property
+    def histories(self) -> Mapping[str, Mapping[str, Sequence[float]]]:
+        """How the fit went, for the report: by title, named lines of one number a step."""
+        return {}
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What the last fit chose by itself and why, for the report: by what was to be chosen."""
+        return {}
+
+    @property
+    def released(self) -> tuple[float, ...]:
+        """Noise multipliers of all that the starts of this fit released."""
+        return ()
+
+    @property
+    def released_before(self) -> tuple[float, ...]:
+        """Those of them that are of starts before the last one, and not in `ledger_`."""
+        return ()
+
+    def remember(self, released: Sequence[float]) -> None:
+        """Take into account what earlier starts of the next fit released, as `released` told."""
+
+    def _start_run(self, federation: Federation) -> str:
+        if self.split != "samples":
+            agree_on_pseudonyms(federation)
+        run_id = uuid.uuid4().hex
+        federation.start_run(
+            run_id,
+            random_state=self.seed_,
+            workspace=federation.workspace,
+            request=request_for(type(self), self.get_params(deep=False)),
+        )
+        return run_id
+
+    @available_if(_predicts)  # type: ignore[untyped-decorator]
+    def predict(
+        self, federation: Federation, stores: Mapping[str, str], *, refit: bool = False
+    ) -> xr.DataArray:
+        """Label new samples, without clustering again.
+
+        Parameters
+        ----------
+        federation : Federation
+            The parties, running. Where the model lies with them, the one of `fit` in its run.
+        stores : mapping of str to str
+            For some clients the URL of a store with new samples, readable at that client; for all
+            of them where each holds columns of the same samples.
+        refit : bool
+            Whether to fit again first where the run of `fit` is over and its model with it.
+
+        Returns
+        -------
+        xarray.DataArray
+            ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
+
+        Raises
+        ------
+        InvalidInput
+            When a name is no client, a client that is needed is missing, a store has other columns
+            than those of `fit` or another owner, or the model is gone.
+        PrivacyError
+            When noise protects the releases and their budget is spent.
+
+        Notes
+        -----
+        Privacy: new samples are told what those of `fit` are told, see the class.
+        """
+        check_is_fitted(self)
+        self._check_clients(stores, federation)
+        if not self.model_at_parties:
+            self._start_run(federation)
+        elif federation.run_id != self.run_id_ or not hasattr(self, "_contract"):
+            self._check_refit()
+            if not refit:
+                raise InvalidInput(
+                    f"the model of {type(self).__name__} lies with the parties of the run of fit, "
+                    "which is over. Fit again, or give refit=True."
+                )
+            self.fit(federation)
+        if _steps_of(federation) != self._prepared:
+            raise InvalidInput(
+                f"new samples must be prepared as those of fit were, and the federation's "
+                f"preparation is another one now. Set it as it was, or fit {type(self).__name__} "
+                "again."
+            )
+        owners = [name for name in federation.clients if name in stores]
+        urls = PerClient({name: stores[name] for name in owners})
+        new = federation.on_clients(opened, urls, clients=owners)
+        told = federation.publish(summary_of_new, new, party=owners)
+        for name, store in told.items():
+            self._contract.check_new(name, store, self._prepared.get(name, ()))
+        sent = self._predict(federation, new)
+        return self._told_labels(sent)
+
+    @available_if(_maps)  # type: ignore[untyped-decorator]
+    def sample_map(self, federation: Federation) -> SampleMap | None:
+        """Have the server draw a map of some of the clustered samples, for the caller.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of `fit`, in its run.
+
+        Returns
+        -------
+        SampleMap or None
+            Two coordinates of at most 2,000 samples, and their clusters; None where the server
+            knows nothing in this fit that a map could be drawn from.
+
+        Raises
+        ------
+        InvalidInput
+            When the run of `fit` is over.
+
+        Notes
+        -----
+        Privacy: the caller learns where these samples lie in a plane, to 1/255 of its width; no
+        ids, no clients. The server uses what it knew before.
+        """
+        check_is_fitted(self)
+        self._still_running(federation, "sample_map")
+        told = self._sample_map(federation)
+        return told if told is not None and len(told.labels) else None
+
+    def _sample_map(self, federation: Federation) -> SampleMap | None:
+        """Have the server publish a map; implementing it gives a method its `sample_map`."""
+        raise NotImplementedError
+
+    def _told_labels(self, parts: PerClient[Sent[LabelledSamples]]) -> xr.DataArray:
+        labels = labels_array(dict(results(parts)))
+        return _each_once(labels) if self.split == "views" else labels
+
+    def _predict(
+        self, federation: Federation, new: PerClient[Local[ClientStore]]
+    ) -> PerClient[Sent[LabelledSamples]]:
+        """Run the steps on new samples, and return what each client publishes of its own.
+
+        Implementing it gives a method its ``predict``. The stores are open at their clients, with
+        owners and columns checked.
+        """
+        raise NotImplementedError
+
+    def _check_refit(self) -> None:
+        """Raise where this fit may not be repeated for the sake of `predict`."""
+
+    def _check_clients(self, stores: Mapping[str, str], federation: Federation) -> None:
+        """Refuse stores of new samples that belong to no client, or to too few of them."""
+        if not isinstance(stores, Mapping):
+            raise InvalidInput(
+                f"new samples are given to predict as a mapping of clients to the URLs of their "
+                f"stores; got {type(stores).__name__}. Write each client's with "
+                "daskfc.write_store first."
+            )
+        unknown = sorted(set(stores) - set(federation.clients))
+        if unknown or not stores:
+            raise InvalidInput(
+                f"the stores given to predict must belong to clients, "
+                f"{', '.join(federation.clients)}; got {unknown or 'none'}. Name a client of the "
+                "federation."
+            )
+        missing = [name for name in federation.clients if name not in stores]
+        if self.split == "columns" and missing:
+            raise InvalidInput(
+                f"{type(self).__name__}.predict needs the columns of every client; those of "
+                f"{', '.join(missing)} are missing. Give each its columns of the new samples."
+            )
+
+    def _still_running(self, federation: Federation, asked: str = "server_view") -> None:
+        """Refuse a federation that is not in the run of fit any more."""
+        if federation.run_id != self.run_id_:
+            raise InvalidInput(
+                f"{asked} needs the federation in the run of fit, as what the server saw "
+                "is gone with it. Fit again."
+            )
+
+    @contextmanager
+    def _stage(self, federation: Federation, name: str) -> Iterator[None]:
+        """Time a stage and tell whoever watches that it began."""
+        federation.report_progress(name, 0, 0)
+        began, started = time.time(), time.monotonic()
+        yield
+        key, took = f"{name}_s", time.monotonic() - started
+        self.timing_[key] = self.timing_.get(key, 0.0) + took
+        self.stages_ = [*getattr(self, "stages_", ()), (name, began, began + took)]
+
+    @abstractmethod
+    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+        """Wire the steps; return each client's published `LabelledSamples`."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+make_init(FederatedClusterer)

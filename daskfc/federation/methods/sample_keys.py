@@ -1,0 +1,125 @@
+"""A key under which clients hash sample ids for the server, which lacks it.
+
+The server finds by digests which ids clients share, and puts samples into an order. Under a public
+salt it could try out ids that it can guess. The first client therefore makes a key from the secret
+of its store (`daskfc.stores.layout.id_key`) and seals it for the others: fits of the same stores
+see the same digests, and with them the same order and the same labels. Stores that one storage file
+built were in one hand: their order hangs on no secret, and is the same when they are built again.
+
+Messages    KeyOffer          client → client   once, where there are several clients
+            SealedDigestKey   client → client   once, where there are several clients
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from cryptography.hazmat.primitives.keywrap import aes_key_unwrap, aes_key_wrap
+
+from daskfc.coding import KeyPair, SecretKey
+from daskfc.federation.driver.agreement import KeyOffer
+from daskfc.federation.driver.federation import Federation
+from daskfc.federation.messages.declaration import Message, array
+from daskfc.federation.methods.samples import canonical_positions, order_secret, sample_digests
+from daskfc.federation.steps.handles import Inline, PerClient, Sent
+from daskfc.stores import ClientStore
+
+__all__ = [
+    "SealedDigestKey",
+    "digest_key",
+    "digest_key_offer",
+    "digest_keys",
+    "order_of",
+    "own_digest_key",
+    "sealed_digest_key",
+]
+
+_PURPOSE = "sample digests"
+_SEALED_BYTES = 40  # RFC 3394: a key of 32 bytes and 8 that tell whether it is whole
+
+
+class SealedDigestKey(
+    Message,
+    route="client → client",
+    protection="coded",
+    reveals="to its receiver alone, the key of the digests of sample ids",
+):
+    """The key of the digests, sealed by the client that made it for one other."""
+
+    sealed: np.ndarray = array(_SEALED_BYTES, dtype="uint8")
+
+
+def _pair(secret: SecretKey) -> KeyPair:
+    return KeyPair(secret.derive(_PURPOSE, "agreement"))
+
+
+def own_digest_key(data: ClientStore) -> SecretKey:
+    """Return the key that a client makes for all, from the secret of its store."""
+    return order_secret(data).derive(_PURPOSE)
+
+
+def digest_key_offer(receivers: tuple[str, ...], secret: SecretKey) -> dict[str, KeyOffer]:
+    """Offer a public key to other clients."""
+    key = np.frombuffer(_pair(secret).public, dtype=np.uint8)
+    return dict.fromkeys(receivers, KeyOffer(key))
+
+
+def sealed_digest_key(
+    offers: Mapping[str, KeyOffer], data: ClientStore, secret: SecretKey
+) -> dict[str, SealedDigestKey]:
+    """Seal the key of the digests for each client that offered a key."""
+    key, own = own_digest_key(data).to_bytes(), _pair(secret)
+    boxes = {}
+    for name, offer in offers.items():
+        shared = own.shared(offer.key.tobytes(), _PURPOSE).to_bytes()
+        boxes[name] = SealedDigestKey(np.frombuffer(aes_key_wrap(shared, key), dtype=np.uint8))
+    return boxes
+
+
+def digest_key(
+    offer: Mapping[str, KeyOffer] | None,
+    sealed: Mapping[str, SealedDigestKey] | None,
+    data: ClientStore,
+    secret: SecretKey,
+) -> SecretKey:
+    """Return the digests' key, which stays at the client; the first, given None, makes it."""
+    if offer is None or sealed is None:
+        return own_digest_key(data)
+    (public,), (box,) = offer.values(), sealed.values()
+    shared = _pair(secret).shared(public.key.tobytes(), _PURPOSE)
+    return SecretKey(aes_key_unwrap(shared.to_bytes(), box.sealed.tobytes()))
+
+
+def digest_keys(
+    federation: Federation, clients: Iterable[str] | None = None
+) -> PerClient[Inline[SecretKey]]:
+    """Have clients agree, for one step, on the digests' key, which the first of them makes.
+
+    Privacy: the clients learn the key, the server and the caller do not; a client that gives it to
+    the server lets it try out ids.
+    """
+    first, *others = federation.clients if clients is None else clients
+    to = PerClient({first: tuple(others), **dict.fromkeys(others, (first,))})
+    offers: dict[str, Mapping[str, Sent[KeyOffer]] | None] = {first: None}
+    sealed: dict[str, Mapping[str, Sent[SealedDigestKey]] | None] = {first: None}
+    if others:
+        sent = federation.exchange(digest_key_offer, to, clients=(first, *others), receivers=to)
+        boxes = federation.exchange(
+            sealed_digest_key,
+            PerClient({first: dict(sent[first])}),
+            clients=[first],
+            receivers=others,
+        )
+        offers |= {name: dict(sent[name]) for name in others}
+        sealed |= {name: dict(boxes[name]) for name in others}
+    return federation.inline(
+        digest_key, PerClient(offers), PerClient(sealed), clients=(first, *others)
+    )
+
+
+def order_of(stores: Mapping[str, ClientStore]) -> dict[str, np.ndarray]:
+    """Return the places, (n_m,) per client, that a federation's server would give these samples.
+
+    Together they are a permutation; the stores are in the order of the federation's clients.
+    """
+    key = own_digest_key(next(iter(stores.values())))
+    return canonical_positions({name: sample_digests(own, key) for name, own in stores.items()})

@@ -1,0 +1,69 @@
+"""What a server keeps of a fit beyond its run, for the next fit like it to start from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from daskfc.errors import InvalidInput
+from daskfc.federation.messages.declaration import Message
+from daskfc.federation.party.checkpoints import Checkpoints
+from daskfc.folders import make_private
+
+__all__ = ["LastResult", "StartFound"]
+
+
+class StartFound(
+    Message,
+    route="server → caller",
+    reveals="to the caller whether the server kept the result of an earlier fit, and its size",
+):
+    """The shape of what a fit starts from, of two axes; 0 and 0 where nothing was kept."""
+
+    n_rows: int
+    n_columns: int
+
+    @classmethod
+    def of(cls, last_result: "LastResult", name: str) -> Self:
+        """Return the shape of one array of the start of the fit under way."""
+        found = last_result.start()
+        return cls(0, 0) if found is None else cls(*found[name].shape)
+
+
+@dataclass(frozen=True)
+class LastResult:
+    """The last result of one submitter's fits with equal method, settings, seed and clients.
+
+    A resumed fit starts as it did before, see `fit_folder`. Privacy: the server's state after a fit
+    stays in `folder`, which no caller names, until the site removes it, even where a client has
+    deleted samples since.
+    """
+
+    folder: Path | None
+    fit_folder: Path
+
+    def start(self) -> dict[str, np.ndarray] | None:
+        """Return what this fit starts from, None where nothing was kept."""
+        decided = Checkpoints(self.fit_folder)
+        found = decided.latest()
+        if found is None:
+            kept = Checkpoints(self._kept()).latest()
+            decided.save(0, {} if kept is None else kept[1])
+            return None if kept is None else kept[1]
+        return found[1] or None
+
+    def keep(self, state: Mapping[str, np.ndarray]) -> None:
+        """Keep the result of the fit under way in the place of the last one."""
+        checkpoints = Checkpoints(self._kept())
+        newest = max(checkpoints.rounds(), default=-1)
+        checkpoints.save(newest + 1, state)
+
+    def _kept(self) -> Path:
+        if self.folder is None:
+            raise InvalidInput(
+                "the server has no folder in which a result outlives its run, which start='last' "
+                "needs. Start it with --workspace, or set the federation's 'results'."
+            )
+        return make_private(self.folder)

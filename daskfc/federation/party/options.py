@@ -1,0 +1,145 @@
+"""What a party is started with, and what it knows of a run under way."""
+
+import functools
+import hashlib
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from daskfc.coding.residues.streams import SecretKey
+from daskfc.deploy.config.config import SecurityFiles
+from daskfc.errors import InvalidInput
+from daskfc.federation.messages.declaration import CALLER, SERVER, role_of
+from daskfc.federation.party.last_result import LastResult
+from daskfc.federation.party.workspaces import folder_of_work, folders_of_client, folders_of_run
+from daskfc.folders import check_folder_name
+from daskfc.site import Policy, Refusal
+
+__all__ = ["PartyOptions", "RunSettings", "check_party_name"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+_ALIKE = ("method", "package", "parameters", "preparation", "columns")
+"""What two runs ask alike where one may start from the other's result."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What every party knows of a run from its start; no step can change it.
+
+    Secrets depend on `run_id` and on `start`, new in a resumed run; `pseudonyms` is empty for clear
+    ids. While `driver`, a Dask client, is connected, no other driver begins a run.
+    """
+
+    run_id: str
+    random_state: int
+    allow_raw: bool = False
+    workspace: str | None = None
+    results: str | None = None
+    start: str = ""
+    builds: Mapping[str, str] = field(default_factory=dict)
+    driver: str = ""
+    preparation: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    pseudonyms: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict)
+    session: str = ""
+
+    def __post_init__(self) -> None:
+        check_folder_name("run", self.run_id)
+
+
+@dataclass(frozen=True)
+class PartyOptions:
+    """What a party is started with; the driver never sends it later.
+
+    `until` is in seconds since 1970, `bandwidth` in bytes a second, None for no limit. Only calls
+    sealed with `driver_key` may hold code; a site's own party has None and runs installed steps
+    only. A start's secrets depend on `secret` and on `nonce`, drawn here.
+    """
+
+    name: str
+    role: str
+    scratch: str
+    store: str | None = None
+    folder: str | None = None
+    blas_threads: int = 1
+    latency: float = 0.0
+    bandwidth: float | None = None
+    secret: SecretKey = field(default_factory=SecretKey.from_os)
+    run: RunSettings | None = None
+    narrates: bool = False
+    metrics: str | None = None
+    driver_key: SecretKey | None = None
+    policy: Policy = field(default_factory=functools.partial(Policy.default, loopback=True))
+    state: str | None = None
+    nonce: bytes = field(default=b"", repr=False)
+    submitter: str | None = None
+    until: float | None = None
+    ca: str | None = None
+    serial: int = 0
+    files: SecurityFiles | None = None
+    trusted: bool = False
+
+    def check_time(self) -> None:
+        """Raise PolicyRefused when the run has lasted longer than the policy's ``runs.longest``."""
+        if self.until is not None and time.time() > self.until:
+            said = "the run has had the time that the policy lets it, and the party has left it."
+            raise Refusal("runs.longest", said).error(self.name)
+
+    def run_folder(self) -> Path:
+        """Return the folder of this party in the run under way."""
+        if self.run is None:
+            return Path(self.folder or self.scratch)
+        if self.folder is not None and self.role == SERVER and self.run.workspace is not None:
+            # Every start has a new run_id; another one must find what an earlier one left, as the
+            # journal of what was released.
+            return folder_of_work(self.folder, self.run.workspace)
+        if self.folder is not None:
+            return Path(self.folder) / self.run.run_id
+        if self.run.workspace is None:
+            return Path(self.scratch) / self.run.run_id
+        return self._within(self.run.workspace)
+
+    def folders_of_run(self) -> list[Path]:
+        """Return the folders of the party's own workspace in which nothing stays after the run."""
+        if self.folder is None or self.run is None:
+            return []
+        if self.role != SERVER:
+            return folders_of_client(self.folder)
+        return [] if self.run.workspace is None else folders_of_run(self.folder, self.run.workspace)
+
+    def durable_folder(self) -> Path:
+        """Return the folder that a run which is resumed finds again, whatever its id is then."""
+        if self.folder is not None or self.run is None or self.run.workspace is None:
+            return Path(self.folder or self.scratch)
+        return self._within(self.run.workspace)
+
+    def last_result(self) -> LastResult:
+        """Return the place of the last result of fits like the one of the run under way."""
+        assert self.run is not None
+        run = self.run
+        asked = {name: run.request.get(name) for name in _ALIKE}
+        alike = [asked, sorted(run.builds), run.random_state, self.submitter]
+        name = hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()[:32]
+        kept = None if run.results is None else Path(run.results)
+        if self.folder is not None:
+            kept = Path(self.folder) / "last-results"
+        return LastResult(kept and kept / name, self.run_folder() / f"start-{name}")
+
+    def _within(self, workspace: str) -> Path:
+        base = Path(workspace)
+        return base / SERVER if self.role == SERVER else base / "parties" / self.name
+
+
+def check_party_name(name: str, role: str = "client") -> None:
+    """Refuse a party's name that folders, keys and resources cannot have, or that is reserved."""
+    taken = name in (CALLER, "clients") or role_of(name) != "client"
+    if not _NAME.fullmatch(name) or (role == "client" and taken):
+        raise InvalidInput(
+            f"the name of a client must have up to 63 letters, digits, '.', '_' or '-', and not be "
+            f"'server', 'server-2' and so on, 'caller' or 'clients'; got {name!r}. Rename it."
+        )

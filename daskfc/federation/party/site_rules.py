@@ -1,0 +1,346 @@
+"""What a site's policy and memory say within a run: the guard and the steps ask here."""
+
+import hashlib
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from daskfc.errors import PolicyRefused, PrivacyError
+from daskfc.federation.party.options import PartyOptions
+from daskfc.federation.steps.rules import Announced, broken_rule
+from daskfc.privacy import Accountant, GaussianEvent
+from daskfc.site import ANY_PART, BETWEEN_SITES, Policy, Refusal, SiteState, Smallest
+from daskfc.site.approved import Protocol, StepUse
+
+if TYPE_CHECKING:
+    from daskfc.stores import ClientStore
+
+__all__ = ["FREE", "UNNAMED", "OnceOnly", "PartyRules", "SiteRules"]
+
+UNNAMED = "steps"
+"""The method of a run whose driver does not say what it is for."""
+
+_OWN = "daskfc"
+_ROUNDED = 1.0 + 1e-6  # ours: by how much composing the same releases again may differ
+logger = logging.getLogger("daskfc.party")
+
+
+class OnceOnly:
+    """Ensures that a tag serves one content: one mask on two arrays reveals their difference.
+
+    The file at `path` outlives the process, as the secrets do; None keeps tags in memory only.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._seen: dict[str, str] = {}
+        if path is not None and path.exists():
+            lines = path.read_text().splitlines()
+            # A line that a crash cut off was not acted upon.
+            self._seen = dict(line.split(" ") for line in lines if line.count(" ") == 1)
+
+    def hold(self, use: str, tag: str, content: bytes) -> None:
+        """Remember a tag's content for a use, such as "masks"; PrivacyError for any other.
+
+        Give the content's digest, or the content where it is no secret.
+        """
+        name = hashlib.sha256(f"{use} {tag}".encode()).hexdigest()
+        told = hashlib.sha256(content).hexdigest()
+        with self._lock:
+            held = self._seen.get(name)
+            if held is None:
+                if self._path is not None:
+                    with self._path.open("a") as file:
+                        file.write(f"\n{name} {told}\n")
+                self._seen[name] = told
+        if held not in (None, told):
+            raise PrivacyError(
+                f"the {use} of {tag!r} were used for another content before, and serve one only. "
+                "Nothing was sent; sum under a new tag."
+            )
+
+
+class SiteRules:
+    """No rules: what steps ask where no party runs them."""
+
+    def once(self) -> OnceOnly:
+        """Return what holds that a tag is used for one content only."""
+        return OnceOnly()
+
+    def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
+        """Refuse a masked sum of too few clients; see `Policy.check_maskers`."""
+
+    def check_members(self, members: Iterable[str]) -> None:
+        """Refuse a masked sum of nearly the same clients as one before."""
+
+    def check_store(self, url: str) -> None:
+        """Refuse a store besides the party's own; see `Policy.check_store`."""
+
+    @property
+    def smallest(self) -> Smallest:
+        """Of what part of the samples, at least, the run opens sums."""
+        return ANY_PART
+
+    def check_groups(self, groups: np.ndarray) -> None:
+        """Refuse a submitter's groups that have too few of this party's samples.
+
+        `groups` has shape (n_samples,), with -1 for none.
+        """
+
+    @property
+    def tells_words(self) -> bool:
+        """Whether the caller may be told which words the party's samples have."""
+        return True
+
+    def check_words(self) -> None:
+        """Refuse to tell which words the party's samples have."""
+
+
+FREE = SiteRules()
+
+
+def _announced(options: PartyOptions) -> tuple[str, Mapping[str, Any], bool]:
+    """Return method and parameters of the run under way, and whether it is one of daskfc's own."""
+    told = {} if options.run is None else options.run.request
+    return (
+        told.get("method", UNNAMED),
+        told.get("parameters", {}),
+        told.get("package", _OWN) == _OWN,
+    )
+
+
+class PartyRules(SiteRules):
+    """The rules of one party in one start of a run; `open_store` opens its store, calling `opened`.
+
+    With `composes` the driver may compose steps at will: on the loopback address, or for a method
+    of another package that the policy allows.
+    """
+
+    def __init__(
+        self, options: PartyOptions, open_store: Callable[[], object] | None = None
+    ) -> None:
+        self._options = options
+        self._open_store, self._data_set = open_store, ""
+        self.policy = options.policy
+        run = options.run
+        self._run_id, self._start = ("", "") if run is None else (run.run_id, run.start)
+        self._state = None if options.state is None else SiteState(options.state, new=False)
+        name = hashlib.sha256(f"{self._run_id} {self._start} {options.nonce.hex()}".encode())
+        scratch = Path(options.scratch)
+        self._method, self._parameters, own = _announced(options)
+        self._pseudonyms = {} if run is None else run.pseudonyms
+        clients = () if run is None else tuple(run.builds)
+        self._announced = Announced(self._parameters, clients, self._pseudonyms)
+        told = {} if run is None else run.request
+        self._smallest = Smallest(*told.get("smallest", BETWEEN_SITES))
+        self._released: dict[str, float] = {}
+        self._free = self.policy == Policy.default(loopback=True)
+        self.composes = self._free or not own
+        self._once = OnceOnly(
+            scratch / f"once-{name.hexdigest()[:16]}" if scratch.is_dir() else None
+        )
+
+    def once(self) -> OnceOnly:
+        """Return the party's own memory of tags, which a restart of its process leaves."""
+        return self._once
+
+    def refuse(self, refusal: Refusal) -> NoReturn:
+        """Raise PolicyRefused: the site sees the whole sentence, others the rule's name only."""
+        if self._state is not None:
+            self._state.refused(refusal, run_id=self._run_id, start=self._start)
+        logger.warning("refused by %s: %s", refusal.rule, refusal.sentence)
+        raise refusal.error(self._options.name)
+
+    def _ask(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except PolicyRefused as error:
+            refusal = Refusal(error.rule, error.sentence)
+        else:
+            return
+        self.refuse(refusal)
+
+    def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
+        """Refuse a masked sum of fewer clients than the policy's ``maskers``."""
+        self._ask(lambda: self.policy.check_maskers(n_maskers, threshold))
+
+    def check_members(self, members: Iterable[str]) -> None:
+        """Refuse a masked sum of nearly the same clients as an earlier one over this data set.
+
+        The limit is ``maskers.differ_by``. Sets of clients are remembered whatever the policy says,
+        so that a stricter one later knows them.
+        """
+        now, least = frozenset(members), self.policy.maskers.differ_by
+
+        def refusal(before: tuple[str, ...]) -> Refusal | None:
+            for apart in (now ^ set(json.loads(one)) for one in before):
+                if len(apart) < least:
+                    told = f"a sum would differ from one before by {', '.join(sorted(apart))} alone"
+                    return Refusal("maskers.differ_by", f"{told}; the policy asks for {least}.")
+            return None
+
+        if self._options.store is not None and self._remembers:
+            self._hold("members", self.data_set, json.dumps(sorted(now)), refusal)
+
+    def opened(self, store: "ClientStore", data_set: str) -> None:
+        """Bind the pseudonyms' label to submitter and data, or refuse by the rule ``pseudonyms``.
+
+        What pseudonyms are made of is read after this, so that data which change do so before it.
+        `data_set` is the digest under which budgets and sets of clients are kept.
+        """
+        self._data_set, label = data_set, str(self._pseudonyms.get("label", ""))
+        told = f"the label {label!r} of pseudonyms is another submitter's, or of other data."
+        if self._pseudonyms and self._remembers:
+            content = json.dumps([self._options.submitter, store.build_id, store.digest])
+            refusal = Refusal("pseudonyms", told)
+            self._hold("pseudonyms", label, content, lambda before: refusal if before else None)
+
+    @property
+    def data_set(self) -> str:
+        """By which digest budgets and sets of clients know the party's data."""
+        if not self._data_set and self._open_store is not None:
+            self._open_store()
+        return self._data_set
+
+    def check_store(self, url: str) -> None:
+        """Refuse a store that the policy's ``stores`` do not name."""
+        self._ask(lambda: self.policy.check_store(url, self._options.store))
+
+    @property
+    def smallest(self) -> Smallest:
+        """As it was announced."""
+        return self._smallest
+
+    def check_groups(self, groups: np.ndarray) -> None:
+        """Refuse groups of too few own samples, and one grouping too many, by ``groups``."""
+        least, most = self.smallest.samples, self.policy.groups.groupings
+        numbers, first, place, sizes = np.unique(
+            groups, return_index=True, return_inverse=True, return_counts=True
+        )
+        few = sizes[numbers >= 0].min(initial=least)
+        if few < least:
+            told = f"a group would have {few} samples of this site, below {least}."
+            self.refuse(Refusal("groups.samples", told))
+        if most == "any" or not (numbers >= 0).any():
+            return
+
+        def refusal(before: tuple[str, ...]) -> Refusal | None:
+            told = f"the samples were grouped otherwise before; the policy lets {most} groupings."
+            return Refusal("groups.groupings", told) if len(before) >= most else None
+
+        # by the first sample of each group, whatever number the group has
+        same = np.where(groups < 0, -1, first[place]).astype(np.int64)
+        content = hashlib.sha256(same.tobytes()).hexdigest()
+        self._hold("groups", self.data_set, content, refusal)
+
+    @property
+    def tells_words(self) -> bool:
+        """Whether the policy says ``words: allow``."""
+        return self.policy.words == "allow"
+
+    def check_words(self) -> None:
+        """Refuse to reveal which words the party's samples have, by the policy's ``words``."""
+        if not self.tells_words:
+            self.refuse(
+                Refusal(
+                    "words", "the caller asks who has which word; the policy says words: never."
+                )
+            )
+
+    def check_step(self, use: StepUse) -> None:
+        """Refuse a daskfc step that the run's method does not use so.
+
+        Steps of other packages are left to the policy: those that it does not name were never
+        decoded.
+        """
+        if use.step.partition(".")[0] != _OWN:
+            return
+        refusal = Protocol.of(self._method).refusal(use, self._parameters)
+        if refusal is None and use.function is not None and use.at == "client":
+            broken = broken_rule(use.function, use.given, self._announced)
+            if broken is not None:
+                told = f"{self._method} is asked for step {use.step}, whose {broken}."
+                refusal = Refusal("steps", told)
+        if refusal is not None:
+            self.refuse(refusal)
+
+    def check_raw(self, kind: str) -> None:
+        """Refuse a message with raw data, by the policy's ``raw``."""
+        if self.policy.raw == "never":
+            self.refuse(Refusal("raw", f"{kind} is raw data; the policy says raw: never."))
+
+    def check_ids(self, kind: str) -> None:
+        """Refuse a message with clear sample ids for the caller, by the policy's ``ids``."""
+        if self.policy.ids == "never":
+            told = f"{kind} would tell clear sample ids; the policy says ids: never."
+            self.refuse(Refusal("ids", told))
+
+    def check_upload(self, bytes_so_far: int) -> None:
+        """Refuse a message with which the run exceeds the policy's ``upload``."""
+        self._ask(lambda: self.policy.check_upload(bytes_so_far))
+
+    def charge(self, dataset: str, multiplier: float, label: str) -> None:
+        """Charge a noisy release to the data set's budget before it is made, or refuse it.
+
+        `multiplier` is the noise's standard deviation over the sensitivity; the same `label` counts
+        once.
+        """
+        self._hold_to_announced(multiplier, label)
+        self._remember(
+            lambda state: state.charge(
+                *(dataset, multiplier, self.policy.budget),
+                run_id=self._run_id,
+                start=self._start,
+                label=label,
+            )
+        )
+
+    @property
+    def _remembers(self) -> bool:
+        return self._state is not None and not self._free
+
+    def _hold(
+        self, use: str, name: str, content: str, check: Callable[[tuple[str, ...]], Refusal | None]
+    ) -> None:
+        where = {"run_id": self._run_id, "start": self._start}
+        self._remember(lambda state: state.hold(use, name, content, check, **where))
+
+    def _remember(self, write: Callable[[SiteState], object]) -> None:
+        """Write into the site's memory, where there is one."""
+        if self._state is None:
+            return
+        try:
+            write(self._state)
+        except PolicyRefused as error:  # which the memory has noted
+            refusal = Refusal(error.rule, error.sentence)
+        else:
+            return
+        logger.warning("refused by %s: %s", refusal.rule, refusal.sentence)
+        raise refusal.error(self._options.name)
+
+    def _hold_to_announced(self, multiplier: float, label: str) -> None:
+        """Refuse a release with which the run tells more than the (ε, δ) that it announced."""
+        noise = self._parameters.get("noise")
+        if not isinstance(noise, Mapping) or noise.get("formula") == "published":
+            return  # which is not exact, as its name says
+        if noise.get("epsilon") is None or noise.get("delta") is None:
+            return
+        released = {**self._released, label: multiplier}
+        events = (GaussianEvent(one, count) for one, count in Counter(released.values()).items())
+        spent = Accountant(tuple(events)).epsilon(noise["delta"])
+        if spent > noise["epsilon"] * _ROUNDED:
+            self.refuse(
+                Refusal(
+                    "noise",
+                    f"{self._method} was announced with an epsilon of {noise['epsilon']:g}, and "
+                    f"would come to {spent:.4g} with this release.",
+                )
+            )
+        self._released = released

@@ -1,0 +1,80 @@
+"""What clients were told alike: by the submitter and by the server, as one digest of each result.
+
+Masks are derived from it, so that clients which were told different things hide their arrays behind
+masks that do not cancel: the sum is then noise (D. Pasquini et al., "Eluding secure aggregation in
+federated learning via model inconsistency", CCS 2022, arXiv 2111.07380).
+"""
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from daskfc.federation.messages.wire_format import encode
+from daskfc.federation.steps.handles import InnerCall, Slot
+from daskfc.federation.steps.uses import identity
+
+__all__ = ["Came", "told_by"]
+
+
+@dataclass(frozen=True)
+class Came:
+    """What is known of another step's value; `is_own` says that a step of this party made it.
+
+    `digest` is of its step's inputs or of a server's message; empty where clients get different
+    ones, as from another client.
+    """
+
+    digest: bytes
+    is_own: bool
+
+
+def told_by(
+    step: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    each: Sequence[str],
+    came: Sequence[Came],
+    read: Callable[[InnerCall], Callable[..., Any]],
+) -> bytes:
+    """Return the SHA-256 digest of those inputs of a step that are the same for all clients.
+
+    Of the arguments `each`, of which each client has its own, only inputs of steps of this party
+    count; `came` describes the slots' values.
+    """
+    plain: Any = step
+    given = dict(arguments)
+    while isinstance(plain, functools.partial):
+        plain, given = plain.func, {**plain.keywords, **given}
+
+    def put(value: Any) -> Any:
+        if isinstance(value, Slot):
+            return came[value.index].digest
+        if isinstance(value, InnerCall):
+            return told_by(read(value), value.arguments, value.each, came, read)
+        if type(value) is dict:
+            return {key: put(one) for key, one in value.items()}
+        if type(value) in (list, tuple):
+            return [put(one) for one in value]
+        return value
+
+    def own(value: Any) -> Iterator[bytes]:
+        if isinstance(value, Slot) and came[value.index].is_own:
+            yield came[value.index].digest
+        elif isinstance(value, InnerCall):
+            yield put(value)
+        elif type(value) in (dict, list, tuple):
+            for one in value.values() if type(value) is dict else value:
+                yield from own(one)
+
+    alike = {name: put(value) for name, value in given.items() if name not in each}
+    theirs = {name: list(own(value)) for name, value in given.items() if name in each}
+    state = None if inspect.isroutine(plain) else plain
+    content = [identity(step), state, sorted(alike.items()), sorted(theirs.items())]
+    return hashlib.sha256(encode(content, other=_kind)).digest()
+
+
+def _kind(value: Any) -> bytes:
+    """Return what tells of an object that only a pickle could write: its kind."""
+    return identity(value).encode()

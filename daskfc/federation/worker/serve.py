@@ -1,0 +1,213 @@
+"""What ``daskfc party`` does: one site starts its own party and keeps its secret."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from daskfc.checks import sentence_of
+from daskfc.coding import warm_up
+from daskfc.deploy.certificates.issued import Issued
+from daskfc.deploy.config.config import SecurityFiles, WorkerLimits, needs_certificates
+from daskfc.deploy.config.peers import is_loopback
+from daskfc.deploy.config.settings import quiet_logs
+from daskfc.deploy.connections.descriptors import allow_many_descriptors
+from daskfc.deploy.connections.metrics_page import check_metrics
+from daskfc.deploy.connections.reaching import address_in
+from daskfc.deploy.processes.scratch import scratch_folder
+from daskfc.deploy.processes.site import Doors, run_party
+from daskfc.errors import InvalidInput
+from daskfc.federation.ledger.narration import Narration
+from daskfc.federation.messages.declaration import role_of
+from daskfc.federation.party.options import PartyOptions, check_party_name
+from daskfc.federation.worker.ingress import restricted
+from daskfc.federation.worker.nanny import PartyNanny
+from daskfc.folders import make_private
+from daskfc.site import Policy, SiteState
+from daskfc.stores import ClientStore
+from daskfc.stores.store.together import check_owner
+
+__all__ = ["serve_party"]
+
+
+def serve_party(
+    name: str,
+    *,
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+    store: str | None = None,
+    memory_limit: str | int = "2GB",
+    nthreads: int = 1,
+    blas_threads: int = 1,
+    workspace: str | None = None,
+    security: SecurityFiles | None = None,
+    host: str | None = None,
+    port: int = 0,
+    nanny_port: int = 0,
+    contact_address: str | None = None,
+    wait: float = 15.0,
+    metrics: str | None = None,
+    narrates: bool = False,
+    policy: str | None = None,
+    state: str | None = None,
+    trusted: bool = False,
+) -> None:
+    """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
+
+    Until the scheduler has answered, signals are the caller's to handle.
+
+    Parameters
+    ----------
+    name : str
+        The party; "server" for the one that reduces and holds no data, "server-2" and so on for
+        further workers of it.
+    scheduler : str, optional
+        Address of the scheduler.
+    scheduler_file : str, optional
+        File that has it, in its place.
+    store : str, optional
+        URL of the client's store; needed by every party but the server's.
+    memory_limit : str or int
+        Bytes, or text such as "2GB".
+    nthreads : int
+        Steps at once.
+    blas_threads : int
+        Threads within a step.
+    workspace : str, optional
+        Folder of this party on this machine, for its ledger, log and checkpoints. Without one they
+        are in a folder of its own that goes with it.
+    security : SecurityFiles, optional
+        Certificates for ``tls://``.
+    host : str, optional
+        Address to listen on.
+    port, nanny_port : int
+        Of the worker, and of the process that starts it; 0 for any that is free.
+    contact_address : str, optional
+        Host by which others reach both, where it is not the one to listen on.
+    wait : float
+        Seconds until the scheduler must have answered; sites may start in any order.
+    metrics : str, optional
+        Host and port of a page with counts for Prometheus, such as "127.0.0.1:9100"; none by
+        default. It asks nobody who he is, and tells names of parties and messages, numbers, bytes.
+    narrates : bool
+        Tell on standard error who it is, that it joined, what it is asked and what it sends.
+    policy : str, optional
+        File of the site's policy. Without one everything may run on the loopback address, and
+        elsewhere what a file without keys lets run; see `daskfc.site.Policy`.
+    state : str, optional
+        File of what the party remembers of all runs; by default ``state.sqlite`` in `workspace`.
+    trusted : bool
+        The party is started beside a worker of a Dask cluster that others run, who can read what it
+        holds: a policy must allow it, and without one the caller may ask whatever he can do anyway.
+
+    Raises
+    ------
+    InvalidInput
+        For a wrong name, limit or address, or a client without a store, before anything starts.
+    StoreError
+        When the store is missing, half-written, corrupt, or another client's.
+    ClusterError
+        When the scheduler cannot be reached.
+    """
+    role, ends = role_of(name), time.monotonic() + wait
+    check_party_name(name, role)
+    doors = Doors(host, port, nanny_port, contact_address)
+    if (scheduler is None) == (scheduler_file is None):
+        raise InvalidInput(
+            f"party {name!r} needs the address of its scheduler, or a file that has it. Give "
+            "--scheduler or --scheduler-file, not both."
+        )
+    if scheduler is None:
+        assert scheduler_file is not None
+        scheduler = address_in(scheduler_file, wait=wait)
+    issued = _check_certificate(name, role, scheduler, security)
+    rules = (
+        Policy.default(trusted or is_loopback(scheduler)) if policy is None else Policy.load(policy)
+    )
+    if state is None and workspace is not None:
+        state = str(Path(workspace) / "state.sqlite")
+    counts = rules.budget is not None or rules.runs is not None or rules.maskers.differ_by > 1
+    if state is None and counts:
+        raise InvalidInput(
+            f"the policy of party {name!r} counts over runs, and nothing says where. Give --state "
+            "or --workspace."
+        )
+    if metrics is not None:
+        check_metrics(metrics)
+    held = None
+    if role != "client" and store is not None:
+        raise InvalidInput("the server holds no data; start it without a store.")
+    if role == "client":
+        if store is None:
+            raise InvalidInput(f"party {name!r} needs a store. Give its URL with --store.")
+        held = ClientStore.open(store)
+        check_owner(held.name, name, store)
+    try:
+        limits = WorkerLimits.model_validate(
+            {"nthreads": nthreads, "blas_threads": blas_threads, "memory_limit": memory_limit}
+        )
+    except ValidationError as error:
+        raise InvalidInput(sentence_of(error, f"party {name!r}")) from None
+    with ExitStack() as stack:
+        scratch = stack.enter_context(scratch_folder())
+        if workspace is not None:
+            make_private(workspace)
+        memory = None if state is None else str(SiteState(state).path)
+        stack.enter_context(quiet_logs())
+        stack.enter_context(restricted())
+        party = PartyOptions(
+            name=name,
+            role=role,
+            scratch=str(scratch),
+            store=store,
+            folder=str(scratch) if workspace is None else workspace,
+            blas_threads=blas_threads,
+            narrates=narrates,
+            metrics=metrics,
+            policy=rules,
+            state=memory,
+            ca=None if security is None else security.ca,
+            serial=0 if issued is None else issued.serial,
+            files=security,
+            trusted=trusted,
+        )
+        narration = Narration(name, told=narrates)
+        data = f"{held.n_samples:,} samples x {held.n_features}" if held else "no data"
+        if issued is not None and (soon := issued.warning()) is not None:
+            narration.say(soon)
+        narration.say(f"holds {data}; joins the scheduler at {scheduler}")
+        warm_up()
+        allow_many_descriptors()
+        run_party(
+            PartyNanny,
+            party,
+            scheduler=scheduler,
+            limits=limits,
+            security=security,
+            doors=doors,
+            wait=max(ends - time.monotonic(), 1.0),
+            joined=lambda: narration.say("joined; waits for runs, Ctrl-C ends it"),
+        )
+
+
+def _check_certificate(
+    name: str, role: str, scheduler: str, security: SecurityFiles | None
+) -> Issued | None:
+    """Refuse a certificate of another party or an expired one, and its absence off this machine."""
+    if security is None:
+        if not (is_loopback(scheduler) or needs_certificates(scheduler)):
+            raise InvalidInput(
+                f"party {name!r} would join {scheduler} without TLS, where whoever reaches its "
+                f"port could read and ask. Make a key by 'daskfc certs request {name}', have it "
+                "signed, and give an address that begins with tls://."
+            )
+        return None
+    issued = Issued.of_file(security.cert)
+    if (issued.role, issued.name) != ("client" if role == "client" else "server", name):
+        raise InvalidInput(
+            f"the certificate of party {name!r} is of {issued.role} {issued.name!r}. Have one "
+            "signed for this party: roles and names are compared."
+        )
+    issued.check_valid()
+    return issued

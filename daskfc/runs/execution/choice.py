@@ -1,0 +1,197 @@
+"""The number of clusters, chosen without labels: by what a server knows, or by stability."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+
+from daskfc.errors import InvalidInput
+from daskfc.federation import Federation, Ledger
+from daskfc.metrics import ari
+from daskfc.runs.outcome.communication import ledger_frame
+from daskfc.runs.outcome.fits import Fit, FitShelf
+from daskfc.runs.pipeline.candidates import STABILITY, check_choice, check_seeds
+from daskfc.secure.prepare import Prepared
+from daskfc.seeds import fresh_seed, integer_seed
+
+__all__ = [
+    "Choice",
+    "choose_n_clusters",
+    "keep_choice",
+    "kept_choice",
+]
+
+_GAP = "gap"
+_SEEDS = 3  # ours: fits of a number of clusters that are compared with each other
+_AS_STABLE = 0.02  # ours: adjusted Rand indices that are nearer than this count as equal
+_SHARE = 0.1  # ours: of a column's deviation; 0.05 tells clear clusters less well
+_KEPT = "choice of n_clusters"  # its name among a run's fits
+_WHY = {
+    "silhouette": "how much nearer samples are to their own cluster than to the next one, from "
+    "the server's distances",
+    "calinski-harabasz": "variance between clusters over variance within, from the server's "
+    "distances",
+    "eigengap": "the gap after as many eigenvalues of the Laplacian of the samples' graph or "
+    "similarities, which the server has",
+    _GAP: "how much tighter clusters are than those of uniform samples; the least number whose gap "
+    "is that of the next one or more, but for the next one's error by chance, and else the largest",
+    STABILITY: "how well fits agree (adjusted Rand index) with other seeds, and with features "
+    "shifted by chance by a tenth of their deviation; of numbers that are as stable, the largest",
+}
+
+Fitting = Callable[[int, int], tuple[xr.DataArray, pd.DataFrame]]
+"""From a number of clusters and a seed to a fit's labels and its messages."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A number of clusters, the criterion and the scores of all candidates, the larger the better.
+
+    A score is None where there is none; `errors` say how far chance moves scores, where that is
+    known. The ledger has every message that the choice took.
+    """
+
+    n_clusters: int
+    by: str
+    scores: Mapping[int, float | None]
+    ledger: pd.DataFrame
+    errors: Mapping[int, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values: ``n_clusters``, ``by``, ``why``, ``scores``, ``errors``."""
+        return {
+            "n_clusters": self.n_clusters,
+            "by": self.by,
+            "why": _WHY.get(self.by, ""),
+            "scores": {str(k): score for k, score in self.scores.items()},
+            "errors": {str(k): error for k, error in self.errors.items()},
+        }
+
+
+def choose_n_clusters(
+    federation: Federation,
+    estimator: BaseEstimator,
+    candidates: Sequence[int],
+    *,
+    by: str | None = None,
+    seeds: Sequence[int] = (),
+    fitting: Fitting | None = None,
+) -> Choice:
+    """Choose among ascending numbers of clusters, of at least 2, without looking at labels.
+
+    The best score wins, the least number on ties. "stability" compares fits over seeds, features
+    shifted at random by a tenth of their deviation (else a cluster cut in two may be cut alike each
+    time), and takes the largest within 0.02 of the best; "gap" takes the least whose gap is at
+    least the next one's less its error, else the largest. Privacy: the caller learns a score of
+    each number, with "stability" also the labels of every fit.
+    """
+    check_choice(estimator, by)
+    if by is None:
+        by = getattr(estimator, "criterion", None) or STABILITY
+    if by != STABILITY:
+        scores = estimator.scores_of(federation, list(candidates), by=by)
+        errors = getattr(scores, "errors", {})
+        k = _first_enough(scores, errors) if by == _GAP else _best(scores, by)
+        return Choice(k, by, scores, ledger_frame(federation.ledger), errors)
+    first = fresh_seed() if estimator.random_state is None else int(estimator.random_state)
+    seeds = list(seeds) or list(range(first, first + _SEEDS))
+    check_seeds(seeds)
+    fit = fitting or _fitting_of(federation, estimator)
+    agreement: dict[int, float] = {}
+    ledgers: list[pd.DataFrame] = []
+    for k in candidates:
+        labels = []
+        for seed in seeds:
+            with _shifted(federation, seed), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # of what is only tried
+                found, ledger = fit(k, seed)
+            labels.append(found.to_numpy())
+            ledgers.append(ledger)
+        agreement[k] = float(np.mean([ari(a, b) for a, b in combinations(labels, 2)]))
+    return Choice(_most_stable(agreement), by, agreement, pd.concat(ledgers, ignore_index=True))
+
+
+@contextmanager
+def _shifted(federation: Federation, seed: int) -> Iterator[None]:
+    """Have methods read features that chance has shifted a little, after their preparation."""
+    before = federation.preparation
+    steps = {} if before is None else before.steps
+    step = {"step": "jitter", "share": _SHARE, "seed": integer_seed(seed, "jitter")}
+    federation.preparation = Prepared(
+        {name: [*steps.get(name, []), step] for name in federation.clients}, Ledger([])
+    )
+    try:
+        yield
+    finally:
+        federation.preparation = before
+
+
+def keep_choice(shelf: FitShelf, choice: Choice, seed: int) -> None:
+    """Keep a choice beside a run's fits, so that a resumed run goes on with it."""
+    none = np.empty(0, dtype=str)
+    coords = {"client": ("sample", none), "sample_id": ("sample", none)}
+    labels = xr.DataArray(np.empty(0, dtype=np.int64), dims="sample", coords=coords)
+    shelf.put(Fit(_KEPT, seed, labels, choice.ledger, {}, choice.as_dict()))
+
+
+def kept_choice(shelf: FitShelf, seed: int) -> Choice | None:
+    """Return the choice that was kept, or None."""
+    fit = shelf.get(_KEPT, seed)
+    if fit is None:
+        return None
+    scores, errors = (
+        {int(k): value for k, value in fit.facts.get(name, {}).items()}
+        for name in ("scores", "errors")
+    )
+    return Choice(fit.facts["n_clusters"], fit.facts["by"], scores, fit.ledger, errors)
+
+
+def _fitting_of(federation: Federation, estimator: BaseEstimator) -> Fitting:
+    def fit(k: int, seed: int) -> tuple[xr.DataArray, pd.DataFrame]:
+        model = clone(estimator).set_params(n_clusters=k, random_state=seed).fit(federation)
+        return model.labels_, ledger_frame(model.ledger_)
+
+    return fit
+
+
+def _told(scores: Mapping[int, float | None], by: str) -> dict[int, float]:
+    told = {k: score for k, score in scores.items() if score is not None}
+    if not told:
+        raise InvalidInput(
+            f"no number of clusters from {min(scores)} to {max(scores)} has a score by {by!r}. "
+            "Choose by another criterion, or give a number."
+        )
+    return told
+
+
+def _best(scores: Mapping[int, float | None], by: str) -> int:
+    told = _told(scores, by)
+    return max(told, key=lambda k: (told[k], -k))
+
+
+def _first_enough(scores: Mapping[int, float | None], errors: Mapping[int, float]) -> int:
+    """Return the number of clusters that the gap statistic's authors take."""
+    told = _told(scores, _GAP)
+    for k, after in pairwise(told):
+        if told[k] >= told[after] - errors.get(after, 0.0):
+            return k
+    return list(told)[-1]
+
+
+def _most_stable(scores: Mapping[int, float]) -> int:
+    stable = [k for k, score in scores.items() if score >= max(scores.values()) - _AS_STABLE]
+    if len(stable) == len(scores):
+        raise InvalidInput(
+            f"all numbers of clusters from {min(scores)} to {max(scores)} are as stable over seeds "
+            "as each other, which tells none from the others. Widen the range, choose by another "
+            "criterion, or give a number."
+        )
+    return max(stable)

@@ -1,0 +1,461 @@
+"""Carry out a run: open the parties, fit, score, write; and say what is left when it breaks off."""
+
+import logging
+import shutil
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from daskfc.errors import (
+    ClusterError,
+    InvalidInput,
+)
+from daskfc.federation import Federation
+from daskfc.federation.driver.agreement import agree_on_pseudonyms
+from daskfc.federation.driver.stage import Notice, Stage
+from daskfc.federation.identity.pseudonyms import pseudonyms_of
+from daskfc.folders import PrivateLog, write_private
+from daskfc.runs.execution.choice import Choice, choose_n_clusters, keep_choice, kept_choice
+from daskfc.runs.execution.models import keep_model
+from daskfc.runs.outcome.communication import ledger_frame
+from daskfc.runs.outcome.evaluate import Truth, true_labels
+from daskfc.runs.outcome.failures import RunFailed, same_again, sentence_of
+from daskfc.runs.outcome.fits import Fit, FitShelf, folder_name, labels_cube
+from daskfc.runs.outcome.folder import RunFolder
+from daskfc.runs.outcome.labels import write_tables
+from daskfc.runs.outcome.progress_file import KeptProgress
+from daskfc.runs.outcome.quality import told_by_one_column
+from daskfc.runs.outcome.summary import summary_of, unfinished_summary
+from daskfc.runs.pipeline.candidates import candidates_of
+from daskfc.runs.pipeline.config import Pipeline, load_pipeline
+from daskfc.runs.pipeline.methods import estimator_of, methods_of, with_n_clusters
+from daskfc.runs.pipeline.parties import Progress, open_federation
+from daskfc.runs.pipeline.profiles import profiles_of
+from daskfc.runs.pipeline.promises import privacy_of
+from daskfc.runs.pipeline.settings import check_unedited, digest_of
+from daskfc.runs.report.changes import changes_since
+from daskfc.runs.report.figures import thinned
+from daskfc.runs.report.report import report_html, write_report
+from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
+
+__all__ = ["execute"]
+
+log = logging.getLogger("daskfc.runs")
+
+_LAST_RESULTS = ".last-results"  # beside the runs: what the next one may start from
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Report progress to nobody."""
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    handler = PrivateLog(path, delay=True)
+    logger = logging.getLogger("daskfc")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+        handler.close()
+
+
+class _Fits:
+    """The fits of a run, one after the other; those that are done are kept."""
+
+    def __init__(self, pipeline: Pipeline, folder: RunFolder, progress: Progress) -> None:
+        self.pipeline = pipeline
+        self.folder = folder
+        self.progress = progress
+        self._shelf = FitShelf(folder.path / "fits", digest_of(folder.record))
+        self._under_way: BaseEstimator | None = None
+        self._noted = True
+        self._name = ""
+        self._released: dict[str, list[float]] = {}  # by name of the fit, beside the server's list
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the fit under way, if there is one, could be started again."""
+        return self._under_way is None or bool(self._under_way.can_start_again())
+
+    def run(self, federation: Federation) -> list[Fit]:
+        """Fit every method with every seed, the run's own method first."""
+        fits: list[Fit] = []
+        for method in (self.pipeline.method, *self.pipeline.compare):
+            # One folder a method: seeds share exact distances, methods share nothing.
+            work = self.folder.path / "work" / folder_name(method)
+            federation.workspace = str(work.absolute())
+            for seed in self.pipeline.seeds:
+                fit = self._shelf.get(method, seed)
+                if fit is None:
+                    self._begin(method, seed)
+                    fit = self._fit(federation, self._under_way, method, seed)
+                    self._shelf.put(fit)
+                    self._under_way = None
+                    self.note()
+                else:
+                    log.info("%s, seed %d: done before, kept", method, seed)
+                fits.append(fit)
+        return fits
+
+    def choose(self, federation: Federation) -> Choice | None:
+        """Choose the number of clusters where that is asked for; `run` goes on with it."""
+        pipeline, record = self.pipeline, self.folder.record
+        asked = pipeline.params.get("n_clusters")
+        candidates = candidates_of(asked, record.get("n_samples"))
+        if candidates is None:
+            return None
+        method, seed = pipeline.method, pipeline.seeds[0]
+        found = kept_choice(self._shelf, seed)
+        if found is None:
+            told = f"choosing the number of clusters from {candidates[0]} to {candidates[-1]}"
+            log.info("%s", told)
+            federation.on_progress = partial(self._tell, told)
+            federation.workspace = str((self.folder.path / "work" / "choice").absolute())
+
+            def fitted(k: int, seed: int) -> tuple[xr.DataArray, pd.DataFrame]:
+                name = f"{method} of {k}"
+                fit = self._shelf.get(name, seed)
+                if fit is None:
+                    place = self.folder.path / "work" / f"{folder_name(name)}-{seed}"
+                    federation.workspace = str(place.absolute())
+                    model = estimator_of(with_n_clusters(pipeline, k), method, seed)
+                    found = self._fit(federation, model, method, seed, tried=True)
+                    fit = replace(found, method=name)
+                    self._shelf.put(fit)
+                return fit.labels, fit.ledger
+
+            model = estimator_of(with_n_clusters(pipeline, candidates[0]), method, seed)
+            found = choose_n_clusters(
+                federation, model, candidates, fitting=fitted, **pipeline.choose
+            )
+            keep_choice(self._shelf, found, seed)
+        log.info("%d clusters, by %s", found.n_clusters, found.by)
+        self.pipeline = with_n_clusters(pipeline, found.n_clusters)
+        return found
+
+    def _tell(self, what: str, stage: str, done: int, total: int) -> None:
+        self.progress(f"{what}: {stage}", done, total)
+
+    def _begin(self, method: str, seed: int) -> None:
+        model = estimator_of(self.pipeline, method, seed)
+        self._name = f"{method}, seed {seed}"
+        self._released = dict(self.folder.record.get("released", {}))
+        model.remember(self._released.get(self._name, ()))
+        self._under_way = model
+
+    def note(self) -> None:
+        """Keep ``run.json`` true for whoever reads it after this process was killed."""
+        changes: dict[str, Any] = {}
+        if self.can_go_on != self._noted:
+            changes["resumable"] = self._noted = self.can_go_on
+        told = list(self._under_way.released) if self._under_way is not None else []
+        if told and told != self._released.get(self._name):
+            changes["released"] = self._released = {**self._released, self._name: told}
+        if changes:
+            self.folder.update(**changes)
+
+    def _fit(
+        self,
+        federation: Federation,
+        model: BaseEstimator,
+        method: str,
+        seed: int,
+        *,
+        tried: bool = False,
+    ) -> Fit:
+        stages: list[str] = []
+
+        def told(stage: str, done: int, total: int) -> None:
+            if stage not in stages:
+                stages.append(stage)
+                log.info("%s, seed %d: %s", method, seed, stage)
+            self.note()
+            unit = getattr(stage, "unit", "")
+            self.progress(Stage(f"{method}, seed {seed}: {stage}", unit), done, total)
+
+        federation.on_progress = told
+        log.info("%s, seed %d: begins", method, seed)
+        with warnings.catch_warnings(record=True) as noticed:
+            warnings.simplefilter("always")
+            model.fit(federation)
+        notices: list[str] = []
+        for warning in noticed:  # for the run's folder, and in its summary or again at once
+            log.warning("%s, seed %d: %s", method, seed, warning.message)
+            if method == self.pipeline.method and issubclass(warning.category, ConvergenceWarning):
+                notices.append(str(warning.message))
+                continue
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+        log.info("%s, seed %d: done in %.1f s", method, seed, model.timing_.get("total_s", 0.0))
+        drawn: dict[str, Any] = {}
+        if not tried:  # nobody predicts by a fit that only tells how stable its number is
+            keep_model(self.folder, model, method, seed)
+            drawn = self._map(federation, model, method, seed)
+        ledger = ledger_frame(federation.ledger if drawn else model.ledger_)
+        facts = {
+            "peak_memory_bytes": {k: int(v) for k, v in federation.peak_memory().items()},
+            "notices": notices,
+            "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
+            "privacy": privacy_of(type(model)),
+            "noise": getattr(model, "privacy_", None),
+            "released_before": list(model.released_before),
+            "reconstruction": getattr(model, "reconstruction_", None),
+            "choices": dict(getattr(model, "choices", {})),
+            "silhouette": getattr(model, "silhouette_", None),
+            "map": drawn,
+            "stages": [list(stage) for stage in getattr(model, "stages_", ())],
+            "histories": {
+                title: {name: thinned(line) for name, line in lines.items()}
+                for title, lines in getattr(model, "histories", {}).items()
+            },
+        }
+        return Fit(method, seed, model.labels_, ledger, model.timing_, facts)
+
+    def _map(
+        self, federation: Federation, model: BaseEstimator, method: str, seed: int
+    ) -> dict[str, Any]:
+        """Return the map of the fit that a report shows, where its server can draw one."""
+        shown = (method, seed) == (self.pipeline.method, self.pipeline.seeds[0])
+        if not (shown and self.pipeline.map and hasattr(model, "sample_map")):
+            return {}
+        told = model.sample_map(federation)
+        if told is None:
+            return {}
+        n, count = len(model.labels_), len(told.labels)
+        which = f"All {n:,} samples" if n == count else f"{count:,} of {n:,} samples"
+        sentence = (
+            f"{which}, by {model.mapped_by}: along the two directions in which they differ most, "
+            f"which hold {told.share:.0%} of their variance. What lies far apart here is far "
+            "apart; what lies close may differ in other directions."
+        )
+        positions, labels = told.positions.tolist(), told.labels.tolist()
+        return {"positions": positions, "labels": labels, "told": sentence}
+
+
+def _end(federation: Federation) -> None:
+    """Tell parties that nothing of the run is needed again; who is away keeps it."""
+    try:
+        if federation.run_id is not None:
+            federation.end_run()
+    except ClusterError as error:
+        log.info("not all parties heard of the end of the run: %s", error)
+
+
+def _record_failure(
+    folder: RunFolder, error: BaseException, fits: _Fits | None, elapsed_s: float
+) -> RunFailed:
+    can_go_on = fits is None or fits.can_go_on
+    resumable = can_go_on and not same_again(error) and (folder.path / "run.json").exists()
+    failure = RunFailed(folder.path, sentence_of(error, folder.path), resumable)
+    log.error("failed: %s", failure.sentence)
+    if not isinstance(error, KeyboardInterrupt):
+        log.error("%s", "".join(traceback.format_exception(error)))
+    try:
+        if fits is not None:
+            fits.note()
+        folder.update(
+            status="failed",
+            error=failure.sentence,
+            resumable=failure.resumable,
+            elapsed_s=elapsed_s,
+        )
+        folder.write_summary(unfinished_summary(folder.record))
+        write_report(folder)
+    except (OSError, InvalidInput) as other:  # the disk that ended the run may not hold its end
+        log.error("the failure could not be recorded: %s", other)
+    return failure
+
+
+def _write_results(
+    folder: RunFolder,
+    pipeline: Pipeline,
+    fits: list[Fit],
+    truth: Truth,
+    total_s: float,
+    others: Mapping[str, pd.DataFrame],
+    made: Mapping[str, Any],
+) -> None:
+    cube = labels_cube(fits)
+    folder.write_labels(cube)
+    write_tables(folder, cube["labels"])
+    rows = [fit.ledger.assign(method=fit.method, seed=fit.seed) for fit in fits]
+    rows += [ledger.assign(method=name, seed=-1) for name, ledger in others.items() if len(ledger)]
+    every = pd.concat(rows, ignore_index=True)
+    folder.write_ledger(every)
+    prepared = others.get("preparation")
+    found = summary_of(folder.record, pipeline, fits, truth, total_s=total_s, preparation=prepared)
+    changes = changes_since(
+        folder.record,
+        fits[0].labels,
+        made["profiles"],
+        by_rows=methods_of(pipeline)[0].split == "samples",
+    )
+    found["quality"]["warnings"] += told_by_one_column(made["profiles"])
+    summary = {**found, **made, "changes": changes}
+    folder.write_summary(summary)
+    done = {"status": "done", "error": None, "resumable": False}
+    folder.write_text("report.html", report_html({**folder.record, **done}, summary, every))
+    folder.update(**done)  # last: "done" promises the rest
+
+
+def execute(folder: RunFolder, progress: Progress | None = None) -> None:
+    """Run what a folder's ``run.json`` says; fits that are done are kept.
+
+    InvalidInput or ClusterError: nothing was started, and the folder of a run that never started is
+    deleted. RunHeld: another process runs it. RunFailed or KeyboardInterrupt: it broke off later,
+    and the folder says whether it can be resumed.
+    """
+    tell = KeptProgress(folder.path, progress or _silent)
+    with folder.claim():
+        record = folder.record
+        if record["status"] == "done":
+            folder.drop_work()  # if it was killed just after it was done
+            raise InvalidInput(
+                f"{folder.path}: the run is done; there is nothing to resume. See: daskfc report "
+                f"{folder.path}"
+            )
+        check_unedited(record, folder.path / "run.json")
+        try:
+            with _logging_to(folder.path / "log.txt"):
+                _carry_out(folder, record, tell)
+        finally:
+            # What only a resumed run would need; the server's distances are the data up to a
+            # rigid motion.
+            if _is_done(folder):
+                try:
+                    folder.drop_work()
+                finally:
+                    folder.drop_work()  # in case an interrupt cut the first short
+
+
+def _name_samples(folder: RunFolder, federation: Federation, pipeline: Pipeline) -> pd.DataFrame:
+    """Settle by what names the run's folder knows samples; return all messages so far.
+
+    A run that is resumed has the names of its first start, and the messages by which clients that
+    share samples agreed on them.
+    """
+    names = pseudonyms_of(folder.record.get("pseudonyms"))
+    federation.pseudonyms = names
+    agreed = folder.path / "fits" / "agreement.parquet"
+    if names is None or all(method.split == "samples" for method in methods_of(pipeline)):
+        return ledger_frame(federation.opening_ledger)
+    if not names.keys:
+        agree_on_pseudonyms(federation)
+        assert federation.pseudonyms is not None
+        agreed.parent.mkdir(exist_ok=True)
+        opening = ledger_frame(federation.opening_ledger)
+        write_private(agreed, opening.to_parquet(index=False), overwrite=True)
+        folder.update(pseudonyms=federation.pseudonyms.as_dict())
+        return opening
+    again = ledger_frame(federation.opening_ledger)
+    try:
+        kept = pd.read_parquet(agreed)
+        # pandas is about to change what an empty table does to the types of the others
+        return pd.concat([kept, again], ignore_index=True) if len(again) else kept
+    except (OSError, ValueError):  # pyarrow's own errors are either
+        log.warning("the messages by which clients agreed on pseudonyms are lost")
+        return again
+
+
+def _is_done(folder: RunFolder) -> bool:
+    try:
+        return folder.status == "done"
+    except (OSError, InvalidInput):  # removed or spoilt while it ran
+        return False
+
+
+def _prepared(pipeline: Pipeline, federation: Federation) -> Prepared:
+    """Prepare features; what that warns of is for the run's summary."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PreparationWarning)
+        return Prepare(pipeline.prepare).fit(federation)
+
+
+def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> None:
+    # As if the interruptions had not been: the seconds of all attempts count.
+    started = time.monotonic() - float(record.get("elapsed_s", 0.0))
+    opened = False
+    fits: _Fits | None = None
+    log.info("run %s begins", record["run_id"])
+    try:
+        pipeline = load_pipeline(record["pipeline"])
+        tell("starting the workers", 0, 0)
+        with open_federation(record, pipeline) as federation:
+            opened = True
+            if pipeline.smallest is not None:
+                federation.smallest = pipeline.smallest
+            if federation.dashboard_link:
+                tell(Notice(f"Dask's dashboard: {federation.dashboard_link}"), 0, 0)
+            folder.update(
+                status="running",
+                started=True,
+                error=None,
+                resumable=True,
+                builds=dict(federation.contract.builds),
+            )
+            folder.write_summary(unfinished_summary(folder.record))
+            work = folder.path / "work"
+            federation.workspace = str((work / "opening").absolute())
+            others = {"opening": _name_samples(folder, federation, pipeline)}
+            if pipeline.prepare:
+                tell("preparing the features", 0, 0)
+                prepared = _prepared(pipeline, federation)
+                for sentence in prepared.warnings:
+                    tell(Notice(f"Note: {sentence}"), 0, 0)
+                said = dict.fromkeys([*record.get("warnings", ()), *prepared.warnings])
+                folder.update(prepared=prepared.steps, warnings=list(said))
+                others["preparation"] = ledger_frame(prepared.ledger)
+                federation.preparation = prepared
+            federation.results = str((folder.path.parent / _LAST_RESULTS).absolute())
+            fits = _Fits(pipeline, folder, tell)
+            choice = fits.choose(federation)
+            if choice is not None:
+                others["choice"] = choice.ledger
+            found = fits.run(federation)
+            truth = Truth(None, missing="the pipeline asks for no metrics.")
+            if pipeline.metrics:
+                tell("scoring", 0, 0)
+                federation.workspace = str((work / "evaluation").absolute())
+                truth = true_labels(federation, found[0].labels)
+                others["evaluation"] = ledger_frame(federation.ledger)
+            profiles, missing = profiles_of(federation, pipeline, found[0].labels)
+            if missing:
+                tell(Notice(f"Note: {missing}"), 0, 0)
+                folder.update(warnings=[*folder.record.get("warnings", ()), missing])
+            if profiles is not None:
+                others["profiles"] = ledger_frame(profiles.ledger)
+            _end(federation)
+        total_s = time.monotonic() - started
+        made = {
+            "profiles": {} if profiles is None else profiles.as_dict(),
+            "n_clusters_choice": {} if choice is None else choice.as_dict(),
+        }
+        _write_results(folder, fits.pipeline, found, truth, total_s, others, made)
+    except BaseException as error:
+        if isinstance(error, InvalidInput | ClusterError) and not opened:
+            if not record.get("started"):
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
+        if _is_done(folder):  # and only then interrupted
+            raise
+        failure = _record_failure(folder, error, fits, time.monotonic() - started)
+        if isinstance(error, Exception):
+            raise failure from error
+        raise

@@ -1,0 +1,383 @@
+"""Runs from Python: what ``daskfc run`` and ``daskfc resume`` do."""
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+from rich.console import Console
+
+from daskfc.deploy import load_cluster
+from daskfc.federation.identity.pseudonyms import Pseudonyms
+from daskfc.runs.execution.execution import execute
+from daskfc.runs.outcome.folder import RunFolder
+from daskfc.runs.outcome.summary import unfinished_summary
+from daskfc.runs.pipeline.config import Pipeline, load_pipeline
+from daskfc.runs.pipeline.methods import check_pipeline
+from daskfc.runs.pipeline.parties import Progress, locate
+from daskfc.runs.pipeline.remarks import check_bound, data_warnings
+from daskfc.runs.pipeline.settings import digests_of
+from daskfc.runs.planning.plan import check_memory
+from daskfc.runs.report.changes import earlier_run
+from daskfc.runs.report.comparison import comparison
+from daskfc.runs.report.report import write_report
+from daskfc.runs.report.showing import run_in_html, shown_in_browser, shown_in_notebook
+from daskfc.runs.report.table import print_summary
+
+__all__ = ["Run", "prepare", "resume", "run"]
+
+Source = str | PathLike[str] | Mapping[str, Any]
+
+_VERSIONS = ("daskfc", "dask", "distributed", "zarr", "numpy", "scipy", "scikit-learn")
+
+
+class Run:
+    """One run and what came of it, read from its folder.
+
+    Parameters
+    ----------
+    folder : path
+        The run's folder.
+
+    Attributes
+    ----------
+    folder : pathlib.Path
+        The run's folder.
+
+    Raises
+    ------
+    InvalidInput
+        When no run is there.
+
+    Examples
+    --------
+    >>> from daskfc.runs import Run
+    >>> Run("/no/such/run")
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: /no/such/run: no run is there (it has no run.json). Give the \
+folder of a run, for example runs/<name>.
+    """
+
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        self._folder = RunFolder(folder)
+        self.folder = self._folder.path
+
+    def __repr__(self) -> str:
+        return f"<Run {self.name!r}: {self.status}, in {self.folder}>"
+
+    @property
+    def name(self) -> str:
+        """The run's name, its ``run_id``."""
+        return str(self.config["run_id"])
+
+    @property
+    def status(self) -> str:
+        """``running``, ``failed`` or ``done``."""
+        return self._folder.status
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What ``run.json`` holds: the resolved settings, versions, seeds, status."""
+        return self._folder.record
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What ``summary.json`` holds; of a run that is not done, how far it got."""
+        summary = self._folder.summary if self.status == "done" else {}
+        return summary or unfinished_summary(self.config)
+
+    @property
+    def all_labels(self) -> xr.DataArray:
+        """Labels over (algorithm, seed, sample), coordinates ``client`` and ``sample_id``.
+
+        Where the pipeline does not say ``ids: clear``, a sample's id is its pseudonym.
+        """
+        return self._folder.read_labels()["labels"]
+
+    @property
+    def labels(self) -> xr.DataArray:
+        """``(sample,)`` labels of the run's own method with its first seed, called "cluster"."""
+        pipeline = self.config["pipeline"]
+        own = self.all_labels.sel(algorithm=pipeline["method"], seed=pipeline["seeds"][0])
+        return own.rename("cluster")
+
+    @property
+    def ledger(self) -> pd.DataFrame:
+        """Every message of every fit, one row each, with the columns ``method`` and ``seed``.
+
+        The true labels that were asked for in the end have the method "evaluation".
+        """
+        return self._folder.read_ledger()
+
+    def resume(self, *, progress: Progress | None = None) -> "Run":
+        """Continue the run; what is done is not done again, and the labels are the same.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            ``progress(stage, done, total)``; ``total`` is 0 where it is not known.
+
+        Returns
+        -------
+        Run
+            Itself, done.
+
+        Raises
+        ------
+        InvalidInput
+            When the run is done already, another process runs it (`RunHeld`), or its input cannot
+            be used.
+        RunFailed
+            When it breaks off again.
+        """
+        execute(self._folder, progress)
+        return self
+
+    def write_report(self) -> str:
+        """Write ``report.html`` again and return its path."""
+        return write_report(self._folder)
+
+    def show(self) -> str:
+        """Show the report: in a notebook below the cell, else in the browser, if there is one.
+
+        Returns
+        -------
+        str
+            Path of the page.
+        """
+        path = Path(self.write_report()).absolute()
+        if not shown_in_notebook(path) and not shown_in_browser(path):
+            print_summary(self.summary, self.folder, Console(highlight=False))
+        return str(path)
+
+    def compare(self, *others: "Run") -> pd.DataFrame:
+        """Return this run beside others: what differs, scores, clusters, bytes and seconds.
+
+        Parameters
+        ----------
+        *others : Run
+            At least one.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One column a run, see ``daskfc.runs.report.comparison``.
+
+        Raises
+        ------
+        InvalidInput
+            When no other run is given.
+        """
+        runs = (self, *others)
+        return comparison(
+            [run.name for run in runs],
+            [run.config for run in runs],
+            [run.summary for run in runs],
+            [run.labels if run.status == "done" else None for run in runs],
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the run's scores and sizes as tables, for notebooks."""
+        return run_in_html(self.name, self.summary, str(self.folder))
+
+
+def _name_of(source: object, otherwise: str) -> str:
+    return Path(fspath(source)).stem if isinstance(source, str | PathLike) else otherwise
+
+
+def _source_of(source: object) -> str | None:
+    if source is None:
+        return None
+    return str(fspath(source)) if isinstance(source, str | PathLike) else "given in Python"
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _VERSIONS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:  # a source tree on the path
+            found[name] = "unknown"
+    return found
+
+
+def prepare(
+    pipeline: Source | Pipeline,
+    *,
+    storage: Source | None = None,
+    cluster: Source | None = None,
+    params: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    runs_dir: str | PathLike[str] = "runs",
+    name: str | None = None,
+    run_key: str | None = None,
+    since: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Check everything that can be checked before a worker starts, and make the run's folder.
+
+    Parameters
+    ----------
+    pipeline, storage, cluster, params, overrides, runs_dir, name, since, progress
+        See `run`.
+    run_key : str, optional
+        The key of which the name was made, see `daskfc.runs.start_or_resume`.
+
+    Returns
+    -------
+    Run
+        Not started; its ``resume()`` starts it.
+
+    Raises
+    ------
+    InvalidInput
+        For the first thing that could not run; no folder is made then.
+    """
+    definition = load_pipeline(pipeline, params=params, overrides=overrides)
+    check_pipeline(definition)  # the method first: stores may take a while to build
+    if since is not None:
+        earlier_run(since, None)
+    located = locate(storage, cluster, progress)
+    parties = located.record
+    check_pipeline(
+        definition,
+        n_clients=parties.get("n_clients"),
+        n_samples=parties.get("n_samples"),
+        stores=located.stores,
+    )
+    record = {
+        "pipeline_source": _source_of(pipeline),
+        "storage_source": _source_of(storage),
+        "cluster_source": _source_of(cluster),
+        "pipeline": definition.as_dict(),
+        **parties,
+        "seeds": list(definition.seeds),
+        "versions": _versions(),
+    }
+    if located.stores is not None:
+        check_bound(definition, located.stores)
+        check_memory(definition, located.stores, load_cluster(cluster))
+        record["warnings"] = data_warnings(definition, located.stores)
+    if since is not None:
+        record["since"] = earlier_run(since, located.stores)
+    if definition.ids == "pseudonyms":
+        record["pseudonyms"] = Pseudonyms.fresh().as_dict()
+    record["digests"] = digests_of(record)
+    if run_key is not None:
+        record["run_key"] = run_key
+    if name is None:
+        now = datetime.now().strftime("%Y%m%d-%H%M%S-%f")[:-3]
+        stems = (_name_of(pipeline, definition.method), _name_of(storage, ""), now)
+        name = "-".join(stem for stem in stems if stem)
+    return Run(RunFolder.create(runs_dir, name, record).path)
+
+
+def run(
+    pipeline: Source | Pipeline,
+    *,
+    storage: Source | None = None,
+    cluster: Source | None = None,
+    params: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    runs_dir: str | PathLike[str] = "runs",
+    name: str | None = None,
+    since: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Run a pipeline on a storage and a cluster; the same as ``daskfc run``.
+
+    Parameters
+    ----------
+    pipeline : path, mapping or Pipeline
+        What to run.
+    storage : path or mapping, optional
+        Whose data. Stores that do not exist yet are built. With a running cluster, whose workers
+        bring their stores, it says which clients take part; without it, the cluster's file must.
+    cluster : path or mapping, optional
+        Where; one process a party on this machine if not given.
+    params : mapping, optional
+        Parameters of the method, in place of the pipeline's.
+    overrides : sequence of str
+        As ``--set``: ``dotted.key=value``.
+    runs_dir : path
+        The folder of all runs.
+    name : str, optional
+        The run's name; made of pipeline, storage and time if not given.
+    since : path, optional
+        Folder of an earlier run; summary and report then tell what changed since.
+    progress : callable, optional
+        ``progress(stage, done, total)``.
+
+    Returns
+    -------
+    Run
+        Done.
+
+    Raises
+    ------
+    InvalidInput, ClusterError
+        For bad input, before anything starts; no folder is left.
+    RunFailed
+        When the run broke off; its folder says why, and whether it can be resumed.
+
+    Examples
+    --------
+    >>> import daskfc as fc
+    >>> fc.run({"method": "OmniFD"}, storage="storage/digits.yaml")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: no method is called 'OmniFD'; there are OmniFC, FedSC, ... \
+Correct the name.
+    """
+    prepared = prepare(
+        pipeline,
+        storage=storage,
+        cluster=cluster,
+        params=params,
+        overrides=overrides,
+        runs_dir=runs_dir,
+        name=name,
+        since=since,
+        progress=progress,
+    )
+    return prepared.resume(progress=progress)
+
+
+def resume(folder: str | PathLike[str], *, progress: Progress | None = None) -> Run:
+    """Continue a run that was interrupted or failed; the same as ``daskfc resume``.
+
+    Parameters
+    ----------
+    folder : path
+        The run's folder.
+    progress : callable, optional
+        ``progress(stage, done, total)``.
+
+    Returns
+    -------
+    Run
+        Done.
+
+    Raises
+    ------
+    InvalidInput
+        When no run is there, or it is done already.
+    RunFailed
+        When it breaks off again.
+
+    Examples
+    --------
+    >>> import daskfc as fc
+    >>> fc.resume("/no/such/run")
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: /no/such/run: no run is there (it has no run.json). Give the \
+folder of a run, for example runs/<name>.
+    """
+    return Run(folder).resume(progress=progress)

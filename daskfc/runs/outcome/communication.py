@@ -1,0 +1,82 @@
+"""What a ledger says, added up: messages, bytes, numbers uploaded."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from daskfc.federation import Ledger, Message
+from daskfc.federation.messages.declaration import route_of
+from daskfc.privacy import Accountant, GaussianEvent
+
+__all__ = ["communication_of", "costliest_client", "ledger_frame"]
+
+
+def _message_classes(base: type[Message] = Message) -> Iterator[type[Message]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _message_classes(kind)
+
+
+def _numbers(shapes: Mapping[str, list[int]]) -> int:
+    return sum(math.prod(shape) for shape in shapes.values())
+
+
+def ledger_frame(ledger: Ledger) -> pd.DataFrame:
+    """Return a ledger as the table that a run keeps, one row a message.
+
+    Adds ``route``, ``reveals`` and ``numbers`` (entries of its arrays); shapes and dtypes are JSON.
+    """
+    frame = ledger.to_frame()
+    reveals = {kind.__name__: kind.reveals for kind in _message_classes()}
+    routes = [
+        route_of(sender, receiver)
+        for sender, receiver in zip(frame["sender"], frame["receiver"], strict=True)
+    ]
+    return frame.assign(
+        route=pd.Series(routes, index=frame.index, dtype=object),
+        reveals=[reveals.get(name, "") for name in frame["message"]],
+        numbers=pd.Series([_numbers(s) for s in frame["shapes"]], index=frame.index, dtype="int64"),
+        shapes=[json.dumps(shapes) for shapes in frame["shapes"]],
+        dtypes=[json.dumps(dtypes) for dtypes in frame["dtypes"]],
+    )
+
+
+def communication_of(ledger: pd.DataFrame) -> dict[str, Any]:
+    """Add up the messages of one fit's `ledger_frame`, in all and by kind of message.
+
+    ``uploaded_floats`` are the numbers that clients sent to the server.
+    """
+    by_message: dict[str, dict[str, Any]] = {}
+    for name, rows in ledger.groupby("message", sort=False) if len(ledger) else ():
+        uploads = rows[rows["route"] == "client → server"]
+        by_message[str(name)] = {
+            "messages": len(rows),
+            "payload_bytes": int(rows["payload_bytes"].sum()),
+            "wire_bytes": int(rows["wire_bytes"].sum()),
+            "uploaded_floats": int(uploads["numbers"].sum()),
+            "route": ", ".join(dict.fromkeys(rows["route"])),
+            "protection": ", ".join(dict.fromkeys(rows["protection"])),
+            "reveals": str(rows["reveals"].iloc[0]),
+        }
+    totals = ("messages", "payload_bytes", "wire_bytes", "uploaded_floats")
+    sums = {key: sum(row[key] for row in by_message.values()) for key in totals}
+    return {**sums, "by_message": by_message}
+
+
+def costliest_client(ledgers: Sequence[pd.DataFrame], earlier: Sequence[float] = ()) -> Accountant:
+    """Return the noisy releases of the client that several fits on the same samples cost most.
+
+    ``earlier`` are noise multipliers of what every client released in starts that broke off, whose
+    ledgers are not at hand. Without events when nothing was released with noise.
+    """
+    rows = pd.concat(ledgers)
+    noised = rows[rows["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])
+    before = tuple(GaussianEvent(z) for z in earlier)
+    spent = [
+        Accountant((*before, *(GaussianEvent(z) for z in own["noise_multiplier"])))
+        for _, own in noised.groupby("sender")
+    ]
+    return max(spent, key=lambda accountant: accountant.mu, default=Accountant())

@@ -1,0 +1,205 @@
+"""Scores against true labels, which the clients hold apart from their data."""
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from daskfc.errors import InvalidInput, PolicyRefused
+from daskfc.federation import Federation, Message, array
+from daskfc.federation.identity.pseudonyms import stands_for
+from daskfc.federation.messages.texts import text_arrays, texts_in
+from daskfc.metrics import all_metrics
+from daskfc.site import RunRequest
+from daskfc.stores import ClientStore
+from daskfc.stores.layout.spelling import plain_word
+
+__all__ = [
+    "EvaluationLabels",
+    "PseudonymousTruth",
+    "Truth",
+    "confusion_of",
+    "evaluation_labels",
+    "joined",
+    "score",
+    "true_labels",
+]
+
+_WHOLE = re.compile(r"-?[0-9]+")
+
+_CLASSES = 40  # ours: with more classes or clusters no table of them is made
+
+
+class EvaluationLabels(
+    Message,
+    route="client → caller",
+    reveals="evaluation only: to the caller the true label of every sample",
+):
+    """The true labels of one client's samples, in the order of its store; none if it has none.
+
+    Where the source had words, a label is the index of its word among the client's classes.
+    """
+
+    labels: np.ndarray = array("sample", dtype="int64")
+    id_bytes: np.ndarray = array("byte", dtype="uint8")
+    id_ends: np.ndarray = array("id", dtype="int64")
+    class_bytes: np.ndarray = array("class byte", dtype="uint8")
+    class_ends: np.ndarray = array("class", dtype="int64")
+
+    def sample_ids(self) -> np.ndarray:
+        """Return the sample ids as an array of str, ``(sample,)``."""
+        return np.array(texts_in(self.id_bytes, self.id_ends), dtype=str)
+
+    def words(self) -> np.ndarray | None:
+        """Return each sample's class as a word, ``(sample,)`` str; None for labels in numbers."""
+        classes = texts_in(self.class_bytes, self.class_ends)
+        return np.array([plain_word(word) for word in classes])[self.labels] if classes else None
+
+
+@stands_for(EvaluationLabels)
+class PseudonymousTruth(
+    EvaluationLabels,
+    reveals="evaluation only: to the caller the true label of every sample, under a pseudonym",
+):
+    """The same with a pseudonym in place of each id."""
+
+
+def evaluation_labels(data: ClientStore) -> EvaluationLabels:
+    """Read a client's evaluation labels, int64 ``(n_samples,)``, with sample ids and class words.
+
+    ``(0,)`` when the store holds none; no words where labels are numbers.
+    """
+    labels = data.labels()
+    if labels is None:
+        return EvaluationLabels(np.zeros(0, dtype=np.int64), *text_arrays(()), *text_arrays(()))
+    ids, classes = text_arrays(data.sample_ids()), text_arrays(data.classes or ())
+    return EvaluationLabels(np.asarray(labels, dtype=np.int64), *ids, *classes)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true labels ``(sample,)`` of a result's samples, or a sentence why there are none.
+
+    `classes` are the words of the labels, where the source had words.
+    """
+
+    labels: np.ndarray | None
+    missing: str = ""
+    classes: tuple[str, ...] = ()
+
+
+def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
+    """Join the clients' true labels, one client after another, by words where there are words.
+
+    None where a client has no labels, or one has numbers and another words: they cannot be matched.
+    """
+    without = [name for name, part in parts.items() if not len(part.labels)]
+    if without:
+        lack = "lacks" if len(without) == 1 else "lack"
+        return Truth(None, f"{_clients(without)} {lack} true labels.")
+    words = {name: part.words() for name, part in parts.items()}
+    if all(own is None for own in words.values()):
+        return Truth(np.concatenate([part.labels for part in parts.values()]))
+    numbers = [name for name, own in words.items() if own is None]
+    told = [
+        own if own is not None else parts[name].labels.astype(str) for name, own in words.items()
+    ]
+    every = np.concatenate(told)
+    if numbers and not all(_WHOLE.fullmatch(word) for word in np.unique(every)):
+        named = [name for name in words if name not in numbers]
+        return Truth(
+            None,
+            f"the true labels of {_clients(numbers)} are numbers and those of {_clients(named)} "
+            "words. Write one of the stores again with labels as the other has them.",
+        )
+    classes, labels = np.unique(every, return_inverse=True)
+    return Truth(labels.astype(np.int64), classes=tuple(classes.tolist()))
+
+
+def _clients(names: Sequence[str]) -> str:
+    return f"client{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
+
+
+def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
+    """Ask the clients for the true labels of a result's samples, in the order of ``like``.
+
+    ``like`` is ``(sample,)`` with the coordinates ``client`` and ``sample_id``.
+    """
+    # counted apart from any method's messages
+    try:
+        federation.start_run(
+            uuid.uuid4().hex,
+            random_state=0,
+            workspace=federation.workspace,
+            request=RunRequest("labels"),
+        )
+    except PolicyRefused as error:
+        return Truth(None, missing=str(error))
+    owners = like["client"].to_numpy().astype(str)
+    named = [client for client in federation.clients if (owners == client).any()]
+    everyone = len(named) == len(federation.clients)
+    parts: Mapping[str, Any] = federation.publish(
+        evaluation_labels, party="clients" if everyone else named
+    )
+    truth = joined(parts)
+    if truth.labels is None:
+        return truth
+    sizes = [len(part.labels) for part in parts.values()]
+    wanted = like["sample_id"].to_numpy().astype(str)
+    labels = np.empty(len(owners), dtype=np.int64)
+    for client, own in zip(parts, np.split(truth.labels, np.cumsum(sizes)[:-1]), strict=True):
+        # of a sample that several clients have, only the first one's is asked for
+        by_id = pd.Series(own, index=parts[client].sample_ids())
+        labels[owners == client] = by_id.loc[wanted[owners == client]]
+    return Truth(labels, classes=truth.classes)
+
+
+def score(
+    truth: np.ndarray, labels: Mapping[str, Sequence[np.ndarray]], metrics: Sequence[str]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Return ``{method: {metric: {"mean": ..., "std": ...}}}`` over each method's seeds.
+
+    Labels are ``(sample,)``, one array a seed; the standard deviation of one seed is 0.
+    """
+    table: dict[str, dict[str, dict[str, float]]] = {}
+    for method, runs in labels.items():
+        for found in runs:
+            if len(found) != len(truth):
+                raise InvalidInput(
+                    f"{method} labelled {len(found)} samples of {len(truth)}; the two must agree."
+                )
+        each = [all_metrics(truth, found, metrics) for found in runs]
+        table[method] = {
+            name: {
+                "mean": float(np.mean([one[name] for one in each])),
+                "std": float(np.std([one[name] for one in each])),
+            }
+            for name in metrics
+        }
+    return table
+
+
+def confusion_of(truth: Truth, found: np.ndarray) -> dict[str, Any]:
+    """Count the samples of each class (rows) in each cluster, -1 for noise, for the caller.
+
+    Empty without true labels, or with more than 40 classes or clusters: labels that many may
+    identify samples.
+    """
+    if truth.labels is None or not len(found):
+        return {}
+    classes, rows = np.unique(truth.labels, return_inverse=True)
+    clusters, columns = np.unique(found, return_inverse=True)
+    if max(len(classes), len(clusters)) > _CLASSES:
+        return {}
+    counts = np.zeros((len(classes), len(clusters)), dtype=np.int64)
+    np.add.at(counts, (rows, columns), 1)
+    return {
+        "classes": [truth.classes[c] if truth.classes else str(c) for c in classes.tolist()],
+        "clusters": ["noise" if c < 0 else str(c) for c in clusters.tolist()],
+        "counts": counts.tolist(),
+    }

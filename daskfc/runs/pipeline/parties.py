@@ -1,0 +1,125 @@
+"""Whose data and where: from the storage and cluster files to an open federation."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from daskfc.deploy import load_cluster
+from daskfc.errors import InvalidInput
+from daskfc.federation import Federation
+from daskfc.federation.driver.opening import who_takes_part
+from daskfc.runs.pipeline.config import Pipeline
+from daskfc.runs.pipeline.methods import check_pipeline, methods_of
+from daskfc.stores import ClientStore, load_storage
+from daskfc.stores.store.together import number_of_samples
+
+__all__ = ["Located", "Progress", "locate", "open_federation"]
+
+Progress = Callable[[str, int, int], None]
+"""``progress(stage, done, total)``; ``total`` is 0 where it is not known."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """What is known of the parties before any of them starts.
+
+    `record` is for ``run.json``: ``storage`` (absolute URLs), ``contents`` (digest of each store),
+    ``cluster``, ``n_clients``, ``n_samples``; `stores` is None where they cannot be read from here.
+    """
+
+    record: dict[str, Any]
+    stores: Mapping[str, ClientStore] | None = None
+
+
+def locate(
+    storage: str | PathLike[str] | Mapping[str, Any] | None,
+    cluster: str | PathLike[str] | Mapping[str, Any] | None,
+    progress: Any = None,
+) -> Located:
+    """Find every client's store, building what is missing, and check the cluster file.
+
+    With a running cluster, whose workers bring their stores, `storage` only names the clients;
+    without it the cluster's file must.
+    """
+    where = load_cluster(cluster)
+    found: dict[str, Any] = {"cluster": where.model_dump(mode="json")}
+    loaded = None
+    if storage is not None:
+        loaded = load_storage(storage if isinstance(storage, Mapping) else Path(storage))
+    if where.cluster == "existing":
+        # The stores are the sites' own and may be out of reach here: only who takes part counts.
+        names = list(who_takes_part(where, loaded.client_names() if loaded else None))
+        return Located(
+            {**found, "storage": {"clients": names}, "contents": {}, "n_clients": len(names)}
+        )
+    if loaded is None:
+        raise InvalidInput(
+            "a run on workers that it starts itself needs to know whose data. Give "
+            "--storage storage/digits.yaml (in Python: storage=...)."
+        )
+
+    def told(done: int, total: int) -> None:
+        if progress is not None:
+            progress("building the stores", done, total)
+
+    urls = loaded.ensure(progress=told)
+    stores = loaded.open()
+    return Located(
+        {
+            **found,
+            "storage": {"clients": {name: {"store": url} for name, url in urls.items()}},
+            "contents": {
+                name: store.attributes.get("content_digest") for name, store in stores.items()
+            },
+            "n_clients": len(stores),
+            "n_samples": number_of_samples(stores),
+        },
+        stores,
+    )
+
+
+def _check_unchanged(record: Mapping[str, Any]) -> None:
+    """Refuse to continue on other data than the run began with."""
+    for name, digest in record["contents"].items():
+        url = record["storage"]["clients"][name]["store"]
+        if ClientStore.open(url).attributes.get("content_digest") != digest:
+            raise InvalidInput(
+                f"client {name!r}: the store {url} was written again since the run began. Restore "
+                "it, or start a new run."
+            )
+
+
+def open_federation(record: Mapping[str, Any], pipeline: Pipeline) -> Federation:
+    """Start the workers of a run, or join running ones, and check what they bring.
+
+    Use it as a context manager. Raw data may move only if one of the methods pools them.
+    """
+    _check_unchanged(record)
+    allow_raw = any(method.needs_raw for method in methods_of(pipeline))
+    where = load_cluster(record["cluster"])
+    clients = (record["storage"] or {}).get("clients", {})
+    if where.cluster == "local":
+        urls = {name: client["store"] for name, client in clients.items()}
+        return Federation.local(urls, cluster=where, allow_raw=allow_raw)
+    federation = Federation.connect(where, clients=list(clients) or None, allow_raw=allow_raw)
+    try:
+        check_pipeline(
+            pipeline, n_clients=len(federation.clients), columns=federation.contract.columns
+        )
+        _check_same_builds(record, federation)
+    except BaseException:
+        federation.close()
+        raise
+    return federation
+
+
+def _check_same_builds(record: Mapping[str, Any], federation: Federation) -> None:
+    """Refuse to continue with a site whose store was written again."""
+    for name, build in federation.contract.builds.items():
+        if record.get("builds", {}).get(name, build) != build:
+            raise InvalidInput(
+                f"client {name!r}: its store was written again since the run began. Restore it, or "
+                "start a new run."
+            )

@@ -1,0 +1,68 @@
+"""What can be said of a run's data before it starts, where the stores can be read from here."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from daskfc.errors import InvalidInput
+from daskfc.runs.pipeline.config import Pipeline
+from daskfc.secure.prepare import Prepare
+from daskfc.stores import ClientStore
+from daskfc.stores.store.ranges import column_warnings
+
+__all__ = ["check_bound", "data_warnings"]
+
+_SCALES = frozenset({"standardise", "min-max", "robust"})
+_LOOKED_AT = 500  # ours: samples of a client that are compared with each other
+_FEW = 0.05  # ours: copies of a few samples make no clusters
+_APART = 10.0  # ours: widths beyond which nothing is alike; the Gaussian kernel is 2e-22 there
+
+
+def check_bound(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> None:
+    """Refuse features beyond a declared ``max_abs``, where nothing prepares them.
+
+    Names the first client with such features, and no value.
+    """
+    most = pipeline.params.get("max_abs")
+    if most is None or pipeline.prepare:
+        return
+    for name, store in stores.items():
+        if not store.unprepared and any(np.abs(rows).max() > most for _, rows in store.blocks()):
+            raise InvalidInput(
+                f"the features of client {name!r} must lie within the declared max_abs={most:g}; "
+                "some do not. Declare a larger bound, or none."
+            )
+
+
+def data_warnings(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> list[str]:
+    """Return sentences on what makes clusters of these stores doubtful, without refusing it.
+
+    They go into the summary and hold no values of samples.
+    """
+    prepared = {name for name, _ in Prepare(pipeline.prepare).steps}
+    told = column_warnings(stores, scaled=bool(prepared & _SCALES))
+    width = pipeline.params.get("kernel_width")
+    if width and not prepared and _share_alike(stores, width) < _FEW:
+        told.append(
+            f"a kernel_width of {width:g} is less than a tenth of the distances of neighbours, "
+            "where these were compared: hardly two samples are similar. Raise it, or leave it out."
+        )
+    return told
+
+
+def _share_alike(stores: Mapping[str, ClientStore], width: float) -> float:
+    """Return the share of some samples that are near their nearest neighbour at the same client.
+
+    1 where it is not known.
+    """
+    near, n = 0, 0
+    for store in stores.values():
+        if store.unprepared:
+            return 1.0
+        rows = store.rows(0, min(store.n_samples, _LOOKED_AT))
+        if len(rows) < 2:
+            continue
+        distances, _ = NearestNeighbors(n_neighbors=1).fit(rows).kneighbors()
+        near, n = near + int(np.sum(distances < _APART * width)), n + len(rows)
+    return near / n if n else 1.0

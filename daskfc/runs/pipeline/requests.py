@@ -1,0 +1,71 @@
+"""What a pipeline asks of the sites: one request for each start of each method."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from daskfc.federation.driver.requests import request_for
+from daskfc.runs.pipeline.candidates import candidates_of
+from daskfc.runs.pipeline.config import Pipeline
+from daskfc.runs.pipeline.methods import estimator_of, known_methods, with_n_clusters
+from daskfc.secure.prepare import Prepare
+from daskfc.site import BETWEEN_SITES, RunRequest
+
+__all__ = ["request_of", "requests_of"]
+
+_ASK_NOTHING = ("log", "clip")  # steps of a preparation that no client tells anything for
+
+
+def request_of(method: str, parameters: Mapping[str, Any], **more: Any) -> RunRequest:
+    """Return the request of one start of a method, with all of its estimator's parameters."""
+    return request_for(known_methods()[method], parameters, **more)
+
+
+def requests_of(
+    pipeline: Pipeline,
+    *,
+    submitter: str | None = None,
+    n_clients: int | None = None,
+    n_samples: int | None = None,
+    columns: Sequence[str] | None = None,
+) -> tuple[RunRequest, ...]:
+    """Return what a pipeline asks of every site: own method, compared ones, preparation, profiles.
+
+    Seeds ask for the same; a choice of ``n_clusters`` makes a request for every number. `columns`
+    None means all.
+    """
+    candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
+    tried = [pipeline] if candidates is None else [with_n_clusters(pipeline, k) for k in candidates]
+    prepare = Prepare(pipeline.prepare)
+    # Preparations and profiles are masked sums, whatever the method is.
+    smallest = pipeline.smallest or BETWEEN_SITES
+    asks = any(name not in _ASK_NOTHING for name, _ in prepare.steps)
+    summed = asks or pipeline.profiles is not None
+    preparation = tuple({name: dict(given)} for name, given in prepare.steps)
+    found = []
+    for method in (pipeline.method, *pipeline.compare):
+        for one in tried:
+            estimator = estimator_of(one, method, pipeline.seeds[0])
+            parameters = estimator.get_params(deep=False)
+            found.append(
+                request_of(
+                    method,
+                    parameters,
+                    submitter=submitter,
+                    n_clients=n_clients,
+                    clear_ids=pipeline.ids == "clear",
+                    **({"masked": True} if summed else {}),
+                    preparation=preparation,
+                    columns=None if columns is None else tuple(columns),
+                    smallest=smallest,
+                )
+            )
+    task = RunRequest(
+        "profiles", submitter=submitter, n_clients=n_clients, masked=True, smallest=smallest
+    )
+    if asks:
+        asked = {"noised": prepare.noised}
+        found.append(replace(task, method="preparation", parameters=asked))
+    if pipeline.profiles is not None:
+        found.append(task)
+    return tuple(found)

@@ -1,0 +1,427 @@
+"""Plans: what a run would send, hold and reveal, before anything runs; ``daskfc plan``."""
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from daskfc.deploy import ClusterConfig, LocalCluster, load_cluster
+from daskfc.errors import DaskfcError, InvalidInput, ResourceRefused
+from daskfc.federation import SERVER, FederatedClusterer
+from daskfc.federation.driver.agreement import agree_on_pseudonyms
+from daskfc.federation.driver.opening import who_takes_part
+from daskfc.federation.identity.pseudonyms import Pseudonyms
+from daskfc.federation.messages.declaration import server_workers
+from daskfc.federation.planning.rehearsal import Assumption, Rehearsal
+from daskfc.federation.planning.sizes import NotRehearsed
+from daskfc.federation.planning.traffic import Network
+from daskfc.runs.outcome.communication import communication_of, ledger_frame
+from daskfc.runs.outcome.evaluate import evaluation_labels
+from daskfc.runs.pipeline.candidates import candidates_of
+from daskfc.runs.pipeline.config import Pipeline, load_pipeline
+from daskfc.runs.pipeline.methods import (
+    check_pipeline,
+    estimator_of,
+    known_methods,
+    with_n_clusters,
+)
+from daskfc.runs.pipeline.parties import Progress, locate
+from daskfc.runs.pipeline.promises import privacy_of
+from daskfc.runs.planning.rehearse import STAND_INS
+from daskfc.secure.distances.memory import PROCESS_BYTES
+from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
+from daskfc.stores import ClientStore, load_storage
+from daskfc.stores.store.together import number_of_samples
+
+__all__ = ["Plan", "Planned", "check_memory", "plan", "surely_below"]
+
+# Ours, of what a run is surely below, so that it need not be planned to be let through: arrays of
+# n x n and copies of all samples in one step, and the process itself, a network's with it.
+_SQUARES, _COPIES, _PROCESS = 10, 20, 1_000_000_000
+
+LEFT_OUT = (
+    "Time is that of messages: computing takes none in it, and each waits four trips, of which "
+    "Dask takes three. Bytes are those of messages; Dask's own words to its scheduler, a few kB a "
+    "step, and TLS come on top. Memory is that of a party's process, of what its largest step gets "
+    "and makes, and of OmniFC's distances and its clusterer."
+)
+
+Source = str | PathLike[str] | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One fit of one method, or "pseudonyms", "preparation" or "evaluation", shared by all methods.
+
+    `refused` and `too_large` are reasons, empty if none; `rounds` are the protocol's, `delays`
+    count messages that wait for one another, `seconds` are of messages on the network in one fit.
+    `memory` has each party's bytes and what for; `time` in `ledger` is when a message arrives.
+    """
+
+    name: str
+    fits: int = 1
+    refused: str = ""
+    ledger: pd.DataFrame = field(default_factory=pd.DataFrame)
+    rounds: int = 0
+    delays: int = 0
+    seconds: float = 0.0
+    memory: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    too_large: str = ""
+    assumptions: tuple[Assumption, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
+    privacy: str = ""
+    noise: Mapping[str, Any] | None = None
+
+    @property
+    def communication(self) -> dict[str, Any]:
+        """Messages and bytes of one fit, as a run's summary has them."""
+        return communication_of(self.ledger)
+
+    @property
+    def links(self) -> dict[tuple[str, str], int]:
+        """Bytes on the wire from each party to each other, in one fit."""
+        if self.ledger.empty:
+            return {}
+        sizes: dict[tuple[str, str], int] = {}
+        columns = (self.ledger[name] for name in ("sender", "receiver", "wire_bytes"))
+        for sender, receiver, size in zip(*columns, strict=True):
+            sizes[sender, receiver] = sizes.get((sender, receiver), 0) + int(size)
+        return sizes
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        return {
+            "name": self.name,
+            "fits": self.fits,
+            "refused": self.refused or self.too_large or None,
+            "rounds": self.rounds,
+            "delays": self.delays,
+            "network_s": self.seconds,
+            "communication": self.communication if not self.refused else {},
+            "links": [
+                {"sender": one, "receiver": other, "wire_bytes": size}
+                for (one, other), size in self.links.items()
+            ],
+            "memory": {
+                party: {"bytes": needed, "for": what}
+                for party, (needed, what) in self.memory.items()
+            },
+            "assumed": [
+                {
+                    "what": one.what,
+                    "value": one.value if math.isfinite(one.value) else None,
+                    "at_most": one.at_most,
+                }
+                for one in self.assumptions
+            ],
+            "choices": dict(self.choices),
+            "privacy": self.privacy,
+            "noise": None if self.noise is None else _finite(self.noise),
+        }
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: None if isinstance(one, float) and not math.isfinite(one) else one
+        for name, one in values.items()
+    }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run of a pipeline would be.
+
+    Attributes
+    ----------
+    pipeline : Pipeline
+        What would run.
+    n_samples : dict of str to int
+        Samples of every client.
+    limits : dict of str to int or None
+        Memory that every party may use, where the cluster's file says it.
+    network : Network
+        For which times are.
+    parts : tuple of Planned
+        Every method of the pipeline, its own first; before them a preparation, and the true labels
+        that are asked for in the end.
+    """
+
+    pipeline: Pipeline
+    n_samples: Mapping[str, int]
+    limits: Mapping[str, int | None]
+    network: Network
+    parts: tuple[Planned, ...]
+
+    @property
+    def refused(self) -> str:
+        """Why a run would not begin, or break off; empty where it would not."""
+        told = (part.refused or part.too_large for part in self.parts)
+        return next((one for one in told if one), "")
+
+    def of(self, name: str) -> Planned:
+        """Return one part by its name."""
+        return next(part for part in self.parts if part.name == name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values, for JSON."""
+        return {
+            "method": self.pipeline.method,
+            "params": dict(self.pipeline.params),
+            "seeds": list(self.pipeline.seeds),
+            "n_clients": len(self.n_samples),
+            "n_samples": dict(self.n_samples),
+            "memory_limits": dict(self.limits),
+            "bandwidth_bytes_s": self.network.bandwidth,
+            "latency_s": self.network.latency,
+            "parts": [part.as_dict() for part in self.parts],
+            "left_out": LEFT_OUT,
+        }
+
+
+def plan(
+    pipeline: Source | Pipeline,
+    *,
+    storage: Source | None = None,
+    cluster: Source | None = None,
+    params: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    network: Network | None = None,
+    assumed: Mapping[str, float] | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Plan a run: rounds, messages, bytes, memory, time, and what every party would reveal.
+
+    Every method's own wiring is gone through with stand-ins for its steps; no worker starts, and
+    nothing is sent. Stores are read where sizes depend on what is in them: norms and grids that the
+    code of OmniFC follows from, atoms of FedSC.
+
+    Parameters
+    ----------
+    pipeline, storage, cluster, params, overrides, progress
+        As of `daskfc.run`; stores that are missing are built. Their sizes are read, so that
+        they must be readable from here, on a running cluster as well.
+    network : Network, optional
+        Bandwidth and latency; 100 Mbit/s and 50 ms by default.
+    assumed : mapping of str to float, optional
+        What is known of a run that only a run can tell: values by what a plan says it assumes.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    InvalidInput
+        For what a run would refuse before it starts, and for stores that cannot be read here.
+
+    Notes
+    -----
+    Privacy: nothing leaves any party. Whoever plans reads the stores, and must be allowed to.
+
+    Examples
+    --------
+    >>> from daskfc.runs import plan
+    >>> plan({"method": "OmniFC", "params": {"n_clusters": 3, "tile": 0}})
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: the 'tile' parameter of OmniFC must be an int of at least 1, or \
+None; got 0.
+    """
+    definition = load_pipeline(pipeline, params=params, overrides=overrides)
+    check_pipeline(definition)
+    stores = _stores(storage, cluster, progress)
+    n_samples = {name: store.n_samples for name, store in stores.items()}
+    check_pipeline(
+        definition, n_clients=len(stores), n_samples=number_of_samples(stores), stores=stores
+    )
+    if candidates_of(definition.params.get("n_clusters"), number_of_samples(stores)):
+        raise InvalidInput(
+            "a plan is for one number of clusters; got several to choose from. Give one, as "
+            "--set params.n_clusters=3: a choice costs as much again for each number that is tried."
+        )
+    where, on = load_cluster(cluster), network or Network()
+    limits = _limits(where, stores)
+    parts = _parts(definition, stores, limits, network=on, assumed=dict(assumed or {}))
+    _check_assumed(assumed or {}, parts)
+    return Plan(definition, n_samples, limits, on, parts)
+
+
+def check_memory(
+    pipeline: Pipeline, stores: Mapping[str, ClientStore], cluster: ClusterConfig
+) -> None:
+    """Refuse a run that would not fit the memory of its parties, as far as this is known.
+
+    Of several numbers of clusters the largest counts; only limits of workers that the run itself
+    starts are known. Names method, step, party, bytes and limit.
+    """
+    limits = _limits(cluster, stores)
+    n_samples = number_of_samples(stores)
+    surely = surely_below(stores)
+    if all(limit is None or limit >= surely for limit in limits.values()):
+        return
+    candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
+    if candidates:
+        pipeline = with_n_clusters(pipeline, candidates[-1])
+    for part in _parts(pipeline, stores, limits):
+        if part.too_large:
+            raise ResourceRefused(part.too_large)
+
+
+def surely_below(stores: Mapping[str, ClientStore]) -> int:
+    """Return bytes that no party needs more than, of any run on these stores."""
+    n_bytes = sum(store.n_samples * store.n_features * 8 for store in stores.values())
+    return _PROCESS + _COPIES * n_bytes + _SQUARES * 8 * number_of_samples(stores) ** 2
+
+
+def _limits(cluster: ClusterConfig, stores: Mapping[str, ClientStore]) -> dict[str, int | None]:
+    """Return the memory that every party may use, where the cluster's file says it."""
+    return {
+        name: cluster.limits(name).memory_limit if isinstance(cluster, LocalCluster) else None
+        for name in (*stores, SERVER, *server_workers(cluster.server.workers))
+    }
+
+
+def _parts(
+    definition: Pipeline,
+    stores: Mapping[str, ClientStore],
+    limits: Mapping[str, int | None],
+    **options: Any,
+) -> tuple[Planned, ...]:
+    methods = (definition.method, *definition.compare)
+    options |= {
+        "limits": limits,
+        "server_workers": tuple(name for name in limits if name not in {*stores, SERVER}),
+        "allow_raw": any(known_methods()[name].needs_raw for name in methods),
+        "process_bytes": PROCESS_BYTES,
+    }
+    prepared, parts = None, list[Planned]()
+    names = Pseudonyms.fresh() if definition.ids == "pseudonyms" else None
+    if names is not None and any(known_methods()[name].split != "samples" for name in methods):
+        rehearsal = Rehearsal(stores, {}, **options, performs=True)
+        rehearsal.pseudonyms = names
+        agree_on_pseudonyms(rehearsal)
+        names = rehearsal.pseudonyms
+        parts.append(_planned("pseudonyms", rehearsal))
+    if definition.prepare:
+        rehearsal = Rehearsal(stores, {}, **options, performs=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PreparationWarning)  # the run says it
+            prepared = Prepare(definition.prepare).fit(rehearsal)
+        parts.append(_planned("preparation", rehearsal))
+    for method in methods:
+        rehearsal = Rehearsal(stores, STAND_INS, **options)
+        rehearsal.pseudonyms = names
+        model = estimator_of(definition, method, definition.seeds[0])
+        parts.append(_of_method(method, model, rehearsal, prepared, len(definition.seeds)))
+    if definition.metrics:
+        rehearsal = Rehearsal(stores, STAND_INS, **options)
+        rehearsal.pseudonyms = names
+        rehearsal.start_run("evaluation", random_state=0)
+        rehearsal.publish(evaluation_labels, party=_first_owners(stores))
+        parts.append(_planned("evaluation", rehearsal))
+    return tuple(parts)
+
+
+def _stores(
+    storage: Source | None, cluster: Source | None, progress: Progress | None
+) -> Mapping[str, ClientStore]:
+    """Open every client's store, those of a running cluster's sites too where they are at hand."""
+    located = locate(storage, cluster, progress)
+    if located.stores is not None:
+        return located.stores
+    wanted = "a storage file whose stores can be read here, such as made-up ones of the same sizes"
+    if storage is None:
+        raise InvalidInput(
+            f"a plan needs to know how large every client's data are. Give {wanted}."
+        )
+    loaded = load_storage(storage if isinstance(storage, Mapping) else Path(storage))
+    try:
+        stores = loaded.open()
+    except DaskfcError as error:
+        raise InvalidInput(
+            f"a plan reads the sizes of the clients' stores, which it cannot here: {error} Plan "
+            f"with {wanted}."
+        ) from None
+    names = who_takes_part(load_cluster(cluster), tuple(stores))  # type: ignore[arg-type]
+    return {name: stores[name] for name in names}
+
+
+def _first_owners(stores: Mapping[str, ClientStore]) -> list[str]:
+    """Return the clients in whose name results are, who are asked for true labels."""
+    seen, owners = set[str](), list[str]()
+    for name, store in stores.items():
+        ids = set(map(str, store.sample_ids()))
+        if not ids <= seen:
+            owners.append(name)
+        seen |= ids
+    return owners
+
+
+def _of_method(
+    name: str,
+    model: FederatedClusterer,
+    rehearsal: Rehearsal,
+    prepared: Prepared | None,
+    fits: int,
+) -> Planned:
+    rehearsal.preparation = prepared
+    refused = ""
+    try:
+        model.rehearse(rehearsal)
+    except NotRehearsed as error:
+        refused = f"{name} cannot be planned yet: {error}"
+    except DaskfcError as error:
+        refused = f"{name} would be refused: {' '.join(str(error).split())}"
+    if refused:
+        return Planned(name, fits, refused, privacy=privacy_of(type(model)))
+    return _planned(
+        name,
+        rehearsal,
+        fits=fits,
+        choices=dict(model.choices),
+        privacy=privacy_of(type(model)),
+        noise=getattr(model, "privacy_", None),
+    )
+
+
+def _planned(name: str, rehearsal: Rehearsal, **told: Any) -> Planned:
+    return Planned(
+        name,
+        ledger=ledger_frame(rehearsal.ledger),
+        rounds=rehearsal.round,
+        delays=rehearsal.depth,
+        seconds=rehearsal.clock,
+        memory=rehearsal.memory,
+        too_large=_too_large(name, rehearsal.memory, rehearsal.limits()),
+        assumptions=tuple(rehearsal.assumptions),
+        **told,
+    )
+
+
+def _too_large(
+    name: str, memory: Mapping[str, tuple[int, str]], limits: Mapping[str, int | None]
+) -> str:
+    for party, (needed, what) in memory.items():
+        limit = limits[party]
+        if limit is not None and needed > limit:
+            return (
+                f"{name} would take {needed / 1e9:.2f} GB of memory at party {party!r} for {what}, "
+                f"more than its limit of {limit / 1e9:.2f} GB. Raise 'memory_limit' in the "
+                "cluster's file, or see docs/guides/memory.md for what takes less."
+            )
+    return ""
+
+
+def _check_assumed(assumed: Mapping[str, float], parts: Sequence[Planned]) -> None:
+    known = list(dict.fromkeys(one.what for part in parts for one in part.assumptions))
+    for what in assumed:
+        if what not in known and not any(part.refused for part in parts):
+            raise InvalidInput(
+                f"this plan assumes nothing of {what!r}; what it assumes is "
+                f"{', '.join(known) or 'nothing'}. Correct it or leave it out."
+            )

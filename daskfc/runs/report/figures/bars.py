@@ -1,0 +1,81 @@
+"""Bars: of parties one below the other, and of clusters stacked by client."""
+
+from collections.abc import Callable, Mapping
+from html import escape
+
+from daskfc.runs.report.figures.chart import WIDTH, chart, colour, swatch, words
+
+__all__ = ["bars", "stacked_bars"]
+
+_BAR, _GAP, _NAME, _NUMBER = 20, 8, 46, 64  # of a stacked bar, its name and its number
+_STEP = 36  # from one bar with its name above it to the next
+_CLIENTS = 9  # ours: clients with a colour of their own; the others share the tenth
+_MOST = 24  # ours: bars of one drawing
+
+
+def _joined(parts: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
+    """Return the clients with most samples, and the others as one: ten colours tell apart."""
+    if len(parts) <= _CLIENTS + 1:
+        return parts
+    ranked = sorted(parts, key=lambda name: -sum(parts[name].values()))
+    shown = set(ranked[:_CLIENTS])
+    others = [own for name, own in parts.items() if name not in shown]
+    rest = {cluster: sum(own[cluster] for own in others) for cluster in others[0]}
+    kept = {name: own for name, own in parts.items() if name in shown}
+    return {**kept, f"{len(others)} other clients": rest}
+
+
+def stacked_bars(parts: Mapping[str, Mapping[str, int]]) -> str:
+    """Return a bar for each cluster, of every client's samples in it, escaped.
+
+    All clients have the same clusters; of more than ten clients the smaller ones are one part.
+    """
+    parts = _joined(parts)
+    clusters = list(next(iter(parts.values()), {}))
+    totals = {c: sum(own[c] for own in parts.values()) for c in clusters}
+    largest = max(totals.values(), default=0)
+    if not largest:
+        return ""
+    room = WIDTH - _NAME - _NUMBER
+    svg = []
+    for row, cluster in enumerate(clusters):
+        x, y = float(_NAME), row * (_BAR + _GAP)
+        middle = y + _BAR - 5
+        svg.append(words(_NAME - 8, middle, cluster, anchor="end", most=5))
+        for number, (name, own) in enumerate(parts.items()):
+            width = room * own[cluster] / largest
+            if own[cluster]:
+                svg.append(
+                    f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_BAR}" '
+                    f'class="fill {colour(number)}"><title>{escape(name)}: '
+                    f"{own[cluster]:,}</title></rect>"
+                )
+            x += width
+        svg.append(words(x + 6, middle, f"{totals[cluster]:,}"))
+    told = ", ".join(f"cluster {c}: {totals[c]:,}" for c in clusters[:10])
+    label = f"Samples of {len(clusters)} clusters by client; {told}"
+    legend = [(swatch(number), name) for number, name in enumerate(parts)]
+    return chart(label, len(clusters) * (_BAR + _GAP), svg, legend)
+
+
+def bars(values: Mapping[str, float], shown: Callable[[float], str], what: str) -> str:
+    """Return a bar for each name, both name and value above it, escaped; at most the largest 24."""
+    if not values or max(values.values()) <= 0:
+        return ""
+    names = sorted(values, key=lambda name: -values[name])[:_MOST]
+    names = [name for name in values if name in names]
+    largest = max(values.values())
+    svg = []
+    for row, name in enumerate(names):
+        y = row * _STEP
+        svg.append(words(0, y + 13, name))
+        svg.append(words(WIDTH, y + 13, shown(values[name]), anchor="end"))
+        svg.append(
+            f'<rect x="0" y="{y + 18}" width="{WIDTH}" height="9" class="track"/>'
+            f'<rect x="0" y="{y + 18}" width="{WIDTH * values[name] / largest:.1f}" height="9" '
+            'class="fill c0"/>'
+        )
+    most = max(values, key=lambda name: values[name])
+    label = f"{what} of {len(values)} parties, at most {shown(largest)}, of {most}"
+    left_out = [("", f"and {len(values) - len(names)} smaller ones")] * (len(values) > len(names))
+    return chart(label, len(names) * _STEP, svg, left_out)

@@ -1,0 +1,284 @@
+"""The figures of a report, from what a run's folder holds."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+from rich.filesize import decimal
+
+from daskfc.federation.messages.declaration import CALLER, role_of
+from daskfc.privacy import Accountant, GaussianEvent
+from daskfc.runs.report.figures import (
+    bars,
+    drawing,
+    flow,
+    heat_table,
+    sample_map,
+    stacked_bars,
+    time_line,
+)
+from daskfc.runs.report.profile_rows import word_name, words_shown
+
+__all__ = [
+    "Figure",
+    "of_clusters",
+    "of_histories",
+    "of_privacy",
+    "of_resources",
+    "of_traffic",
+    "own_rows",
+    "profile_heat_map",
+]
+
+_BARS = 40  # ours: clusters, and clients, that are drawn
+_FIT = 12  # columns of a table that fit into half of a wide screen
+_EACH = 6  # ours: clients that are drawn one by one in pictures of messages
+
+
+class Figure(NamedTuple):
+    """A drawing in HTML with title and caption; "wide" is full width, "tall" two figures high."""
+
+    title: str
+    drawing: str
+    caption: str = ""
+    shape: str = ""
+
+
+def _drawn(*figures: Figure) -> list[Figure]:
+    return [figure for figure in figures if figure.drawing]
+
+
+def own_rows(ledger: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the messages of the run's own method with its first seed."""
+    if not len(ledger) or not summary.get("seeds"):
+        return ledger.iloc[:0]
+    own = (ledger["method"] == summary.get("method")) & (ledger["seed"] == summary["seeds"][0])
+    return pd.DataFrame(ledger[own])
+
+
+# -- clusters -------------------------------------------------------------------------------------
+
+
+def _largest(quality: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return what clients have of the largest clusters."""
+    sizes, clients = quality.get("sizes", {}), quality.get("by_client", {})
+    shown = sorted(sizes, key=lambda c: -sizes[c])[:_BARS]
+    return {name: {c: own[c] for c in sizes if c in shown} for name, own in clients.items()}
+
+
+def _confusion(confusion: Mapping[str, Any]) -> str:
+    if not confusion:
+        return ""
+    counts = confusion["counts"]
+    return heat_table(
+        confusion["classes"],
+        confusion["clusters"],
+        counts,
+        [[f"{count:,}" if count else "·" for count in row] for row in counts],
+        caption="Samples of each true class in each cluster",
+        corner="class",
+        by_row=True,
+    )
+
+
+def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
+    """Return clusters by columns, shaded by each mean's distance from that of all samples.
+
+    Distances are ``standardised``, in standard deviations, a row a cluster, None where withheld;
+    ``shares`` has the same of each word of columns of words. Columns that separate clusters best
+    come first; empty without profiles.
+    """
+    if not profiles or not profiles.get("standardised"):
+        return ""
+    rows: list[tuple[str, list[float | None]]] = []
+    for i, name in enumerate(profiles["columns"]):
+        if own := profiles.get("shares", {}).get(name):
+            rows += [
+                (word_name(name, own, word), [line[word] for line in own["standardised"]])
+                for word in words_shown(own)
+            ]
+        else:
+            rows.append((str(name), [line[i] for line in profiles["standardised"]]))
+    shown = rows[:_BARS]
+    values = [[math.nan if v is None else float(v) for v in row] for _, row in shown]
+    return heat_table(
+        [name for name, _ in shown],
+        [str(name) for name in profiles["clusters"]],
+        values,
+        [[f"{v:+.1f}" if math.isfinite(v) else "" for v in row] for row in values],
+        caption="Profiles of the clusters, by column",
+        corner="column",
+    )
+
+
+def of_clusters(summary: Mapping[str, Any]) -> list[Figure]:
+    """Return the figures of clusters: map, sizes by client, profiles, true classes."""
+    plane = summary.get("map") or {}
+    confusion = summary.get("confusion") or {}
+    profiles = profile_heat_map(summary.get("profiles"))
+    return _drawn(
+        Figure(
+            "Map of the samples",
+            sample_map(plane["positions"], plane["labels"]) if plane else "",
+            plane.get("told", ""),
+            shape="tall",
+        ),
+        Figure(
+            "Sizes, and what each client has",
+            stacked_bars(_largest(summary.get("quality") or {})),
+        ),
+        Figure(
+            "Profiles",
+            profiles,
+            "Mean of each column, or share of each word (rows), in each cluster (columns), in "
+            "standard deviations from that of all samples; what tells clusters apart most comes "
+            "first.",
+        ),
+        Figure(
+            "True classes and clusters",
+            _confusion(confusion),
+            "Samples of each true class (rows) in each cluster (columns), shaded by their share of "
+            "the class.",
+            shape="wide" if len(confusion.get("clusters", ())) > _FIT else "",
+        ),
+    )
+
+
+# -- how the fit went -----------------------------------------------------------------------------
+
+
+def of_histories(summary: Mapping[str, Any]) -> list[Figure]:
+    """Return a figure for each title among a fit's values step by step."""
+    found = summary.get("histories", {})
+    return _drawn(*(Figure(title, drawing(_finite(lines))) for title, lines in found.items()))
+
+
+def _finite(lines: Mapping[str, Sequence[float | None]]) -> dict[str, list[float]]:
+    """Return what was not finite when JSON was written as what it is."""
+    return {n: [math.nan if v is None else v for v in line] for n, line in lines.items()}
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+def _shown_names(rows: pd.DataFrame) -> dict[str, str]:
+    """Return what parties are called in pictures of messages: clients together where many."""
+    parties = dict.fromkeys([*rows["sender"], *rows["receiver"]])
+    clients = [name for name in parties if _is_client(name)]
+    names = {name: name for name in parties}
+    if len(clients) > _EACH:
+        names.update(dict.fromkeys(clients, f"{len(clients)} clients"))
+    return names
+
+
+def _links(rows: pd.DataFrame) -> str:
+    names = _shown_names(rows)
+    sums = rows["payload_bytes"].groupby(
+        [rows["sender"].map(names), rows["receiver"].map(names)]
+    ).sum()  # fmt: skip
+    ends = {place: set(sums.index.get_level_values(place)) for place in (0, 1)}
+    order = list(dict.fromkeys(names[name] for name in sorted(names, key=_last)))
+    senders, receivers = ([name for name in order if name in ends[i]] for i in (0, 1))
+    values = [[int(sums.get((a, b), 0)) for b in receivers] for a in senders]
+    return heat_table(
+        senders,
+        receivers,
+        values,
+        [[decimal(size) if size else "·" for size in row] for row in values],
+        caption="Bytes of content on each link",
+        corner="from",
+    )
+
+
+def _is_client(name: str) -> bool:
+    return name != CALLER and role_of(name) == "client"
+
+
+def _last(name: str) -> tuple[int, str]:
+    """Sort clients before the server and its workers, and these before the caller."""
+    number = "".join(filter(str.isdigit, name)).zfill(9)  # client-2 before client-10
+    return (0 if _is_client(name) else 1 + (name == CALLER), number + name)
+
+
+def of_traffic(rows: pd.DataFrame) -> list[Figure]:
+    """Return the figures of a fit's messages: streams by kind, and bytes of each link."""
+    if not len(rows):
+        return []
+    names = _shown_names(rows)
+    keys = ["sender", "message", "receiver"]
+    sums = rows.groupby(keys, sort=False, as_index=False)["payload_bytes"].sum()
+    streams = [
+        (names[sender], str(kind), names[receiver], int(size))
+        for sender, kind, receiver, size in sums.itertuples(index=False)
+    ]
+    return _drawn(
+        Figure(
+            "Bytes by kind of message",
+            flow(streams, decimal),
+            "From senders on the left, by kind of message, to receivers on the right; streams are "
+            "as wide as their bytes.",
+        ),
+        Figure("Bytes by link", _links(rows), "From senders (rows) to receivers (columns)."),
+    )
+
+
+def of_privacy(rows: pd.DataFrame, noise: Mapping[str, Any] | None) -> list[Figure]:
+    """Return the figures of what noisy releases cost the clients; none without a guarantee.
+
+    `noise` is ``privacy.noise`` of the summary.
+    """
+    if not noise or noise.get("delta") is None or not len(rows):
+        return []
+    delta = noise["delta"]
+    noised = rows[rows["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])
+    spent = {
+        str(name): [GaussianEvent(z) for z in own["noise_multiplier"]]
+        for name, own in sorted(noised.groupby("sender"), key=lambda group: _last(str(group[0])))
+    }
+    if not spent:
+        return []
+    total = {name: Accountant(tuple(events)).epsilon(delta) for name, events in spent.items()}
+    most = max(total, key=lambda name: total[name])
+    so_far = [
+        Accountant(tuple(spent[most][: n + 1])).epsilon(delta) for n in range(len(spent[most]))
+    ]
+    caption = f"ε at δ = {delta:g}, by the messages of this fit."
+    if noise.get("epsilon") and noise["epsilon"] > max(total.values()) * (1 + 1e-9):
+        caption += f" With earlier starts of it, {noise['epsilon']:.4g}."
+    return _drawn(
+        Figure(
+            "What the releases of each client cost",
+            bars(total, lambda epsilon: f"ε = {epsilon:.3g}", "Privacy spent"),
+            caption,
+        ),
+        Figure(
+            f"How ε of {most} grew",
+            drawing({most: so_far}, "release"),
+            "The client whose releases cost most.",
+        ),
+    )
+
+
+# -- time and memory ------------------------------------------------------------------------------
+
+
+def of_resources(summary: Mapping[str, Any], rows: pd.DataFrame) -> list[Figure]:
+    """Return the figures of a fit's stages by party, and of each party's memory."""
+    stages = [(str(name), float(a), float(b)) for name, a, b in summary.get("stages") or ()]
+    sent: dict[str, list[float]] = {}
+    if len(rows):
+        for party, own in rows.groupby("sender", sort=False)["time"]:
+            sent[str(party)] = own.tolist()
+    known = [*summary.get("peak_memory_bytes", {}), *sent]  # in the order of the clients
+    order = sorted(dict.fromkeys(known), key=_is_client)
+    memory = {party: float(peak) for party, peak in summary.get("peak_memory_bytes", {}).items()}
+    return _drawn(
+        Figure(
+            "Time line",
+            time_line(stages, {party: sent.get(party, []) for party in order}),
+            "Stages by the clock of the caller; a tick is a message that the party sent, by its "
+            "own clock.",
+        ),
+        Figure("Peak memory", bars(memory, lambda size: decimal(int(size)), "Peak memory")),
+    )

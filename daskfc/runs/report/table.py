@@ -1,0 +1,254 @@
+"""A run's outcome as tables that a person can read in a terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from daskfc.runs.report.changes import HEAD, changes_in_words, changes_rows
+from daskfc.runs.report.profile_rows import cells_in_words, profile_head, profile_rows
+
+__all__ = [
+    "choice_in_words",
+    "noise_in_words",
+    "print_summary",
+    "seconds_in_words",
+    "summary_tables",
+]
+
+
+def seconds_in_words(seconds: float) -> str:
+    """Return seconds, or minutes and seconds above two minutes."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def _table(title: str, *columns: str, right_from: int = 1) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i < right_from else "right")
+    return table
+
+
+def _scores(summary: Mapping[str, Any]) -> Table:
+    scores = summary["metrics"]
+    names = list(dict.fromkeys(name for row in scores.values() for name in row))
+    seeds = summary["seeds"]
+    over = f"mean ± std over {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
+    table = _table(f"Agreement with the true labels ({over})", "method", *names)
+    notes = summary.get("methods", {})
+    for method, row in scores.items():
+        cells = []
+        for name in names:
+            value = row[name]
+            spread = f" ± {value['std']:.3f}" if len(seeds) > 1 else ""
+            cells.append(f"{value['mean']:.4f}{spread}")
+        note = notes.get(method, {}).get("note", "")
+        table.add_row(Text(f"{method} ({note})" if note else method), *cells)
+    return table
+
+
+def _messages(summary: Mapping[str, Any]) -> Table:
+    communication = summary["communication"]
+    table = _table(
+        f"What left a party in one fit of {summary['method']}",
+        "message", "route", "protection", "count", "payload", "on the wire",
+        right_from=3,
+    )  # fmt: skip
+    for name, row in communication["by_message"].items():
+        table.add_row(
+            Text(name), Text(row["route"]), Text(row["protection"]), f"{row['messages']:,}",
+            decimal(row["payload_bytes"]), decimal(row["wire_bytes"]),
+        )  # fmt: skip
+    table.add_section()
+    table.add_row(
+        "all", "", "", f"{communication['messages']:,}",
+        decimal(communication["payload_bytes"]), decimal(communication["wire_bytes"]),
+    )  # fmt: skip
+    return table
+
+
+def _timing(summary: Mapping[str, Any]) -> Table:
+    table = _table("Time", "stage", "")
+    stages = {key: value for key, value in summary["timing"].items() if key != "total_s"}
+    for key, value in stages.items():
+        if isinstance(value, int | float):
+            table.add_row(Text(key.removesuffix("_s").replace("_", " ")), seconds_in_words(value))
+    table.add_section()
+    table.add_row("the whole run", seconds_in_words(summary["timing"]["total_s"]))
+    return table
+
+
+def _memory(summary: Mapping[str, Any]) -> Table:
+    table = _table("Peak memory", "party", "")
+    for party, peak in summary["peak_memory_bytes"].items():
+        table.add_row(Text(party), decimal(peak))
+    return table
+
+
+def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType:
+    """Return a finished run's tables: scores, messages, seconds, memory, and its folder."""
+    side = Table.grid(padding=(0, 4))
+    side.add_row(_timing(summary), _memory(summary))
+    head = Text.assemble(
+        (summary["method"], "bold"),
+        f" on {summary['n_samples']:,} samples of {summary['n_clients']} clients",
+    )
+    parts: list[RenderableType] = [head, ""]
+    if summary["metrics"]:
+        parts.append(_scores(summary))
+    else:
+        parts.append(f"No scores: {summary.get('unscored') or 'the run did not end.'}\n")
+    if summary.get("quality"):
+        parts += _quality(summary["quality"])
+    if summary.get("changes"):
+        parts += _changes(summary["changes"])
+    if summary.get("n_clusters_choice"):
+        parts.append(Text(f"{choice_in_words(summary['n_clusters_choice'])}\n"))
+    if summary.get("profiles"):
+        parts += _profiles(summary["profiles"])
+    parts += [_messages(summary), side]
+    for what, chosen in summary.get("choices", {}).items():
+        parts.append(Text(f"Chosen {what}: {chosen}\n"))
+    note = summary["privacy"].get("statement")
+    if note:
+        parts.append(Text(f"Privacy: {note}\n"))
+    noise = summary["privacy"].get("noise")
+    if noise:
+        parts.append(Text(f"Noise: {noise_in_words(noise)}\n"))
+    reconstruction = summary["privacy"].get("reconstruction")
+    if reconstruction:
+        parts.append(_reconstruction(reconstruction))
+    parts.append(Text(f"The run's folder: {folder}\nThe report:       {folder}/report.html"))
+    return Group(*parts)
+
+
+def _changes(changes: Mapping[str, Any]) -> list[RenderableType]:
+    """Return what changed since an earlier run: a row for each cluster, and a sentence."""
+    rows = changes_rows(changes)
+    table = _table("What changed", *HEAD)
+    for row in rows[:_ROWS]:
+        table.add_row(*map(Text, row))
+    return [*([table] if rows else []), Text(f"{changes_in_words(changes)}\n")]
+
+
+_ROWS = 20  # ours: clusters that have a line in a terminal
+_SITES = 6  # ours: clients that have a column of their own in a terminal
+
+
+def _quality(quality: Mapping[str, Any]) -> list[RenderableType]:
+    """Return the clusters' sizes, in all and at each client if these are few, and warnings."""
+    sizes, clients = quality["sizes"], quality["by_client"]
+    shown = list(clients) if 1 < len(clients) <= _SITES else []
+    table = _table("Clusters", "cluster", "samples", "share", *shown)
+    total = sum(sizes.values()) / max(1.0 - quality["noise"], 1e-9)
+    for cluster, size in list(sizes.items())[:_ROWS]:
+        own = (f"{clients[name][cluster]:,}" for name in shown)
+        table.add_row(cluster, f"{size:,}", f"{size / total:.1%}" if total else "", *own)
+    parts: list[RenderableType] = [table]
+    if len(sizes) > _ROWS:
+        parts.append(Text(f"and {len(sizes) - _ROWS} more clusters; summary.json has all.\n"))
+    if quality["noise"]:
+        parts.append(Text(f"Noise, in no cluster: {quality['noise']:.1%} of the samples.\n"))
+    if quality.get("silhouette") is not None:
+        parts.append(Text(f"Silhouette: {quality['silhouette']:.3f}, of -1 to 1.\n"))
+    if quality.get("sites") is not None:
+        told = f"adjusted mutual information {quality['sites']:.3f}, 0 by chance and at most 1"
+        parts.append(Text(f"Clusters and sites: {told}.\n"))
+    if quality["stability"] is not None:
+        parts.append(
+            Text(f"Stability: adjusted Rand index {quality['stability']:.3f} between seeds.\n")
+        )
+    parts += [Text(f"Note: {warning}\n", style="bold") for warning in quality["warnings"]]
+    return parts
+
+
+def choice_in_words(choice: Mapping[str, Any]) -> str:
+    """Return the number of clusters that was chosen, and by what, as sentences."""
+    errors = {k: f" ± {error:.3f}" for k, error in choice.get("errors", {}).items()}
+    scores = ", ".join(
+        f"{k}: {'none' if score is None else format(score, '.3f')}{errors.get(k, '')}"
+        for k, score in choice["scores"].items()
+    )
+    head = f"Chosen number of clusters: {choice['n_clusters']}, by {choice['by']}"
+    return f"{head}: {choice['why']}. {scores}."
+
+
+_FEATURES = 10  # ours: features of a profile that are in a terminal
+
+
+def _profiles(profiles: Mapping[str, Any]) -> list[RenderableType]:
+    """Return the features that tell clusters apart best, and which clusters are withheld."""
+    parts: list[RenderableType] = []
+    if profiles["clusters"]:
+        title = "What tells the clusters apart (mean ± standard deviation, or share)"
+        table = _table(title, *profile_head(profiles, _SITES))
+        for name, *cells in profile_rows(profiles, _SITES, _FEATURES):
+            table.add_row(Text(name), *cells)
+        parts.append(table)
+    left = (len(profiles["columns"]) - _FEATURES, len(profiles["clusters"]) - _SITES)
+    if profiles["clusters"] and max(left) > 0:
+        parts.append(Text("summary.json has all features and clusters.\n"))
+    if told := cells_in_words(profiles):
+        parts.append(Text(f"{told}\n"))
+    for cluster, why in profiles["withheld"].items():
+        parts.append(Text(f"Cluster {cluster} is not described: {why}.\n"))
+    return parts
+
+
+def _reconstruction(clients: Mapping[str, Mapping[str, float | None]]) -> Table:
+    title = "How far similarities are from the true ones, at each client"
+    table = _table(title, "client", "largest", "rms", "bound")
+    for name, errors in clients.items():
+        numbers = (errors[key] for key in ("error", "rms", "bound"))
+        table.add_row(name, *("" if one is None else f"{one:.3g}" for one in numbers))
+    return table
+
+
+def noise_in_words(noise: Mapping[str, Any]) -> str:
+    """Return what the noise of a run was and what it guarantees, as a sentence."""
+    known = {"kind", "epsilon", "delta", "fits", "epsilon_of_all_fits"}
+    sizes = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in noise.items() if k not in known and v]
+    head = ", ".join([f"on {noise['kind']}", *sizes])
+    if noise.get("delta") is None:
+        return f"{head}; it guarantees no (ε, δ)."
+    each = f"ε = {noise['epsilon']:.4g} at δ = {noise['delta']:g} for each client's rows in a fit"
+    if noise["fits"] == 1:
+        return f"{head}; {each}."
+    return f"{head}; {each}, ε = {noise['epsilon_of_all_fits']:.4g} in all {noise['fits']} fits."
+
+
+def print_summary(summary: Mapping[str, Any], folder: object, console: Console) -> None:
+    """Print a run's tables, or why it has none.
+
+    Parameters
+    ----------
+    summary : mapping
+        What ``summary.json`` holds.
+    folder : path
+        The run's folder.
+    console : rich.console.Console
+        Where to.
+
+    Examples
+    --------
+    >>> from rich.console import Console
+    >>> from daskfc.runs.report.table import print_summary
+    >>> failed = {"run_id": "r", "status": "failed", "error": "no disk", "resumable": False}
+    >>> print_summary(failed, "runs/r", Console())
+    r: failed: no disk
+    """
+    if summary.get("status") == "done":
+        console.print(summary_tables(summary, folder))
+        return
+    why = f": {summary['error']}" if summary.get("error") else ""
+    line = f"{summary['run_id']}: {summary['status']}{why}"
+    console.print(Text(line), soft_wrap=True)
+    if summary.get("resumable"):
+        console.print(Text(f"resume with: daskfc resume {folder}"), soft_wrap=True)

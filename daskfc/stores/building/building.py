@@ -1,0 +1,249 @@
+"""Writing stores: of all clients in one pass over their source, or of one from its own files."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from daskfc.errors import StoreError
+from daskfc.stores.building.at_hand import numbered
+from daskfc.stores.dealing.config import LayoutConfig, SourceConfig
+from daskfc.stores.dealing.dealing import Share
+from daskfc.stores.layout.layout import positions_of_repeats
+from daskfc.stores.layout.locations import check_space
+from daskfc.stores.layout.samples import Samples
+from daskfc.stores.layout.staging import store_exists
+from daskfc.stores.layout.writer import StoreWriter, bytes_needed
+from daskfc.stores.sources.readers import open_source
+from daskfc.stores.store.client import ClientStore
+
+__all__ = [
+    "Origin",
+    "Progress",
+    "described",
+    "views_of_store",
+    "write_own",
+    "write_samples",
+    "write_shares",
+]
+
+Progress = Callable[[int, int], None]
+"""Called with rows done and rows in all."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a store is made from: digests of its part of the storage file and of the source's files.
+
+    `fingerprint` is None where there are no files, or where they are gone.
+    """
+
+    digest: str
+    fingerprint: str | None
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the store records of it."""
+        return {"storage_digest": self.digest, "source_fingerprint": self.fingerprint}
+
+    def check(self, name: str, store: ClientStore) -> None:
+        """Refuse a store made from something else; say whether storage file or source changed."""
+        recorded, stamp = store.attributes, self.fingerprint
+        same_source = stamp is None or recorded.get("source_fingerprint") == stamp
+        if recorded.get("storage_digest") == self.digest and same_source:
+            return
+        what = "another storage file" if same_source else "an earlier version of the source"
+        raise StoreError(
+            f"client {name!r}: the store {store.url} was made from {what}; build again with "
+            f"'daskfc stores build --overwrite', or choose another root."
+        )
+
+
+def write_own(
+    url: str,
+    name: str,
+    source: SourceConfig,
+    *,
+    origin: Origin,
+    layout: LayoutConfig,
+    overwrite: bool,
+    progress: Progress | None,
+) -> None:
+    """Write the store of a client that has files of its own."""
+    try:
+        samples = open_source(source)
+        if samples.views:
+            raise StoreError("a client's own source is one table; name one view by 'features'.")
+        write_samples(
+            url,
+            name,
+            samples,
+            chunk_rows=layout.chunk_rows,
+            dtype=layout.dtype,
+            overwrite=overwrite,
+            attributes=origin.attributes,
+            progress=progress,
+        )
+    except StoreError as error:
+        told = str(error)
+        raise StoreError(told if name in told else f"client {name!r}: {told}") from error
+
+
+def write_samples(
+    url: str,
+    name: str,
+    samples: Samples,
+    *,
+    chunk_rows: int = 1024,
+    dtype: str | None = None,
+    overwrite: bool = False,
+    attributes: Mapping[str, Any] | None = None,
+    graph: Any = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write one client's store of all the samples; on a StoreError nothing is left.
+
+    Samples without ids get the client's name and a number; `progress` is called with rows done and
+    rows in all; the rest is as for `StoreWriter`, and the graph is the samples' own by default.
+    """
+    samples = numbered(samples, name)
+    assert samples.sample_ids is not None
+    with StoreWriter(
+        url,
+        name,
+        samples.n_samples,
+        len(samples.feature_names),
+        feature_names=samples.feature_names,
+        labelled=samples.labels is not None,
+        classes=samples.classes,
+        chunk_rows=chunk_rows,
+        dtype=dtype,
+        overwrite=overwrite,
+        attributes={**(attributes or {}), **_done_to(samples)},
+        graph=samples.graph if graph is None else graph,
+        categories=samples.categories,
+        missing=samples.missing,
+    ) as writer:
+        start = 0
+        for block in samples.blocks(max(chunk_rows, 1024)):
+            stop = start + len(block)
+            part = None if samples.labels is None else samples.labels[start:stop]
+            writer.append(block, samples.sample_ids[start:stop], part)
+            start = stop
+            if progress is not None:
+                progress(start, samples.n_samples)
+
+
+def write_shares(
+    samples: Samples,
+    shares: Mapping[str, Share],
+    urls: Mapping[str, str],
+    *,
+    layout: LayoutConfig,
+    overwrite: bool,
+    attributes: Mapping[str, Any],
+    progress: Progress | None,
+    storage: str,
+) -> None:
+    """Write clients' shares of an opened source in one pass; all get their names at the end.
+
+    `shares` has every client, `urls` those whose stores are written; `attributes` record where a
+    store is from; `storage` is the name for messages. On a StoreError nothing is left.
+    """
+    ids = samples.ids()
+    repeats = positions_of_repeats(ids)
+    if repeats is not None:
+        raise StoreError(
+            f"storage {storage!r}: sample ids of the source must differ; got {repeats[2]} "
+            f"repeated, samples {repeats[0]} and {repeats[1]} are the first pair. Name another "
+            f"source.ids or leave it out."
+        )
+    mine = {name: shares[name] for name in urls}
+    shapes = [(len(share.rows), len(share.columns)) for share in mine.values()]
+    needed = sum(bytes_needed(*shape, layout.dtype) for shape in shapes)
+    check_space(next(iter(urls.values())), needed, f"storage {storage!r}")
+    with ExitStack() as stack:
+        writers = {}
+        for name, share in mine.items():
+            columns = [samples.feature_names[c] for c in share.columns]
+            words = {c: samples.categories[c] for c in columns if c in samples.categories}
+            writers[name] = StoreWriter(
+                urls[name],
+                name,
+                len(share.rows),
+                len(share.columns),
+                feature_names=columns,
+                labelled=samples.labels is not None,
+                classes=samples.classes,
+                chunk_rows=layout.chunk_rows,
+                dtype=layout.dtype,
+                overwrite=overwrite,
+                attributes={
+                    **attributes,
+                    **({} if share.view is None else {"view": share.view}),
+                    **_done_to(samples, share.view),
+                },
+                graph=share.graph,
+                categories=words,
+                missing=samples.missing,
+            )
+            stack.callback(writers[name].abort)  # does nothing once closed
+        start = 0
+        for block in samples.blocks(max(layout.chunk_rows, 1024)):
+            stop = start + len(block)
+            for name, writer in writers.items():
+                rows = mine[name].within(start, stop)
+                if len(rows):
+                    labels = None if samples.labels is None else samples.labels[start + rows]
+                    part = block[np.ix_(rows, mine[name].columns)]
+                    writer.append(part, ids[start + rows], labels)
+            start = stop
+            if progress is not None:
+                progress(start, samples.n_samples)
+        for writer in writers.values():
+            writer.check()  # all of them, before any store is in its place
+        for writer in writers.values():
+            writer.close()
+
+
+def _done_to(samples: Samples, view: str | None = None) -> dict[str, Any]:
+    """Return what a store records of how its values came of the source's."""
+    done = {"steps": samples.steps(view), "words": samples.words}
+    return {key: value for key, value in done.items() if value}
+
+
+def described(name: str, store: ClientStore) -> dict[str, Any]:
+    """Return a row about a client's store; see `Storage.inspect`."""
+    return {
+        "client": name,
+        "url": store.url,
+        "samples": store.n_samples,
+        "features": store.n_features,
+        "dtype": store.dtype.name,
+        "chunks": -(-store.n_samples // store.chunk_rows),
+        "bytes_on_disk": store.bytes_on_disk(),
+        "labels": store.has_labels,
+        **({"edges": store.n_edges} if store.has_graph else {}),
+        **({} if store.view is None else {"view": store.view}),
+        **({"scaling": store.scaling} if store.scaling else {}),
+        **({"to prepare": store.unprepared} if store.unprepared else {}),
+    }
+
+
+def views_of_store(url: str, storage_digest: str) -> tuple[str, ...] | None:
+    """Return the source's views that a store was built from.
+
+    None when no whole store of the storage file with this digest is there.
+    """
+    if not store_exists(url):
+        return None
+    try:
+        known = ClientStore.open(url).attributes
+    except StoreError:
+        return None
+    names = known.get("storage_views")
+    if names is None or known.get("storage_digest") != storage_digest:
+        return None
+    return tuple(str(name) for name in names)

@@ -1,0 +1,499 @@
+"""A storage file: whose data, from where, in what layout; and the stores built from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from daskfc.checks import sentence_of
+from daskfc.errors import InvalidInput, StoreError
+from daskfc.stores.building.building import (
+    Origin,
+    Progress,
+    described,
+    views_of_store,
+    write_own,
+    write_shares,
+)
+from daskfc.stores.dealing.config import (
+    ClientConfig,
+    LayoutConfig,
+    PartitionConfig,
+    SourceConfig,
+    client_name,
+)
+from daskfc.stores.dealing.dealing import deal
+from daskfc.stores.dealing.views import view_clients
+from daskfc.stores.layout.layout import digest_of, positions_of_repeats
+from daskfc.stores.layout.locations import resolve_url
+from daskfc.stores.layout.staging import store_exists, unfinished
+from daskfc.stores.sources.readers import check_source, fingerprint, open_source, view_names
+from daskfc.stores.store.client import ClientStore
+from daskfc.stores.store.together import check_owner, check_together
+from daskfc.yaml_files import read_mapping
+
+__all__ = ["Storage", "load_storage"]
+
+
+class Storage(BaseModel):
+    """What a storage file says: a source dealt to clients, or clients with stores or files.
+
+    Parameters
+    ----------
+    source : SourceConfig, optional
+        Where samples come from; with `partition`, or else `clients`.
+    partition : PartitionConfig, optional
+        How they are dealt.
+    layout : LayoutConfig
+        How stores are laid out.
+    root : str, optional
+        Folder or URL that will hold ``client-1.zarr`` and so on; ``stores/<name of the file>``
+        below the working directory by default.
+    clients : mapping of str to ClientConfig, or list of str, optional
+        Names, and stores that exist or sources to make them of; names alone where the sites of a
+        running cluster have them.
+
+    Examples
+    --------
+    >>> from daskfc.stores import load_storage
+    >>> storage = load_storage({
+    ...     "source": {"dataset": "iris"},
+    ...     "partition": {"scheme": "label-skew", "clients": 3, "skew": 0.75},
+    ...     "root": "memory://doc/iris",
+    ... })
+    >>> storage.ensure()["client-1"]
+    'memory://doc/iris/client-1.zarr'
+    >>> [row["samples"] for row in storage.inspect()]
+    [50, 50, 50]
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: SourceConfig | None = None
+    partition: PartitionConfig | None = None
+    layout: LayoutConfig = LayoutConfig()
+    root: str | None = Field(default=None, min_length=1)
+    clients: dict[str, ClientConfig] | None = Field(default=None, min_length=1)
+    _name: str = PrivateAttr(default="")
+
+    @field_validator("clients", mode="before")
+    @classmethod
+    def _names_alone(cls, clients: Any) -> Any:
+        if not isinstance(clients, list | tuple):
+            return clients
+        if not all(isinstance(name, str) for name in clients):
+            raise ValueError("must be names, or a mapping of names to stores or sources")
+        if len({str(name) for name in clients}) < len(clients):
+            raise ValueError("must not name a client twice")
+        return {name: {"store": None} for name in clients}
+
+    @field_validator("clients")
+    @classmethod
+    def _names(cls, clients: dict[str, ClientConfig] | None) -> dict[str, ClientConfig] | None:
+        for name in clients or {}:
+            client_name(name)
+        return clients
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if (self.source is None) == (self.clients is None):
+            raise ValueError("exactly one of 'source' and 'clients' must be given")
+        if (self.source is None) != (self.partition is None):
+            raise ValueError("'source' and 'partition' must be given together")
+        given = bool(self.root) or "layout" in self.model_fields_set
+        if self.clients is not None and given and not self._own_sources():
+            raise ValueError("'root' and 'layout' mean nothing to 'clients', whose stores exist")
+        for source in self._own_sources().values():
+            check_source(source)
+        if self.source is not None:
+            check_source(self.source)
+            if self.partition is not None and self.partition.scheme == "views":
+                self._check_views(self.partition.clients_per_view or 1)
+        return self
+
+    def _own_sources(self) -> dict[str, SourceConfig]:
+        """Return the sources of the clients that have files of their own."""
+        clients = (self.clients or {}).items()
+        return {name: client.source for name, client in clients if client.source is not None}
+
+    def _check_views(self, clients_per_view: int) -> None:
+        """Refuse what has no views, and views after which no client can be called."""
+        assert self.source is not None
+        if self.source.dataset is not None and len(view_names(self.source)) < 2:
+            raise ValueError(
+                f"scheme 'views' deals a source of several views, and the data set "
+                f"{self.source.dataset!r} is one table; see digits-views"
+            )
+        if self.source.views is not None:
+            for name in view_clients(tuple(self.source.views), clients_per_view, by_name=True):
+                client_name(name)
+
+    @property
+    def name(self) -> str:
+        """Name of the file without its suffix; for a dictionary, the start of its digest."""
+        return self._name or f"storage-{self.digest[:12]}"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the resolved file without its root, for provenance."""
+        return digest_of(self.model_dump(mode="json", exclude_none=True, exclude={"root"}))
+
+    def client_names(self) -> tuple[str, ...]:
+        """Return the names of the clients.
+
+        Returns
+        -------
+        tuple of str
+            Those of the file; those of the views that it names, with a number where a view has
+            several clients; client-1, client-2, ... for other sources.
+
+        Raises
+        ------
+        StoreError
+            When there are as many clients as views in a file, and the file is not there.
+        """
+        return self._named(None)
+
+    def _named(self, root: str | None) -> tuple[str, ...]:
+        if self.clients is not None:
+            return tuple(self.clients)
+        assert self.source is not None  # by _one_kind
+        assert self.partition is not None
+        if self.partition.scheme == "views":
+            by_name = self.source.views is not None
+            clients_per_view = self.partition.clients_per_view or 1
+            return view_clients(self._views(root), clients_per_view, by_name=by_name)
+        assert self.partition.clients is not None  # by PartitionConfig
+        return tuple(f"client-{i}" for i in range(1, self.partition.clients + 1))
+
+    def _views(self, root: str | None) -> tuple[str, ...]:
+        """Return the views of the source: of its file's names, or of stores made of it before."""
+        assert self.source is not None
+        try:
+            names = view_names(self.source)
+        except StoreError as error:
+            known = views_of_store(f"{self._folder(root)}/client-1.zarr", self.digest)
+            if known is None:
+                raise StoreError(
+                    f"storage {self.name!r} has as many clients as {self.source.where} has views, "
+                    f"and these cannot be counted: {error} Or list them by source.features."
+                ) from error
+            return known
+        if len(names) < 2:
+            raise StoreError(
+                f"storage {self.name!r}: partition 'views' deals at least two views; "
+                f"{self.source.where} has {len(names) or 'none'}. Name arrays by source.features, "
+                "give a file for each view by source.views, or use scheme 'vertical'."
+            )
+        return names
+
+    def _folder(self, root: str | None) -> str:
+        return resolve_url(root or self.root or f"stores/{self.name}")
+
+    def client_urls(self, root: str | None = None) -> dict[str, str]:
+        """Return the clients and the URLs of their stores, without building or opening any.
+
+        Parameters
+        ----------
+        root : str, optional
+            Instead of the file's own root.
+
+        Returns
+        -------
+        dict of str to str
+            In the file's order, or view by view, or client-1, client-2, ...
+
+        Raises
+        ------
+        InvalidInput
+            When the file names a client and not its store, or clients cannot be counted; see
+            `client_names`.
+        """
+        if self.clients is None:
+            folder = self._folder(root)
+            return {name: f"{folder}/{name}.zarr" for name in self._named(root)}
+        urls = {}
+        for name, client in self.clients.items():
+            if client.source is not None:
+                urls[name] = f"{self._folder(root)}/{name}.zarr"
+            elif client.store is not None:
+                urls[name] = resolve_url(client.store)
+            else:
+                raise InvalidInput(
+                    f"storage {self.name!r} names client {name!r} and not its store; names alone "
+                    "are for clusters whose sites have the stores. Add 'store', or choose a "
+                    "cluster file with 'cluster: existing'."
+                )
+        return urls
+
+    def build(
+        self,
+        root: str | None = None,
+        *,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> dict[str, str]:
+        """Write the store of every client in one pass over the source.
+
+        Parameters
+        ----------
+        root : str, optional
+            Instead of the file's own root.
+        overwrite : bool
+            Whether stores that are there may be replaced; each goes when its successor is whole.
+        progress : callable, optional
+            Called with rows done and rows in all.
+
+        Returns
+        -------
+        dict of str to str
+            Clients and URLs.
+
+        Raises
+        ------
+        StoreError
+            When a store is there already, or the source, the partition or the disk refuses.
+        """
+        if self.source is None and not self._own_sources():
+            raise StoreError(
+                f"storage {self.name!r} names stores that exist, so there is nothing to build; "
+                f"use 'daskfc stores inspect' or 'check', or give the clients a 'source'."
+            )
+        urls = self.client_urls(root)
+        made = {name: urls[name] for name in self._origins(urls)}
+        there = [url for url in made.values() if store_exists(url)]
+        if there and not overwrite:
+            raise StoreError(
+                f"storage {self.name!r}: {len(there)} of {len(made)} stores are there already, the "
+                f"first is {there[0]}, and they are not written over unless asked; pass "
+                f"overwrite=True (--overwrite), or choose another root."
+            )
+        self._write(urls, made, overwrite, progress)
+        return urls
+
+    def _origins(self, urls: Mapping[str, str]) -> dict[str, Origin]:
+        """Return what the stores that are built here are made of."""
+        if self.source is not None:
+            return dict.fromkeys(urls, Origin(self.digest, fingerprint(self.source)))
+        origins = {}
+        for name, source in self._own_sources().items():
+            told: dict[str, BaseModel] = {"source": source, "layout": self.layout}
+            plain = {k: v.model_dump(mode="json", exclude_none=True) for k, v in told.items()}
+            origins[name] = Origin(digest_of(plain), fingerprint(source))
+        return origins
+
+    def ensure(
+        self, root: str | None = None, *, progress: Progress | None = None
+    ) -> dict[str, str]:
+        """Build the stores that are missing, and use those made earlier from the same file.
+
+        Parameters
+        ----------
+        root : str, optional
+            Instead of the file's own root.
+        progress : callable, optional
+            Called with rows done and rows in all, when anything is built.
+
+        Returns
+        -------
+        dict of str to str
+            Clients and URLs of complete stores with the same columns.
+
+        Raises
+        ------
+        StoreError
+            When a store is there that was made from something else.
+        """
+        urls = self.client_urls(root)
+        origins = self._origins(urls)
+        half = {name for name, origin in origins.items() if unfinished(urls[name], origin.digest)}
+        missing = {}
+        for name, origin in origins.items():
+            if name in half or not store_exists(urls[name]):
+                missing[name] = urls[name]
+            else:
+                origin.check(name, ClientStore.open(urls[name]))
+        if missing:
+            self._write(urls, missing, bool(half), progress)
+        self.open(root)
+        return urls
+
+    def _write(
+        self,
+        urls: Mapping[str, str],
+        wanted: Mapping[str, str],
+        overwrite: bool,
+        progress: Progress | None,
+    ) -> None:
+        """Write the wanted ones of all clients; all are put in their places at the end."""
+        origins = self._origins(wanted)
+        if self.source is None:
+            sources = self._own_sources()
+            for name, url in wanted.items():
+                write_own(
+                    url,
+                    name,
+                    sources[name],
+                    origin=origins[name],
+                    layout=self.layout,
+                    overwrite=overwrite,
+                    progress=progress,
+                )
+            return
+        assert self.partition is not None
+        provenance: dict[str, Any] = next(iter(origins.values())).attributes
+        samples = open_source(self.source)
+        if self.partition.scheme == "views":
+            provenance["storage_views"] = [view.name for view in samples.views]
+        shares = deal(samples, self.partition, self.name)
+        write_shares(
+            samples,
+            dict(zip(urls, shares, strict=True)),
+            wanted,
+            layout=self.layout,
+            overwrite=overwrite,
+            attributes=provenance,
+            progress=progress,
+            storage=self.name,
+        )
+
+    def open(self, root: str | None = None, *, verify: bool = False) -> dict[str, ClientStore]:
+        """Open every client's store and refuse those of others, and what does not go together.
+
+        Parameters
+        ----------
+        root : str, optional
+            Instead of the file's own root.
+        verify : bool
+            Read everything and check it against the checksums.
+
+        Returns
+        -------
+        dict of str to ClientStore
+            In the order of the clients.
+
+        Raises
+        ------
+        StoreError
+            When one is missing, damaged, or another client's.
+        InvalidInput
+            When their columns or samples do not go together; see `check_together`.
+        """
+        stores = self._opened(root, verify)
+        check_together(stores)
+        return stores
+
+    def _opened(self, root: str | None, verify: bool) -> dict[str, ClientStore]:
+        stores: dict[str, ClientStore] = {}
+        for name, url in self.client_urls(root).items():
+            stores[name] = ClientStore.open(url, verify=verify)
+            check_owner(stores[name].name, name, url)
+        return stores
+
+    def check(self, root: str | None = None) -> None:
+        """Read all stores and check them against checksums, rules and each other.
+
+        Parameters
+        ----------
+        root : str, optional
+            Instead of the file's own root.
+
+        Raises
+        ------
+        StoreError
+            For the first fault; see `ClientStore.check`. Also when a sample id occurs at two
+            clients that hold different samples.
+        """
+        stores = self._opened(root, verify=True)
+        if check_together(stores) != "samples":
+            return  # clients share samples, and those of one view were compared
+        names = list(stores)
+        ids = [store.sample_ids() for store in stores.values()]
+        repeats = positions_of_repeats(np.concatenate(ids))
+        if repeats is not None:
+            ends = np.cumsum([len(part) for part in ids])
+            first, second = (
+                names[int(np.searchsorted(ends, row, side="right"))] for row in repeats[:2]
+            )
+            raise StoreError(
+                f"storage {self.name!r}: sample ids must differ across clients; got {repeats[2]} "
+                f"repeated, clients {first!r} and {second!r} share one. Correct their sources."
+            )
+
+    def inspect(self, root: str | None = None) -> list[dict[str, Any]]:
+        """Describe every client's store.
+
+        Parameters
+        ----------
+        root : str, optional
+            Instead of the file's own root.
+
+        Returns
+        -------
+        list of dict
+            One row a client: client, url, samples, features, dtype, chunks, bytes_on_disk, labels;
+            and edges where there is a graph, view where the client has one of several, scaling
+            where the features were scaled.
+
+        Raises
+        ------
+        StoreError
+            When a store is missing or its columns differ.
+        """
+        return [described(name, store) for name, store in self.open(root).items()]
+
+
+def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
+    """Read a storage file, or check a dictionary that says the same.
+
+    Parameters
+    ----------
+    source : path, mapping or Storage
+        What to load; nothing that it names is opened.
+
+    Returns
+    -------
+    Storage
+        Checked.
+
+    Raises
+    ------
+    InvalidInput
+        For a missing file, bad YAML, unknown keys, wrong types and impossible values, naming file,
+        key, rule, value and the way out.
+
+    Examples
+    --------
+    >>> from daskfc.stores import load_storage
+    >>> load_storage({"sources": {}})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    daskfc.errors.InvalidInput: storage: key 'sources' is not known there. Correct its spelling...
+    """
+    if isinstance(source, Storage):
+        return source
+    if isinstance(source, Mapping):
+        return _checked(dict(source), "storage", "")
+    document = read_mapping(source, "storage", keys="the keys source and partition, or clients")
+    return _checked(document, str(source), Path(source).stem)
+
+
+def _checked(document: dict[str, Any], where: str, name: str) -> Storage:
+    try:
+        storage = Storage.model_validate(document)
+    except ValidationError as error:
+        raise InvalidInput(sentence_of(error, where)) from error
+    storage._name = name
+    return storage

@@ -1,0 +1,64 @@
+"""The secret of a store's sample ids: who can read the ids has it, and nobody else.
+
+It lies beside the ids, as an attribute of their array. Pseudonyms are made under keys derived from
+it, so that a site can take them back with its store alone.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import zarr
+
+from daskfc.stores.layout.locations import zarr_store
+
+__all__ = ["content_key", "kept_key", "new_key", "stored_key"]
+
+_ATTRIBUTE = "id_key"
+_BYTES = 32
+
+
+def stored_key(sample_ids: Any) -> bytes | None:
+    """Return the secret stored with an array of ids; None in stores of daskfc 0.1."""
+    text = dict(sample_ids.attrs).get(_ATTRIBUTE)
+    try:
+        key = bytes.fromhex(str(text))
+    except ValueError:
+        return None
+    return key if len(key) == _BYTES else None
+
+
+def kept_key(url: str, client: str, *, replaces: bool) -> dict[str, Any]:
+    """Return the attributes of a new array of ids: the key of the store it replaces, or a new one.
+
+    Another client's key is never taken over.
+    """
+    key = None
+    if replaces:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # no whole store
+            group = zarr.open_group(zarr_store(url, read_only=True), mode="r", zarr_format=3)
+            if group.attrs.get("client") == client:
+                key = stored_key(group["sample_id"])
+    return {_ATTRIBUTE: (key or new_key()).hex()}
+
+
+def new_key() -> bytes:
+    """Return the secret of a store that replaces none."""
+    return os.urandom(_BYTES)
+
+
+def content_key(features: Iterable[np.ndarray], sample_ids: np.ndarray) -> bytes:
+    """Return the secret of a store that has no key: a digest of all that only its readers know.
+
+    Features are all rows in their stored type; their division into blocks does not matter.
+    """
+    digest = hashlib.sha256(b"daskfc.id_key")
+    for block in features:
+        digest.update(np.ascontiguousarray(block).data)
+    for name in sample_ids:
+        text = str(name).encode()
+        digest.update(len(text).to_bytes(4, "little") + text)
+    return digest.digest()

@@ -1,0 +1,344 @@
+"""One source, whatever its format: which reader, which keys it knows, its fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from daskfc.errors import StoreError
+from daskfc.plugins import with_plugins
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.dealing.scaling import rescaled
+from daskfc.stores.layout.graph import neighbour_graph
+from daskfc.stores.layout.locations import expand, filesystem, matching_files, resolve_url
+from daskfc.stores.layout.samples import Samples, reading, stacked
+from daskfc.stores.sources.arrays import (
+    bundled_views,
+    npz_views,
+    read_bundled,
+    read_idx,
+    read_npz,
+    read_zarr,
+)
+from daskfc.stores.sources.planetoid import planetoid_files, read_planetoid
+from daskfc.stores.sources.views import join_views
+
+__all__ = [
+    "READERS",
+    "Reader",
+    "check_source",
+    "fingerprint",
+    "format_of",
+    "known_readers",
+    "open_source",
+    "view_names",
+]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format: how it is opened, ends (uncompressed) and beginnings of its file names, its keys.
+
+    `keys` are those besides dataset, path, format, scale, scaling, subsample and graph. `files`
+    returns the paths of a source's files; `views`, for formats that may have some, the names of its
+    views from names and headers alone, empty for a table.
+    """
+
+    open: Callable[[SourceConfig], Samples]
+    suffixes: tuple[str, ...]
+    keys: frozenset[str]
+    prefixes: tuple[str, ...] = ()
+    files: Callable[[SourceConfig], list[str]] = lambda source: [str(source.path)]
+    views: Callable[[SourceConfig], tuple[str, ...]] | None = None
+
+
+def _columns(name: str) -> Callable[[SourceConfig], Samples]:
+    """Return a reader of the module `columns`, imported at its first use.
+
+    pandas and pyarrow take 90 MB and a second; a worker that only reads its store needs neither.
+    """
+
+    def read(source: SourceConfig) -> Samples:
+        from daskfc.stores.sources import columns
+
+        reader: Callable[[SourceConfig], Samples] = getattr(columns, name)
+        return reader(source)
+
+    return read
+
+
+def _mat(source: SourceConfig) -> Samples:
+    from daskfc.stores.sources.matlab import read_mat  # scipy.io, for the same reason
+
+    return read_mat(source)
+
+
+def _mat_views(source: SourceConfig) -> tuple[str, ...]:
+    from daskfc.stores.sources.matlab import mat_views
+
+    return mat_views(source)
+
+
+def _idx_files(source: SourceConfig) -> list[str]:
+    return [str(source.path), *([] if source.labels is None else [source.labels])]
+
+
+_KEYS_OF_TABLES = frozenset("columns labels ids categorical dates missing words".split())
+
+READERS: dict[str, Reader] = {
+    "bundled": Reader(read_bundled, (), frozenset(), views=bundled_views),
+    "npz": Reader(read_npz, (".npz",), frozenset({"features", "labels", "ids"}), views=npz_views),
+    "csv": Reader(
+        _columns("read_csv"),
+        (".csv", ".tsv", ".data"),
+        _KEYS_OF_TABLES
+        | set("delimiter header decimal thousands na_values encoding dtype".split()),
+    ),
+    "parquet": Reader(_columns("read_parquet"), (".parquet", ".pq"), _KEYS_OF_TABLES),
+    "feather": Reader(_columns("read_feather"), (".feather",), _KEYS_OF_TABLES),
+    "libsvm": Reader(_columns("read_libsvm"), (".libsvm", ".svm", ".svmlight"), frozenset()),
+    "idx": Reader(
+        read_idx,
+        (".idx", "-idx1-ubyte", "-idx3-ubyte", "-ubyte"),
+        frozenset({"labels"}),
+        files=_idx_files,
+    ),
+    "mat": Reader(
+        _mat, (".mat",), frozenset({"features", "labels", "adjacency"}), views=_mat_views
+    ),
+    "planetoid": Reader(read_planetoid, (), frozenset(), prefixes=("ind.",), files=planetoid_files),
+    "zarr": Reader(read_zarr, (".zarr",), frozenset({"features", "labels", "ids"})),
+}
+
+
+def known_readers() -> dict[str, Reader]:
+    """Return every reader by the name of its format: our own, and those of other packages.
+
+    A package registers a `Reader` by an entry point of the group ``daskfc.readers``.
+    """
+    return with_plugins("daskfc.readers", READERS, lambda value: isinstance(value, Reader))
+
+
+_SHARED_KEYS = {"dataset", "path", "format", "scale", "scaling", "subsample", "graph"}
+_KEYS_OF_VIEWS = {"views", "labels", "scale", "scaling", "subsample"}
+_COMPRESSED = (".gz", ".bz2", ".xz")
+
+
+def format_of(source: SourceConfig) -> str:
+    """Return the format: as given, or by the path's suffix, or by the file name's prefix."""
+    readers = known_readers()
+    known = ", ".join(sorted(set(readers) - {"bundled"}))
+    if source.dataset is not None:
+        if source.format is not None:
+            raise StoreError(
+                "source.format applies to a path, not to a bundled data set; remove it."
+            )
+        return "bundled"
+    if source.format is not None:
+        if source.format not in readers or source.format == "bundled":
+            raise StoreError(f"source.format must be one of {known}; got {source.format!r}.")
+        return source.format
+    name = str(source.path).rstrip("/")
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    for key, reader in readers.items():
+        if name.endswith(reader.suffixes):
+            return key
+    for key, reader in readers.items():
+        if reader.prefixes and name.rpartition("/")[2].startswith(reader.prefixes):
+            return key
+    raise StoreError(
+        f"the format of source.path {source.path!r} cannot be told from its name; add "
+        f"source.format, one of {known}."
+    )
+
+
+def check_source(source: SourceConfig) -> None:
+    """Refuse keys that mean nothing to the source's format, before anything is read."""
+    given = source.model_dump(exclude_none=True)
+    if source.views is not None:
+        for key in given:
+            if key not in _KEYS_OF_VIEWS:
+                raise StoreError(
+                    f"source.{key} means nothing to source.views, each of which has a file of its "
+                    "own; remove it, or move it to a view."
+                )
+        for view, config in source.views.items():
+            with _of_view(view):
+                check_source(config.source())
+        return
+    name = format_of(source)
+    for key in given:
+        if key not in known_readers()[name].keys | _SHARED_KEYS:
+            raise StoreError(f"source.{key} means nothing to the format {name!r}; remove it.")
+    if isinstance(source.features, tuple) and known_readers()[name].views is None:
+        raise StoreError(
+            f"source.features must be one name for the format {name!r}, whose files are one table; "
+            f"got {len(source.features)}. Give one, or a file for each view by source.views."
+        )
+
+
+@contextmanager
+def _of_view(name: str) -> Iterator[None]:
+    """Say of which view a sentence is that speaks of a source."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(f"view {name!r}: {error}") from error
+
+
+def view_names(source: SourceConfig) -> tuple[str, ...]:
+    """Return the names of a source's views, reading at most names and headers of arrays.
+
+    Empty for a table.
+    """
+    if source.views is not None:
+        return tuple(source.views)
+    if isinstance(source.features, tuple):
+        return source.features
+    find = known_readers()[format_of(source)].views
+    return () if find is None else find(source)
+
+
+def open_source(source: SourceConfig) -> Samples:
+    """Open a source, with its subsample taken and its features scaled.
+
+    Features are not read yet, unless statistics or a graph of them are needed.
+    """
+    check_source(source)
+    where = source.where
+    if source.views is not None:
+        samples = _open_views(source)
+    else:
+        samples = _open_files(source)
+    if samples.n_samples < 1 or not samples.feature_names:
+        raise StoreError(
+            f"{where}: a source must have at least one sample and one feature; got "
+            f"{samples.n_samples} x {len(samples.feature_names)}."
+        )
+    for what, values in {"labels": samples.labels, "ids": samples.sample_ids}.items():
+        if values is not None and len(values) != samples.n_samples:
+            raise StoreError(
+                f"{where}: {what} must be as many as samples; got {len(values)} for "
+                f"{samples.n_samples}."
+            )
+    if samples.unprepared and (source.scale or source.scaling or source.graph):
+        raise StoreError(
+            f"{where}: source.scale, scaling and graph are for numbers without gaps; "
+            f"{samples.unprepared}. Leave them out, and prepare features in the pipeline."
+        )
+    if source.scale is not None:
+        samples = samples.scaled(source.scale)
+    if source.subsample is not None:
+        samples = samples.subsample(source.subsample.n, source.subsample.seed)
+    if source.scaling is not None:
+        samples = rescaled(samples, source.scaling, where)
+    if source.graph is not None:
+        if samples.views:
+            raise StoreError(
+                f"{where}: source.graph joins the samples of one table, and this source has "
+                f"{len(samples.views)} views; leave it out, or name one view by source.features."
+            )
+        if samples.graph is not None:
+            raise StoreError(
+                f"{where}: the source has a graph of its own; leave out source.graph, which makes "
+                "one from the features."
+            )
+        X = np.concatenate(list(samples.blocks(8192)))
+        graph = neighbour_graph(X, source.graph.neighbours, where)
+        samples = replace(samples, graph=graph)
+    return samples
+
+
+def _open_files(source: SourceConfig) -> Samples:
+    """Open the file of a source, or all that its path matches, one after the other."""
+    reader = known_readers()[format_of(source)]
+    if source.path is None:
+        return reader.open(source)
+    paths = matching_files(expand(source.path))
+    if len(paths) == 1:
+        return reader.open(source)
+    return stacked([reader.open(source.model_copy(update={"path": path})) for path in paths], paths)
+
+
+def _open_views(source: SourceConfig) -> Samples:
+    """Open the file of every view and join them by ids."""
+    parts, found = {}, source.labels is None
+    for name, view in (source.views or {}).items():
+        own = view.source()
+        with _of_view(name):
+            if source.labels is not None and own.labels is None and _has_column(own, source.labels):
+                own = own.model_copy(update={"labels": source.labels})
+            parts[name] = open_source(own)
+        found = found or own.labels is not None
+        if parts[name].views or parts[name].graph is not None:
+            raise StoreError(
+                f"view {name!r}: the file of a view must be one table; got "
+                f"{'several views' if parts[name].views else 'a graph'}. Name an array by "
+                f"source.views.{name}.features."
+            )
+        if parts[name].unprepared:
+            raise StoreError(
+                f"view {name!r}: views of files of their own hold numbers without gaps; "
+                f"{parts[name].unprepared}. Leave 'categorical' and 'missing' out."
+            )
+    if not found:
+        raise StoreError(
+            f"{source.where}: no table has the column {source.labels!r} that "
+            "source.labels names; correct it, or give 'labels' to a view."
+        )
+    return join_views(parts)
+
+
+def _has_column(source: SourceConfig, name: str) -> bool:
+    if format_of(source) not in ("csv", "parquet", "feather"):
+        return False
+    from daskfc.stores.sources.columns import (
+        column_names,  # pandas, only where a table is opened anyway
+    )
+
+    return name in column_names(source)
+
+
+def fingerprint(source: SourceConfig) -> str | None:
+    """Return a digest of a source's files that notices a change without reading them whole.
+
+    SHA-256 of size, first and last mebibyte of every file, or of a folder's file names and sizes;
+    None for bundled sets and when a file is gone.
+    """
+    if source.dataset is not None:
+        return None
+    digest = hashlib.sha256()
+    for path in _files(source):
+        fs, inner = filesystem(resolve_url(expand(path)))
+        with reading(path, "a file"):
+            if not fs.exists(inner):
+                return None
+            if fs.isdir(inner):
+                for key, info in sorted(fs.find(inner, detail=True).items()):
+                    digest.update(f"{str(key)[len(inner) :]}:{info['size']};".encode())
+                continue
+            size = int(fs.size(inner))
+            digest.update(f"{size};".encode())
+            edge = min(size, 2**20)
+            digest.update(fs.read_block(inner, 0, edge))
+            digest.update(fs.read_block(inner, size - edge, edge))
+    return digest.hexdigest()
+
+
+def _files(source: SourceConfig) -> list[str]:
+    if source.views is not None:
+        return [path for view in source.views.values() for path in _files(view.source())]
+    try:
+        paths = matching_files(expand(str(source.path)))
+    except StoreError:  # none is there
+        paths = [str(source.path)]
+    reader = known_readers()[format_of(source)]
+    if paths == [expand(str(source.path))]:
+        return reader.files(source)
+    each = [source.model_copy(update={"path": path}) for path in paths]
+    return [path for one in each for path in reader.files(one)]

@@ -1,0 +1,82 @@
+"""The rows of a store as a labelled array that loads only what is indexed, by Dask if asked."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from dask import config
+from dask.utils import parse_bytes
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from daskfc.errors import StoreError
+
+if TYPE_CHECKING:
+    from daskfc.stores.store.client import ClientStore
+
+__all__ = ["WORDS", "lazy_dataset"]
+
+WORDS = "categories"
+"""The coordinate with the words of columns: arithmetic may drop attributes, and no coordinate."""
+
+
+class _Rows(BackendArray):
+    """A store's features, read by the store itself, so that all its checks hold.
+
+    Dask's tasks open the store again where they run, and are named by its version: what is computed
+    of one version never passes for another's, nor mixes with it.
+    """
+
+    def __init__(self, store: "ClientStore", writing: tuple[str, str]) -> None:
+        self._store, self._writing = store, writing
+        self.shape = (store.n_samples, store.n_features)
+        self.dtype = store.dtype
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_Rows, (self._store, self._writing))
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(
+            key, self.shape, indexing.IndexingSupport.BASIC, self._read
+        )
+
+    def _read(self, key: tuple[int | slice, ...]) -> np.ndarray:
+        if _writing(self._store) != self._writing:
+            raise StoreError(
+                f"client {self._store.name!r}: the store {self._store.url} was replaced while it "
+                "was in use; make its dataset again."
+            )
+        rows, columns = key
+        asked = np.arange(self.shape[0])[rows]
+        if not asked.size:
+            return np.empty(self.shape, self.dtype)[rows, columns]
+        first = int(asked.min())
+        return self._store.stored(first, int(asked.max()) + 1)[asked - first, columns]
+
+
+def lazy_dataset(store: "ClientStore", chunks: Any = None) -> xr.Dataset:
+    """Return what `ClientStore.dataset` does."""
+    features = indexing.LazilyIndexedArray(_Rows(store, _writing(store)))
+    attributes = {**store.attributes, "client": store.name}
+    dataset = xr.Dataset({"features": (("sample", "feature"), features)}, attrs=attributes)
+    if chunks is not None:
+        dataset = dataset.chunk(_whole_chunks(store) if chunks == "auto" else chunks)
+    words = store.attributes.get("categories") or {}
+    listed = [json.dumps(list(words[n])) if n in words else "" for n in store.feature_names]
+    coordinates: dict[str, Any] = {
+        "sample_id": ("sample", store.sample_ids()),
+        "feature": list(store.feature_names),
+    }
+    return dataset.assign_coords(coordinates | ({WORDS: ("feature", listed)} if words else {}))
+
+
+def _writing(store: "ClientStore") -> tuple[str, str]:
+    return store.build_id, store.digest
+
+
+def _whole_chunks(store: "ClientStore") -> dict[str, int]:
+    """Return whole rows, as many of the store's chunks as Dask's ``array.chunk-size`` takes."""
+    most = parse_bytes(config.get("array.chunk-size"))
+    a_chunk = store.chunk_rows * store.n_features * store.dtype.itemsize
+    return {"sample": store.chunk_rows * max(most // a_chunk, 1), "feature": store.n_features}

@@ -1,0 +1,194 @@
+"""A client's store as a method reads it: features go through prepared steps as they are read.
+
+``daskfc.stores.store.fitted_steps`` says what steps there are, and what each does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from daskfc.errors import StoreError
+from daskfc.stores.store.client import ClientStore
+from daskfc.stores.store.fitted_steps import SHIFTED, Change, Columns, FittedStep, applied
+
+__all__ = [
+    "FittedStep",
+    "PreparedStore",
+    "but_for_words",
+    "numbers_of",
+    "scale_of",
+    "spread_of",
+    "width_of",
+]
+
+
+class PreparedStore(ClientStore):
+    """A store whose rows are prepared; made by `of`."""
+
+    _steps: tuple[FittedStep, ...]
+    _changes: tuple[Change, ...]
+    _made_of: tuple[str, ...]
+
+    @classmethod
+    def of(cls, store: ClientStore, steps: Sequence[FittedStep]) -> Self:
+        """Return the store with steps of `fitted_steps` applied in their order."""
+        made = cls.__new__(cls)
+        made.__dict__.update(store.__dict__)
+        made.dtype = np.dtype(np.float64)
+        made._steps = made._changes = made._made_of = ()
+        for step in steps:
+            made._add(step)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_again, (self.url, self._steps))
+
+    @property
+    def steps(self) -> tuple[FittedStep, ...]:
+        """The steps, with the values that this store gave them in place of ``own``."""
+        return self._steps
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what was written and of the steps."""
+        told = json.dumps([super().digest, *self._steps], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def rows_of_any_size(self, start: int, stop: int) -> np.ndarray:
+        """Read rows, and prepare them; see `ClientStore.rows`."""
+        rows = super().rows_of_any_size(start, stop)
+        for change in self._changes:
+            rows = change(rows, start)
+        return np.ascontiguousarray(rows, dtype=np.float64)
+
+    def _add(self, step: FittedStep) -> None:
+        if step.get("own") or (step["step"] == "jitter" and "scale" not in step):
+            step = _own(self, step, self._made_of)
+        columns = Columns(
+            self.feature_names, self.categories, self.missing, self.name, self._made_of
+        )
+        change, columns = applied(step, columns)
+        self._steps, self._changes = (*self._steps, step), (*self._changes, change)
+        self.feature_names, self.n_features = columns.names, len(columns.names)
+        self.categories, self.missing = dict(columns.categories), columns.missing
+        self._made_of = columns.made_of
+
+
+def _again(url: str, steps: tuple[FittedStep, ...]) -> PreparedStore:
+    return PreparedStore.of(ClientStore.open(url), steps)
+
+
+def numbers_of(store: ClientStore, block: np.ndarray) -> np.ndarray:
+    """Return rows of a store with 0 in place of the numbers of words."""
+    if not store.categories:
+        return block
+    words = [name in store.categories for name in store.feature_names]
+    return np.where(words, 0.0, block)
+
+
+def _own(store: ClientStore, step: FittedStep, made_of: Sequence[str]) -> FittedStep:
+    """Return a step with the values that a client's own samples give."""
+    kind = step["step"]
+    if kind == "jitter":
+        scale = float(step["share"]) * _deviations(store)
+        return {**step, "scale": scale.tolist(), "largest": _largest(store)}
+    if kind == "standardise":
+        mean, scale = spread_of(store, made_of)
+        if step.get("within"):
+            mean, scale = but_for_words(made_of, mean, scale)
+        return {"step": kind, "mean": mean.tolist(), "scale": scale.tolist()}
+    rows = store.rows_of_any_size(0, store.n_samples)
+    if kind == "impute":
+        fill = [
+            _filling(column, "most-frequent" if name in store.categories else step["strategy"])
+            for name, column in zip(store.feature_names, rows.T, strict=True)
+        ]
+        if None in fill:
+            empty = store.feature_names[fill.index(None)]
+            raise StoreError(
+                f"client {store.name!r}: column {empty!r} has no value to fill gaps by. Leave it "
+                "out."
+            )
+        return {"step": kind, "fill": fill}
+    rows = numbers_of(store, rows)
+    levels = [0.0, 1.0] if kind == "min-max" else [0.25, 0.5, 0.75]
+    found = np.nanquantile(rows, levels, axis=0)
+    centre = found[0] if kind == "min-max" else found[1]
+    values = but_for_words(made_of, centre, width_of(found[-1] - found[0]))
+    return {"step": kind, **dict(zip(SHIFTED[kind], map(np.ndarray.tolist, values), strict=True))}
+
+
+def _filling(column: np.ndarray, strategy: str) -> float | None:
+    there = column[~np.isnan(column)]
+    if not len(there):
+        return None
+    if strategy == "most-frequent":
+        values, counts = np.unique(there, return_counts=True)
+        return float(values[counts.argmax()])
+    return float(there.mean() if strategy == "mean" else np.median(there))
+
+
+def width_of(width: np.ndarray) -> np.ndarray:
+    """Return what columns are divided by: their width, or 1 where that is 0."""
+    return np.where(width < 10.0 * np.finfo(np.float64).eps, 1.0, width)  # as scikit-learn's
+
+
+def _largest(store: ClientStore) -> float:
+    """Return the largest magnitude of a store's numbers."""
+    return max(float(np.abs(numbers_of(store, block)).max()) for _, block in store.blocks())
+
+
+def _deviations(store: ClientStore) -> np.ndarray:
+    """Return the standard deviation of a store's columns, 0 for constant ones."""
+    mean, scale = spread_of(store)
+    differs = np.zeros(store.n_features, dtype=bool)
+    for _, block in store.blocks():
+        differs |= (
+            np.abs(numbers_of(store, block) - mean) > 10.0 * np.finfo(np.float64).eps * np.abs(mean)
+        ).any(0)
+    return np.where(differs, scale, 0.0)
+
+
+def spread_of(store: ClientStore, made_of: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation, (n_features,) each, as scikit-learn's StandardScaler.
+
+    The store is read twice, in blocks; missing values are left out, columns of words count as
+    zeros, and a standard deviation of 0 becomes 1.
+    """
+    total, count = np.zeros(store.n_features), np.zeros(store.n_features)
+    for _, block in store.blocks():
+        total += np.nansum(numbers_of(store, block), axis=0)
+        count += (~np.isnan(block)).sum(axis=0)
+    count = np.maximum(count, 1)
+    mean = total / count
+    squares = np.zeros(store.n_features)
+    for _, block in store.blocks():
+        squares += np.nansum(np.square(numbers_of(store, block) - mean), axis=0)
+    return mean, scale_of(squares / count, mean, made_of)
+
+
+def scale_of(variance: np.ndarray, mean: np.ndarray, made_of: Sequence[str] = ()) -> np.ndarray:
+    """Return the divisors of columns: 1 for those that are constant but for rounding.
+
+    `made_of` is the word column of each, "" for numbers; columns of one word column are divided by
+    the root of their summed variances, so that together they weigh as one column of numbers.
+    """
+    least = (10.0 * np.finfo(np.float64).eps * np.abs(mean)) ** 2
+    known = np.where(variance <= least, 0.0, variance)
+    if any(made_of):
+        _, of = np.unique([name or f"\0{i}" for i, name in enumerate(made_of)], return_inverse=True)
+        known = np.bincount(of, weights=known)[of]
+    return np.where(known > 0.0, np.sqrt(known), 1.0)
+
+
+def but_for_words(
+    made_of: Sequence[str], shift: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what columns are shifted and divided by, 0 and 1 for those made of words."""
+    words = np.array([bool(name) for name in made_of] or False)
+    return np.where(words, 0.0, shift), np.where(words, 1.0, scale)
