@@ -30,12 +30,8 @@ from daskfc.federation.messages.envelopes import Outgoing
 from daskfc.federation.worker.connections import Connection
 
 EVERYWHERE = (
-    "client → server",
-    "server → client",
-    "client → client",
-    "client → caller",
-    "server → caller",
-)
+    "client → server", "server → client", "client → client", "client → caller", "server → caller",
+)  # fmt: skip
 
 
 class Vector(Message, protection="masked", route=EVERYWHERE, reveals="a vector"):

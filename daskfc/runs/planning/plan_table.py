@@ -24,7 +24,7 @@ def print_plan(found: Plan, console: Console) -> None:
     Parameters
     ----------
     found : Plan
-        From `daskfc.runs.planning.plan`.
+        From `daskfc.runs.plan`.
     console : rich.console.Console
         Where to.
     """

@@ -53,10 +53,8 @@ class ClientStore:
     ----------
     url : str
         Absolute URL.
-    group : zarr.Group
-        The opened group.
-    mark : bytes
-        The group's metadata file, as it was before the group was opened.
+    group, mark
+        The opened group, and its metadata file as it was before that.
 
     Attributes
     ----------
