@@ -8,7 +8,8 @@ Departures  of recipe "robust" (see `settings`): (1) Spectral clustering on near
             After the first round, spectral labels count only where k-means from the last labels
             finds nearly the same. (2) A view counts as much as its own nearest centroids agree with
             the last labels. (3) Where too few samples are in all views, or several clients share
-            one, the clients' graphs of neighbours are added up; the number of neighbours is found as in (1).
+            one, the clients' graphs of neighbours are added up; the number of neighbours is found
+            as in (1).
 """
 
 from collections.abc import Sequence
