@@ -28,20 +28,12 @@ from distributed import Nanny, Worker
 
 from daskfc.deploy.certificates.authority import Authority
 from daskfc.deploy.config.config import SecurityFiles
-from daskfc.federation import (
-    Federation,
-    Message,
-    array,
-    connections,
-    envelopes,
-    guard,
-    ingress,
-    opening,
-    party,
-    serve,
-    verbs,
-)
+from daskfc.federation import Federation, Message, array
+from daskfc.federation.driver import opening, verbs
+from daskfc.federation.messages import envelopes
+from daskfc.federation.party import party
 from daskfc.federation.party.gate import Admitted
+from daskfc.federation.worker import connections, guard, ingress, serve
 from daskfc.federation.worker.nanny import PartyNanny
 from daskfc.secure.sums import MaskedSum
 from daskfc.stores import write_store

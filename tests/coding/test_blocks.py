@@ -9,12 +9,11 @@ from daskfc.coding import (
     LagrangeCode,
     SecretKey,
     coded_distances,
-    decode,
-    engines,
-    int8_vnni,
     prepare,
     reconstruct,
 )
+from daskfc.coding.codes import decode
+from daskfc.coding.engines import engines, int8_vnni
 from daskfc.coding.engines.tiling import TILE_COLUMNS, TILE_ROWS, block_tiles
 from daskfc.errors import DecodingError, InvalidInput
 from tests.coding.conftest import byte_system

@@ -14,13 +14,11 @@ from daskfc.coding import (
     ResidueSystem,
     SecretKey,
     coded_distances,
-    engines,
-    int8,
-    int8_vnni,
     prepare,
     select_engine,
 )
 from daskfc.coding.codes.hiding import _free_evaluators
+from daskfc.coding.engines import engines, int8, int8_vnni
 from tests.coding.conftest import hiding_values
 
 SYSTEM = ResidueSystem((251, 227), scale=1.0, bound=1000)

@@ -12,12 +12,12 @@ from daskfc.coding import (
     LagrangeCode,
     SecretKey,
     coded_distances,
-    compiled,
-    decode_passes,
-    int8_vnni,
     reconstruct,
     warm_up,
 )
+from daskfc.coding.codes import decode_passes
+from daskfc.coding.engines import int8_vnni
+from daskfc.coding.residues import compiled
 from tests.coding.conftest import byte_system
 
 

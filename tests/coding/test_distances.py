@@ -17,12 +17,12 @@ from daskfc.coding import (
     ResidueSystem,
     SecretKey,
     coded_distances,
-    engines,
     find_wrong,
     prepare,
     reconstruct,
     select_engine,
 )
+from daskfc.coding.engines import engines
 from daskfc.coding.residues.modular import primes_below
 from daskfc.errors import DecodingError, InvalidInput
 from tests.coding.conftest import byte_system

@@ -10,13 +10,11 @@ from daskfc.coding import (
     ENGINES,
     ResidueSystem,
     coded_distances,
-    engines,
-    int8_torch,
-    int8_vnni,
     prepare,
     select_engine,
 )
 from daskfc.coding.codes.hiding import GROUP
+from daskfc.coding.engines import engines, int8_torch, int8_vnni
 from daskfc.coding.residues.compiled import no_words
 from daskfc.errors import InvalidInput
 from tests.oracles import coding as oracle

@@ -18,10 +18,10 @@ from daskfc.stores import (
     append_samples,
     append_store,
     load_storage,
-    staging,
     write_store,
 )
 from daskfc.stores.building.appending import _alone, rows_of_before
+from daskfc.stores.layout import staging
 from daskfc.stores.store.clusters import read_clusters, write_clusters
 from daskfc.stores.store.together import check_samples
 
