@@ -442,9 +442,8 @@ class ClientStore:
         For a site's own people. Computing it within a step of a run is refused: a step finds no
         scheduler, which could place tasks at another party.
         """
-        from daskfc.stores.store.lazy_rows import (
-            lazy_dataset,  # xarray's 80 MB, which steps do not need
-        )
+        # here, since xarray takes 80 MB that steps do not need
+        from daskfc.stores.store.lazy_rows import lazy_dataset
 
         return lazy_dataset(self, chunks)
 

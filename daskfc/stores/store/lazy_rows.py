@@ -1,7 +1,7 @@
 """The rows of a store as a labelled array that loads only what is indexed, by Dask if asked."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import xarray as xr
@@ -12,13 +12,12 @@ from xarray.core import indexing
 
 from daskfc.errors import StoreError
 
-if TYPE_CHECKING:
-    from daskfc.stores.store.client import ClientStore
-
 __all__ = ["WORDS", "lazy_dataset"]
 
 WORDS = "categories"
 """The coordinate with the words of columns: arithmetic may drop attributes, and no coordinate."""
+
+_Store: TypeAlias = Any  # a ClientStore, whose module imports this one
 
 
 class _Rows(BackendArray):
@@ -28,7 +27,7 @@ class _Rows(BackendArray):
     of one version never passes for another's, nor mixes with it.
     """
 
-    def __init__(self, store: "ClientStore", writing: tuple[str, str]) -> None:
+    def __init__(self, store: _Store, writing: tuple[str, str]) -> None:
         self._store, self._writing = store, writing
         self.shape = (store.n_samples, store.n_features)
         self.dtype = store.dtype
@@ -55,7 +54,7 @@ class _Rows(BackendArray):
         return self._store.stored(first, int(asked.max()) + 1)[asked - first, columns]
 
 
-def lazy_dataset(store: "ClientStore", chunks: Any = None) -> xr.Dataset:
+def lazy_dataset(store: _Store, chunks: Any = None) -> xr.Dataset:
     """Return what `ClientStore.dataset` does."""
     features = indexing.LazilyIndexedArray(_Rows(store, _writing(store)))
     attributes = {**store.attributes, "client": store.name}
@@ -71,11 +70,11 @@ def lazy_dataset(store: "ClientStore", chunks: Any = None) -> xr.Dataset:
     return dataset.assign_coords(coordinates | ({WORDS: ("feature", listed)} if words else {}))
 
 
-def _writing(store: "ClientStore") -> tuple[str, str]:
+def _writing(store: _Store) -> tuple[str, str]:
     return store.build_id, store.digest
 
 
-def _whole_chunks(store: "ClientStore") -> dict[str, int]:
+def _whole_chunks(store: _Store) -> dict[str, int]:
     """Return whole rows, as many of the store's chunks as Dask's ``array.chunk-size`` takes."""
     most = parse_bytes(config.get("array.chunk-size"))
     a_chunk = store.chunk_rows * store.n_features * store.dtype.itemsize
