@@ -40,7 +40,7 @@ class _Rows(BackendArray):
             key, self.shape, indexing.IndexingSupport.BASIC, self._read
         )
 
-    def _read(self, key: tuple[int | slice, ...]) -> np.ndarray:
+    def _read(self, key: tuple[int | slice, ...]) -> Any:
         if _writing(self._store) != self._writing:
             raise StoreError(
                 f"client {self._store.name!r}: the store {self._store.url} was replaced while it "
