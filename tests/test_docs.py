@@ -22,7 +22,8 @@ from daskfc.stores import load_storage
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+DECISIONS = [*sorted((ROOT / "daskfc").rglob("DESIGN.md")), ROOT / "tests" / "DESIGN.md"]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *DECISIONS]
 REFERENCE = sorted((DOCS / "reference").glob("*.rst"))
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 PARTS = DOCS / "write-a-protocol.md"  # parts of one package: test_write_a_protocol.py
@@ -220,7 +221,7 @@ def test_make_targets_in_the_documentation_exist():
             assert re.search(rf"^{target}:", makefile, re.M), (page, target)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "daskfc" / "DESIGN.md"], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_line_of_text_ends_at_100(page):
     block = False
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
