@@ -1,4 +1,4 @@
-"""How figures of docs/results.md look: vector files, the same bytes for the same records.
+"""How figures of pages in docs/results look: vector files, the same bytes for the same records.
 
 matplotlib draws them: `pip install 'daskfc[figures]'`.
 """

@@ -47,6 +47,7 @@ class Journal:
 
 def command_line(
     description: str,
+    page: str,
     parts: Sequence[str],
     pipeline: Path | None = None,
     limits: Mapping[str, str] | None = None,
@@ -57,6 +58,8 @@ def command_line(
     ----------
     description : str
         The program's documentation, of which the first paragraph is shown.
+    page : str
+        The name of the page in docs/results, without its ending.
     parts : sequence of str
         What `--only` may name.
     pipeline : Path, optional
@@ -77,7 +80,7 @@ def command_line(
         parser.add_argument("pipeline", type=Path, nargs="?", default=pipeline, help=told)
     parser.add_argument("--data", type=Path, required=True, help="folder with the npz files")
     parser.add_argument("--only", default=",".join(parts), help=f"of {','.join(parts)}")
-    parser.add_argument("--out", type=Path, default=Path("docs/results.md"))
+    parser.add_argument("--out", type=Path, default=Path("docs/results", f"{page}.md"))
     parser.add_argument("--records", type=Path, help="JSON lines that a second start goes on from")
     for name, told in (limits or {}).items():
         parser.add_argument(f"--{name}", type=int, metavar="N", help=told)

@@ -1,4 +1,4 @@
-"""Markdown for `docs/results.md`: tables, differences, and one section a paper between markers."""
+"""Markdown for the pages in docs/results: tables, differences, and parts that stay."""
 
 import itertools
 import re
@@ -12,10 +12,9 @@ __all__ = [
     "largest_gap",
     "markdown_table",
     "number",
-    "put_section",
     "span",
     "wrapped",
-    "write_section",
+    "write_page",
 ]
 
 WIDTH = 100
@@ -24,13 +23,6 @@ _BETWEEN = re.compile(r"(^```.*?^```$|\n{2,}|\n\Z)", re.MULTILINE | re.DOTALL)
 _AS_THEY_ARE = ("|", "![", "#", "<!--", "```", "    ")
 _WHOLE = re.compile(r"`[^`]+`|\[[^\]]+\]\([^)]+\)")  # code and links
 _MARK = re.compile(r"\s+(?=(?:[-+*#>|]+|\d+[.)])(?:\s|$))")  # what begins a list, were it first
-
-HEAD = """\
-# Results
-
-Tables of the papers, on the data at hand, through real federations. Each section is written by the
-program that it names; do not edit between its markers.
-"""
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -171,34 +163,15 @@ def _filled(item: str) -> str:
     return filled.replace("\0", " ")
 
 
-def put_section(page: str, name: str, body: str) -> str:
-    """Put a section between its markers, in place of what stood there, or at the end of the page.
+def write_page(path: Path, text: str) -> None:
+    """Write a page, its lines `wrapped`; parts (##) that only the old page has stay as they are.
 
-    Parts with headings of their own (###) that stood there and that the new text does not have stay
-    as they are: whoever makes one part again need not make the others.
-
-    Parameters
-    ----------
-    page : str
-        The page, or nothing.
-    name : str
-        Of the section.
-    body : str
-        Its text, with its heading; lines of text are `wrapped`.
-
-    Examples
-    --------
-    >>> page = put_section("", "OmniFC", "## OmniFC")
-    >>> put_section(page, "OmniFC", "## OmniFC") == page
-    True
+    Whoever makes one part again need not make the others.
     """
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    text = wrapped(body.strip())
-    if begin in page and end in page.split(begin, 1)[1]:
-        before, rest = page.split(begin, 1)
-        old, after = rest.split(end, 1)
-        return f"{before}{begin}\n{_with_old_parts(text, old.strip())}\n{end}{after}"
-    return f"{(page.strip() or HEAD.strip())}\n\n{begin}\n{text}\n{end}\n"
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    page = _with_old_parts(wrapped(text.strip()), old.strip())
+    path.write_text(page + "\n", encoding="utf-8")
 
 
 def _with_old_parts(new: str, old: str) -> str:
@@ -212,15 +185,6 @@ def _with_old_parts(new: str, old: str) -> str:
 
 
 def _by_heading(text: str) -> dict[str, str]:
-    """Return what comes before the first ###, under "", and each part under its heading."""
-    parts = re.split(r"\n+(?=### )", text)
-    if parts[0].startswith("### "):
-        parts.insert(0, "")
-    return {"": parts[0], **{part.split("\n", 1)[0]: part for part in parts[1:]}}
-
-
-def write_section(path: Path, name: str, body: str) -> None:
-    """Put a section into a file, which is made if it is not there."""
-    page = path.read_text(encoding="utf-8") if path.exists() else ""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(put_section(page, name, body), encoding="utf-8")
+    """Return what comes before the first ##, under "", and each part under its heading."""
+    first, *parts = re.split(r"\n+(?=## )", text)
+    return {"": first, **{part.split("\n", 1)[0]: part for part in parts}}

@@ -1,6 +1,6 @@
 """Reproduce "An Effective and Secure Federated Multi-View Clustering Method ...", ESFMC.
 
-It writes the paper's section of docs/results.md, through real federations.
+It writes docs/results/esfmc.md, through real federations.
 
     python -m pipelines.papers.esfmc.reproduce --data FOLDER
 
@@ -36,7 +36,7 @@ from pipelines.papers.esfmc.fits import (
 from pipelines.papers.esfmc.tables import render
 from pipelines.papers.esfmc.values import ABLATED, ALPHAS, CLIENTS, DATASETS, SHARES, VARIANTS
 from pipelines.papers.journal import Journal, Record, carry_out, command_line
-from pipelines.papers.results import write_section
+from pipelines.papers.results import write_page
 
 PARTS = (
     "complete",
@@ -258,14 +258,14 @@ SHOWN = (
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every piece."""
     pipeline = Path(__file__).with_name("cell.yaml")
-    args, chosen = command_line(__doc__, PARTS, pipeline, LIMITS)
+    args, chosen = command_line(__doc__, "esfmc", PARTS, pipeline, LIMITS)
     study = Study(args.data, tuple(load_pipeline(args.pipeline).seeds), args.samples)
     journal = Journal(args.records)
     pieces = [piece for part in chosen for piece in study.pieces(part)]
     carry_out(
         pieces,
         journal,
-        write=lambda: write_section(args.out, "ESFMC", render(journal.records)),
+        write=lambda: write_page(args.out, render(journal.records)),
         shown=SHOWN,
     )
     draw(journal.records, args.out.parent / "figures")

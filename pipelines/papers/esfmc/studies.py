@@ -1,4 +1,4 @@
-"""Subsections on parts of ESFMC: losses, α, several clients, and what may be shared instead."""
+"""Sections on parts of ESFMC: losses, α, several clients, and what may be shared instead."""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -43,7 +43,7 @@ def ablation(records: Sequence[Record]) -> Iterator[str]:
             cells += [number(goal and goal.acc, 1), MEANS.text(acc)]
             cells += [difference(acc and acc[0], goal and goal.acc, 1)]
             rows.append([*cells, *(MEANS.text(MEANS.of(runs, name)) for name in METRICS[1:])])
-    yield "### Without a term of the loss (Table 3)\n"
+    yield "## Without a term of the loss (Table 3)\n"
     head = ["data", "φ", "loss", "seeds", "paper, ACC", "ACC", "difference", "NMI", "ARI"]
     yield markdown_table(head, rows, left=3) + "\n"
     yield (
@@ -61,7 +61,7 @@ def losses(records: Sequence[Record]) -> Iterator[str]:
     if not found:
         return
     epochs = max(len(r["losses"]) for r in found)
-    yield "### Losses by epoch (Fig. 3(a))\n"
+    yield "## Losses by epoch (Fig. 3(a))\n"
     yield figure_link(LOSSES_FIGURE, "Losses of BDGP's two clients over all rounds")
     yield (
         f"BDGP, half of the samples in both views, `align`, robust recipe, {epochs} epochs over "
@@ -82,7 +82,7 @@ def alpha(records: Sequence[Record]) -> Iterator[str]:
         keys = ("acc_in_all", "acc_others", "acc")
         cells = [MEANS.text(MEANS.of([r for r in runs if key in r], key)) for key in keys]
         rows.append([f"{one:g}", str(len(runs)), *cells])
-    yield "### By α (Fig. 3(b))\n"
+    yield "## By α (Fig. 3(b))\n"
     yield figure_link(ALPHA_FIGURE, "Accuracy by α")
     head = ["α", "seeds", "in both views, ACC", "in one view, ACC", "all, ACC"]
     yield markdown_table(head, rows) + "\n"
@@ -105,7 +105,7 @@ def clients(records: Sequence[Record]) -> Iterator[str]:
             scores = [MEANS.text(MEANS.of(runs, name)) for name in METRICS]
             seconds = number(fmean(r["seconds"] for r in runs), 0)
             rows.append([data, str(each), str(len(runs)), *scores, seconds])
-    yield "### Several clients a view (Fig. 4)\n"
+    yield "## Several clients a view (Fig. 4)\n"
     yield figure_link(CLIENTS_FIGURE, "Accuracy by the number of clients a view")
     head = ["data", "clients a view", "seeds", "ACC", "NMI", "ARI", "fit, s"]
     yield markdown_table(head, rows) + "\n"
@@ -117,13 +117,13 @@ def clients(records: Sequence[Record]) -> Iterator[str]:
 
 
 def times(records: Sequence[Record]) -> Iterator[str]:
-    """Return the subsection on where the seconds of a fit go."""
+    """Return the section on where the seconds of a fit go."""
     found = of_kind(records, "time")
     if not found:
         return
     keys = ("seconds", "again", "first_round", "other_rounds", "server")
     rows = [[r["data"], str(r["rounds"]), *(number(r[key], 1) for key in keys)] for r in found]
-    yield "### Where the time goes\n"
+    yield "## Where the time goes\n"
     head = ["data", "rounds", "first fit, s", "second", "first round", "other rounds", "server"]
     yield markdown_table(head, rows) + "\n"
     yield (
@@ -136,7 +136,7 @@ def times(records: Sequence[Record]) -> Iterator[str]:
 
 
 def variants(records: Sequence[Record]) -> Iterator[str]:
-    """Return the subsection on what may be shared in place of Z_c."""
+    """Return the section on what may be shared in place of Z_c."""
     found = of_kind(records, "variant")
     if not found:
         return
@@ -147,7 +147,7 @@ def variants(records: Sequence[Record]) -> Iterator[str]:
             scores = [MEANS.text(MEANS.of(runs, name)) for name in METRICS]
             errors = [f"{fmean(r[key] for r in runs):.3f}" for key in ("error", "labels_error")]
             rows.append([data, words, str(len(runs)), *scores, *errors])
-    yield "### What may be shared in place of Z_c\n"
+    yield "## What may be shared in place of Z_c\n"
     yield figure_link(VARIANTS_FIGURE, "Accuracy beside the error of rebuilt rows")
     head = ["data", "shared", "seeds", "ACC", "NMI", "ARI", "error", "of labels alone"]
     yield markdown_table(head, rows, left=2) + "\n"

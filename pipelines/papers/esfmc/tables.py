@@ -1,4 +1,4 @@
-"""The section of docs/results.md: the paper's tables beside those of `reproduce.py`."""
+"""The page docs/results/esfmc.md: the paper's tables beside those of `reproduce.py`."""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -13,7 +13,7 @@ from pipelines.papers.results import difference, figure_link, markdown_table, nu
 __all__ = ["render"]
 
 INTRO = """\
-## ESFMC
+# ESFMC
 
 Written by `python -m pipelines.papers.esfmc.reproduce --data FOLDER`. Every number of a federated
 method is from a run through a real federation on one machine: a worker process for each view and
@@ -70,7 +70,7 @@ def _accuracies(
 def complete(records: Sequence[Record]) -> Iterator[str]:
     """Table 1."""
     if found := of_kind(records, "accuracy", overlap=1.0):
-        yield "### Complete views (Table 1)\n"
+        yield "## Complete views (Table 1)\n"
         wild = of_kind(records, "diverged", overlap=1.0)
         yield from _accuracies(found, wild, TABLE_1, "complete,printed")
 
@@ -78,7 +78,7 @@ def complete(records: Sequence[Record]) -> Iterator[str]:
 def half(records: Sequence[Record]) -> Iterator[str]:
     """Table 2."""
     if found := of_kind(records, "accuracy", overlap=0.5):
-        yield "### Half of the samples in all views (Table 2)\n"
+        yield "## Half of the samples in all views (Table 2)\n"
         wild = of_kind(records, "diverged", overlap=0.5)
         yield from _accuracies(found, wild, TABLE_2, "half,printed")
 
@@ -96,7 +96,7 @@ def overlap(records: Sequence[Record]) -> Iterator[str]:
             runs = [r for r in own if r["overlap"] == rate and r["mode"] == mode]
             cells += [str(len(runs)), MEANS.text(MEANS.of(runs, "acc"))]
         rows.append(cells)
-    yield "### BDGP by the share of samples in all views (Fig. 2)\n"
+    yield "## BDGP by the share of samples in all views (Fig. 2)\n"
     yield figure_link(OVERLAP_FIGURE, "Accuracy by the share of samples in all views")
     yield markdown_table(["φ", "seeds", "local, ACC", "seeds", "align, ACC"], rows) + "\n"
     yield f"The paper prints no numbers. {command('overlap')}\n"
@@ -113,7 +113,7 @@ def sharing(records: Sequence[Record]) -> Iterator[str]:
             runs = of_kind(found, "sharing", data=data, share=share)
             scores = [MEANS.text(MEANS.of(runs, name)) for name in METRICS]
             rows.append([data, share, str(len(runs)), number(TABLE_5[share].acc, 1), *scores])
-    yield "### By what clients share (Table 5)\n"
+    yield "## By what clients share (Table 5)\n"
     head = ["data", "share", "seeds", "paper, Caltech", "ACC", "NMI", "ARI"]
     yield markdown_table(head, rows, left=2) + "\n"
     yield f"Robust recipe; the paper has Caltech only, which is not at hand. {command('sharing')}\n"
@@ -135,7 +135,7 @@ def attack(records: Sequence[Record]) -> Iterator[str]:
                 runs = of_kind(found, "attack", data=data, view=view, shared=shared)
                 cells.append(number(fmean(r["error"] for r in runs), 3) if runs else "–")
             rows.append(cells)
-    yield "### Rows rebuilt from what is shared (Fig. 3(c))\n"
+    yield "## Rows rebuilt from what is shared (Fig. 3(c))\n"
     yield markdown_table(["data", "client", *_SHARED.values()], rows, left=2) + "\n"
     yield (
         "Squared error of a client's rows, relative to that of their mean: 0 is everything, 1 "
@@ -147,7 +147,7 @@ def attack(records: Sequence[Record]) -> Iterator[str]:
 
 
 def render(records: Sequence[Record]) -> str:
-    """Return the section."""
+    """Return the page."""
     parts = [INTRO]
     for part in (
         first_look,

@@ -1,4 +1,4 @@
-"""Names of figures, and words that tables of the ESFMC section share."""
+"""Names of figures, and words that tables of ESFMC's page share."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ MEANS = Means(1, 100.0)
 
 
 def command(parts: str) -> str:
-    """Return the sentence that names the command of a subsection.
+    """Return the sentence that names the command of a section.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reproduce the tables of the FedSC paper through real federations, and write docs/results.md.
+"""Reproduce the FedSC paper's tables through real federations and write docs/results/fedsc.md.
 
 Its figures need matplotlib, which `pip install 'daskfc[figures]'` brings.
 
@@ -51,7 +51,7 @@ from pipelines.papers.fedsc.figures import draw
 from pipelines.papers.fedsc.tables import render
 from pipelines.papers.fedsc.values import ATOMS, FACTORS, SVD_ATOMS
 from pipelines.papers.journal import Journal, Record, carry_out, command_line
-from pipelines.papers.results import write_section
+from pipelines.papers.results import write_page
 
 ROUNDS = (1, 2, 3, 5, 10, 20)  # S of the errors
 BOUNDED = (0.01, 0.1)  # noise beside the bounds, in standard deviations
@@ -300,7 +300,7 @@ def timed(part: str, records: Iterator[Record]) -> Iterator[Record]:
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every piece."""
-    args, chosen = command_line(__doc__, PARTS, Path(__file__).with_name("cell.yaml"))
+    args, chosen = command_line(__doc__, "fedsc", PARTS, Path(__file__).with_name("cell.yaml"))
     study = Study(args.data, tuple(load_pipeline(args.pipeline).seeds))
     journal = Journal(args.records)
     pieces = [
@@ -309,7 +309,7 @@ def main() -> None:
     carry_out(
         pieces,
         journal,
-        write=lambda: write_section(args.out, "FedSC", render(journal.records)),
+        write=lambda: write_page(args.out, render(journal.records)),
         shown=SHOWN,
     )
     draw(journal.records, args.out.parent / "figures")

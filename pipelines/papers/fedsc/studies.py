@@ -1,4 +1,4 @@
-"""The rest of FedSC's section: attacks, Fig. 3, errors of the similarity, bounds, run times."""
+"""The rest of FedSC's page: attacks, Fig. 3, errors of the similarity, bounds, run times."""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -31,7 +31,7 @@ def attack(records: Sequence[Record]) -> Iterator[str]:
             if samples and attacked:
                 (above if attacked[0] > samples[0] else below).append(f"{data} ({setting})")
     head = ["data", "setting", "FedSC, paper", "here", "diff", "attack, paper", "here", "diff"]
-    yield "### k-means on the coefficients that the server has (Table 6)\n"
+    yield "## k-means on the coefficients that the server has (Table 6)\n"
     yield markdown_table([*head, "k-means on samples"], rows, left=2) + "\n"
     told = [
         f"{word} k-means on the samples for {listed(names)}"
@@ -61,7 +61,7 @@ def figure(records: Sequence[Record]) -> Iterator[str]:
             means[name, noisy] = MEANS.of([r for r in own if r["noisy"] == noisy])
             row.append(MEANS.text(means[name, noisy]))
         rows.append(row)
-    yield "### The published circles, clean and noisy (Fig. 3)\n"
+    yield "## The published circles, clean and noisy (Fig. 3)\n"
     yield markdown_table(["method", "d", "clean", "noisy"], rows, left=2) + "\n"
     noisy = [means[name, True] for name in names[:4]]
     atoms = {r["atoms"] for r in found if r.get("setting") == one}
@@ -104,7 +104,7 @@ def rounds(records: Sequence[Record]) -> Iterator[str]:
                         f"{best[0]:.4f} at S = {best[1]}"
                     )
     head = ["data", "setting", "d", "S =", *map(str, counts)]
-    yield "### Error of the similarity over rounds\n"
+    yield "## Error of the similarity over rounds\n"
     yield figure_link(ROUNDS_FIGURE, "Relative error of the similarities over the rounds")
     yield markdown_table(head, rows, left=4) + "\n"
     yield (
@@ -128,7 +128,7 @@ def bounds(records: Sequence[Record]) -> Iterator[str]:
         rows.append([*row, number(bound / error, 1)])
     held = sum(r["error"] <= r["bound"] for r in found)
     telling = sum(r["bound"] < 1 for r in found)
-    yield "### The bounds of Theorems 3.1 and 3.8\n"
+    yield "## The bounds of Theorems 3.1 and 3.8\n"
     head = ["data", "theorem", "noise", "largest error", "bound", "ratio"]
     yield markdown_table(head, rows, left=3) + "\n"
     yield (
@@ -150,7 +150,7 @@ def reconstruction(records: Sequence[Record]) -> Iterator[str]:
         row = [str(r[key]) for key in ("data", "seed", "atoms", "features", "rows")]
         rows.append([*row, f"{r['error']:.1e}", f"{r['projected']:.1e}", f"{r['kept']:.1%}"])
     head = ["data", "seed", "d", "m", "rows", "error", "in the plane", "share of it"]
-    yield "### Samples reconstructed from Z and C\n"
+    yield "## Samples reconstructed from Z and C\n"
     yield markdown_table(head, rows, left=2) + "\n"
     more = [r["error"] for r in found if r["atoms"] > r["features"]]
     fewer = [r["projected"] for r in found if r["atoms"] <= r["features"]]
@@ -179,5 +179,5 @@ def seconds(records: Sequence[Record]) -> Iterator[str]:
         parts = dict.fromkeys(r["of"] for r in found)
         sums = {part: sum(r["seconds"] for r in found if r["of"] == part) for part in parts}
         told = ", ".join(f"{part} {value:.0f}" for part, value in sums.items())
-        yield "### Run time\n"
+        yield "## Run time\n"
         yield f"{sum(sums.values()):.0f} s in all, with other work on the machine: {told}.\n"

@@ -1,4 +1,4 @@
-"""The section of docs/results.md: the FedSC paper's numbers beside those of `reproduce.py`."""
+"""The page docs/results/fedsc.md: the FedSC paper's numbers beside those of `reproduce.py`."""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -23,7 +23,7 @@ from pipelines.papers.results import figure_link, markdown_table, number
 __all__ = ["render"]
 
 INTRO = """\
-## FedSC
+# FedSC
 
 Written by `python -m pipelines.papers.fedsc.reproduce --data FOLDER`. Every FedSC and DSC number is
 from a run through a real federation on one machine: eight worker processes for the clients and one
@@ -75,7 +75,7 @@ def tables(records: Sequence[Record]) -> Iterator[str]:
         yield figure_link(NOISE_FIGURE, _NOISE_CAPTION)
     for data in dict.fromkeys(r["data"] for r in cells):
         own = [r for r in cells if r["data"] == data]
-        yield f"### {data} ({'Table 8' if data == 'mnist' else 'Tables 1 and 3'})\n"
+        yield f"## {data} ({'Table 8' if data == 'mnist' else 'Tables 1 and 3'})\n"
         yield _table(data, own)
         yield from _remarks(data, own)
 
@@ -194,7 +194,7 @@ def atoms(records: Sequence[Record]) -> Iterator[str]:
         for setting, value in zip(SETTINGS, here, strict=True):
             means[setting] += [value[0]] if value else []
     head = ["d", "paper", *(text for s in SETTINGS for text in (s, "diff"))]
-    yield "### Number of atoms on coil20 (Table 4)\n"
+    yield "## Number of atoms on coil20 (Table 4)\n"
     yield markdown_table(head, rows) + "\n"
     paper = [fmean(trials) for trials in ATOMS.values()]
     own = {r["svd"] for r in found if r["svd"]}
@@ -225,7 +225,7 @@ def factors(records: Sequence[Record]) -> Iterator[str]:
         for (z, c), paper in FACTORS.items()
     ]
     head = ["α_z", "α_c", "paper", *(text for s in SETTINGS for text in (s, "diff"))]
-    yield "### Noise on the factors, coil20 (Table 5)\n"
+    yield "## Noise on the factors, coil20 (Table 5)\n"
     yield markdown_table(head, rows, left=2) + "\n"
     told = []
     tables = {
@@ -262,13 +262,13 @@ def clients(records: Sequence[Record]) -> Iterator[str]:
         here = [MEANS.of([r for r in own if r["setting"] == setting]) for setting in SETTINGS]
         rows.append([data, str(count), *MEANS.compared(paper, *here)])
     head = ["data", "P", "paper", *(text for s in SETTINGS for text in (s, "diff"))]
-    yield "### One client against eight (Table 7)\n"
+    yield "## One client against eight (Table 7)\n"
     yield markdown_table(head, rows, left=2) + "\n"
     yield "Accuracy; equal clients, those of the tables above; a single client averages alone.\n"
 
 
 def render(records: Sequence[Record]) -> str:
-    """Return the section of all that was found so far."""
+    """Return the page of all that was found so far."""
     own = (tables, atoms, factors, attack, clients)
     parts = (*own, figure, rounds, bounds, reconstruction, seconds)
     return "\n".join([INTRO, *(text for part in parts for text in part(records))])

@@ -1,4 +1,4 @@
-"""What the tables and the figures of FedSC's section have in common."""
+"""What the tables and the figures of FedSC's page have in common."""
 
 from pipelines.papers.means import Means
 

@@ -1,4 +1,4 @@
-"""Figures of the section of docs/results.md, drawn from the records of `reproduce.py`.
+"""Figures of docs/results/fk-kmeans.md, drawn from the records of `reproduce.py`.
 
 matplotlib draws them: `pip install 'daskfc[figures]'`.
 """

@@ -1,6 +1,6 @@
 """Reproduce "A communication efficient federated kernel k-means" through real federations.
 
-It writes the paper's section of docs/results.md, and figures, which need matplotlib:
+It writes docs/results/fk-kmeans.md, and figures, which need matplotlib:
 `pip install 'daskfc[figures]'`.
 
     python -m pipelines.papers.fk_kmeans.reproduce --data FOLDER
@@ -45,7 +45,7 @@ from pipelines.papers.fk_kmeans.scale import SCALE_ITERATIONS, TIMED_ITERATIONS,
 from pipelines.papers.fk_kmeans.tables import render
 from pipelines.papers.fk_kmeans.values import FEW_ITERATIONS, ITERATIONS
 from pipelines.papers.journal import Journal, Record, carry_out, command_line
-from pipelines.papers.results import write_section
+from pipelines.papers.results import write_page
 
 FIGURES = {"mushrooms": "mushrooms", "mnist": "MNIST"}  # parts of Fig. 3
 PARTS = ("convergence", "communication", *FIGURES, "noise", "attack", "scale", "speed", "rounds")
@@ -261,7 +261,7 @@ SHOWN = (
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every piece."""
     pipeline = Path(__file__).with_name("cell.yaml")
-    args, chosen = command_line(__doc__, PARTS, pipeline, LIMITS)
+    args, chosen = command_line(__doc__, "fk-kmeans", PARTS, pipeline, LIMITS)
     seeds = tuple(load_pipeline(args.pipeline).seeds)
     study = Study(args.data, seeds, args.samples, args.iterations)
     journal = Journal(args.records)
@@ -269,7 +269,7 @@ def main() -> None:
     carry_out(
         pieces,
         journal,
-        write=lambda: write_section(args.out, "FK k-means", render(journal.records)),
+        write=lambda: write_page(args.out, render(journal.records)),
         shown=SHOWN,
     )
     draw(journal.records, args.out.parent / "figures")

@@ -1,4 +1,4 @@
-"""Subsections on what the paper leaves open: noise, attacks, scale, times, rounds."""
+"""Sections on what the paper leaves open: noise, attacks, scale, times, rounds."""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -30,7 +30,7 @@ def noise(records: Sequence[Record]) -> Iterator[str]:
             row = [data, "∞" if epsilon is None else f"{epsilon:g}", f"{runs[0]['n']:,}"]
             row += [f"{runs[0]['multiplier']:.2f}", str(len(runs)), MEANS.text(here)]
             rows.append([*row, f"{here[0] - plain[0]:+.3f}" if here and plain else "–"])
-    yield "### Noise (ε, δ)\n"
+    yield "## Noise (ε, δ)\n"
     yield figure_link(NOISE_FIGURE, "NMI beside ε")
     head = ["data", "ε", "N", "multiplier", "runs", "NMI", "to ∞"]
     yield markdown_table(head, rows) + "\n"
@@ -59,7 +59,7 @@ def attack(records: Sequence[Record]) -> Iterator[str]:
                     row += [f"{max(r['rank'] for r in own)}" if own else "–"]
                     row += [f"{fmean(r['share'] for r in own):.0%}" if own else "–"]
                 rows.append(row)
-    yield "### Samples from Gram matrices (Theorem 4)\n"
+    yield "## Samples from Gram matrices (Theorem 4)\n"
     yield figure_link(ATTACK_FIGURE, "Share of a client's samples that the server finds")
     head = ["data", "D", "n_m", "rank, one client", "found", "rank, sum", "found"]
     yield markdown_table(head, rows) + "\n"
@@ -99,7 +99,7 @@ def scale(records: Sequence[Record]) -> Iterator[str]:
         ]
         for r in found
     ]
-    yield "### Samples in covtype's shape, parties of 2 GB\n"
+    yield "## Samples in covtype's shape, parties of 2 GB\n"
     head = ["N", "iterations a minute", "fit, s", "client, MB", "server, MB"]
     head += ["uploaded an iteration, bytes", "in all, bytes", "NMI"]
     yield markdown_table(head, rows) + "\n"
@@ -123,7 +123,7 @@ def speed(records: Sequence[Record]) -> Iterator[str]:
         row += [number(central, 1), number(r["ours"] / central), number(r["nmi"], 3)]
         rows.append([*row, number(r["pooled_nmi"], 3)])
     ratio = max(r["ours"] / (r["nystroem"] + r["kmeans"]) for r in found)
-    yield f"### Seconds on {found[0]['n']:,} images of MNIST\n"
+    yield f"## Seconds on {found[0]['n']:,} images of MNIST\n"
     head = ["seed", "ours, s", "iterating", "clustering", "Nystroem, s", "KMeans, s", "both"]
     yield markdown_table([*head, "ratio", "NMI, ours", "NMI, pooled"], rows) + "\n"
     yield (
@@ -156,7 +156,7 @@ def rounds(records: Sequence[Record]) -> Iterator[str]:
         row += [f"{here / wanted - 1.0:+.1%}", f"{r['messages_a_round']:.0f}"]
         times = [r["median_ms"], r["mean_ms"]] if block else [None, None]
         rows.append([*row, *(number(ms, 1) for ms in times)])
-    yield "### Rounds and bytes of an iteration\n"
+    yield "## Rounds and bytes of an iteration\n"
     head = ["D", "solver", "rounds", "products", "numbers × 8", "payload, bytes", "more"]
     yield markdown_table([*head, "messages", "ms, median", "ms, mean"], rows, left=2) + "\n"
     yield (

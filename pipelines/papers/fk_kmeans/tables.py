@@ -1,4 +1,4 @@
-"""The section of docs/results.md: the paper's Figs. 1 to 3 beside those of `reproduce.py`."""
+"""The page docs/results/fk-kmeans.md: the paper's Figs. 1 to 3 beside those of `reproduce.py`."""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -24,7 +24,7 @@ from pipelines.papers.results import difference, figure_link, markdown_table, nu
 __all__ = ["formula", "largest_difference", "render"]
 
 INTRO = """\
-## FK k-means
+# FK k-means
 
 Written by `python -m pipelines.papers.fk_kmeans.reproduce --data FOLDER`. Every number of a
 federated method is from a run through a real federation on one machine: five worker processes for
@@ -81,7 +81,7 @@ def convergence(records: Sequence[Record]) -> Iterator[str]:
     curves = [r for r in found if r["errors"]]
     if not found:
         return
-    yield "### Convergence (Fig. 1)\n"
+    yield "## Convergence (Fig. 1)\n"
     if curves:
         yield figure_link(
             CONVERGENCE_FIGURE, "Normalised recovery error over the iterations, below the bounds"
@@ -203,7 +203,7 @@ def communication(records: Sequence[Record]) -> Iterator[str]:
                 paper = f"> {SAVING:.0%}"
                 gap = f"{difference(100 * saved[1], 100 * SAVING)} points"
             savings.append([r["data"], r["version"], paper, *cells, gap])
-    yield "### Uploads of an iteration (Fig. 2)\n"
+    yield "## Uploads of an iteration (Fig. 2)\n"
     yield figure_link(UPLOAD_FIGURE, "Numbers uploaded in an iteration, with CEM and without")
     head = ["data", "version", "N", "T", "Q", "asked", "r_t", "by Section 5.2", "in the ledger"]
     yield markdown_table(head, rows, left=2) + "\n"
@@ -227,7 +227,7 @@ def quality(records: Sequence[Record]) -> Iterator[str]:
     found = of_kind(records, "quality")
     if not found:
         return
-    yield "### NMI beside uploads (Fig. 3)\n"
+    yield "## NMI beside uploads (Fig. 3)\n"
     yield figure_link(QUALITY_FIGURE, "NMI beside uploaded numbers, with 95 % intervals")
     for data in names_of(found):
         rows = [
@@ -300,7 +300,7 @@ def _goals(found: Sequence[Record], data: str) -> Iterator[str]:
 
 
 def render(records: Sequence[Record]) -> str:
-    """Return the section of all that was found so far."""
+    """Return the page of all that was found so far."""
     own = (first_look, convergence, communication, quality)
     parts = (*own, noise, attack, scale, speed, rounds)
     return "\n".join([INTRO, *(text for part in parts for text in part(records))])

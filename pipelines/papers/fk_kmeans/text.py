@@ -1,4 +1,4 @@
-"""What the tables and the figures of the section have in common."""
+"""What the tables and the figures of the page have in common."""
 
 import math
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ COLORS = {
 
 
 def command(parts: str) -> str:
-    """Return the sentence that names the command of a subsection.
+    """Return the sentence that names the command of a section.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Run kCAGC on a generated graph of a million nodes and write the numbers to docs/results.md.
+"""Run kCAGC on a generated graph of a million nodes and write docs/results/kcagc-large-graph.md.
 
     python -m pipelines.papers.kcagc.large_graph [--nodes 1000000] [--folder FOLDER]
 
@@ -23,7 +23,7 @@ from daskfc.metrics import accuracy, nmi
 from daskfc.protocols import KCAGC
 from daskfc.stores import ClientStore, write_store
 from pipelines.papers.federations import true_labels
-from pipelines.papers.results import markdown_table, number, write_section
+from pipelines.papers.results import markdown_table, number, write_page
 
 GROUPS, FEATURES, CLIENTS = 10, 100, 4
 WITHIN = 0.4  # of the edges
@@ -82,7 +82,7 @@ def build(folder: Path, n: int, n_edges: int) -> dict[str, str]:
 
 
 def report(model: KCAGC, store: ClientStore, peaks: dict[str, int], total: float) -> str:
-    """Return the section."""
+    """Return the page."""
     y = true_labels(store)
     found = model.labels_.values
     clients = max(size for name, size in peaks.items() if name != "server")
@@ -103,7 +103,7 @@ def report(model: KCAGC, store: ClientStore, peaks: dict[str, int], total: float
         ["accuracy, NMI", f"{accuracy(y, found):.4f}, {nmi(y, found):.4f}"],
     ]
     intro = (
-        "## kCAGC on a million nodes\n\n"
+        "# kCAGC on a million nodes\n\n"
         "Written by `python -m pipelines.papers.kcagc.large_graph`: a generated graph of "
         f"{GROUPS} groups, {FEATURES} features, {CLIENTS} participants, ψ = {ORDER}, "
         "every process limited to 2 GB, on two cores.\n"
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int, default=10_000_000)
     parser.add_argument("--folder", type=Path, help="where the stores are kept")
-    parser.add_argument("--out", type=Path, default=Path("docs/results.md"))
+    parser.add_argument("--out", type=Path, default=Path("docs/results/kcagc-large-graph.md"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="large-graph-") as scratch:
         urls = build(args.folder or Path(scratch), args.nodes, args.edges)
@@ -128,7 +128,7 @@ def main() -> None:
             total = time.perf_counter() - started
             peaks = federation.peak_memory()
         body = report(model, ClientStore.open(urls["client-1"]), peaks, total)
-    write_section(args.out, "kCAGC on a million nodes", body)
+    write_page(args.out, body)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reproduce the tables of the kCAGC paper through real federations, and write docs/results.md.
+"""Reproduce the kCAGC paper's tables through real federations and write docs/results/kcagc.md.
 
     python -m pipelines.papers.kcagc.reproduce --data FOLDER
 
@@ -32,7 +32,7 @@ from pipelines.papers import federations
 from pipelines.papers.journal import Journal, Record, carry_out, command_line
 from pipelines.papers.kcagc.tables import BASES, render
 from pipelines.papers.kcagc.values import LEAKAGE, LOCAL, PARTICIPANTS
-from pipelines.papers.results import write_section
+from pipelines.papers.results import write_page
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the graph, Fig. 4
 LATENCY = 0.1  # seconds, Table X
@@ -285,14 +285,14 @@ SHOWN = "graph method L m basis variant share order seed acc seconds level".spli
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every part."""
-    args, chosen = command_line(__doc__, PARTS, Path(__file__).with_name("cell.yaml"))
+    args, chosen = command_line(__doc__, "kcagc", PARTS, Path(__file__).with_name("cell.yaml"))
     study = Study(args.data, tuple(load_pipeline(args.pipeline).seeds))
     journal = Journal(args.records)
     pieces = [piece for name in chosen for piece in study.parts(name)]
     carry_out(
         pieces,
         journal,
-        write=lambda: write_section(args.out, "kCAGC", render(journal.records)),
+        write=lambda: write_page(args.out, render(journal.records)),
         shown=SHOWN,
     )
 

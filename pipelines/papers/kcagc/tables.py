@@ -1,4 +1,4 @@
-"""The section of docs/results.md: the kCAGC paper's numbers beside those of `reproduce.py`."""
+"""The page docs/results/kcagc.md: the kCAGC paper's numbers beside those of `reproduce.py`."""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -25,7 +25,7 @@ __all__ = ["BASES", "render"]
 BASES = ("global-norm", "U", "row-normalised")
 
 INTRO = """\
-## kCAGC
+# kCAGC
 
 Written by `python -m pipelines.papers.kcagc.reproduce --data FOLDER`. Every number is from a run
 through a real federation on one machine: a worker process a participant and one for the server,
@@ -69,7 +69,7 @@ def table_two(records: Sequence[Record]) -> Iterator[str]:
         if not rows:
             continue
         head = [text for basis in BASES for text in (basis, "diff")]
-        yield f"### {graph} (Table II)\n"
+        yield f"## {graph} (Table II)\n"
         yield markdown_table(["L", "k̂", "paper", *head, "nodes"], rows, left=2) + "\n"
         inside = n_cells - len(open_cells)
         yield (
@@ -88,7 +88,7 @@ def central(records: Sequence[Record]) -> Iterator[str]:
             paper = CENTRAL.get(method, {}).get(graph)
             rows.append([graph, method, *MEANS.compared(paper, here)])
     if methods:
-        yield "### On pooled columns, and alone (Table II, last rows)\n"
+        yield "## On pooled columns, and alone (Table II, last rows)\n"
         yield markdown_table(["graph", "method", "paper", "here", "diff"], rows, left=2) + "\n"
     rows = []
     for graph, f1 in ALONE_F1.items():
@@ -99,7 +99,7 @@ def central(records: Sequence[Record]) -> Iterator[str]:
                 acc = MEANS.compared(OPTIMISED[graph][2, 1], MEANS.of(found))
                 rows.append([graph, basis, *acc, *MEANS.compared(f1, MEANS.of(found, "f1"))])
     if rows:
-        yield "### Accuracy and macro F1 with L = 2, k̂ = k (Table III, rows of kCAGC)\n"
+        yield "## Accuracy and macro F1 with L = 2, k̂ = k (Table III, rows of kCAGC)\n"
         head = ["graph", "basis", "acc, paper", "here", "diff", "F1, paper", "here", "diff"]
         yield markdown_table(head, rows, left=2) + "\n"
 
@@ -119,7 +119,7 @@ def other_filter(records: Sequence[Record]) -> Iterator[str]:
             rows.append(row)
     if rows:
         head = [t for key in ("ACC", "NMI", "F1") for t in (f"{key}, paper", "here", "diff")]
-        yield "### Cora with the filter (1 - λ/‖L_s‖)⁵ (Table VIII)\n"
+        yield "## Cora with the filter (1 - λ/‖L_s‖)⁵ (Table VIII)\n"
         yield markdown_table(["L", "k̂", *head], rows, left=2) + "\n"
 
 
@@ -132,7 +132,7 @@ def figures(records: Sequence[Record]) -> Iterator[str]:
         for method in dict.fromkeys(r["method"] for r in split):
             own = [[r for r in split if (r["method"], r["share"]) == (method, s)] for s in shares]
             rows.append([method, *(MEANS.text(MEANS.of(found)) for found in own)])
-        yield "### Cora, two participants with parts of the graph (Fig. 4)\n"
+        yield "## Cora, two participants with parts of the graph (Fig. 4)\n"
         yield markdown_table(["each holds", *(f"{share:.0%}" for share in shares)], rows) + "\n"
     for graph in OPTIMISED:
         ours = of_kind(records, "order", graph=graph)
@@ -143,7 +143,7 @@ def figures(records: Sequence[Record]) -> Iterator[str]:
                 ["kCAGC", *(number(100 * r["acc"]) for r in ours)],
                 ["AGC", *(number(100 * r["acc"]) for r in agc)],
             ]
-            yield f"### {graph}, order of the filter, L = 2, k̂ = k, seed 0 (Fig. 5)\n"
+            yield f"## {graph}, order of the filter, L = 2, k̂ = k, seed 0 (Fig. 5)\n"
             yield markdown_table(head, rows) + "\n"
 
 
@@ -160,7 +160,7 @@ def counts(records: Sequence[Record]) -> Iterator[str]:
         row += [f"{a_round / basic['bound']['basic']:.2%}", f"{r['scalars']:,}", f"{r['sums']}"]
         rows.append([*row, f"{r['masked_bytes'] / 1e6:.1f}", number(100 * r["acc"])])
     if rows:
-        yield "### Secure aggregations (Section 3.4)\n"
+        yield "## Secure aggregations (Section 3.4)\n"
         yield (
             "One start, at most ten rounds, no refinement. *a round*: the paper's count, one "
             "number an aggregation, at most; *of basic*: its share of the basic protocol's (the "
@@ -178,7 +178,7 @@ def leakage(records: Sequence[Record]) -> Iterator[str]:
     """Table VII."""
     found = of_kind(records, "leakage")
     if found:
-        yield "### Privacy level and leakage on Cora (Table VII)\n"
+        yield "## Privacy level and leakage on Cora (Table VII)\n"
         yield (
             "Of the sums of squared distances (n × k) that the server learned last, as published "
             "by the run, against the first participant's features (their seven largest principal "
@@ -212,7 +212,7 @@ def times(records: Sequence[Record]) -> Iterator[str]:
             rows.append([*row, number(r["seconds"] / agc["seconds"], 1), str(r["sums"])])
         if rows:
             ratios = [float(row[6]) for row in rows]
-            yield f"### {graph}, seconds (Tables IV and V)\n"
+            yield f"## {graph}, seconds (Tables IV and V)\n"
             yield (
                 "Fits in warm processes, none of which has the filtered columns yet, all on two "
                 "cores; *AGC* in one process on pooled columns (median of three), "
@@ -224,7 +224,7 @@ def times(records: Sequence[Record]) -> Iterator[str]:
             yield markdown_table(head, rows, left=2) + "\n"
     late = of_kind(records, "latency", delay=0.1)
     if late:
-        yield "### With 100 ms of latency a message (Table X)\n"
+        yield "## With 100 ms of latency a message (Table X)\n"
         yield (
             "k̂ = k. A sum is two messages one after the other, centres out and distances back; no "
             "report to the caller stands between. *explained* is 0.1 s times the messages in "
@@ -243,6 +243,6 @@ def times(records: Sequence[Record]) -> Iterator[str]:
 
 
 def render(records: Sequence[Record]) -> str:
-    """Return the section of all that was found so far."""
+    """Return the page of all that was found so far."""
     parts = (table_two, central, other_filter, figures, counts, leakage, times)
     return "\n".join([INTRO, *(text for part in parts for text in part(records))])

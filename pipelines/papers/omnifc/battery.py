@@ -2,9 +2,9 @@
 
     python -m pipelines.papers.omnifc.battery --data FOLDER [--only iris,wine]
 
-It writes a section of docs/results.md, and takes a quarter of an hour. FOLDER holds the files that
-`public_data` names; seven sets come with scikit-learn. With `--records FILE` every finished set is
-kept there, and a second start goes on with what is missing.
+It writes docs/results/omnifc-public-data.md, and takes a quarter of an hour. FOLDER holds the files
+that `public_data` names; seven sets come with scikit-learn. With `--records FILE` every finished
+set is kept there, and a second start goes on with what is missing.
 """
 
 import time
@@ -26,7 +26,7 @@ from pipelines.papers.federations import holding
 from pipelines.papers.journal import Journal, Record, carry_out, command_line
 from pipelines.papers.omnifc.battery_tables import render
 from pipelines.papers.omnifc.public_data import DATASETS, Samples
-from pipelines.papers.results import write_section
+from pipelines.papers.results import write_page
 
 CLIENTS = 5
 SKEW = 0.75
@@ -158,13 +158,13 @@ def on_dataset(name: str, folder: Path) -> Iterator[Record]:
 
 
 def main() -> None:
-    """Read the command line, run what is missing, and write the section after every data set."""
-    args, chosen = command_line(__doc__ or "", tuple(DATASETS))
+    """Read the command line, run what is missing, and write the page after every data set."""
+    args, chosen = command_line(__doc__ or "", "omnifc-public-data", tuple(DATASETS))
     journal = Journal(args.records)
     carry_out(
         [(name, on_dataset(name, args.data)) for name in chosen],
         journal,
-        write=lambda: write_section(args.out, "Public data sets", render(journal.records)),
+        write=lambda: write_page(args.out, render(journal.records)),
         shown="data clusterer n d k index rows columns seed inertia seconds".split(),
     )
 

@@ -1,4 +1,4 @@
-"""The section of docs/results.md that `battery.py` writes."""
+"""The page docs/results/omnifc-public-data.md, which `battery.py` writes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ __all__ = ["render"]
 EXACT = ("ward", "single", "HDBSCAN", "DBSCAN")
 
 INTRO = """\
-## Public data sets
+# Public data sets
 
 Written by `python -m pipelines.papers.omnifc.battery --data FOLDER`. OmniFC with its defaults over
 five clients with label skew 0.75, six worker processes, beside scikit-learn on all samples in one
@@ -58,7 +58,7 @@ def _exact(records: Sequence[Record]) -> Iterator[str]:
         rows.append([data, DATASETS[data].words, *_sizes(next(iter(own.values()))), *cells])
     found = [r for r in records if r["kind"] == "battery" and r["clusterer"] in EXACT]
     same = sum(r["index"] == 1.0 for r in found)
-    yield "### The same partition\n"
+    yield "## The same partition\n"
     yield (
         "Adjusted Rand index of the federated and the pooled partition; noise is one cluster more. "
         f"**{same} of {len(found)}** are the same.\n"
@@ -74,7 +74,7 @@ def _others(records: Sequence[Record]) -> Iterator[str]:
             if "rows" in record:
                 cells = [_index(record[key]) for key in ("index", "rows", "columns")]
                 rows.append([data, name, *cells])
-    yield "### Where partitions differ\n"
+    yield "## Where partitions differ\n"
     if not rows:
         yield "Nowhere.\n"
         return
@@ -97,7 +97,7 @@ def _seeded(records: Sequence[Record]) -> Iterator[str]:
             means, spectral = own["k-means"], own["spectral"]
             cells = [_index(means["index"]), _index(means["seed"]), f"{means['inertia']:.4f}"]
             rows.append([data, *cells, _index(spectral["index"]), _index(spectral["seed"])])
-    yield "### Clusterers that draw starts\n"
+    yield "## Clusterers that draw starts\n"
     yield (
         "Index of OmniFC's partition to scikit-learn's, and of scikit-learn's to that of another "
         "seed; the inertia of OmniFC's k-means, divided by that of scikit-learn's: below 1 is "
@@ -108,7 +108,7 @@ def _seeded(records: Sequence[Record]) -> Iterator[str]:
 
 
 def render(records: Sequence[Record]) -> str:
-    """Return the section, from the records of `battery.py`."""
+    """Return the page, from the records of `battery.py`."""
     parts = [INTRO]
     if any(record["kind"] == "battery" for record in records):
         for part in (_exact, _others, _seeded):

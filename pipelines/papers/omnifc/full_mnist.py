@@ -1,4 +1,4 @@
-"""Run OmniFC on all 70,000 samples of MNIST and write the numbers to docs/results.md.
+"""Run OmniFC on all 70,000 samples of MNIST and write docs/results/omnifc-mnist.md.
 
     DASKFC_DATA=FOLDER python -m pipelines.papers.omnifc.full_mnist [--only 'spectral;k-means']
 
@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 
 import daskfc as fc
-from pipelines.papers.results import markdown_table, number, write_section
+from pipelines.papers.results import markdown_table, number, write_page
 
 ROOT = Path(__file__).parents[3]
 ROWS = {"rows": "distances"}  # as the paper does
@@ -130,11 +130,11 @@ def same_labels(runs_dir: Path) -> str:
 
 
 def main() -> None:
-    """Run what is asked for and write the section."""
+    """Run what is asked for and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default=";".join(RUNS), help="runs, separated by semicolons")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"))
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "omnifc-mnist.md")
     asked = parser.parse_args()
     for name in asked.only.split(";"):
         if summary_of(name, asked.runs_dir) is None:
@@ -143,10 +143,9 @@ def main() -> None:
     rows = [row_of(name, summary) for name, summary in found.items() if summary is not None]
     header = ["clusterer", "distances", "kappa", "NMI", "run, s", "distances, s", "clustering, s"]
     header += ["wire, GB", "peak of a client, MB", "of the server, MB"]
-    write_section(
+    write_page(
         asked.out,
-        "Full MNIST",
-        "## Full MNIST\n\n"
+        "# Full MNIST\n\n"
         "Written by `python -m pipelines.papers.omnifc.full_mnist`. OmniFC on all 70,000 × 784 "
         "samples, 10 clients (label skew 0.75), l = 1, t = 2, six evaluators of which one is a "
         "spare, 4 primes, no error (pixels are integers). Eleven worker processes of one BLAS "

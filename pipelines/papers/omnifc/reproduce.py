@@ -1,4 +1,4 @@
-"""Reproduce the tables of the OmniFC paper through real federations, and write docs/results.md.
+"""Reproduce the OmniFC paper's tables through real federations and write docs/results/omnifc.md.
 
     python -m pipelines.papers.omnifc.reproduce --data FOLDER [--only iris,digits,distances]
 
@@ -40,7 +40,7 @@ from pipelines.papers.omnifc.distances import (
 )
 from pipelines.papers.omnifc.tables import EXACT, render
 from pipelines.papers.omnifc.values import P
-from pipelines.papers.results import write_section
+from pipelines.papers.results import write_page
 
 TOLERANCE = 1e-6  # of the tables: data on no grid are coded so finely that ties are kept
 MIN_SAMPLES = 5  # of DBSCAN, scikit-learn's default
@@ -221,12 +221,12 @@ def pieces(
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every part."""
-    args, chosen = command_line(__doc__, (*DATASETS, "distances"))
+    args, chosen = command_line(__doc__, "omnifc", (*DATASETS, "distances"))
     journal = Journal(args.records)
     carry_out(
         pieces(chosen, args.data, journal),
         journal,
-        write=lambda: write_section(args.out, "OmniFC", render(journal.records)),
+        write=lambda: write_page(args.out, render(journal.records)),
         shown=SHOWN,
     )
 

@@ -1,4 +1,4 @@
-"""The section of docs/results.md: the OmniFC paper's numbers beside those of `reproduce.py`."""
+"""The page docs/results/omnifc.md: the OmniFC paper's numbers beside those of `reproduce.py`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ EXACT = ("SC", "SC, Gaussian", "DBSCAN", "HC", "KMed")  # these must equal their
 METRICS = (("kappa", "Kappa", "1 and 2"), ("nmi", "NMI", "5 and 6"))
 
 INTRO = """\
-## OmniFC
+# OmniFC
 
 Written by `python -m pipelines.papers.omnifc.reproduce --data FOLDER`. Every number is from a run
 through a real federation on one machine: a worker process a client and one for the server, shares
@@ -46,7 +46,7 @@ What the paper leaves open, and what was taken here:
   scores; digits and mnist lie on a grid and have no error at any tolerance.
 - **Central** is the pooled algorithm with the same seed and order of samples.
 - **FedSC**, with which the paper compares too, is not part of this comparison: no cell here was
-  run with it. `FedSC` is a method of daskfc, and the tables of its own paper are in this document.
+  run with it. `FedSC` is a method of daskfc, with [the tables of its own paper](fedsc.md).
 """
 
 
@@ -271,7 +271,7 @@ def _worst(records: Sequence[Record]) -> str:
 
 
 def render(records: Sequence[Record]) -> str:
-    """Return the section from all that was recorded.
+    """Return the page from all that was recorded.
 
     Parameters
     ----------
@@ -283,31 +283,31 @@ def render(records: Sequence[Record]) -> str:
     parts = [INTRO]
     if fits.datasets:
         for metric, title, tables in METRICS:
-            parts.append(f"### {title} of the clusterers (Tables {tables})\n")
+            parts.append(f"## {title} of the clusterers (Tables {tables})\n")
             parts.append(
                 "OmniFC's value is one number where it is the same at every p, else a range; "
                 "`diff` is here minus paper.\n"
             )
             parts.append(agreement(fits, metric) + "\n")
-        parts.append("### The same labels as the pooled clusterer, at every p\n")
+        parts.append("## The same labels as the pooled clusterer, at every p\n")
         parts.append(verdict(fits) + "\n")
         parts.append(equality(fits) + "\n")
         parts.append(
             "The last column is for the default tolerance of 1e-4, at p = 0, where the data are on "
             "no grid: an error of 1e-4 of\nthe scale can turn over a tie between two neighbours.\n"
         )
-        parts.append("### Other federated methods (Tables 1 and 5)\n")
+        parts.append("## Other federated methods (Tables 1 and 5)\n")
         for data in fits.datasets:
-            parts.append(f"#### {data}\n\n{baselines(fits, data)}\n")
+            parts.append(f"### {data}\n\n{baselines(fits, data)}\n")
     if "eps" in kinds:
-        parts.append("### DBSCAN's radius, on pooled data\n")
+        parts.append("## DBSCAN's radius, on pooled data\n")
         parts.append(radii(records) + "\n")
         parts.append(
             "The tables above are with min_samples = 5. Radii tried with it, and their kappa:\n\n"
             f"{radius_grids(records)}\n"
         )
     if "size" in kinds:
-        parts.append("### Error of the distances by number of samples (Table 7)\n")
+        parts.append("## Error of the distances by number of samples (Table 7)\n")
         parts.append(
             "RMSE of squared distances over all n² entries, label skew 0.75, 10 clients, default "
             "tolerance (1e-4); `of the scale`\nis relative to the mean squared distance. The paper "
@@ -315,14 +315,14 @@ def render(records: Sequence[Record]) -> str:
         )
         parts.append(sizes(records) + "\n")
     if "code" in kinds:
-        parts.append("### Error by clients, segments and colluding clients (Fig. 5)\n")
+        parts.append("## Error by clients, segments and colluding clients (Fig. 5)\n")
         parts.append(
             "mnist-1000, pixels / z-scored, relative to the scale; `refused` where "
             "m < 2l + 2t - 1, before anything runs.\n"
         )
         parts.append(codes(records) + "\n")
     if {"bits", "code"} & kinds:
-        parts.append("### The same bits\n")
+        parts.append("## The same bits\n")
         parts.append(
             "SHA-256 (first 12 digits) of D as float64, row by row; one hash means that all "
             "runs of the line gave\nidentical bits. The error is relative to the mean squared "

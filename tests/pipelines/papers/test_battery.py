@@ -77,7 +77,7 @@ def test_the_section_counts_what_is_the_same_and_explains_the_rest():
         record("iris", "spectral", 1.0, seed=1.0),
     ])  # fmt: skip
     assert "**1 of 2** are the same" in text
-    first, second, third = text.split("### ")[1:]
+    first, second, third = text.split("\n## ")[1:]
     assert row_of(first, "iris")[2:] == ["1,150", "4", "3", "1", "0.999", "–", "–"]
     assert row_of(second, "iris", "single")[2:] == ["0.999", "0.500", "1"]
     assert row_of(third, "iris")[1:] == ["0.900", "0.800", "1.0000", "1", "1"]

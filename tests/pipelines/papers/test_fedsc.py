@@ -124,7 +124,7 @@ def test_run_times_are_summed_by_part():
 
 
 def test_nothing_found_yet_is_a_page_without_tables():
-    assert "###" not in rendered()
+    assert "##" not in rendered()
 
 
 def test_the_papers_nmi_leaves_out_class_0():

@@ -229,7 +229,7 @@ def test_a_page_of_a_first_look_says_so():
 
 
 def test_nothing_found_yet_is_a_page_without_tables():
-    assert "###" not in render([])
+    assert "##" not in render([])
 
 
 def test_figures_show_what_the_records_hold(tmp_path):

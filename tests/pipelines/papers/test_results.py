@@ -1,61 +1,60 @@
-"""Sections of a page that programs write, tables in them, and differences."""
+"""Pages that programs write, tables in them, differences, and the overview of the pages."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from pipelines.papers.esfmc.tables import INTRO as ESFMC
 from pipelines.papers.fedsc.tables import INTRO as FEDSC
+from pipelines.papers.fk_kmeans.tables import INTRO as FK_KMEANS
 from pipelines.papers.kcagc.tables import INTRO as KCAGC
+from pipelines.papers.omnifc.battery_tables import INTRO as PUBLIC_DATA
 from pipelines.papers.omnifc.tables import INTRO as OMNIFC
-from pipelines.papers.results import (
-    difference,
-    markdown_table,
-    put_section,
-    wrapped,
-    write_section,
-)
+from pipelines.papers.overview import overview
+from pipelines.papers.results import difference, markdown_table, wrapped, write_page
+
+DOCS = Path(__file__).parents[3] / "docs"
+INTROS = {
+    "esfmc": ESFMC,
+    "fedsc": FEDSC,
+    "fk-kmeans": FK_KMEANS,
+    "kcagc": KCAGC,
+    "omnifc": OMNIFC,
+    "omnifc-public-data": PUBLIC_DATA,
+}
 
 
-def test_section_replaces_only_itself():
-    page = put_section("# Mine\n", "A", "one")
-    page = put_section(page, "B", "two")
-    page = put_section(page + "\nafterwards\n", "A", "three")
-    assert page.startswith("# Mine")
-    assert "one" not in page
-    assert page.index("three") < page.index("two") < page.index("afterwards")
-    assert page.count("<!-- A: begin -->") == page.count("<!-- A: end -->") == 1
+def written(path, text):
+    write_page(path, text)
+    return path.read_text(encoding="utf-8")
 
 
-def test_parts_that_are_not_made_again_stay():
-    first = "## A\n\nintro\n\n### one\n\n1\n\n### two\n\n2\n\n### three\n\n3"
-    page = put_section("", "A", first)
-    assert put_section(page, "A", first) == page
-    page = put_section(page, "A", "## A\n\nother\n\n### zero\n\n0\n\n### two\n\n2 anew")
-    text = " ".join(page.split("begin -->")[1].split("<!--")[0].split())
-    assert text == "## A other ### one 1 ### zero 0 ### two 2 anew ### three 3"
-    page = put_section(page, "A", "no heading")
-    assert "no heading" in page
-    assert page.count("### ") == 4
-    assert "intro" not in page
+def test_parts_that_are_not_made_again_stay(tmp_path):
+    path = tmp_path / "results" / "a.md"
+    first = "# A\n\nintro\n\n## one\n\n1\n\n## two\n\n2\n\n### more\n\n3\n\n## three\n\n3"
+    page = written(path, first)
+    assert page == first + "\n"
+    assert written(path, first) == page
+    page = written(path, "# A\n\nother\n\n## zero\n\n0\n\n## two\n\n2 anew")
+    assert page.split() == "# A other ## one 1 ## zero 0 ## two 2 anew ## three 3".split()
+    page = written(path, "no heading")
+    assert page.startswith("no heading\n\n## one")
+    assert page.count("## ") == 4
+    assert "other" not in page
 
 
-def test_section_in_a_new_file_has_a_heading(tmp_path):
-    path = tmp_path / "docs" / "results.md"
-    write_section(path, "A", "one")
-    assert path.read_text(encoding="utf-8").startswith("# Results")
-
-
-def test_a_section_is_wrapped_where_it_is_text():
+def test_a_page_is_wrapped_where_it_is_text(tmp_path):
     words, table = (15 * "a word. ").strip(), f"| {30 * 'cell '} |"
-    parts = [f"## {words}", words, table, f"- {words}\n- two", f"```\n{words}\n\n{words}\n```"]
-    page = put_section("", "A", "\n\n".join(parts))
-    heading, text, kept, items, *code = page.split("begin -->\n")[1].split("\n\n")
+    parts = [f"# {words}", words, table, f"- {words}\n- two", f"```\n{words}\n\n{words}\n```"]
+    page = written(tmp_path / "a.md", "\n\n".join(parts))
+    heading, text, kept, items, *code = page.split("\n\n")
     assert (heading, kept) == (parts[0], table)
     assert max(map(len, f"{text}\n{items}".splitlines())) <= 100
     assert text.split() == words.split()
     assert [line[:2] for line in items.splitlines()] == ["- ", "  ", "- "]
-    assert "\n\n".join(code).startswith(parts[-1])
-    assert put_section(page, "A", page.split("begin -->\n")[1].split("\n<!--")[0]) == page
+    assert "\n\n".join(code) == parts[-1] + "\n"
+    assert written(tmp_path / "a.md", page) == page
 
 
 @pytest.mark.parametrize("whole", ["`some code`", "[a link](a.md)", "word - dash", "word 2. two"])
@@ -83,7 +82,28 @@ def test_difference_is_between_printed_digits():
     assert difference(None, 0.9) == difference(0.9, None) == "–"
 
 
-@pytest.mark.parametrize("intro", [FEDSC, KCAGC, OMNIFC])
-def test_the_page_begins_its_sections_as_the_programs_do(intro):
-    page = Path(__file__).parents[3] / "docs" / "results.md"
-    assert intro in page.read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", INTROS)
+def test_a_page_begins_as_its_program_does(name):
+    page = (DOCS / "results" / f"{name}.md").read_text(encoding="utf-8")
+    assert page.startswith(wrapped(INTROS[name]))
+
+
+def test_the_overview_is_made_of_the_pages_as_they_are():
+    page = (DOCS / "results.md").read_text(encoding="utf-8")
+    assert page == overview(DOCS / "results")
+    for path in (DOCS / "results").glob("*.md"):
+        assert f"](results/{path.name})" in page
+        assert f"\nresults/{path.stem}\n" in page.split("{toctree}")[1]
+
+
+def test_the_overview_reads_the_papers_value_ours_and_the_difference(tmp_path):
+    folder = shutil.copytree(DOCS / "results", tmp_path / "results")
+    path, row = folder / "omnifc.md", "| coil20     | SC           |           0.61 | 0.79 | +0.18 "
+    page = path.read_text(encoding="utf-8")
+    kappa, found, rest = page.partition(row + "|          0.63 | 0.79 | +0.16 |")
+    assert found
+    path.write_text(f"{kappa}{row}|          0.62 | 0.78 | +0.11 |{rest}", encoding="utf-8")
+    [line] = set(overview(folder).splitlines()) - set(overview(DOCS / "results").splitlines())
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == ["[OmniFC](results/omnifc.md)", "kappa, spectral clustering", "coil20",
+                     "0.62", "0.78", "+0.11"]  # fmt: skip
