@@ -9,7 +9,7 @@ from scipy.io import savemat
 from sklearn.datasets import dump_svmlight_file
 
 from daskfc.errors import StoreError
-from daskfc.stores import READERS, write_store
+from daskfc.stores import SOURCES, write_store
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.sources.readers import check_source, fingerprint, format_of, open_source
 
@@ -167,7 +167,7 @@ def test_npz_is_streamed(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("read whole")
 
-    monkeypatch.setattr("daskfc.stores.sources.arrays.np.load", refuse)
+    monkeypatch.setattr("daskfc.stores.sources.formats.npz.np.load", refuse)
     np.testing.assert_array_equal(next(iter(samples.blocks(2))), X[:2])
 
 
@@ -252,8 +252,8 @@ def test_empty_source(tmp_path):
 
 def test_formats_and_their_keys():
     assert format_of(SourceConfig(path="s3://bucket/a.csv.gz")) == "csv"
-    names = {key: [f"x{s}" for s in r.suffixes] for key, r in READERS.items()}
-    for key, reader in READERS.items():
+    names = {key: [f"x{s}" for s in r.suffixes] for key, r in SOURCES.items()}
+    for key, reader in SOURCES.items():
         names[key] += [f"folder.csv/{prefix}x" for prefix in reader.prefixes]
         assert key == "bundled" or names[key]
         assert {format_of(SourceConfig(path=name)) for name in names[key]} <= {key}

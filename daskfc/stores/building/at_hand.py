@@ -21,7 +21,7 @@ from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores.building.labelled import samples_of_array
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.layout import default_names
-from daskfc.stores.layout.samples import Samples, encode_labels, ids_as_text
+from daskfc.stores.layout.samples import Samples, blocks_of, encode_labels, ids_as_text
 from daskfc.stores.layout.spelling import Spelling, WordMap, word_map
 from daskfc.stores.sources.cells import Cells, words_of
 from daskfc.stores.sources.readers import open_source
@@ -84,13 +84,7 @@ def samples_at_hand(
             f"{rows.shape}. Give a table of shape (samples, features)."
         )
     names = default_names(rows.shape[1]) if columns is None else tuple(map(str, columns))
-
-    def blocks(n: int) -> Iterator[np.ndarray]:
-        for start in range(0, rows.shape[0], n):
-            block = rows[start : start + n]
-            yield block.toarray() if is_sparse else block
-
-    samples = Samples(rows.shape[0], names, blocks, missing=missing == "keep")
+    samples = Samples(rows.shape[0], names, blocks_of(rows), missing=missing == "keep")
     return _with_sides(samples, sample_ids, labels, where)
 
 

@@ -20,6 +20,7 @@ from daskfc.stores.layout.spelling import WordMap, renumbered
 __all__ = [
     "Samples",
     "View",
+    "blocks_of",
     "encode_labels",
     "ids_as_text",
     "reading",
@@ -125,6 +126,18 @@ class Samples:
             graph=None if self.graph is None else self.graph[chosen][:, chosen],
             present=None if present is None or present.all() else present,
         )
+
+
+def blocks_of(table: Any) -> Callable[[int], Iterator[np.ndarray]]:
+    """Return the `blocks` of an array or sparse matrix in memory; sparse rows become dense."""
+    is_sparse = bool(sparse.issparse(table))
+
+    def blocks(rows: int) -> Iterator[np.ndarray]:
+        for start in range(0, table.shape[0], rows):
+            block = table[start : start + rows]
+            yield block.toarray() if is_sparse else block
+
+    return blocks
 
 
 def unprepared(categories: Collection[str], missing: bool) -> str:

@@ -1,5 +1,5 @@
-"""Files that data come in: CSV, Parquet, arrays, MATLAB, graphs; a module for each.
+"""Files that data come in: `source` says what a format must have, `formats` has a file for each.
 
-In: a file's name. Out: rows in blocks, with ids and names of columns. A new format is a module here
-and a line in `readers`.
+In: a source of a storage file. Out: `Samples`, with ids and names of columns. A new format is a
+file in `formats` and a line in `readers`, or another package's entry point of `daskfc.sources`.
 """

@@ -1,11 +1,13 @@
-"""One source, whatever its format: which reader, which keys it knows, its fingerprint."""
+"""One source, whatever its format: what reads it, which keys it knows, its fingerprint."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from inspect import isabstract
+from typing import Any
 
 import numpy as np
 
@@ -16,111 +18,55 @@ from daskfc.stores.dealing.scaling import rescaled
 from daskfc.stores.layout.graph import neighbour_graph
 from daskfc.stores.layout.locations import expand, filesystem, matching_files, resolve_url
 from daskfc.stores.layout.samples import Samples, reading, stacked
-from daskfc.stores.sources.arrays import (
-    bundled_views,
-    npz_views,
-    read_bundled,
-    read_idx,
-    read_npz,
-    read_zarr,
-)
-from daskfc.stores.sources.planetoid import planetoid_files, read_planetoid
+from daskfc.stores.sources.formats.bundled import Bundled
+from daskfc.stores.sources.formats.csv import Csv
+from daskfc.stores.sources.formats.feather import Feather
+from daskfc.stores.sources.formats.idx import Idx
+from daskfc.stores.sources.formats.libsvm import Libsvm
+from daskfc.stores.sources.formats.mat import Mat
+from daskfc.stores.sources.formats.npz import Npz
+from daskfc.stores.sources.formats.parquet import Parquet
+from daskfc.stores.sources.formats.planetoid import Planetoid
+from daskfc.stores.sources.formats.zarr import Zarr
+from daskfc.stores.sources.source import Source
 from daskfc.stores.sources.views import join_views
 
 __all__ = [
-    "READERS",
-    "Reader",
+    "SOURCES",
     "check_source",
     "fingerprint",
     "format_of",
-    "known_readers",
+    "known_sources",
     "open_source",
     "view_names",
 ]
 
 
-@dataclass(frozen=True)
-class Reader:
-    """A format: how it is opened, ends (uncompressed) and beginnings of its file names, its keys.
-
-    `keys` are those besides dataset, path, format, scale, scaling, subsample and graph. `files`
-    returns the paths of a source's files; `views`, for formats that may have some, the names of its
-    views from names and headers alone, empty for a table.
-    """
-
-    open: Callable[[SourceConfig], Samples]
-    suffixes: tuple[str, ...]
-    keys: frozenset[str]
-    prefixes: tuple[str, ...] = ()
-    files: Callable[[SourceConfig], list[str]] = lambda source: [str(source.path)]
-    views: Callable[[SourceConfig], tuple[str, ...]] | None = None
-
-
-def _columns(name: str) -> Callable[[SourceConfig], Samples]:
-    """Return a reader of the module `columns`, imported at its first use.
-
-    pandas and pyarrow take 90 MB and a second; a worker that only reads its store needs neither.
-    """
-
-    def read(source: SourceConfig) -> Samples:
-        from daskfc.stores.sources import columns
-
-        reader: Callable[[SourceConfig], Samples] = getattr(columns, name)
-        return reader(source)
-
-    return read
-
-
-def _mat(source: SourceConfig) -> Samples:
-    from daskfc.stores.sources.matlab import read_mat  # scipy.io, for the same reason
-
-    return read_mat(source)
-
-
-def _mat_views(source: SourceConfig) -> tuple[str, ...]:
-    from daskfc.stores.sources.matlab import mat_views
-
-    return mat_views(source)
-
-
-def _idx_files(source: SourceConfig) -> list[str]:
-    return [str(source.path), *([] if source.labels is None else [source.labels])]
-
-
-_KEYS_OF_TABLES = frozenset("columns labels ids categorical dates missing words".split())
-
-READERS: dict[str, Reader] = {
-    "bundled": Reader(read_bundled, (), frozenset(), views=bundled_views),
-    "npz": Reader(read_npz, (".npz",), frozenset({"features", "labels", "ids"}), views=npz_views),
-    "csv": Reader(
-        _columns("read_csv"),
-        (".csv", ".tsv", ".data"),
-        _KEYS_OF_TABLES
-        | set("delimiter header decimal thousands na_values encoding dtype".split()),
-    ),
-    "parquet": Reader(_columns("read_parquet"), (".parquet", ".pq"), _KEYS_OF_TABLES),
-    "feather": Reader(_columns("read_feather"), (".feather",), _KEYS_OF_TABLES),
-    "libsvm": Reader(_columns("read_libsvm"), (".libsvm", ".svm", ".svmlight"), frozenset()),
-    "idx": Reader(
-        read_idx,
-        (".idx", "-idx1-ubyte", "-idx3-ubyte", "-ubyte"),
-        frozenset({"labels"}),
-        files=_idx_files,
-    ),
-    "mat": Reader(
-        _mat, (".mat",), frozenset({"features", "labels", "adjacency"}), views=_mat_views
-    ),
-    "planetoid": Reader(read_planetoid, (), frozenset(), prefixes=("ind.",), files=planetoid_files),
-    "zarr": Reader(read_zarr, (".zarr",), frozenset({"features", "labels", "ids"})),
+# The visible list of ours: a file of `formats` each.
+SOURCES: dict[str, type[Source]] = {
+    "bundled": Bundled,
+    "npz": Npz,
+    "csv": Csv,
+    "parquet": Parquet,
+    "feather": Feather,
+    "libsvm": Libsvm,
+    "idx": Idx,
+    "mat": Mat,
+    "planetoid": Planetoid,
+    "zarr": Zarr,
 }
 
 
-def known_readers() -> dict[str, Reader]:
-    """Return every reader by the name of its format: our own, and those of other packages.
+def known_sources() -> dict[str, type[Source]]:
+    """Return every source by the name of its format: ours, and those of other packages.
 
-    A package registers a `Reader` by an entry point of the group ``daskfc.readers``.
+    A package registers a subclass of `Source` by an entry point of the group ``daskfc.sources``.
     """
-    return with_plugins("daskfc.readers", READERS, lambda value: isinstance(value, Reader))
+    return with_plugins("daskfc.sources", SOURCES, _is_source)
+
+
+def _is_source(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Source) and not isabstract(value)
 
 
 _SHARED_KEYS = {"dataset", "path", "format", "scale", "scaling", "subsample", "graph"}
@@ -130,8 +76,8 @@ _COMPRESSED = (".gz", ".bz2", ".xz")
 
 def format_of(source: SourceConfig) -> str:
     """Return the format: as given, or by the path's suffix, or by the file name's prefix."""
-    readers = known_readers()
-    known = ", ".join(sorted(set(readers) - {"bundled"}))
+    sources = known_sources()
+    known = ", ".join(sorted(set(sources) - {"bundled"}))
     if source.dataset is not None:
         if source.format is not None:
             raise StoreError(
@@ -139,17 +85,17 @@ def format_of(source: SourceConfig) -> str:
             )
         return "bundled"
     if source.format is not None:
-        if source.format not in readers or source.format == "bundled":
+        if source.format not in sources or source.format == "bundled":
             raise StoreError(f"source.format must be one of {known}; got {source.format!r}.")
         return source.format
     name = str(source.path).rstrip("/")
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
-    for key, reader in readers.items():
-        if name.endswith(reader.suffixes):
+    for key, kind in sources.items():
+        if name.endswith(kind.suffixes):
             return key
-    for key, reader in readers.items():
-        if reader.prefixes and name.rpartition("/")[2].startswith(reader.prefixes):
+    for key, kind in sources.items():
+        if name.rpartition("/")[2].startswith(kind.prefixes):
             return key
     raise StoreError(
         f"the format of source.path {source.path!r} cannot be told from its name; add "
@@ -172,10 +118,11 @@ def check_source(source: SourceConfig) -> None:
                 check_source(config.source())
         return
     name = format_of(source)
+    kind = known_sources()[name]
     for key in given:
-        if key not in known_readers()[name].keys | _SHARED_KEYS:
+        if key not in kind.keys | _SHARED_KEYS:
             raise StoreError(f"source.{key} means nothing to the format {name!r}; remove it.")
-    if isinstance(source.features, tuple) and known_readers()[name].views is None:
+    if isinstance(source.features, tuple) and not kind.has_views:
         raise StoreError(
             f"source.features must be one name for the format {name!r}, whose files are one table; "
             f"got {len(source.features)}. Give one, or a file for each view by source.views."
@@ -200,8 +147,18 @@ def view_names(source: SourceConfig) -> tuple[str, ...]:
         return tuple(source.views)
     if isinstance(source.features, tuple):
         return source.features
-    find = known_readers()[format_of(source)].views
-    return () if find is None else find(source)
+    if not known_sources()[format_of(source)].has_views:
+        return ()
+    with _reading(source) as reader:
+        return reader.views(source)
+
+
+@contextmanager
+def _reading(source: SourceConfig) -> Iterator[Source]:
+    """Give what reads a source, and turn what it raises for a damaged file into a sentence."""
+    name = format_of(source)
+    with reading(expand(source.where), name):
+        yield known_sources()[name]()
 
 
 def open_source(source: SourceConfig) -> Samples:
@@ -256,13 +213,22 @@ def open_source(source: SourceConfig) -> Samples:
 
 def _open_files(source: SourceConfig) -> Samples:
     """Open the file of a source, or all that its path matches, one after the other."""
-    reader = known_readers()[format_of(source)]
     if source.path is None:
-        return reader.open(source)
+        return _open_one(source)
     paths = matching_files(expand(source.path))
-    if len(paths) == 1:
-        return reader.open(source)
-    return stacked([reader.open(source.model_copy(update={"path": path})) for path in paths], paths)
+    return stacked([_open_one(source.model_copy(update={"path": path})) for path in paths], paths)
+
+
+def _open_one(source: SourceConfig) -> Samples:
+    """Open one file, whose damages its blocks may be the first to find."""
+    with _reading(source) as reader:
+        samples = reader.open(source)
+
+    def blocks(rows: int) -> Iterator[np.ndarray]:
+        with _reading(source):
+            yield from samples.blocks(rows)
+
+    return replace(samples, blocks=blocks)
 
 
 def _open_views(source: SourceConfig) -> Samples:
@@ -271,8 +237,10 @@ def _open_views(source: SourceConfig) -> Samples:
     for name, view in (source.views or {}).items():
         own = view.source()
         with _of_view(name):
-            if source.labels is not None and own.labels is None and _has_column(own, source.labels):
-                own = own.model_copy(update={"labels": source.labels})
+            if source.labels is not None and own.labels is None:
+                with _reading(own) as reader:
+                    named = source.labels in reader.columns(own)
+                own = own.model_copy(update={"labels": source.labels}) if named else own
             parts[name] = open_source(own)
         found = found or own.labels is not None
         if parts[name].views or parts[name].graph is not None:
@@ -292,16 +260,6 @@ def _open_views(source: SourceConfig) -> Samples:
             "source.labels names; correct it, or give 'labels' to a view."
         )
     return join_views(parts)
-
-
-def _has_column(source: SourceConfig, name: str) -> bool:
-    if format_of(source) not in ("csv", "parquet", "feather"):
-        return False
-    from daskfc.stores.sources.columns import (
-        column_names,  # pandas, only where a table is opened anyway
-    )
-
-    return name in column_names(source)
 
 
 def fingerprint(source: SourceConfig) -> str | None:
@@ -337,7 +295,7 @@ def _files(source: SourceConfig) -> list[str]:
         paths = matching_files(expand(str(source.path)))
     except StoreError:  # none is there
         paths = [str(source.path)]
-    reader = known_readers()[format_of(source)]
+    reader = known_sources()[format_of(source)]()
     if paths == [expand(str(source.path))]:
         return reader.files(source)
     each = [source.model_copy(update={"path": path}) for path in paths]

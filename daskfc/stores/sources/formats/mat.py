@@ -1,4 +1,4 @@
-"""Reader of MATLAB files, versions 5 to 7.2: graphs and views as their collections keep them.
+"""MATLAB files, versions 5 to 7.2: graphs and views as their collections keep them.
 
 SciPy reads them. It runs nothing that a file says, but a file that is damaged on purpose, or is
 damaged and not compressed, can crash it and the process with it: read files that you trust.
@@ -6,7 +6,6 @@ damaged and not compressed, can crash it and the process with it: read files tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -20,11 +19,11 @@ from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.graph import checked_graph
 from daskfc.stores.layout.layout import default_names
 from daskfc.stores.layout.locations import expand
-from daskfc.stores.layout.samples import Samples, encode_labels, reading
-from daskfc.stores.sources.arrays import pick_name
+from daskfc.stores.layout.samples import Samples, blocks_of, encode_labels
+from daskfc.stores.sources.source import Source, pick_name
 from daskfc.stores.sources.views import beside, numbered_views
 
-__all__ = ["mat_views", "read_mat"]
+__all__ = ["Mat"]
 
 _USUAL = {
     "features": ("fea", "X", "features"),
@@ -35,76 +34,75 @@ _LABELS_OF_VIEWS = (*_USUAL["labels"], "Y", "gt", "truth")
 _NO_ARRAYS = ("cell", "struct", "object", "function", "opaque", "unknown")
 
 
-def read_mat(source: SourceConfig) -> Samples:
-    """Open a MATLAB file; the arrays that are needed are read at once, sparse ones stay sparse.
+class Mat(Source):
+    """A MATLAB file; the arrays that are needed are read at once, sparse ones stay sparse.
 
     A graph keeps its weights and loops, labels count from 0 or 1. Views with a sample a column are
     transposed: where all have as many columns and not all as many rows, or the labels are as many
     as the columns.
     """
-    path = expand(str(source.path))
-    with reading(path, "mat"), fsspec.open(path, "rb", compression="infer") as file:
-        _check_version(file.read(128), path)
-        found = _attempt(whosmat, file)
-        kinds = {name: kind for name, _, kind in found}
-        views = _views_of(source, found, path)
-        if views:
-            return _read_views(source, views, file, kinds, path)
-        names = {key: _name(source, key, kinds, path) for key in _USUAL}
-        if names["features"] is None:
-            raise StoreError(
-                f"{path}: a mat source must have an array called "
-                f"{', '.join(_USUAL['features'])}, or one named by source.features; it has "
-                f"{', '.join(list(kinds)[:12])}."
-            )
-        wanted = [name for name in names.values() if name is not None]
-        content = _attempt(loadmat, file, variable_names=wanted)
-        arrays: dict[str, Any] = {key: content[name] for key, name in names.items() if name}
-        for value in arrays.values():
-            if bool(sparse.issparse(value)):
-                value.check_format()  # SciPy took over the row numbers unseen
-    for key in ("features", "adjacency"):
-        value = arrays.get(key)
-        if value is not None and (value.ndim != 2 or value.dtype.kind not in "buif"):
-            raise StoreError(
-                f"{path}: the array {names[key]!r} must have rows and columns of real numbers; "
-                f"got shape {value.shape} of {value.dtype}. Name another by source.{key}."
-            )
-    samples = _table(arrays["features"])
-    n, width = samples.n_samples, len(samples.feature_names)
-    labels = classes = None
-    if "labels" in arrays:
-        labels, classes = encode_labels(_plain(arrays["labels"]), f"{path}:{names['labels']}")
-    graph = checked_graph(arrays["adjacency"], n, path) if "adjacency" in arrays else None
-    names_of_columns = default_names(width)
-    return replace(
-        samples, feature_names=names_of_columns, labels=labels, classes=classes, graph=graph
-    )
+
+    suffixes = (".mat",)
+    keys = frozenset({"features", "labels", "adjacency"})
+    has_views = True
+
+    def open(self, source: SourceConfig) -> Samples:
+        """Read the arrays that are needed."""
+        path = expand(str(source.path))
+        with fsspec.open(path, "rb", compression="infer") as file:
+            _check_version(file.read(128), path)
+            found = _attempt(whosmat, file)
+            kinds = {name: kind for name, _, kind in found}
+            views = _views_of(source, found, path)
+            if views:
+                return _read_views(source, views, file, kinds, path)
+            names = {key: _name(source, key, kinds, path) for key in _USUAL}
+            if names["features"] is None:
+                raise StoreError(
+                    f"{path}: a mat source must have an array called "
+                    f"{', '.join(_USUAL['features'])}, or one named by source.features; it has "
+                    f"{', '.join(list(kinds)[:12])}."
+                )
+            wanted = [name for name in names.values() if name is not None]
+            content = _attempt(loadmat, file, variable_names=wanted)
+            arrays: dict[str, Any] = {key: content[name] for key, name in names.items() if name}
+            for value in arrays.values():
+                if bool(sparse.issparse(value)):
+                    value.check_format()  # SciPy took over the row numbers unseen
+        for key in ("features", "adjacency"):
+            value = arrays.get(key)
+            if value is not None and (value.ndim != 2 or value.dtype.kind not in "buif"):
+                raise StoreError(
+                    f"{path}: the array {names[key]!r} must have rows and columns of real numbers; "
+                    f"got shape {value.shape} of {value.dtype}. Name another by source.{key}."
+                )
+        samples = _table(arrays["features"])
+        n, width = samples.n_samples, len(samples.feature_names)
+        labels = classes = None
+        if "labels" in arrays:
+            labels, classes = encode_labels(_plain(arrays["labels"]), f"{path}:{names['labels']}")
+        graph = checked_graph(arrays["adjacency"], n, path) if "adjacency" in arrays else None
+        names_of_columns = default_names(width)
+        return replace(
+            samples, feature_names=names_of_columns, labels=labels, classes=classes, graph=graph
+        )
+
+    def views(self, source: SourceConfig) -> tuple[str, ...]:
+        """Return the names of a file's views from its list of variables; none for a table."""
+        path = expand(str(source.path))
+        with fsspec.open(path, "rb", compression="infer") as file:
+            _check_version(file.read(128), path)
+            return tuple(_views_of(source, _attempt(whosmat, file), path))
 
 
 def _table(table: Any) -> Samples:
     """Return an array's rows, sparse ones as dense blocks, with columns called 0, 1, ..."""
     if table.dtype.kind == "b":
         table = table.astype(np.uint8)
-    stays_sparse = bool(sparse.issparse(table))
-    if stays_sparse:
+    if bool(sparse.issparse(table)):
         table = sparse.csr_array(table)
     n, width = table.shape
-
-    def blocks(rows: int) -> Iterator[np.ndarray]:
-        for start in range(0, n, rows):
-            block = table[start : start + rows]
-            yield block.toarray() if stays_sparse else block
-
-    return Samples(n, tuple(str(i) for i in range(width)), blocks)
-
-
-def mat_views(source: SourceConfig) -> tuple[str, ...]:
-    """Return the names of a file's views from its list of variables; none for a table."""
-    path = expand(str(source.path))
-    with reading(path, "mat"), fsspec.open(path, "rb", compression="infer") as file:
-        _check_version(file.read(128), path)
-        return tuple(_views_of(source, _attempt(whosmat, file), path))
+    return Samples(n, tuple(str(i) for i in range(width)), blocks_of(table))
 
 
 def _views_of(

@@ -1,4 +1,4 @@
-"""Reader of Planetoid's citation graphs: Cora, Citeseer and Pubmed as they were handed out.
+"""Planetoid's citation graphs: Cora, Citeseer and Pubmed as they were handed out.
 
 Source      Yang, Cohen and Salakhutdinov 2016, arXiv 1603.08861; files of kimiyoung/planetoid.
 Files       ind.NAME.allx, .ally    features and one-hot labels of all nodes but the test nodes
@@ -14,7 +14,6 @@ Departures  (1) The graph is made symmetric and unweighted; loops are kept and h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -26,79 +25,79 @@ from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.graph import checked_graph
 from daskfc.stores.layout.layout import default_names
 from daskfc.stores.layout.locations import expand, filesystem, resolve_url
-from daskfc.stores.layout.samples import Samples, reading
+from daskfc.stores.layout.samples import Samples, blocks_of, reading
 from daskfc.stores.sources.pickles import load_numbers
+from daskfc.stores.sources.source import Source
 
-__all__ = ["planetoid_files", "read_planetoid"]
+__all__ = ["Planetoid"]
 
 _PARTS = ("allx", "ally", "tx", "ty", "test.index", "graph")
 
 
-def planetoid_files(source: SourceConfig) -> list[str]:
-    """Return the URLs of a graph's six files, whether they are there or not.
-
-    `path` is a folder and ``ind.NAME``, or a folder with the files of one graph; with none or
-    several it raises StoreError.
-    """
-    url = resolve_url(expand(str(source.path)))
-    fs, inner = filesystem(url)
-    with reading(url, "planetoid"):
-        if fs.isdir(inner):
-            names = [str(path).rpartition("/")[2] for path in fs.ls(inner, detail=False)]
-            found = sorted(
-                name.removesuffix(".graph")
-                for name in names
-                if name.startswith("ind.") and name.endswith(".graph")
-            )
-            if len(found) != 1:
-                raise StoreError(
-                    f"{url}: a folder of Planetoid's files must hold one ind.NAME.graph; got "
-                    f"{len(found)}{': ' * bool(found)}{', '.join(found[:12])}. Let source.path end "
-                    "in one ind.NAME."
-                )
-            url = f"{url}/{found[0]}"
-    return [f"{url}.{part}" for part in _PARTS]
-
-
-def read_planetoid(source: SourceConfig) -> Samples:
-    """Open the raw files of a Planetoid graph; their pickles are read without running anything.
+class Planetoid(Source):
+    """The raw files of a Planetoid graph; their pickles are read without running anything.
 
     Samples are in the order of the nodes; small whole features become uint8; nodes without a label
     count as class 0, see the module's departures.
     """
-    files = planetoid_files(source)
-    path = files[0].removesuffix(f".{_PARTS[0]}")
-    content = _contents(files, path)
-    X_rest, X_test = (_features(content[part], f"{path}.{part}") for part in ("allx", "tx"))
-    y_rest, y_test = (_classes(content[part], f"{path}.{part}") for part in ("ally", "ty"))
-    test = _positions(content["test.index"], f"{path}.test.index")
-    for names, sizes in {
-        "allx and tx as many columns": (X_rest.shape[1], X_test.shape[1]),
-        "allx and ally as many rows": (X_rest.shape[0], len(y_rest)),
-        "tx, ty and test.index as many rows": (X_test.shape[0], len(y_test), len(test)),
-    }.items():
-        if len(set(sizes)) > 1:
-            got = ", ".join(str(size) for size in sizes)
-            raise StoreError(f"{path}: of Planetoid's files, {names} must be; got {got}.")
-    n_rest, n = X_rest.shape[0], int(test.max(initial=X_rest.shape[0] - 1)) + 1
-    if len(np.unique(test)) < len(test) or test.min(initial=n_rest) < n_rest:
-        raise StoreError(
-            f"{path}.test.index: test nodes must differ and follow the {n_rest} nodes of allx; "
-            "they do not. Get the file again."
-        )
-    where = np.concatenate([np.arange(n_rest), test])
-    A = _graph(content["graph"], n, where, f"{path}.graph")
-    labels = np.zeros(n, dtype=np.int64)
-    labels[where] = np.concatenate([y_rest, y_test])
-    stacked = sparse.coo_array(sparse.vstack([X_rest, X_test]))
-    at = (where[stacked.coords[0]], stacked.coords[1])
-    X = sparse.csr_array((_narrow(stacked.data), at), shape=(n, X_rest.shape[1]))
 
-    def blocks(rows: int) -> Iterator[np.ndarray]:
-        for start in range(0, n, rows):
-            yield X[start : start + rows].toarray()
+    prefixes = ("ind.",)
 
-    return Samples(n, default_names(X.shape[1]), blocks, labels, graph=A)
+    def files(self, source: SourceConfig) -> list[str]:
+        """Return the URLs of a graph's six files, whether they are there or not.
+
+        `path` is a folder and ``ind.NAME``, or a folder with the files of one graph; with none or
+        several it raises StoreError.
+        """
+        url = resolve_url(expand(str(source.path)))
+        fs, inner = filesystem(url)
+        with reading(url, "planetoid"):
+            if fs.isdir(inner):
+                names = [str(path).rpartition("/")[2] for path in fs.ls(inner, detail=False)]
+                found = sorted(
+                    name.removesuffix(".graph")
+                    for name in names
+                    if name.startswith("ind.") and name.endswith(".graph")
+                )
+                if len(found) != 1:
+                    raise StoreError(
+                        f"{url}: a folder of Planetoid's files must hold one ind.NAME.graph; got "
+                        f"{len(found)}{': ' * bool(found)}{', '.join(found[:12])}. Let source.path "
+                        "end in one ind.NAME."
+                    )
+                url = f"{url}/{found[0]}"
+        return [f"{url}.{part}" for part in _PARTS]
+
+    def open(self, source: SourceConfig) -> Samples:
+        """Read all six files."""
+        files = self.files(source)
+        path = files[0].removesuffix(f".{_PARTS[0]}")
+        content = _contents(files, path)
+        X_rest, X_test = (_features(content[part], f"{path}.{part}") for part in ("allx", "tx"))
+        y_rest, y_test = (_classes(content[part], f"{path}.{part}") for part in ("ally", "ty"))
+        test = _positions(content["test.index"], f"{path}.test.index")
+        for names, sizes in {
+            "allx and tx as many columns": (X_rest.shape[1], X_test.shape[1]),
+            "allx and ally as many rows": (X_rest.shape[0], len(y_rest)),
+            "tx, ty and test.index as many rows": (X_test.shape[0], len(y_test), len(test)),
+        }.items():
+            if len(set(sizes)) > 1:
+                got = ", ".join(str(size) for size in sizes)
+                raise StoreError(f"{path}: of Planetoid's files, {names} must be; got {got}.")
+        n_rest, n = X_rest.shape[0], int(test.max(initial=X_rest.shape[0] - 1)) + 1
+        if len(np.unique(test)) < len(test) or test.min(initial=n_rest) < n_rest:
+            raise StoreError(
+                f"{path}.test.index: test nodes must differ and follow the {n_rest} nodes of allx; "
+                "they do not. Get the file again."
+            )
+        where = np.concatenate([np.arange(n_rest), test])
+        A = _graph(content["graph"], n, where, f"{path}.graph")
+        labels = np.zeros(n, dtype=np.int64)
+        labels[where] = np.concatenate([y_rest, y_test])
+        stacked = sparse.coo_array(sparse.vstack([X_rest, X_test]))
+        at = (where[stacked.coords[0]], stacked.coords[1])
+        X = sparse.csr_array((_narrow(stacked.data), at), shape=(n, X_rest.shape[1]))
+        return Samples(n, default_names(X.shape[1]), blocks_of(X), labels, graph=A)
 
 
 def _contents(files: list[str], path: str) -> dict[str, bytes]:

@@ -15,16 +15,67 @@ from contextlib import contextmanager
 from typing import Any
 
 import fsspec
+import pandas as pd
 
 from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.locations import expand
+from daskfc.stores.layout.samples import Samples
+from daskfc.stores.sources.source import Source
+from daskfc.stores.sources.tables import (
+    KEYS_OF_TABLES,
+    feature_columns,
+    read_at_once,
+    samples_of_table,
+)
 
-__all__ = ["CsvFile"]
+__all__ = ["Csv", "CsvFile"]
 
 _OTHER_DELIMITERS = {";": "';'", "\t": "a tab", "|": "'|'"}
 _REAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+[eE][+-]?\d+|\d+\.\d*[eE][+-]?\d+)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+class Csv(Source):
+    """A csv or tsv file, compressed or not.
+
+    A first pass counts rows and reads labels and ids, a second reads features in blocks.
+    """
+
+    suffixes = (".csv", ".tsv", ".data")
+    keys = KEYS_OF_TABLES | set(
+        "delimiter header decimal thousands na_values encoding dtype".split()
+    )
+
+    def columns(self, source: SourceConfig) -> list[str]:
+        """Return the names of all columns, from the first line."""
+        return CsvFile(source).names
+
+    def open(self, source: SourceConfig) -> Samples:
+        """Look at every line, and read labels, ids and the different words."""
+        file = CsvFile(source)
+        path = file.path
+        columns = feature_columns(source, file.names, path)
+        n_samples = file.check_lines()
+        wanted = read_at_once(source)
+        side = _text_columns(file, wanted) if wanted and n_samples else pd.DataFrame()
+        # as they are written
+        text = dict.fromkeys([*(source.categorical or ()), *(source.dates or ())], str)
+
+        def frames(rows: int) -> Iterator[pd.DataFrame]:
+            options = {"usecols": columns, "dtype": text, "chunksize": rows, **file.options}
+            with pd.read_csv(path, **options) as chunks:
+                yield from chunks
+
+        return samples_of_table(
+            source, path, n_samples, columns, side, frames, lambda row: f"line {file.line_of(row)}"
+        )
+
+
+def _text_columns(file: CsvFile, names: list[str]) -> pd.DataFrame:
+    options = {**file.options, "decimal": ".", "thousands": None}
+    with pd.read_csv(file.path, usecols=names, dtype=str, chunksize=65536, **options) as chunks:
+        return pd.concat(list(chunks))
 
 
 def _with_mark(encoding: str) -> str:

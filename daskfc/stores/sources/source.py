@@ -1,0 +1,68 @@
+"""The interface of a source: what reads one format, ours or another package's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from daskfc.errors import StoreError
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.layout.samples import Samples
+
+__all__ = ["Source", "pick_name"]
+
+
+class Source(ABC):
+    """What reads one format of files: subclass it, and register the class.
+
+    A package registers it by an entry point of the group ``daskfc.sources``, whose name is the
+    `format` that storage files name. What a source raises for a file, when it opens it or in its
+    blocks, becomes one sentence that names the file; a `StoreError` stays as it is.
+
+    Attributes
+    ----------
+    suffixes, prefixes : tuple of str
+        How names of its files end, before ``.gz``, ``.bz2`` or ``.xz``, or begin.
+    keys : frozenset of str
+        What it knows of a storage file's source, beside `dataset`, `path`, `format`, `scale`,
+        `scaling`, `subsample` and `graph`.
+    has_views : bool
+        Whether a file may hold several views, so that `features` may name several arrays.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    prefixes: ClassVar[tuple[str, ...]] = ()
+    keys: ClassVar[frozenset[str]] = frozenset()
+    has_views: ClassVar[bool] = False
+
+    @abstractmethod
+    def open(self, source: SourceConfig) -> Samples:
+        """Return the samples of ``source.path``, which is one file or folder."""
+
+    def files(self, source: SourceConfig) -> list[str]:
+        """Return the paths of all files that are read, by which a change is noticed."""
+        return [str(source.path)]
+
+    def columns(self, source: SourceConfig) -> list[str]:
+        """Return the names of columns that may be labels, from the head alone; else none."""
+        return []
+
+    def views(self, source: SourceConfig) -> tuple[str, ...]:
+        """Return the names of a file's views, from names and headers alone; none for a table."""
+        return ()
+
+
+def pick_name(
+    asked: str | None, defaults: tuple[str, ...], there: list[str], where: str, key: str
+) -> str | None:
+    """Return the name asked for, or the first default among `there`, or None.
+
+    A name asked for that is not `there` raises StoreError; `where` and `key` are for its message.
+    """
+    if asked is None:
+        return next((name for name in defaults if name in there), None)
+    if asked not in there:
+        raise StoreError(
+            f"{where}: source.{key} must be one of {', '.join(there[:12])}; got {asked!r}."
+        )
+    return asked
