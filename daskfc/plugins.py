@@ -1,4 +1,4 @@
-"""What other installed packages register: methods, clusterers and readers."""
+"""What other installed packages register: methods, clusterers and sources."""
 
 import logging
 import sys

@@ -4,7 +4,7 @@ from daskfc.stores.building.appending import append_samples, append_store
 from daskfc.stores.building.storage import Storage, load_storage
 from daskfc.stores.building.write import add_store, write_store
 from daskfc.stores.dealing.partitions import PARTITIONS
-from daskfc.stores.layout.samples import Samples, blocks_of
+from daskfc.stores.layout.samples import Samples
 from daskfc.stores.layout.staging import store_exists
 from daskfc.stores.layout.writer import StoreWriter
 from daskfc.stores.sources.readers import SOURCES
@@ -22,7 +22,6 @@ __all__ = [
     "add_store",
     "append_samples",
     "append_store",
-    "blocks_of",
     "load_storage",
     "store_exists",
     "write_store",

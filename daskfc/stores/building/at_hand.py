@@ -5,7 +5,7 @@ Everything becomes `Samples`, as the readers of files return them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -160,18 +160,10 @@ def _of_frame(
         missing=kinds["missing"] == "keep",
         spelling=spelling,
     )
-
-    def blocks(n: int) -> Iterator[np.ndarray]:
-        for start in range(0, len(frame), n):
-            yield cells.numbers(frame[names].iloc[start : start + n], start)
-
-    samples = Samples(
+    samples = cells.samples(
         len(frame),
-        tuple(names),
-        blocks,
-        categories=lists,
-        missing=cells.missing,
-        words=spelling.words,
+        names,
+        lambda n: (frame.iloc[start : start + n] for start in range(0, len(frame), n)),
     )
     return _with_sides(samples, own_ids, own_labels, where)
 

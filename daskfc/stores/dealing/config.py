@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from daskfc.stores.dealing.partitions import PARTITIONS
 from daskfc.stores.dealing.scaling import SCALINGS, Scaling
+from daskfc.stores.layout.locations import expand
 from daskfc.stores.layout.spelling import word_map
 
 __all__ = [
@@ -194,6 +195,11 @@ class SourceConfig(_FileConfig):
     scaling: Scaling | dict[str, Scaling] | None = None
     subsample: SubsampleConfig | None = None
     graph: GraphConfig | None = None
+
+    @property
+    def file(self) -> str:
+        """Path or URL of the file, with ``~`` and variables of the environment replaced."""
+        return expand(str(self.path))
 
     @property
     def array(self) -> str | None:

@@ -44,11 +44,25 @@ class View:
 
 @dataclass(frozen=True)
 class Samples:
-    """A source that is opened but not read; `blocks(rows)` yields (<= rows, n_features) in order.
+    """A source that is opened but not read; only the first three must be given.
 
-    `views` is empty for a table; `present` (n_samples, n_views) is False where blocks hold NaN,
-    None if every view has all; `scaling` is by view, or under ""; `words` are replacements
-    (`Spelling`).
+    Attributes
+    ----------
+    n_samples, feature_names : int, tuple of str
+        The number of rows, and a name for each column.
+    blocks : callable
+        ``blocks(rows)`` yields arrays of at most so many rows, in order; called again, once more.
+    labels, classes : ndarray of int64 of shape (n_samples,), tuple of str, optional
+        True classes, which only scores read, and their names where they were words.
+    sample_ids : ndarray of str of shape (n_samples,), optional
+        Ids, all different.
+    graph : csr_array of shape (n_samples, n_samples), optional
+        Symmetric adjacency.
+    views, present : tuple of View, ndarray of bool of shape (n_samples, n_views), optional
+        Empty for a table; False where blocks hold NaN, None where every view has all samples.
+    categories, words, missing, scaling : mappings, and missing a bool
+        The words of columns, whose numbers blocks hold, and what was replaced by them; whether
+        blocks may hold NaN; what was done to columns, by view, or under "".
     """
 
     n_samples: int

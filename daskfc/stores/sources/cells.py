@@ -1,9 +1,7 @@
 """Cells of a table as numbers, or a sentence on the first that is none, and where it lies."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from daskfc.errors import StoreError
+from daskfc.stores.layout.samples import Samples
 from daskfc.stores.layout.spelling import Spelling
 
 __all__ = ["Cells", "words_of"]
@@ -36,8 +35,6 @@ class Cells:
     path: str
     place: Callable[[int], str]
     dtype: str | Mapping[str, str] | None = None
-    decimal: str = "."
-    thousands: str | None = None
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dates: Sequence[str] = ()
     missing: bool = False
@@ -67,6 +64,29 @@ class Cells:
         if found.kind == "f":
             self._refuse_gaps(block, list(map(str, frame.columns)), start)
         return block
+
+    def samples(
+        self,
+        n_samples: int,
+        columns: Sequence[str],
+        frames: Callable[[int], Iterable[pd.DataFrame]],
+    ) -> Samples:
+        """Return samples of these columns, which `frames` reads so many rows at a time."""
+
+        def blocks(rows: int) -> Iterator[np.ndarray]:
+            start = 0
+            for frame in frames(rows):
+                yield self.numbers(frame[columns], start)
+                start += len(frame)
+
+        return Samples(
+            n_samples,
+            tuple(columns),
+            blocks,
+            categories=dict(self.words),
+            missing=self.missing,
+            words=self.spelling.words,
+        )
 
     def _refuse_gaps(self, block: np.ndarray, names: Sequence[str], start: int) -> None:
         bad = np.isinf(block) if self.missing else ~np.isfinite(block)
@@ -138,13 +158,14 @@ class Cells:
 
     def _refuse_words(self, column: pd.Series, start: int) -> None:
         text = column.astype(str).str.strip()
-        plain = text if self.thousands is None else text.str.replace(self.thousands, "")
-        if self.decimal != ".":  # a dot is part of no number then
-            plain = plain.str.replace(".", "?").str.replace(self.decimal, ".")
+        decimal, thousands = self.spelling.decimal, self.spelling.thousands
+        plain = text if thousands is None else text.str.replace(thousands, "")
+        if decimal != ".":  # a dot is part of no number then
+            plain = plain.str.replace(".", "?").str.replace(decimal, ".")
         wrong = column.notna() & pd.to_numeric(plain, errors="coerce").isna()
         if wrong.any():
             first = int(np.flatnonzero(wrong.to_numpy())[0])
-            got, way_out = _described(text.iloc[first], self.decimal)
+            got, way_out = _described(text.iloc[first], decimal)
         else:  # numbers that no type of NumPy holds
             first = int(plain.str.len().to_numpy().argmax())
             got, way_out = (

@@ -1,7 +1,5 @@
 """One source, whatever its format: what reads it, which keys it knows, its fingerprint."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +39,6 @@ __all__ = [
     "view_names",
 ]
 
-
 # The visible list of ours: a file of `formats` each.
 SOURCES: dict[str, type[Source]] = {
     "bundled": Bundled,
@@ -66,7 +63,9 @@ def known_sources() -> dict[str, type[Source]]:
 
 
 def _is_source(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, Source) and not isabstract(value)
+    complete = isinstance(value, type) and issubclass(value, Source) and not isabstract(value)
+    # names of all files are held against these
+    return complete and all(isinstance(ends, tuple) for ends in (value.suffixes, value.prefixes))
 
 
 _SHARED_KEYS = {"dataset", "path", "format", "scale", "scaling", "subsample", "graph"}
@@ -157,7 +156,7 @@ def view_names(source: SourceConfig) -> tuple[str, ...]:
 def _reading(source: SourceConfig) -> Iterator[Source]:
     """Give what reads a source, and turn what it raises for a damaged file into a sentence."""
     name = format_of(source)
-    with reading(expand(source.where), name):
+    with reading(source.where if source.path is None else source.file, name):
         yield known_sources()[name]()
 
 
@@ -215,7 +214,7 @@ def _open_files(source: SourceConfig) -> Samples:
     """Open the file of a source, or all that its path matches, one after the other."""
     if source.path is None:
         return _open_one(source)
-    paths = matching_files(expand(source.path))
+    paths = matching_files(source.file)
     return stacked([_open_one(source.model_copy(update={"path": path})) for path in paths], paths)
 
 
@@ -292,11 +291,9 @@ def _files(source: SourceConfig) -> list[str]:
     if source.views is not None:
         return [path for view in source.views.values() for path in _files(view.source())]
     try:
-        paths = matching_files(expand(str(source.path)))
+        paths = matching_files(source.file)
     except StoreError:  # none is there
         paths = [str(source.path)]
     reader = known_sources()[format_of(source)]()
-    if paths == [expand(str(source.path))]:
-        return reader.files(source)
     each = [source.model_copy(update={"path": path}) for path in paths]
     return [path for one in each for path in reader.files(one)]

@@ -1,7 +1,5 @@
 """The interface of a source: what reads one format, ours or another package's."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

@@ -1,9 +1,8 @@
 """Tables with named columns: what csv, parquet and feather share."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,21 +18,21 @@ __all__ = ["KEYS_OF_TABLES", "feature_columns", "read_at_once", "samples_of_tabl
 KEYS_OF_TABLES = frozenset("columns labels ids categorical dates missing words".split())
 
 
-def feature_columns(source: SourceConfig, there: Sequence[str], path: str) -> list[str]:
+def feature_columns(source: SourceConfig, there: Sequence[str]) -> list[str]:
     """Return the feature columns: those named, or all but labels and ids."""
     sides = filter(None, (source.labels, source.ids))
     named = [*(source.columns or ()), *sides, *(source.categorical or ()), *(source.dates or ())]
     for name in named:
         if name not in there:
             raise StoreError(
-                f"{path}: the column {name!r} named by the source is not there; the columns are "
-                f"{', '.join(there[:12])}{', ...' if len(there) > 12 else ''}."
+                f"{source.file}: the column {name!r} named by the source is not there; the columns "
+                f"are {', '.join(there[:12])}{', ...' if len(there) > 12 else ''}."
             )
     if source.columns is not None:
         kinds = [*(source.categorical or ()), *(source.dates or ())]
         if other := [name for name in kinds if name not in source.columns]:
             raise StoreError(
-                f"{path}: the column {other[0]!r} is categorical or a date, and not among "
+                f"{source.file}: the column {other[0]!r} is categorical or a date, and not among "
                 "source.columns. Add it there, or leave it out here."
             )
         return list(source.columns)
@@ -47,7 +46,6 @@ def read_at_once(source: SourceConfig) -> list[str]:
 
 def samples_of_table(
     source: SourceConfig,
-    path: str,
     n_samples: int,
     columns: Sequence[str],
     side: pd.DataFrame,
@@ -58,56 +56,31 @@ def samples_of_table(
 
     `side` holds the columns of `read_at_once`; `place` says where in the file a sample lies.
     """
-    labels, classes, ids = _side_columns(side, source, path) if n_samples else (None, None, None)
+    labels, classes, ids = _side_columns(side, source) if n_samples else (None, None, None)
     spelling = Spelling(source.words or {}, source.decimal or ".", source.thousands)
-    cells = Cells(
-        path,
-        place,
-        source.dtype,
-        spelling.decimal,
-        source.thousands,
-        {
-            name: words_of(side[name], f"{path}: column {name!r}", spelling)
-            for name in (source.categorical or ())
-            if n_samples
-        },
-        source.dates or (),
-        source.missing == "keep",
-        spelling,
-    )
-
-    def blocks(rows: int) -> Iterator[np.ndarray]:
-        start = 0
-        for frame in frames(rows):
-            yield cells.numbers(frame[columns], start)
-            start += len(frame)
-
-    return Samples(
-        n_samples,
-        tuple(columns),
-        blocks,
-        labels,
-        classes,
-        ids,
-        categories=dict(cells.words),
-        missing=cells.missing,
-        words=spelling.words,
-    )
+    words = {
+        name: words_of(side[name], f"{source.file}: column {name!r}", spelling)
+        for name in source.categorical or ()
+        if n_samples
+    }
+    dates, missing = source.dates or (), source.missing == "keep"
+    cells = Cells(source.file, place, source.dtype, words, dates, missing, spelling)
+    samples = cells.samples(n_samples, columns, frames)
+    return replace(samples, labels=labels, classes=classes, sample_ids=ids)
 
 
-_Sides: TypeAlias = "tuple[np.ndarray | None, tuple[str, ...] | None, np.ndarray | None]"
-
-
-def _side_columns(side: pd.DataFrame, source: SourceConfig, path: str) -> _Sides:
+def _side_columns(side: pd.DataFrame, source: SourceConfig) -> tuple[Any, ...]:
     labels = classes = ids = None
     if source.labels is not None:
         column = side[source.labels]
         values = column.to_numpy() if column.dtype.kind in "iuf" else _words(column)
-        labels, classes = encode_labels(values, f"{path}:{source.labels}")
+        labels, classes = encode_labels(values, f"{source.file}:{source.labels}")
     if source.ids is not None:
         missing = int(side[source.ids].isna().sum())
         if missing:
-            raise StoreError(f"{path}: {missing} samples have no id in column {source.ids!r}.")
+            raise StoreError(
+                f"{source.file}: {missing} samples have no id in column {source.ids!r}."
+            )
         ids = side[source.ids].to_numpy().astype(str)
     return labels, classes, ids
 

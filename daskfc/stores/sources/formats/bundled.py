@@ -3,8 +3,6 @@
 The views are pixels, sums of rows and columns, and Fourier magnitudes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from daskfc.errors import StoreError

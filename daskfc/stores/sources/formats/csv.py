@@ -4,8 +4,6 @@ pandas reads the numbers. Before it does, every line is looked at, because it wo
 has too many fields, fill one that has too few, and rename a column whose name comes twice.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import re
@@ -19,15 +17,9 @@ import pandas as pd
 
 from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
-from daskfc.stores.layout.locations import expand
 from daskfc.stores.layout.samples import Samples
+from daskfc.stores.sources import tables
 from daskfc.stores.sources.source import Source
-from daskfc.stores.sources.tables import (
-    KEYS_OF_TABLES,
-    feature_columns,
-    read_at_once,
-    samples_of_table,
-)
 
 __all__ = ["Csv", "CsvFile"]
 
@@ -43,7 +35,7 @@ class Csv(Source):
     """
 
     suffixes = (".csv", ".tsv", ".data")
-    keys = KEYS_OF_TABLES | set(
+    keys = tables.KEYS_OF_TABLES | set(
         "delimiter header decimal thousands na_values encoding dtype".split()
     )
 
@@ -54,28 +46,21 @@ class Csv(Source):
     def open(self, source: SourceConfig) -> Samples:
         """Look at every line, and read labels, ids and the different words."""
         file = CsvFile(source)
-        path = file.path
-        columns = feature_columns(source, file.names, path)
+        columns = tables.feature_columns(source, file.names)
         n_samples = file.check_lines()
-        wanted = read_at_once(source)
-        side = _text_columns(file, wanted) if wanted and n_samples else pd.DataFrame()
+        wanted = tables.read_at_once(source)
+        side = file.text_columns(wanted) if wanted and n_samples else pd.DataFrame()
         # as they are written
         text = dict.fromkeys([*(source.categorical or ()), *(source.dates or ())], str)
 
         def frames(rows: int) -> Iterator[pd.DataFrame]:
             options = {"usecols": columns, "dtype": text, "chunksize": rows, **file.options}
-            with pd.read_csv(path, **options) as chunks:
+            with pd.read_csv(file.path, **options) as chunks:
                 yield from chunks
 
-        return samples_of_table(
-            source, path, n_samples, columns, side, frames, lambda row: f"line {file.line_of(row)}"
+        return tables.samples_of_table(
+            source, n_samples, columns, side, frames, lambda row: f"line {file.line_of(row)}"
         )
-
-
-def _text_columns(file: CsvFile, names: list[str]) -> pd.DataFrame:
-    options = {**file.options, "decimal": ".", "thousands": None}
-    with pd.read_csv(file.path, usecols=names, dtype=str, chunksize=65536, **options) as chunks:
-        return pd.concat(list(chunks))
 
 
 def _with_mark(encoding: str) -> str:
@@ -97,7 +82,7 @@ class CsvFile:
     """
 
     def __init__(self, source: SourceConfig) -> None:
-        self.path = expand(str(source.path))
+        self.path = source.file
         tab = ".tsv" in self.path.rpartition("/")[2]
         self._delimiter = source.delimiter or ("\t" if tab else ",")
         self._encoding = _with_mark(source.encoding or "utf-8")
@@ -163,6 +148,12 @@ class CsvFile:
                     )
                 count += 1
         return count
+
+    def text_columns(self, names: list[str]) -> pd.DataFrame:
+        """Return columns as they are written."""
+        options = {**self.options, "decimal": ".", "thousands": None}
+        with pd.read_csv(self.path, usecols=names, dtype=str, chunksize=65536, **options) as chunks:
+            return pd.concat(list(chunks))
 
     def line_of(self, row: int) -> int:
         """Return the line on which a sample begins, both counted as people do: lines from 1."""

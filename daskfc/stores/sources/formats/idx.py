@@ -1,7 +1,5 @@
 """Files in the idx format of MNIST, with gzip or not."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Iterator
@@ -34,7 +32,7 @@ class Idx(Source):
 
     def open(self, source: SourceConfig) -> Samples:
         """Read the head of the images, and all labels."""
-        path = expand(str(source.path))
+        path = source.file
         with fsspec.open(path, "rb", compression="infer") as file:
             shape, _ = _idx_header(file)
         labels = None

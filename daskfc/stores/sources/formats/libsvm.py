@@ -1,12 +1,9 @@
 """Libsvm (svmlight) files, kept sparse in memory and returned dense in blocks."""
 
-from __future__ import annotations
-
 import fsspec
 
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.layout import default_names
-from daskfc.stores.layout.locations import expand
 from daskfc.stores.layout.samples import Samples, blocks_of, encode_labels
 from daskfc.stores.sources.source import Source
 
@@ -22,7 +19,7 @@ class Libsvm(Source):
         """Read the whole file."""
         from sklearn.datasets import load_svmlight_file  # here, as in `bundled`
 
-        path = expand(str(source.path))
+        path = source.file
         with fsspec.open(path, "rb", compression="infer") as file:
             matrix, targets = load_svmlight_file(file)
         labels, _ = encode_labels(targets, path)

@@ -4,8 +4,6 @@ SciPy reads them. It runs nothing that a file says, but a file that is damaged o
 damaged and not compressed, can crash it and the process with it: read files that you trust.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,7 +16,6 @@ from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.graph import checked_graph
 from daskfc.stores.layout.layout import default_names
-from daskfc.stores.layout.locations import expand
 from daskfc.stores.layout.samples import Samples, blocks_of, encode_labels
 from daskfc.stores.sources.source import Source, pick_name
 from daskfc.stores.sources.views import beside, numbered_views
@@ -48,7 +45,7 @@ class Mat(Source):
 
     def open(self, source: SourceConfig) -> Samples:
         """Read the arrays that are needed."""
-        path = expand(str(source.path))
+        path = source.file
         with fsspec.open(path, "rb", compression="infer") as file:
             _check_version(file.read(128), path)
             found = _attempt(whosmat, file)
@@ -77,19 +74,16 @@ class Mat(Source):
                     f"got shape {value.shape} of {value.dtype}. Name another by source.{key}."
                 )
         samples = _table(arrays["features"])
-        n, width = samples.n_samples, len(samples.feature_names)
+        n, columns = samples.n_samples, default_names(len(samples.feature_names))
         labels = classes = None
         if "labels" in arrays:
             labels, classes = encode_labels(_plain(arrays["labels"]), f"{path}:{names['labels']}")
         graph = checked_graph(arrays["adjacency"], n, path) if "adjacency" in arrays else None
-        names_of_columns = default_names(width)
-        return replace(
-            samples, feature_names=names_of_columns, labels=labels, classes=classes, graph=graph
-        )
+        return replace(samples, feature_names=columns, labels=labels, classes=classes, graph=graph)
 
     def views(self, source: SourceConfig) -> tuple[str, ...]:
         """Return the names of a file's views from its list of variables; none for a table."""
-        path = expand(str(source.path))
+        path = source.file
         with fsspec.open(path, "rb", compression="infer") as file:
             _check_version(file.read(128), path)
             return tuple(_views_of(source, _attempt(whosmat, file), path))

@@ -1,7 +1,5 @@
 """NumPy archives: tables, views and graphs, read block by block."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 from collections.abc import Iterator
@@ -17,7 +15,6 @@ from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.graph import checked_graph
 from daskfc.stores.layout.layout import checked_width, default_names
-from daskfc.stores.layout.locations import expand
 from daskfc.stores.layout.samples import Samples, blocks_of, encode_labels
 from daskfc.stores.sources.source import Source, pick_name
 from daskfc.stores.sources.views import beside, numbered_views
@@ -42,7 +39,7 @@ class Npz(Source):
 
     def open(self, source: SourceConfig) -> Samples:
         """Read names and shapes of arrays, labels and ids."""
-        path = expand(str(source.path))
+        path = source.file
         there = _npz_names(path)
         views = _views_of(source, there, path)
         if "A_indptr" in there:
@@ -72,7 +69,7 @@ class Npz(Source):
 
     def views(self, source: SourceConfig) -> tuple[str, ...]:
         """Return the names of an archive's views from its list of members; none for a table."""
-        path = expand(str(source.path))
+        path = source.file
         return _views_of(source, _npz_names(path), path)
 
 
@@ -112,8 +109,7 @@ def _npz_table(path: str, name: str) -> Samples:
         )
 
     width = checked_width(math.prod(shape[1:]))
-    names = tuple(str(i) for i in range(width))
-    return Samples(shape[0], names, partial(_npy_rows, path, name))
+    return Samples(shape[0], tuple(map(str, range(width))), partial(_npy_rows, path, name))
 
 
 def _npz_graph(source: SourceConfig, path: str, there: list[str]) -> Samples:

@@ -12,8 +12,6 @@ Departures  (1) The graph is made symmetric and unweighted; loops are kept and h
             0.45 points of accuracy.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import Any
 
@@ -24,7 +22,7 @@ from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.graph import checked_graph
 from daskfc.stores.layout.layout import default_names
-from daskfc.stores.layout.locations import expand, filesystem, resolve_url
+from daskfc.stores.layout.locations import filesystem, resolve_url
 from daskfc.stores.layout.samples import Samples, blocks_of, reading
 from daskfc.stores.sources.pickles import load_numbers
 from daskfc.stores.sources.source import Source
@@ -49,7 +47,7 @@ class Planetoid(Source):
         `path` is a folder and ``ind.NAME``, or a folder with the files of one graph; with none or
         several it raises StoreError.
         """
-        url = resolve_url(expand(str(source.path)))
+        url = resolve_url(str(source.path))
         fs, inner = filesystem(url)
         with reading(url, "planetoid"):
             if fs.isdir(inner):

@@ -1,7 +1,5 @@
 """Zarr: an array, a group of arrays, or a store of daskfc."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any
