@@ -107,7 +107,7 @@ def test_names_are_found_without_reading_rows(tmp_path, monkeypatch):
         raise AssertionError("read")
 
     monkeypatch.setattr("daskfc.stores.sources.formats.npz._open_member", refuse)
-    monkeypatch.setattr("daskfc.stores.sources.formats.mat.loadmat", refuse)
+    monkeypatch.setattr("scipy.io.loadmat", refuse)
     assert view_names(SourceConfig(path=str(tmp_path / "v.npz"))) == ("view0", "view1")
     assert view_names(SourceConfig(path=str(tmp_path / "v.mat"))) == ("X1", "X2")
     assert view_names(SourceConfig(path="gone.csv")) == ()

@@ -1,6 +1,6 @@
 """Samples that a caller has at hand: arrays, tables, sparse matrices, or the path of a file.
 
-Everything becomes `Samples`, as the readers of files return them.
+Everything becomes `Samples`, as sources return them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every reader returns: samples that are read in blocks, with labels and ids."""
+"""What every source returns: samples that are read in blocks, with labels and ids."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import fsspec
 import numpy as np
 from scipy import sparse
-from scipy.io import loadmat, whosmat
 
 from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
@@ -48,7 +47,7 @@ class Mat(Source):
         path = source.file
         with fsspec.open(path, "rb", compression="infer") as file:
             _check_version(file.read(128), path)
-            found = _attempt(whosmat, file)
+            found = _attempt("whosmat", file)
             kinds = {name: kind for name, _, kind in found}
             views = _views_of(source, found, path)
             if views:
@@ -61,7 +60,7 @@ class Mat(Source):
                     f"{', '.join(list(kinds)[:12])}."
                 )
             wanted = [name for name in names.values() if name is not None]
-            content = _attempt(loadmat, file, variable_names=wanted)
+            content = _attempt("loadmat", file, variable_names=wanted)
             arrays: dict[str, Any] = {key: content[name] for key, name in names.items() if name}
             for value in arrays.values():
                 if bool(sparse.issparse(value)):
@@ -86,7 +85,7 @@ class Mat(Source):
         path = source.file
         with fsspec.open(path, "rb", compression="infer") as file:
             _check_version(file.read(128), path)
-            return tuple(_views_of(source, _attempt(whosmat, file), path))
+            return tuple(_views_of(source, _attempt("whosmat", file), path))
 
 
 def _table(table: Any) -> Samples:
@@ -130,7 +129,7 @@ def _read_views(
         )
     label = _name(source, "labels", kinds, path, _LABELS_OF_VIEWS)
     wanted = {*views.values(), *([] if label is None else [label])}
-    content = _attempt(loadmat, file, variable_names=list(wanted))
+    content = _attempt("loadmat", file, variable_names=list(wanted))
     labels = classes = None
     if label is not None:
         labels, classes = encode_labels(_plain(content[label]), f"{path}:{label}")
@@ -177,11 +176,13 @@ def _check_version(head: bytes, path: str) -> None:
         raise ValueError("no header of version 5")
 
 
-def _attempt(read: Any, file: Any, **options: Any) -> Any:
+def _attempt(name: str, file: Any, **options: Any) -> Any:
     """Call one of SciPy's readers, whose errors for damaged files are of many kinds."""
+    from scipy import io  # here, as in `bundled`
+
     file.seek(0)
     try:
-        return read(file, **options)
+        return getattr(io, name)(file, **options)
     except Exception as error:
         raise ValueError(type(error).__name__) from error
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import fsspec
 import pandas as pd
-import pyarrow.parquet as pq
 
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.samples import Samples
@@ -22,19 +21,23 @@ class Parquet(Source):
 
     def columns(self, source: SourceConfig) -> list[str]:
         """Return the names of all columns."""
+        from pyarrow import parquet  # here, as in `bundled`
+
         with fsspec.open(source.file, "rb") as file:
-            return [str(name) for name in pq.ParquetFile(file).schema_arrow.names]
+            return [str(name) for name in parquet.ParquetFile(file).schema_arrow.names]
 
     def open(self, source: SourceConfig) -> Samples:
         """Read labels, ids and columns of words."""
+        from pyarrow import parquet
+
         with fsspec.open(source.file, "rb") as file:
-            table = pq.ParquetFile(file)
+            table = parquet.ParquetFile(file)
             side = table.read(columns=tables.read_at_once(source)).to_pandas()
         columns = tables.feature_columns(source, table.schema_arrow.names)
 
         def frames(rows: int) -> Iterator[pd.DataFrame]:
             with fsspec.open(source.file, "rb") as file:
-                for batch in pq.ParquetFile(file).iter_batches(batch_size=rows, columns=columns):
-                    yield batch.to_pandas()
+                batches = parquet.ParquetFile(file).iter_batches(rows, columns=columns)
+                yield from (batch.to_pandas() for batch in batches)
 
         return tables.samples_of_table(source, table.metadata.num_rows, columns, side, frames)
