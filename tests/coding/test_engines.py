@@ -40,14 +40,14 @@ KERNELS = {"_Int8Onnx": "int8", "_Int8Torch": "int8_torch", "_Int8Vnni": "int8_v
 @pytest.mark.parametrize("p", [2, 251, *LARGE])
 def test_engines_of_bytes_refuse_larger_primes(monkeypatch, kind, p):
     for kernel in KERNELS.values():
-        monkeypatch.setattr(f"daskfc.coding.{kernel}.available", lambda: None)
+        monkeypatch.setattr(f"daskfc.coding.engines.{kernel}.available", lambda: None)
     why = getattr(engines, kind)().refusal(ResidueSystem((p,), 1.0, 1))
     assert why == (None if p < 256 else "its primes must be below 2**8")
 
 
 @pytest.mark.parametrize(("kind", "kernel"), KERNELS.items())
 def test_engines_of_bytes_say_why_their_kernel_is_missing(monkeypatch, kind, kernel):
-    monkeypatch.setattr(f"daskfc.coding.{kernel}.available", lambda: "it is not there")
+    monkeypatch.setattr(f"daskfc.coding.engines.{kernel}.available", lambda: "it is not there")
     engine = getattr(engines, kind)()
     assert engine.refusal(ResidueSystem((251, 241), 1.0, 1)) == "it is not there"
     assert engine.refusal(ResidueSystem((257,), 1.0, 1)) == "its primes must be below 2**8"
