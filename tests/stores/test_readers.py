@@ -3,6 +3,8 @@ import struct
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as pf
 import pytest
 import zarr
 from scipy.io import savemat
@@ -140,6 +142,28 @@ def test_not_of_the_format(name, tmp_path):
     (tmp_path / "file").write_bytes(b"certainly not it\n")
     with pytest.raises(StoreError, match=f"cannot be read as {name}"):
         opened(tmp_path / "file", format=name)
+
+
+def test_feather_with_text_beyond_its_bytes_is_refused(tmp_path):
+    words = pa.array([f"{i:02}" for i in range(40)])
+    pf.write_feather(pa.table({"a": range(40), "y": words}), tmp_path / "t.feather", "uncompressed")
+    ends = np.arange(0, 82, 2, dtype="<i4")
+    damaged = np.append(ends[:-1], 1 << 30).astype("<i4")
+    whole = (tmp_path / "t.feather").read_bytes()
+    assert whole.count(ends.tobytes()) == 1
+    (tmp_path / "t.feather").write_bytes(whole.replace(ends.tobytes(), damaged.tobytes()))
+    with pytest.raises(StoreError, match="cannot be read as feather"):
+        opened(tmp_path / "t.feather", labels="y")
+
+
+def test_feather_is_streamed(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((64_000, 8))
+    pd.DataFrame(rows, columns=list("abcdefgh")).to_feather(tmp_path / "t.feather", chunksize=1000)
+    samples = opened(tmp_path / "t.feather")
+    before = pa.total_allocated_bytes()
+    held = [pa.total_allocated_bytes() - before for _ in samples.blocks(500)]
+    assert len(held) == 128
+    assert max(held) < rows.nbytes / 4
 
 
 def test_names_and_classes(tmp_path):

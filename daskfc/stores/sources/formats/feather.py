@@ -1,11 +1,10 @@
 """Feather, which is Arrow's own file."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import fsspec
 import pandas as pd
-import pyarrow as pa
-import pyarrow.feather as pf
 
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.samples import Samples
@@ -14,9 +13,12 @@ from daskfc.stores.sources.source import Source
 
 __all__ = ["Feather"]
 
+# One batch in memory: what is read ahead would hold all feature columns.
+_NO_MORE = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
+
 
 class Feather(Source):
-    """A feather file; its feature columns are in memory while blocks are read."""
+    """A feather file, read a batch at a time; text of a damaged one is not read beyond its end."""
 
     suffixes = (".feather",)
     keys = tables.KEYS_OF_TABLES
@@ -24,20 +26,29 @@ class Feather(Source):
     def columns(self, source: SourceConfig) -> list[str]:
         """Return the names of all columns."""
         with fsspec.open(source.file, "rb") as file:
-            return [str(name) for name in pa.ipc.open_file(file).schema.names]
+            return [str(name) for name in _opened(file).physical_schema.names]
 
     def open(self, source: SourceConfig) -> Samples:
         """Read labels, ids and columns of words."""
-        names = self.columns(source)
-        columns = tables.feature_columns(source, names)
+        columns = tables.feature_columns(source, self.columns(source))
         with fsspec.open(source.file, "rb") as file:
-            wanted = tables.read_at_once(source) or names[:1]
-            side = pf.read_table(file, columns=wanted, memory_map=False).to_pandas()
+            opened = _opened(file)
+            n_samples = opened.count_rows()
+            table = opened.to_table(columns=tables.read_at_once(source))
+            table.validate(full=True)
+            side = table.to_pandas()
 
         def frames(rows: int) -> Iterator[pd.DataFrame]:
             with fsspec.open(source.file, "rb") as file:
-                table = pf.read_table(file, columns=columns, memory_map=False).combine_chunks()
-                for batch in table.to_batches(max_chunksize=rows):
+                opened = _opened(file)
+                for batch in opened.to_batches(columns=columns, batch_size=rows, **_NO_MORE):
+                    batch.validate(full=True)
                     yield batch.to_pandas()
 
-        return tables.samples_of_table(source, len(side), columns, side, frames)
+        return tables.samples_of_table(source, n_samples, columns, side, frames)
+
+
+def _opened(file: Any) -> Any:
+    from pyarrow import dataset  # here, as in `bundled`
+
+    return dataset.FeatherFileFormat().make_fragment(file)

@@ -32,12 +32,16 @@ class Parquet(Source):
 
         with fsspec.open(source.file, "rb") as file:
             table = parquet.ParquetFile(file)
-            side = table.read(columns=tables.read_at_once(source)).to_pandas()
+            read = table.read(columns=tables.read_at_once(source))
+            read.validate(full=True)
+            side = read.to_pandas()
         columns = tables.feature_columns(source, table.schema_arrow.names)
 
         def frames(rows: int) -> Iterator[pd.DataFrame]:
             with fsspec.open(source.file, "rb") as file:
                 batches = parquet.ParquetFile(file).iter_batches(rows, columns=columns)
-                yield from (batch.to_pandas() for batch in batches)
+                for batch in batches:
+                    batch.validate(full=True)  # or damaged text is read from anywhere in memory
+                    yield batch.to_pandas()
 
         return tables.samples_of_table(source, table.metadata.num_rows, columns, side, frames)
