@@ -79,9 +79,8 @@ def audit(run_folder: str, ledgers: tuple[str, ...], keys: tuple[str, ...], as_j
 
 
 def _print(found: Audit) -> None:
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("party", "ledgers", "lines", "sent", "received", "keys"):
-        table.add_column(title)
+    titles = ("party", "ledgers", "lines", "sent", "received", "keys")
+    table = Table(*titles, box=box.SIMPLE_HEAD)
     for party in found.parties:
         counts = (party.files, party.lines, party.sent, party.received)
         keys = ", ".join(key[:16] or "none" for key in party.keys) or "none"

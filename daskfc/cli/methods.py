@@ -5,7 +5,7 @@ import inspect
 import click
 from rich import box
 from rich.console import Group
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from sklearn.base import BaseEstimator
 
@@ -42,11 +42,9 @@ def _first_sentence(kind: type[BaseEstimator]) -> str:
 
 
 def _list() -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_lines=True, title_justify="left")
-    table.add_column("method", no_wrap=True)
-    table.add_column("paper")
-    table.add_column("what it does and what it promises")
-    table.add_column("parameters")
+    titles = (Column("method", no_wrap=True), "paper", "what it does and what it promises",
+              "parameters")  # fmt: skip
+    table = Table(*titles, box=box.SIMPLE_HEAD, show_lines=True)
     for name, kind in known_methods().items():
         told = (_first_sentence(kind), _CLIENTS_HOLD[kind.split], privacy_of(kind))
         promise = " ".join(part for part in told if part)
@@ -67,10 +65,8 @@ def _default(parameter: inspect.Parameter) -> str:
 
 def _explained(name: str, kind: type[BaseEstimator]) -> Group:
     rules, told = constraints_of(kind), parameters_of(kind)
-    table = Table(box=box.SIMPLE_HEAD, show_lines=True)
-    table.add_column("parameter", no_wrap=True)
-    for title in ("default", "must be", "what it does"):
-        table.add_column(title)
+    titles = (Column("parameter", no_wrap=True), "default", "must be", "what it does")
+    table = Table(*titles, box=box.SIMPLE_HEAD, show_lines=True)
     for parameter in inspect.signature(kind).parameters.values():
         rule = rules.get(parameter.name)
         table.add_row(

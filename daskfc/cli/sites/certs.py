@@ -319,9 +319,7 @@ def show(folder: str) -> None:
     """  # noqa: D301 - click reads \b
     with exits():
         found = list(Authority(folder).issued())
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("name", "role", "until", "", "hosts"):
-        table.add_column(title)
+    table = Table("name", "role", "until", "", "hosts", box=box.SIMPLE_HEAD)
     for issued in found:
         table.add_row(
             Text(issued.name),

@@ -196,9 +196,7 @@ def check(
 
 
 def _tell(answers: dict[str, dict[Refusal, None]]) -> None:
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("method", "answer", "rule", "why"):
-        table.add_column(title)
+    table = Table("method", "answer", "rule", "why", box=box.SIMPLE_HEAD)
     for method, refusals in answers.items():
         if not refusals:
             table.add_row(Text(method), "yes")
@@ -236,9 +234,7 @@ def audit(state: str) -> None:
     """  # noqa: D301 - click reads \b
     with exits():
         rows = SiteState(state, new=False).audit()
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("UTC", "what", "run", "by", "rule", "why"):
-        table.add_column(title)
+    table = Table("UTC", "what", "run", "by", "rule", "why", box=box.SIMPLE_HEAD)
     for row in rows:
         when = f"{datetime.fromtimestamp(row.time, UTC):%Y-%m-%d %H:%M:%S}"
         told = (when, row.what, row.run_id, row.submitter or "", row.rule, row.text)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from daskfc.federation.messages.declaration import CALLER
 from daskfc.runs.planning.plan import LEFT_OUT, Plan, Planned
-from daskfc.runs.report.table import noise_in_words, seconds_in_words
+from daskfc.runs.report.table import noise_in_words, seconds_in_words, titled_table
 
 __all__ = ["print_plan"]
 
@@ -50,15 +49,8 @@ def print_plan(found: Plan, console: Console) -> None:
     console.print(Text(LEFT_OUT))
 
 
-def _table(title: str, *columns: str, right_from: int = 1) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i < right_from else "right")
-    return table
-
-
 def _overview(found: Plan) -> Table:
-    table = _table(
+    table = titled_table(
         "What a run would do", "part", "fits", "rounds", "in a row", "messages", "payload",
         "on the wire", "network",
     )  # fmt: skip
@@ -78,7 +70,7 @@ def _overview(found: Plan) -> Table:
 
 
 def _messages(part: Planned) -> Table:
-    table = _table(
+    table = titled_table(
         f"What would leave a party in one fit of {part.name}, and what it tells",
         "message", "route", "protection", "reveals", "count", "on the wire",
         right_from=4,
@@ -99,7 +91,9 @@ def _moved(part: Planned, side: int) -> Mapping[str, int]:
 
 
 def _parties(part: Planned, limits: Mapping[str, int | None]) -> Table:
-    table = _table("What each party would send, get and hold", "party", "sends", "gets", "memory")
+    table = titled_table(
+        "What each party would send, get and hold", "party", "sends", "gets", "memory"
+    )
     table.add_column("of", justify="right")
     table.add_column("for")
     sent, got = _moved(part, 0), _moved(part, 1)

@@ -18,6 +18,7 @@ __all__ = [
     "print_summary",
     "seconds_in_words",
     "summary_tables",
+    "titled_table",
 ]
 
 
@@ -29,7 +30,8 @@ def seconds_in_words(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
-def _table(title: str, *columns: str, right_from: int = 1) -> Table:
+def titled_table(title: str, *columns: str, right_from: int = 1) -> Table:
+    """Return an empty table with a bold title; columns from a number on align right."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i < right_from else "right")
@@ -41,7 +43,7 @@ def _scores(summary: Mapping[str, Any]) -> Table:
     names = list(dict.fromkeys(name for row in scores.values() for name in row))
     seeds = summary["seeds"]
     over = f"mean ± std over {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
-    table = _table(f"Agreement with the true labels ({over})", "method", *names)
+    table = titled_table(f"Agreement with the true labels ({over})", "method", *names)
     notes = summary.get("methods", {})
     for method, row in scores.items():
         cells = []
@@ -56,7 +58,7 @@ def _scores(summary: Mapping[str, Any]) -> Table:
 
 def _messages(summary: Mapping[str, Any]) -> Table:
     communication = summary["communication"]
-    table = _table(
+    table = titled_table(
         f"What left a party in one fit of {summary['method']}",
         "message", "route", "protection", "count", "payload", "on the wire",
         right_from=3,
@@ -75,7 +77,7 @@ def _messages(summary: Mapping[str, Any]) -> Table:
 
 
 def _timing(summary: Mapping[str, Any]) -> Table:
-    table = _table("Time", "stage", "")
+    table = titled_table("Time", "stage", "")
     stages = {key: value for key, value in summary["timing"].items() if key != "total_s"}
     for key, value in stages.items():
         if isinstance(value, int | float):
@@ -86,7 +88,7 @@ def _timing(summary: Mapping[str, Any]) -> Table:
 
 
 def _memory(summary: Mapping[str, Any]) -> Table:
-    table = _table("Peak memory", "party", "")
+    table = titled_table("Peak memory", "party", "")
     for party, peak in summary["peak_memory_bytes"].items():
         table.add_row(Text(party), decimal(peak))
     return table
@@ -132,7 +134,7 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
 def _changes(changes: Mapping[str, Any]) -> list[RenderableType]:
     """Return what changed since an earlier run: a row for each cluster, and a sentence."""
     rows = changes_rows(changes)
-    table = _table("What changed", *HEAD)
+    table = titled_table("What changed", *HEAD)
     for row in rows[:_ROWS]:
         table.add_row(*map(Text, row))
     return [*([table] if rows else []), Text(f"{changes_in_words(changes)}\n")]
@@ -146,7 +148,7 @@ def _quality(quality: Mapping[str, Any]) -> list[RenderableType]:
     """Return the clusters' sizes, in all and at each client if these are few, and warnings."""
     sizes, clients = quality["sizes"], quality["by_client"]
     shown = list(clients) if 1 < len(clients) <= _SITES else []
-    table = _table("Clusters", "cluster", "samples", "share", *shown)
+    table = titled_table("Clusters", "cluster", "samples", "share", *shown)
     total = sum(sizes.values()) / max(1.0 - quality["noise"], 1e-9)
     for cluster, size in list(sizes.items())[:_ROWS]:
         own = (f"{clients[name][cluster]:,}" for name in shown)
@@ -188,7 +190,7 @@ def _profiles(profiles: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if profiles["clusters"]:
         title = "What tells the clusters apart (mean ± standard deviation, or share)"
-        table = _table(title, *profile_head(profiles, _SITES))
+        table = titled_table(title, *profile_head(profiles, _SITES))
         for name, *cells in profile_rows(profiles, _SITES, _FEATURES):
             table.add_row(Text(name), *cells)
         parts.append(table)
@@ -204,7 +206,7 @@ def _profiles(profiles: Mapping[str, Any]) -> list[RenderableType]:
 
 def _reconstruction(clients: Mapping[str, Mapping[str, float | None]]) -> Table:
     title = "How far similarities are from the true ones, at each client"
-    table = _table(title, "client", "largest", "rms", "bound")
+    table = titled_table(title, "client", "largest", "rms", "bound")
     for name, errors in clients.items():
         numbers = (errors[key] for key in ("error", "rms", "bound"))
         table.add_row(name, *("" if one is None else f"{one:.3g}" for one in numbers))
