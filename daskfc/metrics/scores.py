@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics import adjusted_rand_score, f1_score, normalized_mutual_info_score
 
 from daskfc.errors import InvalidInput
 from daskfc.metrics.matching import contingency, match_labels
@@ -130,11 +130,8 @@ def macro_f1(true: ArrayLike, pred: ArrayLike) -> float:
     0.7333
     """
     classes, matched = match_labels(true, pred)
-    size = int(max(classes.max(), matched.max())) + 1
-    agreed = np.bincount(classes[classes == matched], minlength=size)
-    total = np.bincount(classes, minlength=size) + np.bincount(matched, minlength=size)
-    n_classes = int(classes.max()) + 1
-    return float(np.mean(2.0 * agreed[:n_classes] / total[:n_classes]))  # 2 tp / (2 tp + fp + fn)
+    own = np.arange(int(classes.max()) + 1)  # clusters without a class have numbers beyond
+    return float(f1_score(classes, matched, labels=own, average="macro", zero_division=0))
 
 
 METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {

@@ -45,6 +45,21 @@ def test_another_library_finds_the_same(z, count, delta, loss_distribution):
     assert spent.epsilon(delta) <= loss_distribution  # theirs rounds up to its grid
 
 
+# the same; of releases with unlike noise
+@pytest.mark.parametrize(
+    ("releases", "delta", "loss_distribution"),
+    [
+        ([(10.0, 4), (5.0, 1)], 1e-5, 1.0607897742588894),
+        ([(0.9, 2), (3.0, 7), (20.0, 30)], 1e-6, 9.834825231230088),
+        ([(1.5, 1), (2.5, 1), (4.0, 1), (8.0, 16)], 1e-9, 5.885686140158238),
+    ],
+)
+def test_another_library_finds_the_same_of_unlike_noise(releases, delta, loss_distribution):
+    spent = Accountant(tuple(GaussianEvent(z, count) for z, count in releases))
+    assert spent.epsilon(delta) == pytest.approx(loss_distribution, rel=1e-7)
+    assert spent.epsilon(delta) <= loss_distribution
+
+
 EVENTS = st.lists(st.builds(GaussianEvent, MULTIPLIERS, COUNTS), min_size=1, max_size=5)
 
 
