@@ -1,10 +1,12 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from daskfc.federation import Message, array
 from daskfc.federation.messages.declaration import payload_bytes
 from daskfc.federation.planning.rehearsal import Rehearsal
-from daskfc.federation.planning.sizes import NotRehearsed, of_shape, sized
+from daskfc.federation.planning.sizes import NotRehearsed, Sizes, derived, of_shape, sized
 from daskfc.federation.planning.traffic import DELAYS, Network
 from daskfc.stores import ClientStore, write_store
 
@@ -16,6 +18,19 @@ class Rows(Message, route=("client → server", "client → client"), reveals="r
 
 class Count(Message, route=("server → client", "server → caller"), reveals="a number"):
     n: int
+
+
+class Groups(Message, route=("client → server", "server → caller"), reveals="centres"):
+    centers: np.ndarray = array("cluster", "n_features", dtype="float64")
+    n_clusters: int
+
+
+class Told(Message, route="server → caller", reveals="who is done"):
+    done: np.ndarray = array("client", dtype="int64")
+
+
+def groups(parts=None) -> Groups:
+    raise AssertionError("a step was performed")
 
 
 def own_rows(data) -> Rows:
@@ -98,9 +113,62 @@ def test_messages_that_wait_for_one_another(rehearsal):
 def test_a_message_that_nobody_knows_the_size_of(stores):
     rehearsal = Rehearsal(stores, {})
     rehearsal.start_run("r", random_state=0)
-    with pytest.raises(NotRehearsed, match="how large the message Rows of step 'own_rows' is"):
-        rehearsal.ask(own_rows)
+    with pytest.raises(NotRehearsed, match="how large the message Groups of step 'groups' is"):
+        rehearsal.ask(groups)
     rehearsal.publish(count, {})  # of one size always
+
+
+@pytest.mark.parametrize("table", [{}, {own_rows: lambda: Sizes()}, {Rows: lambda data: Sizes()}])
+def test_sizes_that_follow_from_a_store(stores, table):
+    rehearsal = Rehearsal(stores, table)
+    rehearsal.start_run("r", random_state=0)
+    rehearsal.on_server(heard, rehearsal.ask(own_rows))
+    rehearsal.on_clients(heard, rehearsal.exchange(rows_for_all))
+    sent = sorted((row.sender, row.receiver, row.shapes["rows"]) for row in rehearsal.ledger)
+    assert sent == [
+        ("a", "b", [10, 3]),
+        ("a", "server", [10, 3]),
+        ("b", "a", [20, 3]),
+        ("b", "server", [20, 3]),
+    ]
+
+
+@dataclass(frozen=True)
+class Settings:
+    n_clusters: int = 4
+    ready: bool = True
+
+
+PARTS = {"a": Rows(np.zeros((5, 3)), ""), "b": Rows(np.zeros((6, 3)), "")}
+SETTINGS = {"parts": PARTS, "settings": Settings()}
+
+
+def test_sizes_that_follow_from_arguments():
+    assert derived(Groups, SETTINGS).centers.shape == (4, 3)
+    assert derived(Groups, {**SETTINGS, "n_clusters": 4}).n_clusters == 4
+    assert derived(Groups, {"n_clusters": 2, "told": [PARTS["a"]]}).centers.shape == (2, 3)
+    assert derived(Groups, SETTINGS, Sizes(cluster=9)).centers.shape == (9, 3)
+    assert derived(Count, SETTINGS) == Count(0)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"parts": PARTS},  # of which none has clusters
+        {**SETTINGS, "n_clusters": 5},  # and the settings say four
+        {"n_clusters": 3, "told": [PARTS["a"], Rows(np.zeros((2, 7)), "")]},
+        {"parts": PARTS, "n_clusters": True},
+        {"parts": PARTS, "cluster": np.zeros(3)},
+    ],
+)
+def test_sizes_that_do_not_follow(given):
+    assert derived(Groups, given) is None
+
+
+def test_an_array_that_only_the_caller_reads_decides_how_a_method_goes_on():
+    assert derived(Told, {"n_clients": 3}) is None
+    assert derived(Told, {"n_clients": 3}, Sizes()).done.tolist() == [0, 0, 0]
 
 
 def test_what_is_assumed_is_noted(stores):

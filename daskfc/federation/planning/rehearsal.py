@@ -27,14 +27,13 @@ from daskfc.federation.messages.declaration import (
     SERVER,
     Message,
     as_declared,
-    declared_fields,
     multiplier_of,
     payload_bytes,
 )
 from daskfc.federation.messages.wire_format import Reader
 from daskfc.federation.party.options import RunSettings
 from daskfc.federation.party.site_rules import FREE
-from daskfc.federation.planning.sizes import NotRehearsed, StandIns, Step, sized
+from daskfc.federation.planning.sizes import NotRehearsed, Sizes, StandIns, Step, derived
 from daskfc.federation.planning.traffic import Links, Network, framing_bytes
 from daskfc.federation.steps.calls import (
     INJECTED,
@@ -339,14 +338,20 @@ class Rehearsal(Federation):
         given = dict(arguments)
         while isinstance(plain, functools.partial):
             plain, given = plain.func, {**plain.keywords, **given}
-        stand_in = self._stand_ins.get(plain, plain if self._performs else None)
-        if stand_in is None:
-            return _by_default(plain)
-        names = inspect.signature(stand_in).parameters
-        filled = {name: self._filled(name, plain, party) for name in _FILLED if name in names}
-        wanted = {name: value for name, value in given.items() if name in names}
-        value = stand_in(**wanted, **filled)
+        kind = _kind_of(plain)
         own = self._stores.get(party) if "data" in inspect.signature(plain).parameters else None
+        stand_in = self._stand_ins.get(plain, plain if self._performs else None)
+        stand_in = self._stand_ins.get(kind) if stand_in is None and kind else stand_in
+        value: Any = None
+        if stand_in is not None:
+            names = inspect.signature(stand_in).parameters
+            filled = {name: self._filled(name, plain, party) for name in _FILLED if name in names}
+            wanted = {name: value for name, value in given.items() if name in names}
+            value = stand_in(**wanted, **filled)
+        if kind is not None and (value is None or isinstance(value, Sizes)):
+            value = derived(kind, {**given, "data": own}, value)
+        if stand_in is None and value is None:
+            return None
         table = own.n_samples * own.n_features * 8 if own is not None else 0
         needed = self.process_bytes + table + _held(given) + _held(value)
         self._needs(party, needed, f"step {step_name(plain)!r}")
@@ -412,14 +417,12 @@ def _same(store: ClientStore) -> ClientStore:
     return store
 
 
-def _by_default(step: Step) -> Message | None:
-    """Return the message of a step whose messages all have one size; None for any other step."""
+def _kind_of(step: Step) -> type[Message] | None:
+    """Return the class of a step's messages; None for a step that makes none."""
     try:
-        kind, by_receiver = declared_message(step)
+        return declared_message(step)[0]
     except (InvalidInput, NameError):  # the annotation is none, or imported for type checkers alone
         return None
-    arrays = any(declared.kind == "array" for _, declared, _ in declared_fields(kind))
-    return None if arrays or by_receiver else sized(kind)
 
 
 def _arrays_in(value: Any) -> Iterator[np.ndarray]:

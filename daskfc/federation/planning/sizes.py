@@ -1,14 +1,25 @@
 """Values of some size: what stands for messages and arrays where only sizes are known."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.messages.declaration import Message, declared_fields, of_content
+from daskfc.federation.messages.declaration import (
+    CALLER,
+    Message,
+    declared_fields,
+    of_content,
+    routes_of,
+)
+from daskfc.stores import ClientStore
 
-__all__ = ["NotRehearsed", "StandIns", "Step", "as_they_are", "of_shape", "sized"]
+__all__ = [
+    "NotRehearsed", "Sizes", "StandIns", "Step", "as_they_are", "derived", "of_shape", "sized",
+]  # fmt: skip
 
 Step = Callable[..., Any]
 StandIns = Mapping[Step, Step]
@@ -17,6 +28,10 @@ M = TypeVar("M", bound=Message)
 
 class NotRehearsed(InvalidInput):
     """A step without a stand-in: how large its message is cannot be told."""
+
+
+class Sizes(dict[str, Any]):
+    """What a stand-in returns for a message of which `derived` finds all but these sizes."""
 
 
 def of_shape(*shape: int, dtype: str = "float64") -> np.ndarray:
@@ -44,6 +59,57 @@ def sized(kind: type[M], /, *, dtype: str | None = None, **known: Any) -> M:
             content.append({"integer": 0, "real": 0.0, "text": ""}[declared.kind])
     message: M = of_content(kind, tuple(content))  # type: ignore[assignment]
     return message
+
+
+def derived(kind: type[M], given: Mapping[str, Any], sizes: Sizes | None = None) -> M | None:
+    """Return the message that follows from a step's arguments and store, and from `sizes`.
+
+    An axis "cluster", or "n_clusters", is as long as whatever has such an axis, field or name among
+    the arguments. Returns None where they have none, or several of different lengths, and for
+    arrays for the caller alone without `sizes`: what it reads may decide how a method goes on.
+    """
+    known = dict(sizes or {})
+    declared = declared_fields(kind)
+    if any(one.kind == "array" for _, one, _ in declared):
+        if sizes is None and all(route.endswith(CALLER) for route in routes_of(kind)):
+            return None
+    found: dict[str, set[int]] = defaultdict(set)
+    _find("", given, found)
+    for name, one, _ in declared:
+        for what in one.axes if one.kind == "array" and name not in known else ():
+            if isinstance(what, str) and what not in known:
+                if len(found[_plain(what)]) != 1:
+                    return None
+                (known[what],) = found[_plain(what)]
+        if one.kind == "integer" and name.startswith("n_") and len(found[_plain(name)]) == 1:
+            known.setdefault(name, *found[_plain(name)])
+    return sized(kind, **known)
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("n_").removesuffix("s")
+
+
+def _find(name: str, value: Any, found: dict[str, set[int]]) -> None:
+    """Collect the sizes in a value, by their names without "n_" and "s"."""
+    if type(value) is int:
+        found[_plain(name)].add(value)
+    elif isinstance(value, ClientStore):
+        found["sample"].add(value.n_samples)
+        found["feature"].add(value.n_features)
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            _find(str(key), one, found)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _find(name, one, found)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for one in fields(value):
+            _find(one.name, getattr(value, one.name), found)
+    if isinstance(value, Message):
+        for array, one, _ in declared_fields(type(value)):
+            for i, axis in enumerate(one.axes):
+                found[_plain(str(axis))].add(getattr(value, array).shape[i])
 
 
 def as_they_are(*steps: Step) -> dict[Step, Step]:

@@ -1,25 +1,15 @@
 """What stands for the steps of secure sums in a rehearsal: arrays of their shapes, no keys."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from daskfc.coding import SHARE_BYTES
-from daskfc.federation import Message
-from daskfc.federation.planning.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape, sized
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums import centre, interpoint, masked, plain, recovering, total, vault
-from daskfc.secure.sums.centre import Centre
 from daskfc.secure.sums.interpoint import KernelWidth
-from daskfc.secure.sums.masked import mask_neighbours
-from daskfc.secure.sums.messages import (
-    KeyShares,
-    Magnitude,
-    MaskedPart,
-    PlainPart,
-    PublicKeys,
-    RevealedShares,
-)
+from daskfc.secure.sums.messages import KeyShares, MaskedPart, PlainPart, PublicKeys
 from daskfc.secure.sums.total import Total, as_matrix
 from daskfc.stores import ClientStore
 
@@ -34,38 +24,22 @@ def _summed(parts: Mapping[str, MaskedPart | PlainPart]) -> Total:
     return Total(of_shape(*shapes.pop()), 0.0, tuple(parts))
 
 
-def _masked(part: Part, tag: str, n_keys: int) -> MaskedPart:
+def _masked(part: Part, tag: str, n_keys: int) -> Sizes:
     rows, columns = as_matrix(part).shape
-    return sized(
-        MaskedPart, tag=tag, told="0" * 64, key=n_keys, row=rows, column=columns,
+    return Sizes(
+        tag=tag, told="0" * 64, key=n_keys, row=rows, column=columns,
         noise_multiplier=noise_of_part(part),
     )  # fmt: skip
 
 
-def _public_key(members: tuple[str, ...], n_colluding: int, party: str) -> dict[str, PublicKeys]:
-    return dict.fromkeys(mask_neighbours(members, n_colluding)[party], sized(PublicKeys, key=1))
-
-
-def _advertise(receivers: Sequence[str], tags: Sequence[str]) -> dict[str, PublicKeys]:
-    return dict.fromkeys(receivers, sized(PublicKeys, key=1 + len(tags)))
-
-
 def _seal(
-    public: Mapping[str, PublicKeys], tags: Sequence[str], party: str
+    public: Mapping[str, PublicKeys], tags: tuple[str, ...], party: str
 ) -> dict[str, KeyShares]:
     content = 2 * SHARE_BYTES * len(tags)
     return {
         member: sized(KeyShares, byte=content + (0 if member == party else _SEAL))
         for member in public
     }
-
-
-def _reveal(tag: str, present: Sequence[str]) -> RevealedShares:
-    return sized(RevealedShares, tag=tag, present=len(present), dropped=0)
-
-
-def _receive(message: Message) -> Message:
-    return message
 
 
 def _moments(data: ClientStore, kernel_kind: str) -> np.ndarray:
@@ -76,20 +50,18 @@ def _moments(data: ClientStore, kernel_kind: str) -> np.ndarray:
 
 STAND_INS: StandIns = {
     **as_they_are(total.itself, plain.plain_part),
-    total.magnitude: lambda: Magnitude(1.0),
-    total.largest: lambda: Magnitude(1.0),
     plain.plain_total: _summed,
-    masked.public_key: _public_key,
+    masked.public_key: lambda: Sizes(key=1),
     masked.masked_part: lambda part, tag: _masked(part, tag, 0),
     masked.masked_total: _summed,
-    vault.advertise: _advertise,
+    vault.advertise: lambda tags: Sizes(key=1 + len(tags)),
     vault.seal: _seal,
     vault.masked_once: lambda part, tag: _masked(part, tag, 1),
-    vault.reveal: _reveal,
-    recovering.receive: _receive,
+    vault.reveal: lambda tag, present: Sizes(tag=tag, present=len(present), dropped=0),
+    recovering.receive: lambda message: message,
     recovering.recovered_total: _summed,
     centre.sum_of_rows: lambda data: of_shape(data.n_features + 1),
-    centre.centre_of_total: lambda total: sized(Centre, feature=total.values.size - 1),
+    centre.centre_of_total: lambda total: Sizes(feature=total.values.size - 1),
     interpoint.interpoint_moments: _moments,
     interpoint.width_of_total: lambda: KernelWidth(1.0),
 }
