@@ -7,21 +7,15 @@ import numpy as np
 
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.federation.planning.rehearsal import Rehearsal
-from daskfc.federation.planning.sizes import StandIns, as_they_are, of_shape, sized
+from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape, sized
 from daskfc.linalg import LandmarkEmbedding, squared_distances
-from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances import columns, divided, graphs, party, rows, server
-from daskfc.secure.distances.divided import DistancesOfBlock, NearestOfBlock, PairsOfBlock
-from daskfc.secure.distances.graphs import NearPairs, ScoreRows
+from daskfc.secure.distances.graphs import ScoreRows
 from daskfc.secure.distances.messages import (
     CodedDistances,
     CodedRows,
     DecodedBlock,
-    HidingKey,
-    Landmarks,
     LandmarkStatus,
-    MissingBlocks,
-    PointsStatus,
     Reach,
     SampleSummary,
     ServerDisk,
@@ -53,81 +47,24 @@ def _shared_out(
     return {name: shares[j >= code.n_colluding] for j, name in enumerate(names)}
 
 
-def _encode_rows(
-    data: ClientStore,
-    start: int,
-    stop: int,
-    code: LagrangeCode,
-    system: ResidueSystem,
-    evaluators: Sequence[str],
-) -> dict[str, CodedRows]:
-    return _shared_out(stop - start, data.n_features, code, system, evaluators)
-
-
-def _encode_quantised(
-    quantised: QuantisedRows,
-    start: int,
-    stop: int,
-    code: LagrangeCode,
-    system: ResidueSystem,
-    evaluators: Sequence[str],
-) -> dict[str, CodedRows]:
-    return _shared_out(stop - start, quantised.rows.shape[1], code, system, evaluators)
-
-
-def _answer(n_rows: int, n_columns: int, system: ResidueSystem) -> CodedDistances:
+def _answer(n_rows: int, n_columns: int, system: ResidueSystem) -> Sizes:
     size = {"prime": len(system.primes), "row": n_rows, "column": n_columns}
-    return sized(CodedDistances, **size, dtype=np.dtype(system.dtype).name)
-
-
-def _answer_block(i: int, j: int, grid: SymmetricGrid, system: ResidueSystem) -> CodedDistances:
-    return _answer(*grid.shape(i, j), system)
-
-
-def _answer_columns(
-    landmarks: Landmarks, start: int, stop: int, system: ResidueSystem
-) -> CodedDistances:
-    return _answer(stop - start, len(landmarks.positions), system)
-
-
-def _decode_columns(answers: Mapping[str, CodedDistances]) -> Columns:
-    return Columns(of_shape(*_shape_of(answers)), of_shape(0, dtype="int64"))
-
-
-def _missing_blocks(tiles: SymmetricGrid) -> MissingBlocks:
-    return MissingBlocks(np.array(list(tiles.blocks()), dtype=np.int64).reshape(-1, 2))
-
-
-# -- what the server's workers hand back ----------------------------------------------------------
+    return Sizes(**size, dtype=np.dtype(system.dtype).name)
 
 
 def _nearest_in_block(
     answers: Mapping[str, CodedDistances], i: int, j: int, n_neighbors: int
-) -> NearestOfBlock:
+) -> Sizes:
     rows, columns = _shape_of(answers)
     others = columns - 1 if i == j else columns  # of a row
     below = 0 if i == j else columns
-    return sized(
-        NearestOfBlock,
+    return Sizes(
         row=rows if others else 0,
         row_rank=min(n_neighbors, max(others, 1)),
         column=below,
         column_rank=min(n_neighbors, rows) if below else 1,
         evaluator=0,
     )
-
-
-def _pairs_in_block(answers: Mapping[str, CodedDistances]) -> PairsOfBlock:
-    rows, columns = _shape_of(answers)
-    return sized(PairsOfBlock, row=rows, eight_columns=-(-columns // 8), evaluator=0)
-
-
-def _distances_of_block(
-    answers: Mapping[str, CodedDistances], system: ResidueSystem
-) -> DistancesOfBlock:
-    rows, columns = _shape_of(answers)
-    dtype = divided.whole_dtype(system)
-    return sized(DistancesOfBlock, row=rows, column=columns, evaluator=0, dtype=dtype)
 
 
 def _shape_of(answers: Mapping[str, CodedDistances]) -> tuple[int, int]:
@@ -249,27 +186,15 @@ def _landmark_status(
     return LandmarkStatus(embedding.n_landmarks, rank, 0.0, int(over), n_primes)
 
 
-def _points_status(rehearsal: Rehearsal) -> PointsStatus:
+def _points_status(rehearsal: Rehearsal) -> Sizes:
     # Where it is not so, blocks of all pairs are computed after the columns.
     certain = rehearsal.assume("columns that leave no distance open, 1 for yes", 1.0)
-    return sized(PointsStatus, certified=int(certain), prime=0)
+    return Sizes(certified=int(certain), prime=0)
 
 
-def _score_rows(points: _Points) -> ScoreRows:
-    return sized(ScoreRows, sample=points.n_samples, column=points.n_features + 1)
-
-
-def _near_pairs(rows: ScoreRows, n_neighbors: int | None, rehearsal: Rehearsal) -> NearPairs:
+def _near_pairs(rows: ScoreRows, n_neighbors: int | None, rehearsal: Rehearsal) -> Sizes:
     each = rehearsal.assume("pairs of a sample that are looked at", 2.0 * (n_neighbors or 16))
-    return sized(NearPairs, pair=int(each * len(rows.rows)), complete=1)
-
-
-# -- rows that clients computed -------------------------------------------------------------------
-
-
-def _summarise_rows(own: np.ndarray, radius: float | None) -> RowSummary:
-    n_rows, n_columns = own.shape
-    return RowSummary(n_rows, n_columns, 1.0 if radius is None else radius, 0)
+    return Sizes(pair=int(each * len(rows.rows)), complete=1)
 
 
 STAND_INS: StandIns = {
@@ -279,14 +204,20 @@ STAND_INS: StandIns = {
     **as_they_are(server.told_landmarks, rows.plan_rows),
     server.server_disk: lambda: ServerDisk(_ROOM),
     server.open_tiles: lambda grid: grid,
-    server.missing_blocks: _missing_blocks,
-    server.decode_block: lambda: sized(DecodedBlock, evaluator=0),
+    server.missing_blocks: lambda tiles: Sizes(
+        blocks=np.array(list(tiles.blocks()), dtype=np.int64).reshape(-1, 2)
+    ),
+    DecodedBlock: lambda: Sizes(evaluator=0),
     divided.nearest_in_block: _nearest_in_block,
-    divided.pairs_in_block: _pairs_in_block,
-    divided.distances_of_block: _distances_of_block,
-    divided.keep_part: lambda: sized(DecodedBlock, evaluator=0),
-    server.decode_columns: _decode_columns,
-    server.decoded_columns: lambda: sized(DecodedBlock, evaluator=0),
+    divided.pairs_in_block: lambda answers: Sizes(
+        eight_columns=-(-_shape_of(answers)[1] // 8), evaluator=0
+    ),
+    divided.distances_of_block: lambda answers, system: Sizes(
+        evaluator=0, dtype=divided.whole_dtype(system)
+    ),
+    server.decode_columns: lambda answers: Columns(
+        of_shape(*_shape_of(answers)), of_shape(0, dtype="int64")
+    ),
     server.plan: _plan,
     server.start_landmarks: _start_landmarks,
     columns.start_search: _start_search,
@@ -295,13 +226,19 @@ STAND_INS: StandIns = {
     server.landmark_status: _landmark_status,
     columns.points: lambda plan: _Points(plan.n_samples, plan.n_features),
     columns.points_status: _points_status,
-    graphs.score_rows: _score_rows,
+    graphs.score_rows: lambda points: Sizes(column=points.n_features + 1),
     graphs.near_pairs: _near_pairs,
-    party.hiding_key: lambda evaluators: dict.fromkeys(evaluators, sized(HidingKey, byte=32)),
-    party.encode_rows: _encode_rows,
-    party.answer_block: _answer_block,
-    party.answer_columns: _answer_columns,
-    rows.summarise_rows: lambda rows, radius: _summarise_rows(rows, radius),
+    party.hiding_key: lambda: Sizes(byte=32),
+    party.encode_rows: lambda data, start, stop, code, system, evaluators: _shared_out(
+        stop - start, data.n_features, code, system, evaluators
+    ),
+    party.answer_block: lambda i, j, grid, system: _answer(*grid.shape(i, j), system),
+    party.answer_columns: lambda landmarks, start, stop, system: _answer(
+        stop - start, len(landmarks.positions), system
+    ),
+    rows.summarise_rows: lambda rows, radius: RowSummary(*rows.shape, radius or 1.0, 0),
     rows.quantised_rows: lambda rows: QuantisedRows(of_shape(*rows.shape, dtype="int64"), "", None),
-    rows.encode_quantised: _encode_quantised,
+    rows.encode_quantised: lambda quantised, start, stop, code, system, evaluators: _shared_out(
+        stop - start, quantised.rows.shape[1], code, system, evaluators
+    ),
 }
