@@ -88,6 +88,10 @@ STAND_INS: StandIns = {
     server.mean_dictionary: lambda before: before,
     server.progress: lambda: DictionaryChange(math.inf),
     server.tell_final: _final,
+    server.empty_rows: lambda positions, plan: of_shape(
+        sum(map(len, positions.values())), plan.n_atoms
+    ),
+    server.place_rows: lambda B: B,
     server.tell_labels: _tell_labels,
     coded_rows.squared_norms: _squared_norms,
     graph.rounded_similarities: _rounded,

@@ -43,6 +43,7 @@ def _labels_for(plan: RowPlan) -> dict[str, ClientLabels]:
 
 
 STAND_INS: StandIns = {
+    clusters.in_order: lambda found: found,
     clusters.cluster: _cluster,
     clusters.cluster_report: _cluster_report,
     clusters.labels_for: _labels_for,
