@@ -52,12 +52,10 @@ def _factor(parts: Mapping[str, ce_pca.PointSketch], rehearsal: Rehearsal) -> Si
     return Sizes(rank=int(rehearsal.assume("dimensions of the embedding", size, at_most=True)))
 
 
-def _shares(
-    parts: Mapping[str, ce_pca.ScoreTotal], n_samples: int
-) -> dict[str, ce_pca.SampleShare]:
+def _shares(parts: Mapping[str, ce_pca.ScoreTotal], n_samples: int) -> dict[str, Sizes]:
     # As if clients had one share each; there are as many in all.
     each, rest = divmod(n_samples, len(parts))
-    return {name: ce_pca.SampleShare(each + (i < rest)) for i, name in enumerate(parts)}
+    return {name: Sizes(n_samples=each + (i < rest)) for i, name in enumerate(parts)}
 
 
 def _representatives(

@@ -160,6 +160,7 @@ def test_sizes_that_follow_from_arguments():
         {"n_clusters": 3, "told": [PARTS["a"], Rows(np.zeros((2, 7)), "")]},
         {"parts": PARTS, "n_clusters": True},
         {"parts": PARTS, "cluster": np.zeros(3)},
+        {"parts": PARTS, "clusters": [3], "told": {"n_clusters": 3}},
     ],
 )
 def test_sizes_that_do_not_follow(given):

@@ -348,8 +348,8 @@ class Rehearsal(Federation):
             filled = {name: self._filled(name, plain, party) for name in _FILLED if name in names}
             wanted = {name: value for name, value in given.items() if name in names}
             value = stand_in(**wanted, **filled)
-        if kind is not None and (value is None or isinstance(value, Sizes)):
-            value = derived(kind, {**given, "data": own}, value)
+        if kind is not None:
+            value = _completed(value, kind, {**given, "data": own})
         if stand_in is None and value is None:
             return None
         table = own.n_samples * own.n_features * 8 if own is not None else 0
@@ -423,6 +423,15 @@ def _kind_of(step: Step) -> type[Message] | None:
         return declared_message(step)[0]
     except (InvalidInput, NameError):  # the annotation is none, or imported for type checkers alone
         return None
+
+
+def _completed(value: Any, kind: type[Message], given: Mapping[str, Any]) -> Any:
+    """Return a message, or one for each receiver, for what a stand-in returned."""
+    if value is None or isinstance(value, Sizes):
+        return derived(kind, given, value)
+    if isinstance(value, Mapping):
+        return {receiver: _completed(one, kind, given) for receiver, one in value.items()}
+    return value
 
 
 def _arrays_in(value: Any) -> Iterator[np.ndarray]:

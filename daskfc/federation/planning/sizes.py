@@ -74,7 +74,8 @@ def derived(kind: type[M], given: Mapping[str, Any], sizes: Sizes | None = None)
         if sizes is None and all(route.endswith(CALLER) for route in routes_of(kind)):
             return None
     found: dict[str, set[int]] = defaultdict(set)
-    _find("", given, found)
+    for name, value in given.items():
+        _find(name, value, found)
     for name, one, _ in declared:
         for what in one.axes if one.kind == "array" and name not in known else ():
             if isinstance(what, str) and what not in known:
@@ -92,23 +93,20 @@ def _plain(name: str) -> str:
 
 def _find(name: str, value: Any, found: dict[str, set[int]]) -> None:
     """Collect the sizes in a value, by their names without "n_" and "s"."""
-    if type(value) is int:
+    if type(value) is int and name:
         found[_plain(name)].add(value)
     elif isinstance(value, ClientStore):
         found["sample"].add(value.n_samples)
         found["feature"].add(value.n_features)
-    elif isinstance(value, Mapping):
-        for key, one in value.items():
-            _find(str(key), one, found)
-    elif isinstance(value, list | tuple):
-        for one in value:
-            _find(name, one, found)
+    elif isinstance(value, Mapping | list | tuple):  # whose numbers are no sizes
+        for one in value.values() if isinstance(value, Mapping) else value:
+            _find("", one, found)
     elif is_dataclass(value) and not isinstance(value, type):
-        for one in fields(value):
-            _find(one.name, getattr(value, one.name), found)
+        for field in fields(value):
+            _find(field.name, getattr(value, field.name), found)
     if isinstance(value, Message):
-        for array, one, _ in declared_fields(type(value)):
-            for i, axis in enumerate(one.axes):
+        for array, declared, _ in declared_fields(type(value)):
+            for i, axis in enumerate(declared.axes):
                 found[_plain(str(axis))].add(getattr(value, array).shape[i])
 
 

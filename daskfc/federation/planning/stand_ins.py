@@ -12,14 +12,13 @@ from daskfc.federation.methods.sample_keys import (
     digest_key_offer,
 )
 from daskfc.federation.methods.samples import (
-    ClientLabels,
     LabelledSamples,
     canonical_positions,
     labels_of_client,
     linked_samples,
     sample_digests,
 )
-from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape, sized
+from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape
 from daskfc.stores import ClientStore
 
 __all__ = ["STAND_INS", "labels_beside_ids", "labels_for_each"]
@@ -30,9 +29,9 @@ def labels_beside_ids(data: ClientStore) -> LabelledSamples:
     return LabelledSamples(of_shape(data.n_samples, dtype="int64"), *text_arrays(data.sample_ids()))
 
 
-def labels_for_each(positions: Mapping[str, np.ndarray]) -> dict[str, ClientLabels]:
+def labels_for_each(positions: Mapping[str, np.ndarray]) -> dict[str, Sizes]:
     """Stand for the labels that a server tells each client of its samples."""
-    return {name: sized(ClientLabels, sample=len(rows)) for name, rows in positions.items()}
+    return {name: Sizes(sample=len(rows)) for name, rows in positions.items()}
 
 
 STAND_INS: StandIns = {

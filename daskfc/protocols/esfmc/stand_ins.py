@@ -9,20 +9,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from daskfc.federation.methods.linking import Linked
-from daskfc.federation.methods.samples import ClientLabels, LabelledSamples
 from daskfc.federation.planning.rehearsal import Rehearsal
-from daskfc.federation.planning.sizes import StandIns, as_they_are, of_shape, sized
-from daskfc.federation.planning.stand_ins import labels_beside_ids
+from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape
 from daskfc.protocols.esfmc import party as client
 from daskfc.protocols.esfmc import server
-from daskfc.protocols.esfmc.messages import (
-    Assignments,
-    RoundReport,
-    SharedAssignments,
-    SharedFeatures,
-    TrainingLosses,
-    Votes,
-)
+from daskfc.protocols.esfmc.messages import Assignments, RoundReport, SharedAssignments
 from daskfc.protocols.esfmc.noise import FeatureNoise
 from daskfc.protocols.esfmc.party import ClientSettings, Trained
 from daskfc.protocols.esfmc.server import NONE, Grouping, ServerSettings
@@ -49,7 +40,7 @@ def _tell_features(
     shared: SharedAssignments | None,
     settings: ClientSettings,
     noise: FeatureNoise | None,
-) -> SharedFeatures:
+) -> Sizes:
     network = settings.of(data.n_samples, data.n_features).network
     columns = {
         "clustering": network.shared_columns,
@@ -58,12 +49,8 @@ def _tell_features(
         "assignments": settings.n_clusters,
     }[settings.share]
     n = data.n_samples if shared is None else len(shared.probabilities)
-    message = sized(SharedFeatures, sample=n, feature=columns)
-    return message if noise is None else SharedFeatures(message.features, noise.multiplier)
-
-
-def _tell_assignments(data: ClientStore, settings: ClientSettings) -> Assignments:
-    return sized(Assignments, sample=data.n_samples, cluster=settings.n_clusters)
+    told = Sizes(sample=n, feature=columns)
+    return told if noise is None else Sizes(told, noise_multiplier=noise.multiplier)
 
 
 def _cluster(
@@ -89,30 +76,16 @@ def _report(found: Linked, grouping: Grouping, rehearsal: Rehearsal) -> RoundRep
     return RoundReport(told.n_samples, told.n_labelled, told.n_to_vote, change)
 
 
-def _shared(grouping: Grouping) -> SharedAssignments:
-    assert grouping.assignments is not None
-    n, k = grouping.assignments.shape
-    return sized(SharedAssignments, sample=n, cluster=k)
-
-
-def _vote(told: ClientLabels) -> Votes:
-    return sized(Votes, sample=int((told.labels == server.TO_VOTE).sum()))
-
-
-def _labelled(data: ClientStore) -> LabelledSamples:
-    return labels_beside_ids(data)
-
-
 STAND_INS: StandIns = {
     **as_they_are(server.link, server.tell_links, server.links),
     **as_they_are(server.labels_after, server.labels_at_last, server.voted),
     client.train: _train,
     client.tell_features: _tell_features,
-    client.tell_assignments: _tell_assignments,
-    client.tell_losses: lambda trained: TrainingLosses(trained.losses),
-    client.vote: _vote,
-    client.labelled: _labelled,
+    client.tell_losses: lambda trained: Sizes(losses=trained.losses),
+    client.vote: lambda told: Sizes(sample=int((told.labels == server.TO_VOTE).sum())),
     server.cluster: _cluster,
     server.report: _report,
-    server.shared_assignments: _shared,
+    server.shared_assignments: lambda grouping: Sizes(
+        zip(("sample", "cluster"), grouping.assignments.shape, strict=True)
+    ),
 }

@@ -4,30 +4,18 @@ How many eigenpairs later iterations keep follows from the samples, and so does 
 Lanczos takes: `settings.cost_of_lanczos` has what they were on digits and MNIST.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from daskfc.federation.planning.rehearsal import Rehearsal
-from daskfc.federation.planning.sizes import StandIns, of_shape, sized
+from daskfc.federation.planning.sizes import Sizes, StandIns, of_shape
 from daskfc.privacy import Noised
 from daskfc.protocols.fk_kmeans import party, server, uncompressed
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.maths.symmetric import packed_size
-from daskfc.protocols.fk_kmeans.messages import (
-    Eigenpairs,
-    EmbeddedRows,
-    FeaturePlan,
-    LanczosProgress,
-    LanczosVectors,
-    ProductRows,
-    ProjectedVectors,
-    SampleCount,
-    Spectrum,
-    VectorRows,
-)
-from daskfc.protocols.fk_kmeans.noise import GramNoise
+from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosProgress
 from daskfc.protocols.fk_kmeans.settings import cost_of_lanczos
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
@@ -50,7 +38,7 @@ class _Krylov:
     """How far Lanczos would be."""
 
     n_columns: int
-    width: int
+    n_vectors: int  # of a block
     n_rounds: int = 0
 
 
@@ -61,14 +49,6 @@ def _plan_of(count: Total, given: float | None, rehearsal: Rehearsal) -> Feature
 def _iterate(data: ClientStore, past: Sequence[Eigenpairs], settings: FeatureSettings) -> _Rows:
     m = settings.n_features + (past[-1].vectors.shape[1] if past else 0)
     return _Rows(data.n_samples, of_shape(m, m))
-
-
-def _packed(iterate: _Rows) -> np.ndarray:
-    return of_shape(packed_size(len(iterate.gram)))
-
-
-def _noisy(iterate: _Rows, noise: GramNoise) -> Noised:
-    return Noised(_packed(iterate), noise.multiplier)
 
 
 def _pairs(
@@ -83,107 +63,54 @@ def _pairs(
     return Eigenpairs(np.ones(n), np.eye(m, n), 0.0, number, 0)
 
 
-def _of_gram(
-    total: Total,
-    before: Eigenpairs | None,
-    n_clusters: int,
-    n_eigenvectors: int,
-    rehearsal: Rehearsal,
-) -> Eigenpairs:
-    m = int((2 * len(total.values)) ** 0.5)  # of m (m + 1) / 2 numbers
-    return _pairs(m, before, n_clusters, n_eigenvectors, rehearsal)
-
-
-def _begin_lanczos(before: Eigenpairs | None, n_features: int, width: int) -> _Krylov:
-    return _Krylov(n_features + (0 if before is None else before.vectors.shape[1]), width)
-
-
-def _begin_whole(sizes: Mapping[str, SampleCount], width: int) -> _Krylov:
-    return _Krylov(sum(one.n_samples for one in sizes.values()), width)
-
-
-def _rounds(state: _Krylov, n_clusters: int, n_eigenvectors: int, told: Rehearsal) -> int:
-    pairs = max(n_clusters + 2, n_eigenvectors)
-    usual = cost_of_lanczos(state.n_columns, pairs, state.width, 1).rounds
-    return int(told.assume("rounds of Lanczos in an iteration", usual))
-
-
-def _advance(state: _Krylov) -> _Krylov:
-    return _Krylov(state.n_columns, state.width, state.n_rounds + 1)
-
-
 def _lanczos_progress(
     state: _Krylov, n_clusters: int, n_eigenvectors: int, rehearsal: Rehearsal
 ) -> LanczosProgress:
-    left = _rounds(state, n_clusters, n_eigenvectors, rehearsal) - state.n_rounds
+    pairs = max(n_clusters + 2, n_eigenvectors)
+    usual = cost_of_lanczos(state.n_columns, pairs, state.n_vectors, 1).rounds
+    left = int(rehearsal.assume("rounds of Lanczos in an iteration", usual)) - state.n_rounds
     return LanczosProgress(int(left <= 0), state.n_rounds, max(left, 0))
-
-
-def _of_lanczos(
-    state: _Krylov,
-    before: Eigenpairs | None,
-    n_clusters: int,
-    n_eigenvectors: int,
-    rehearsal: Rehearsal,
-) -> Eigenpairs:
-    return _pairs(state.n_columns, before, n_clusters, n_eigenvectors, rehearsal)
-
-
-def _product(iterate: _Rows, asked: LanczosVectors) -> np.ndarray:
-    return of_shape(*asked.vectors.shape)
-
-
-# -- without the communication efficient mechanism ------------------------------------------------
-
-
-def _parts(state: _Krylov, sizes: Mapping[str, SampleCount]) -> dict[str, VectorRows]:
-    return {
-        name: sized(VectorRows, sample=one.n_samples, vector=state.width)
-        for name, one in sizes.items()
-    }
-
-
-def _embedded(sizes: Mapping[str, SampleCount], n_eigenvectors: int) -> dict[str, EmbeddedRows]:
-    return {
-        name: sized(EmbeddedRows, sample=one.n_samples, coordinate=n_eigenvectors)
-        for name, one in sizes.items()
-    }
-
-
-def _spectrum(found: Eigenpairs) -> Spectrum:
-    return sized(Spectrum, eigenpair=len(found.values), change=1.0)
 
 
 STAND_INS: StandIns = {
     party.count_samples: lambda: of_shape(1),
     party.iterate: _iterate,
-    party.packed_gram: _packed,
-    party.noisy_gram: _noisy,
-    party.product: _product,
+    party.packed_gram: lambda iterate: of_shape(packed_size(len(iterate.gram))),
+    party.noisy_gram: lambda iterate, noise: Noised(
+        of_shape(packed_size(len(iterate.gram))), noise.multiplier
+    ),
+    party.product: lambda asked: asked.vectors,
     party.embedding: lambda last, n_eigenvectors: of_shape(last.n_samples, n_eigenvectors),
     server.plan_of: _plan_of,
     server.keep: lambda found: found,
-    server.eigenpairs_of_gram: _of_gram,
-    server.begin_lanczos: _begin_lanczos,
-    server.next_vectors: lambda state: sized(
-        LanczosVectors, column=state.n_columns, vector=state.width
+    server.eigenpairs_of_gram: lambda total, before, n_clusters, n_eigenvectors, rehearsal: (
+        # of m (m + 1) / 2 numbers
+        _pairs(int((2 * len(total.values)) ** 0.5), before, n_clusters, n_eigenvectors, rehearsal)
     ),
-    server.advance: _advance,
+    server.begin_lanczos: lambda before, n_features, width: _Krylov(
+        n_features + (0 if before is None else before.vectors.shape[1]), width
+    ),
+    server.advance: lambda state: replace(state, n_rounds=state.n_rounds + 1),
     server.lanczos_progress: _lanczos_progress,
-    server.eigenpairs_of_lanczos: _of_lanczos,
-    uncompressed.sample_count: uncompressed.sample_count,
+    server.eigenpairs_of_lanczos: lambda state, before, n_clusters, n_eigenvectors, rehearsal: (
+        _pairs(state.n_columns, before, n_clusters, n_eigenvectors, rehearsal)
+    ),
     uncompressed.whole_features: lambda data, settings: of_shape(
         data.n_samples, settings.n_features
     ),
     uncompressed.project: lambda phi, part: of_shape(phi.shape[1], part.rows.shape[1]),
-    uncompressed.expand: lambda phi, projected: sized(
-        ProductRows, sample=len(phi), vector=projected.vectors.shape[1]
-    ),
+    uncompressed.expand: lambda phi: Sizes(sample=len(phi)),
     uncompressed.take_up: uncompressed.take_up,
-    uncompressed.begin_whole: _begin_whole,
-    uncompressed.parts_of_vectors: _parts,
-    uncompressed.tell_projected: lambda total: ProjectedVectors(total.values),
-    uncompressed.advance_whole: _advance,
-    uncompressed.tell_spectrum: _spectrum,
-    uncompressed.parts_of_embedding: _embedded,
+    uncompressed.begin_whole: lambda sizes, width: _Krylov(
+        sum(one.n_samples for one in sizes.values()), width
+    ),
+    uncompressed.parts_of_vectors: lambda sizes: {
+        name: Sizes(sample=one.n_samples) for name, one in sizes.items()
+    },
+    uncompressed.tell_projected: lambda total: Sizes(vectors=total.values),
+    uncompressed.advance_whole: lambda state: replace(state, n_rounds=state.n_rounds + 1),
+    uncompressed.tell_spectrum: lambda found: Sizes(eigenpair=len(found.values), change=1.0),
+    uncompressed.parts_of_embedding: lambda sizes, n_eigenvectors: {
+        name: Sizes(sample=one.n_samples, coordinate=n_eigenvectors) for name, one in sizes.items()
+    },
 }

@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 
 from daskfc.clustering import DBSCAN, Clusterer
-from daskfc.federation.methods.samples import ClientLabels
 from daskfc.federation.planning.rehearsal import Rehearsal
-from daskfc.federation.planning.sizes import StandIns, sized
+from daskfc.federation.planning.sizes import Sizes, StandIns
 from daskfc.federation.planning.stand_ins import labels_for_each
 from daskfc.protocols.omnifc import clusters
-from daskfc.protocols.omnifc.messages import ClusterReport
-from daskfc.secure.distances import RowPlan
 
 __all__ = ["STAND_INS"]
 
@@ -30,21 +27,17 @@ def _cluster(clusterer: Clusterer, n_clusters: int | None, rehearsal: Rehearsal)
     return _Found(found, clusterer)
 
 
-def _cluster_report(found: _Found, rehearsal: Rehearsal) -> ClusterReport:
+def _cluster_report(found: _Found, rehearsal: Rehearsal) -> Sizes:
     finest = 0.0
     if not isinstance(found.clusterer, DBSCAN):  # whose radius the first grid tells
         # where it is smaller than the first grid tells, samples are shared out once more
         finest = rehearsal.assume(_FINEST, 0.0)
-    return sized(ClusterReport, cluster=found.n_clusters, finest=finest)
-
-
-def _labels_for(plan: RowPlan) -> dict[str, ClientLabels]:
-    return labels_for_each(plan.positions)
+    return Sizes(finest=finest)
 
 
 STAND_INS: StandIns = {
     clusters.in_order: lambda found: found,
     clusters.cluster: _cluster,
     clusters.cluster_report: _cluster_report,
-    clusters.labels_for: _labels_for,
+    clusters.labels_for: lambda plan: labels_for_each(plan.positions),
 }

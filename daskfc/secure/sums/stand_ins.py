@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from daskfc.coding import SHARE_BYTES
-from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape, sized
+from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums import centre, interpoint, masked, plain, recovering, total, vault
 from daskfc.secure.sums.interpoint import KernelWidth
-from daskfc.secure.sums.messages import KeyShares, MaskedPart, PlainPart, PublicKeys
+from daskfc.secure.sums.messages import MaskedPart, PlainPart, PublicKeys
 from daskfc.secure.sums.total import Total, as_matrix
 from daskfc.stores import ClientStore
 
@@ -32,14 +32,9 @@ def _masked(part: Part, tag: str, n_keys: int) -> Sizes:
     )  # fmt: skip
 
 
-def _seal(
-    public: Mapping[str, PublicKeys], tags: tuple[str, ...], party: str
-) -> dict[str, KeyShares]:
+def _seal(public: Mapping[str, PublicKeys], tags: tuple[str, ...], party: str) -> dict[str, Sizes]:
     content = 2 * SHARE_BYTES * len(tags)
-    return {
-        member: sized(KeyShares, byte=content + (0 if member == party else _SEAL))
-        for member in public
-    }
+    return {member: Sizes(byte=content + (0 if member == party else _SEAL)) for member in public}
 
 
 def _moments(data: ClientStore, kernel_kind: str) -> np.ndarray:
