@@ -17,7 +17,7 @@ from daskfc.federation.steps.calls import INJECTED
 from daskfc.runs import known_methods, make_estimator, plan, run
 from daskfc.runs.planning.plan import PROCESS_BYTES, surely_below
 from daskfc.runs.planning.rehearse import STAND_INS
-from daskfc.secure.distances import sizing
+from daskfc.secure.distances import graphs, sizing
 from daskfc.secure.distances import stand_ins as distances_stand_ins
 from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore, write_store
@@ -345,6 +345,19 @@ def test_every_method_can_be_planned(tmp_path):
         assert max(needed for needed, _ in rehearsal.memory.values()) <= surely_below(stores)
         planned.add(method)
     assert planned == set(known_methods())
+
+
+@pytest.mark.parametrize(
+    ("method", "message"), [("OmniFC", "NearPairs"), ("FedSC", "SimilarPairs")]
+)
+def test_a_plan_has_what_workers_of_the_server_hand_back(samples, monkeypatch, method, message):
+    monkeypatch.setattr(graphs, "is_worthwhile", lambda *_: True)
+    stores = {name: ClientStore.open(url) for name, url in samples.items()}
+    params = {"n_clusters": 3, **({"n_atoms": 5} if method == "FedSC" else {})}
+    workers = ("server-2", "server-3")
+    rehearsal = _rehearsed(stores, method, params, server_workers=workers)
+    found = {row.sender for row in rehearsal.ledger if row.message == message}
+    assert found == set(workers)
 
 
 def test_stand_ins_take_arguments_that_their_steps_have():

@@ -7,10 +7,7 @@ import numpy as np
 from daskfc.coding import SecretKey
 from daskfc.federation.messages.texts import text_arrays
 from daskfc.federation.methods.linking import link_views
-from daskfc.federation.methods.sample_keys import (
-    digest_key,
-    digest_key_offer,
-)
+from daskfc.federation.methods.sample_keys import digest_key, digest_key_offer
 from daskfc.federation.methods.samples import (
     LabelledSamples,
     canonical_positions,

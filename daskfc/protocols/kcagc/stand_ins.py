@@ -12,18 +12,12 @@ import numpy as np
 
 from daskfc.federation.methods.samples import ClientLabels
 from daskfc.federation.planning.rehearsal import Rehearsal
-from daskfc.federation.planning.sizes import StandIns, of_shape, sized
+from daskfc.federation.planning.sizes import Sizes, StandIns, of_shape
 from daskfc.protocols.kcagc import party as participant
 from daskfc.protocols.kcagc import server
 from daskfc.protocols.kcagc.maths.landmark_lloyd import begin_with_landmarks
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
-from daskfc.protocols.kcagc.messages import (
-    GlobalNorms,
-    Intersections,
-    LloydProgress,
-    LocalClusters,
-    Measure,
-)
+from daskfc.protocols.kcagc.messages import Intersections, LocalClusters
 from daskfc.protocols.kcagc.party import Projection
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
@@ -67,17 +61,8 @@ def _is_known(rows: np.ndarray) -> bool:
     return bool(rows.strides[0])  # those that only have a shape have one number
 
 
-def _global_norms(total: Total) -> GlobalNorms:
-    return sized(GlobalNorms, sample=len(total.values))
-
-
 def _cluster_locally(
-    rows: np.ndarray,
-    n_local_clusters: int,
-    basis: str,
-    n_init: int,
-    random_state: int,
-    party: str,
+    rows: np.ndarray, n_local_clusters: int, basis: str, n_init: int, random_state: int, party: str
 ) -> LocalClusters:
     if _is_known(rows):
         how = (n_local_clusters, basis, n_init, random_state, party)
@@ -87,18 +72,14 @@ def _cluster_locally(
 
 def _intersect(
     parts: Sequence[LocalClusters | ClientLabels], rehearsal: Rehearsal
-) -> Intersections:
+) -> Intersections | Sizes:
     if all(_is_known(part.labels) for part in parts):
         return server.intersect(parts)
     n, cells = len(parts[0].labels), 1
     for part in parts:
         cells = min(n, cells * (int(part.labels.max()) + 1))
     nodes = rehearsal.assume(_NODES, cells, at_most=True)
-    return sized(Intersections, sample=n, node=min(int(nodes), cells))
-
-
-def _nodes_of(rows: np.ndarray, nodes: Intersections) -> np.ndarray:
-    return of_shape(len(nodes.sizes), rows.shape[1])
+    return Sizes(sample=n, node=min(int(nodes), cells))
 
 
 def _begin_on_nodes(
@@ -115,59 +96,26 @@ def _begin_on_samples(n_samples: int, settings: LloydSettings, rank: int | None)
     return _Lloyd(settings, n_samples, n_landmarks=state.request.nodes.size)
 
 
-def _start_from(found: ClientLabels | LocalClusters, settings: LloydSettings) -> _Lloyd:
-    return _Lloyd(settings, len(found.labels), n_seeds=settings.n_clusters)
+_NOTHING = Sizes(n_clusters=0, run=0, centre=0, start=0, node=0, cluster=0)
 
 
-def _next_measure(state: _Lloyd, rehearsal: Rehearsal) -> Measure:
-    how = state.settings
+def _next_measure(state: _Lloyd, rehearsal: Rehearsal) -> Sizes:
+    how, k = state.settings, state.settings.n_clusters
     if state.done:
-        return sized(Measure, run=0, centre=0, start=0, node=0, cluster=0)
+        return _NOTHING
     if state.n_landmarks:
-        return sized(
-            Measure,
-            n_clusters=how.n_clusters,
-            run=1,
-            centre=state.n_landmarks,
-            start=0,
-            node=0,
-            cluster=0,
-        )
+        return Sizes(_NOTHING, n_clusters=k, run=1, centre=state.n_landmarks)
     if _sorts(state):
-        return sized(
-            Measure,
-            n_clusters=1,
-            run=0,
-            centre=0,
-            start=1,
-            node=state.n_nodes,
-            cluster=how.n_clusters,
-        )
-    if state.n_seeds < how.n_clusters:
+        return Sizes(_NOTHING, n_clusters=1, start=1, node=state.n_nodes, cluster=k)
+    if state.n_seeds < k:
         centres = how.trials if state.n_seeds else 1
-        return sized(
-            Measure,
-            n_clusters=how.n_clusters,
-            run=how.n_init,
-            centre=centres,
-            start=0,
-            node=0,
-            cluster=0,
-        )
-    means = how.n_init * how.n_clusters
+        return Sizes(_NOTHING, n_clusters=k, run=how.n_init, centre=centres)
+    means = how.n_init * k
     if not _refines(state):
         new = rehearsal.assume("centres that a round of Lloyd measures", max(1.0, _NEW * means))
         means = round(new * (state.n_rounds + 1)) - state.n_means
-    return sized(
-        Measure,
-        # so many, in a row: what is summed has a column for each
-        n_clusters=means,
-        run=0,
-        centre=0,
-        start=how.n_init,
-        node=state.n_nodes,
-        cluster=how.n_clusters,
-    )
+    # so many, in a row: what is summed has a column for each
+    return Sizes(_NOTHING, n_clusters=means, start=how.n_init, node=state.n_nodes, cluster=k)
 
 
 def _sorts(state: _Lloyd) -> bool:
@@ -178,10 +126,6 @@ def _sorts(state: _Lloyd) -> bool:
 def _refines(state: _Lloyd) -> bool:
     """Whether this is a refinement, of few rounds, which goes on from labels."""
     return state.settings.n_init == 1 and state.n_sums == state.n_rounds
-
-
-def _measure(rows: np.ndarray, request: Measure) -> np.ndarray:
-    return of_shape(len(rows), request.nodes.size or request.n_clusters)
 
 
 def _take_sum(state: _Lloyd, total: Total, rehearsal: Rehearsal) -> _Lloyd:
@@ -203,11 +147,6 @@ def _take_sum(state: _Lloyd, total: Total, rehearsal: Rehearsal) -> _Lloyd:
     return replace(state, n_rounds=rounds, n_sums=n_sums, n_means=n_means, done=done)
 
 
-def _progress(state: _Lloyd) -> LloydProgress:
-    sums = state.n_rounds, state.n_sums, state.n_scalars
-    return LloydProgress(int(state.done), 1, state.n_nodes, *sums, 0.0)
-
-
 def _labels_of(state: _Lloyd, nodes: Intersections | None) -> ClientLabels:
     n = state.n_nodes if nodes is None else len(nodes.ids)
     return ClientLabels(_numbered(n, state.settings.n_clusters, "int64"))
@@ -218,15 +157,19 @@ STAND_INS: StandIns = {
     participant.row_norms: lambda rows: of_shape(len(rows)),
     participant.divide_by_norms: lambda rows: rows,
     participant.cluster_locally: _cluster_locally,
-    participant.nodes_of: _nodes_of,
-    participant.measure: _measure,
-    server.global_norms: _global_norms,
+    participant.nodes_of: lambda rows, nodes: of_shape(len(nodes.sizes), rows.shape[1]),
+    participant.measure: lambda rows, request: of_shape(
+        len(rows), request.nodes.size or request.n_clusters
+    ),
+    server.global_norms: lambda total: Sizes(sample=len(total.values)),
     server.intersect: _intersect,
     server.begin_on_nodes: _begin_on_nodes,
     server.begin_on_samples: _begin_on_samples,
-    server.start_from: _start_from,
+    server.start_from: lambda found, settings: _Lloyd(
+        settings, len(found.labels), n_seeds=settings.n_clusters
+    ),
     server.next_measure: _next_measure,
     server.take_sum: _take_sum,
-    server.progress: _progress,
+    server.progress: lambda state: Sizes(done=int(state.done), converged=1),
     server.labels_of: _labels_of,
 }
