@@ -1,9 +1,11 @@
 """A rehearsal: a method's own wiring, where parties tell how large things are and compute nothing.
 
-What a method would send follows from the code that sends it. In place of a step runs its
-*stand-in*, a function of the same arguments, by name, that returns something of the same size:
-messages whose arrays are views of one number, plain values where the wiring reads them. The rows
-that a rehearsal writes are those of a ledger, with the time at which each message would arrive.
+What a method would send follows from the code that sends it. The message of a step follows from
+its declaration where its arguments and its store have the sizes of all axes. In place of any other
+step runs its *stand-in*, a function of the same arguments, by name, that returns something of the
+same size, or only the `Sizes` of a message that nothing else tells. Arrays are views of one number.
+The rows that a rehearsal writes are those of a ledger, with the time at which each message would
+arrive.
 """
 
 import functools
@@ -101,7 +103,7 @@ class _Told:
 class Rehearsal(Federation):
     """A federation that only computes the sizes of its messages; nothing leaves any party.
 
-    `stand_ins` replaces steps by functions of their arguments; with `performs` other steps run
+    `stand_ins` replaces steps, or all that make a class of message, by functions; with `performs` other steps run
     here, on stores that the caller can read anyway. `clock` is in seconds, without computing;
     `depth` counts messages that wait for one another.
     """

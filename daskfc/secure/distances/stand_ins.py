@@ -47,9 +47,9 @@ def _shared_out(
     return {name: shares[j >= code.n_colluding] for j, name in enumerate(names)}
 
 
-def _answer(n_rows: int, n_columns: int, system: ResidueSystem) -> Sizes:
-    size = {"prime": len(system.primes), "row": n_rows, "column": n_columns}
-    return Sizes(**size, dtype=np.dtype(system.dtype).name)
+def _answer(shape: tuple[int, int], system: ResidueSystem) -> Sizes:
+    dtype = np.dtype(system.dtype).name
+    return Sizes(prime=len(system.primes), row=shape[0], column=shape[1], dtype=dtype)
 
 
 def _nearest_in_block(
@@ -232,11 +232,13 @@ STAND_INS: StandIns = {
     party.encode_rows: lambda data, start, stop, code, system, evaluators: _shared_out(
         stop - start, data.n_features, code, system, evaluators
     ),
-    party.answer_block: lambda i, j, grid, system: _answer(*grid.shape(i, j), system),
+    party.answer_block: lambda i, j, grid, system: _answer(grid.shape(i, j), system),
     party.answer_columns: lambda landmarks, start, stop, system: _answer(
-        stop - start, len(landmarks.positions), system
+        (stop - start, len(landmarks.positions)), system
     ),
-    rows.summarise_rows: lambda rows, radius: RowSummary(*rows.shape, radius or 1.0, 0),
+    rows.summarise_rows: lambda rows, radius: RowSummary(
+        len(rows), rows.shape[1], radius or 1.0, 0
+    ),
     rows.quantised_rows: lambda rows: QuantisedRows(of_shape(*rows.shape, dtype="int64"), "", None),
     rows.encode_quantised: lambda quantised, start, stop, code, system, evaluators: _shared_out(
         stop - start, quantised.rows.shape[1], code, system, evaluators
