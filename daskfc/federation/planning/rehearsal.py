@@ -103,9 +103,9 @@ class _Told:
 class Rehearsal(Federation):
     """A federation that only computes the sizes of its messages; nothing leaves any party.
 
-    `stand_ins` replaces steps, or all that make a class of message, by functions; with `performs` other steps run
-    here, on stores that the caller can read anyway. `clock` is in seconds, without computing;
-    `depth` counts messages that wait for one another.
+    `stand_ins` replaces steps, or all that make a class of message, by functions of their
+    arguments; with `performs` other steps run here, on stores that the caller can read anyway.
+    `clock` is in seconds, without computing; `depth` counts messages that wait for one another.
     """
 
     def __init__(
