@@ -10,7 +10,7 @@ import yaml
 
 from daskfc.errors import InvalidInput
 
-__all__ = ["read_mapping", "read_yaml"]
+__all__ = ["assign", "read_mapping", "read_yaml"]
 
 _MOST = 1_000_000  # ours: values of a file, each counted as often as aliases repeat it
 _MERGE = "tag:yaml.org,2002:merge"
@@ -92,6 +92,29 @@ def read_yaml(text: str, source: str) -> Any:
         where, way_out = "", "Correct the file, or put the value in quotes."
         problem = f"a value does not fit its type ({type(error).__name__})"
     raise InvalidInput(f"{source}{where}: not valid YAML: {problem}. {way_out}")
+
+
+def assign(tree: dict[str, Any], assignment: str) -> None:
+    """Carry out one ``--set a.b=value`` on what a file holds, in place."""
+    key, equals, text = assignment.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise InvalidInput(
+            f"--set {assignment!r}: must be KEY=VALUE with a dotted key; "
+            "write for example --set params.n_clusters=7."
+        )
+    node = tree
+    for part in parts[:-1]:
+        below = node.setdefault(part, {})
+        if below is None:
+            below = node[part] = {}
+        if not isinstance(below, dict):
+            raise InvalidInput(
+                f"--set {assignment!r}: {part!r} holds {below!r}, not a mapping, so nothing below "
+                "it can be set. Set that key as a whole."
+            )
+        node = below
+    node[parts[-1]] = read_yaml(text, f"--set {key}")
 
 
 def read_mapping(path: str | os.PathLike[str], kind: str, *, keys: str) -> dict[Any, Any]:

@@ -13,8 +13,7 @@ import pytest
 from daskfc.errors import ClusterError, InvalidInput, StoreError
 from daskfc.federation import Federation, serve_party
 from daskfc.federation.methods.estimator import FederatedClusterer
-from daskfc.runs import known_methods, load, make_estimator, prepare
-from daskfc.runs.pipeline.config import load_pipeline
+from daskfc.runs import check_pipeline, known_methods, load, load_pipeline, make_estimator, prepare
 from daskfc.runs.pipeline.parties import open_federation
 from daskfc.stores import write_store
 from daskfc.stores.store.together import SPLITS
@@ -261,14 +260,14 @@ def test_columns_at_a_running_cluster(cluster, tmp_path, fault):
 
 @pytest.mark.long
 def test_resume_at_a_running_cluster_with_a_store_written_again(cluster):
-    pipeline = load_pipeline(pipeline_of("k-FED"))
+    checked = check_pipeline(load_pipeline(pipeline_of("k-FED")))
     record = {
         "cluster": cluster, "storage": {"clients": ["a", "c"]}, "contents": {},
         "builds": {"a": "another"},
     }  # fmt: skip
     with pytest.raises(InvalidInput, match="client 'a': its store was written again since the run"):
-        open_federation(record, pipeline)
-    with open_federation({**record, "builds": {}}, pipeline) as federation:
+        open_federation(record, checked)
+    with open_federation({**record, "builds": {}}, checked) as federation:
         assert federation.clients == ("a", "c")
 
 

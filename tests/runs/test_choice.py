@@ -20,7 +20,7 @@ from daskfc.protocols import METHODS
 from daskfc.protocols.omnifc import estimator
 from daskfc.runs import RunFailed, check_pipeline, load_pipeline, resume, run
 from daskfc.runs.execution.choice import choose_n_clusters
-from daskfc.runs.pipeline.candidates import candidates_of
+from daskfc.runs.pipeline.methods import candidates_of
 from daskfc.runs.report.report import report_html
 from daskfc.testing.federation import stores_of
 from tests.runs.fakes import FakeMethod, party_error

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daskfc.federation.driver.contract import Contract
-from daskfc.runs.pipeline.config import load_pipeline
+from daskfc.runs import check_pipeline, load_pipeline
 from daskfc.runs.pipeline.parties import locate, open_federation
 from daskfc.stores import write_store
 from daskfc.testing.federation import stores_of
@@ -51,7 +51,8 @@ def test_raw_data_may_move_only_where_a_method_pools_it(opened, tmp_path, method
     pipeline = load_pipeline(
         {"method": methods[0], "params": {"n_clusters": 2}, "compare": methods[1:]}
     )
-    assert open_federation(record, pipeline).options["allow_raw"] is allowed
+    checked = check_pipeline(pipeline)
+    assert open_federation(record, checked).options["allow_raw"] is allowed
 
 
 @pytest.mark.parametrize("said_by", ["storage", "cluster"])
@@ -64,7 +65,8 @@ def test_the_clients_of_a_running_cluster_are_those_that_are_named(opened, said_
         cluster["expect"] = ["a", "b"]
     pipeline = load_pipeline({"method": "k-FED", "params": {"n_clusters": 2}})
     record = locate(storage, cluster).record
-    assert open_federation(record, pipeline).options["clients"] == ["a", "b"]
+    checked = check_pipeline(pipeline)
+    assert open_federation(record, checked).options["clients"] == ["a", "b"]
 
 
 def test_samples_that_all_clients_hold_are_counted_once(tmp_path):

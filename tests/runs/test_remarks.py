@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from daskfc.errors import InvalidInput
-from daskfc.runs import Pipeline
+from daskfc.runs import Pipeline, check_pipeline
 from daskfc.runs.outcome.quality import quality_of
 from daskfc.runs.pipeline.remarks import check_bound, data_warnings
 from daskfc.stores import ClientStore, write_store
@@ -22,7 +22,9 @@ def stores(tmp_path):
 
 
 def told(stores, prepare=(), **params):
-    return data_warnings(Pipeline(method="FedSC", params=params, prepare=prepare), stores)
+    params = {"n_clusters": 2, **params}
+    pipeline = Pipeline(method="FedSC", params=params, prepare=prepare)
+    return data_warnings(check_pipeline(pipeline), stores)
 
 
 @pytest.mark.parametrize("step", ["standardise", "min-max", "robust"])
@@ -44,13 +46,14 @@ def test_a_width_is_told_where_no_two_samples_are_alike(stores):
 def test_features_beyond_a_declared_bound_are_refused(stores):
     most = max(np.abs(store.rows(0, 40)).max() for store in stores.values())
     params = {"n_clusters": 2, "max_abs": float(most)}
-    check_bound(Pipeline(method="OmniFC", params=params), stores)
+    check_bound(check_pipeline(Pipeline(method="OmniFC", params=params)), stores)
     params["max_abs"] *= 1 - 1e-9
     with pytest.raises(
         InvalidInput, match=r"features of client '[ab]' must lie within the declared"
     ):
-        check_bound(Pipeline(method="OmniFC", params=params), stores)
-    check_bound(Pipeline(method="OmniFC", params=params, prepare=["standardise"]), stores)
+        check_bound(check_pipeline(Pipeline(method="OmniFC", params=params)), stores)
+    prepared = Pipeline(method="OmniFC", params=params, prepare=["standardise"])
+    check_bound(check_pipeline(prepared), stores)
 
 
 def test_what_is_told_before_a_run_stands_in_its_summary():

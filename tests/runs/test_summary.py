@@ -6,11 +6,11 @@ import xarray as xr
 
 from daskfc.federation import Ledger
 from daskfc.privacy import Accountant, GaussianEvent
+from daskfc.runs import check_pipeline, load_pipeline
 from daskfc.runs.outcome.communication import ledger_frame
 from daskfc.runs.outcome.evaluate import Truth
 from daskfc.runs.outcome.fits import Fit
 from daskfc.runs.outcome.summary import summary_of
-from daskfc.runs.pipeline.config import load_pipeline
 from tests.runs.fakes import ledger_row
 
 PIPELINE = load_pipeline(
@@ -47,7 +47,7 @@ def fits():
 
 
 def summary(fits, record=RECORD):
-    return summary_of(record, PIPELINE, fits, Truth(None), total_s=99.0)
+    return summary_of(record, check_pipeline(PIPELINE), fits, Truth(None), total_s=99.0)
 
 
 def test_seconds_are_means_over_seeds_and_stages_the_methods_own(fits):

@@ -18,7 +18,7 @@ from daskfc.federation import Federation, Ledger
 from daskfc.metrics import ari
 from daskfc.runs.outcome.communication import ledger_frame
 from daskfc.runs.outcome.fits import Fit, FitShelf
-from daskfc.runs.pipeline.candidates import STABILITY, check_choice, check_seeds
+from daskfc.runs.pipeline.methods import STABILITY, check_choice, check_seeds
 from daskfc.secure.prepare import Prepared
 from daskfc.seeds import fresh_seed, integer_seed
 

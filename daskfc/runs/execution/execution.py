@@ -14,13 +14,10 @@ from typing import Any
 
 import pandas as pd
 import xarray as xr
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.errors import (
-    ClusterError,
-    InvalidInput,
-)
+from daskfc.errors import ClusterError, InvalidInput, PolicyRefused
 from daskfc.federation import Federation
 from daskfc.federation.driver.agreement import agree_on_pseudonyms
 from daskfc.federation.driver.stage import Notice, Stage
@@ -37,17 +34,16 @@ from daskfc.runs.outcome.labels import write_tables
 from daskfc.runs.outcome.progress_file import KeptProgress
 from daskfc.runs.outcome.quality import told_by_one_column
 from daskfc.runs.outcome.summary import summary_of, unfinished_summary
-from daskfc.runs.pipeline.candidates import candidates_of
-from daskfc.runs.pipeline.config import Pipeline, load_pipeline
-from daskfc.runs.pipeline.methods import estimator_of, methods_of, with_n_clusters
+from daskfc.runs.pipeline.config import load_pipeline
+from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.runs.pipeline.parties import Progress, open_federation
-from daskfc.runs.pipeline.profiles import profiles_of
 from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.runs.pipeline.settings import check_unedited, digest_of
 from daskfc.runs.report.changes import changes_since
 from daskfc.runs.report.figures import thinned
 from daskfc.runs.report.report import report_html, write_report
-from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
+from daskfc.secure.prepare import PreparationWarning, Prepared
+from daskfc.secure.profiles import ClusterProfiles
 
 __all__ = ["execute"]
 
@@ -78,8 +74,8 @@ def _logging_to(path: Path) -> Iterator[None]:
 class _Fits:
     """The fits of a run, one after the other; those that are done are kept."""
 
-    def __init__(self, pipeline: Pipeline, folder: RunFolder, progress: Progress) -> None:
-        self.pipeline = pipeline
+    def __init__(self, checked: CheckedPipeline, folder: RunFolder, progress: Progress) -> None:
+        self.checked = checked
         self.folder = folder
         self.progress = progress
         self._shelf = FitShelf(folder.path / "fits", digest_of(folder.record))
@@ -96,15 +92,15 @@ class _Fits:
     def run(self, federation: Federation) -> list[Fit]:
         """Fit every method with every seed, the run's own method first."""
         fits: list[Fit] = []
-        for method in (self.pipeline.method, *self.pipeline.compare):
+        for method, estimator in self.checked.estimators.items():
             # One folder a method: seeds share exact distances, methods share nothing.
             work = self.folder.path / "work" / folder_name(method)
             federation.workspace = str(work.absolute())
-            for seed in self.pipeline.seeds:
+            for seed in self.checked.pipeline.seeds:
                 fit = self._shelf.get(method, seed)
                 if fit is None:
-                    self._begin(method, seed)
-                    fit = self._fit(federation, self._under_way, method, seed)
+                    model = self._begin(estimator, method, seed)
+                    fit = self._fit(federation, model, method, seed)
                     self._shelf.put(fit)
                     self._under_way = None
                     self.note()
@@ -115,14 +111,13 @@ class _Fits:
 
     def choose(self, federation: Federation) -> Choice | None:
         """Choose the number of clusters where that is asked for; `run` goes on with it."""
-        pipeline, record = self.pipeline, self.folder.record
-        asked = pipeline.params.get("n_clusters")
-        candidates = candidates_of(asked, record.get("n_samples"))
-        if candidates is None:
+        choices, pipeline = self.checked.choices, self.checked.pipeline
+        if not choices:
             return None
         method, seed = pipeline.method, pipeline.seeds[0]
         found = kept_choice(self._shelf, seed)
         if found is None:
+            candidates = list(choices)
             told = f"choosing the number of clusters from {candidates[0]} to {candidates[-1]}"
             log.info("%s", told)
             federation.on_progress = partial(self._tell, told)
@@ -134,30 +129,30 @@ class _Fits:
                 if fit is None:
                     place = self.folder.path / "work" / f"{folder_name(name)}-{seed}"
                     federation.workspace = str(place.absolute())
-                    model = estimator_of(with_n_clusters(pipeline, k), method, seed)
+                    model = clone(choices[k].own).set_params(random_state=seed)
                     found = self._fit(federation, model, method, seed, tried=True)
                     fit = replace(found, method=name)
                     self._shelf.put(fit)
                 return fit.labels, fit.ledger
 
-            model = estimator_of(with_n_clusters(pipeline, candidates[0]), method, seed)
             found = choose_n_clusters(
-                federation, model, candidates, fitting=fitted, **pipeline.choose
+                federation, clone(self.checked.own), candidates, fitting=fitted, **pipeline.choose
             )
             keep_choice(self._shelf, found, seed)
         log.info("%d clusters, by %s", found.n_clusters, found.by)
-        self.pipeline = with_n_clusters(pipeline, found.n_clusters)
+        self.checked = choices[found.n_clusters]
         return found
 
     def _tell(self, what: str, stage: str, done: int, total: int) -> None:
         self.progress(f"{what}: {stage}", done, total)
 
-    def _begin(self, method: str, seed: int) -> None:
-        model = estimator_of(self.pipeline, method, seed)
+    def _begin(self, estimator: BaseEstimator, method: str, seed: int) -> BaseEstimator:
+        model = clone(estimator).set_params(random_state=seed)
         self._name = f"{method}, seed {seed}"
         self._released = dict(self.folder.record.get("released", {}))
         model.remember(self._released.get(self._name, ()))
         self._under_way = model
+        return model
 
     def note(self) -> None:
         """Keep ``run.json`` true for whoever reads it after this process was killed."""
@@ -195,9 +190,10 @@ class _Fits:
             warnings.simplefilter("always")
             model.fit(federation)
         notices: list[str] = []
+        own = method == self.checked.pipeline.method
         for warning in noticed:  # for the run's folder, and in its summary or again at once
             log.warning("%s, seed %d: %s", method, seed, warning.message)
-            if method == self.pipeline.method and issubclass(warning.category, ConvergenceWarning):
+            if own and issubclass(warning.category, ConvergenceWarning):
                 notices.append(str(warning.message))
                 continue
             warnings.warn_explicit(
@@ -232,8 +228,9 @@ class _Fits:
         self, federation: Federation, model: BaseEstimator, method: str, seed: int
     ) -> dict[str, Any]:
         """Return the map of the fit that a report shows, where its server can draw one."""
-        shown = (method, seed) == (self.pipeline.method, self.pipeline.seeds[0])
-        if not (shown and self.pipeline.map and hasattr(model, "sample_map")):
+        pipeline = self.checked.pipeline
+        shown = (method, seed) == (pipeline.method, pipeline.seeds[0])
+        if not (shown and pipeline.map and hasattr(model, "sample_map")):
             return {}
         told = model.sample_map(federation)
         if told is None:
@@ -285,7 +282,7 @@ def _record_failure(
 
 def _write_results(
     folder: RunFolder,
-    pipeline: Pipeline,
+    checked: CheckedPipeline,
     fits: list[Fit],
     truth: Truth,
     total_s: float,
@@ -300,12 +297,12 @@ def _write_results(
     every = pd.concat(rows, ignore_index=True)
     folder.write_ledger(every)
     prepared = others.get("preparation")
-    found = summary_of(folder.record, pipeline, fits, truth, total_s=total_s, preparation=prepared)
+    found = summary_of(folder.record, checked, fits, truth, total_s=total_s, preparation=prepared)
     changes = changes_since(
         folder.record,
         fits[0].labels,
         made["profiles"],
-        by_rows=methods_of(pipeline)[0].split == "samples",
+        by_rows=checked.own.split == "samples",
     )
     found["quality"]["warnings"] += told_by_one_column(made["profiles"])
     summary = {**found, **made, "changes": changes}
@@ -345,7 +342,9 @@ def execute(folder: RunFolder, progress: Progress | None = None) -> None:
                     folder.drop_work()  # in case an interrupt cut the first short
 
 
-def _name_samples(folder: RunFolder, federation: Federation, pipeline: Pipeline) -> pd.DataFrame:
+def _name_samples(
+    folder: RunFolder, federation: Federation, checked: CheckedPipeline
+) -> pd.DataFrame:
     """Settle by what names the run's folder knows samples; return all messages so far.
 
     A run that is resumed has the names of its first start, and the messages by which clients that
@@ -354,7 +353,7 @@ def _name_samples(folder: RunFolder, federation: Federation, pipeline: Pipeline)
     names = pseudonyms_of(folder.record.get("pseudonyms"))
     federation.pseudonyms = names
     agreed = folder.path / "fits" / "agreement.parquet"
-    if names is None or all(method.split == "samples" for method in methods_of(pipeline)):
+    if names is None or all(one.split == "samples" for one in checked.estimators.values()):
         return ledger_frame(federation.opening_ledger)
     if not names.keys:
         agree_on_pseudonyms(federation)
@@ -381,11 +380,24 @@ def _is_done(folder: RunFolder) -> bool:
         return False
 
 
-def _prepared(pipeline: Pipeline, federation: Federation) -> Prepared:
+def _prepared(checked: CheckedPipeline, federation: Federation) -> Prepared:
     """Prepare features; what that warns of is for the run's summary."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PreparationWarning)
-        return Prepare(pipeline.prepare).fit(federation)
+        return checked.prepare.fit(federation)
+
+
+def _profiles_of(
+    federation: Federation, checked: CheckedPipeline, labels: xr.DataArray
+) -> tuple[ClusterProfiles | None, str]:
+    """Describe the clusters of a first fit where the pipeline asks for it, or say who refuses."""
+    if checked.profile is None:
+        return None, ""
+    federation.report_progress("describing the clusters", 0, 0)
+    try:
+        return checked.profile.fit(federation, labels), ""
+    except PolicyRefused as error:  # a site's; the labels stay usable then
+        return None, f"clusters are not described: {error}"
 
 
 def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> None:
@@ -396,8 +408,9 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
     log.info("run %s begins", record["run_id"])
     try:
         pipeline = load_pipeline(record["pipeline"])
+        checked = check_pipeline(pipeline, n_samples=record.get("n_samples"))
         tell("starting the workers", 0, 0)
-        with open_federation(record, pipeline) as federation:
+        with open_federation(record, checked) as federation:
             opened = True
             if pipeline.smallest is not None:
                 federation.smallest = pipeline.smallest
@@ -413,10 +426,10 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
             folder.write_summary(unfinished_summary(folder.record))
             work = folder.path / "work"
             federation.workspace = str((work / "opening").absolute())
-            others = {"opening": _name_samples(folder, federation, pipeline)}
-            if pipeline.prepare:
+            others = {"opening": _name_samples(folder, federation, checked)}
+            if checked.prepare.steps:
                 tell("preparing the features", 0, 0)
-                prepared = _prepared(pipeline, federation)
+                prepared = _prepared(checked, federation)
                 for sentence in prepared.warnings:
                     tell(Notice(f"Note: {sentence}"), 0, 0)
                 said = dict.fromkeys([*record.get("warnings", ()), *prepared.warnings])
@@ -424,7 +437,7 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
                 others["preparation"] = ledger_frame(prepared.ledger)
                 federation.preparation = prepared
             federation.results = str((folder.path.parent / _LAST_RESULTS).absolute())
-            fits = _Fits(pipeline, folder, tell)
+            fits = _Fits(checked, folder, tell)
             choice = fits.choose(federation)
             if choice is not None:
                 others["choice"] = choice.ledger
@@ -435,7 +448,7 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
                 federation.workspace = str((work / "evaluation").absolute())
                 truth = true_labels(federation, found[0].labels)
                 others["evaluation"] = ledger_frame(federation.ledger)
-            profiles, missing = profiles_of(federation, pipeline, found[0].labels)
+            profiles, missing = _profiles_of(federation, checked, found[0].labels)
             if missing:
                 tell(Notice(f"Note: {missing}"), 0, 0)
                 folder.update(warnings=[*folder.record.get("warnings", ()), missing])
@@ -447,7 +460,7 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
             "profiles": {} if profiles is None else profiles.as_dict(),
             "n_clusters_choice": {} if choice is None else choice.as_dict(),
         }
-        _write_results(folder, fits.pipeline, found, truth, total_s, others, made)
+        _write_results(folder, fits.checked, found, truth, total_s, others, made)
     except BaseException as error:
         if isinstance(error, InvalidInput | ClusterError) and not opened:
             if not record.get("started"):

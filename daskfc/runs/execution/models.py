@@ -21,7 +21,7 @@ from daskfc.runs.outcome.fits import folder_name
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.outcome.labels import name_of_samples
 from daskfc.runs.pipeline.config import load_pipeline
-from daskfc.runs.pipeline.methods import known_methods
+from daskfc.runs.pipeline.methods import check_pipeline, known_methods
 from daskfc.runs.pipeline.parties import open_federation
 from daskfc.secure.prepare import Prepared
 
@@ -134,7 +134,7 @@ def predict_run(
     target = found.path / "predictions" / name
     if target.exists():
         raise InvalidInput(f"{target}: is there and is not written over. Choose another --name.")
-    with open_federation(record, pipeline) as federation:
+    with open_federation(record, check_pipeline(pipeline)) as federation:
         federation.pseudonyms = names = pseudonyms_of(record.get("pseudonyms"))
         if "prepared" in record:
             federation.preparation = Prepared(record["prepared"], Ledger([]))

@@ -245,7 +245,7 @@ def prepare(
         earlier_run(since, None)
     located = locate(storage, cluster, progress)
     parties = located.record
-    check_pipeline(
+    checked = check_pipeline(
         definition,
         n_clients=parties.get("n_clients"),
         n_samples=parties.get("n_samples"),
@@ -261,9 +261,9 @@ def prepare(
         "versions": _versions(),
     }
     if located.stores is not None:
-        check_bound(definition, located.stores)
-        check_memory(definition, located.stores, load_cluster(cluster))
-        record["warnings"] = data_warnings(definition, located.stores)
+        check_bound(checked, located.stores)
+        record["warnings"] = data_warnings(checked, located.stores)
+        check_memory(checked, located.stores, load_cluster(cluster))
     if since is not None:
         record["since"] = earlier_run(since, located.stores)
     if definition.ids == "pseudonyms":

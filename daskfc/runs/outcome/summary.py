@@ -12,8 +12,7 @@ from daskfc.runs.outcome.communication import communication_of, costliest_client
 from daskfc.runs.outcome.evaluate import Truth, confusion_of, score
 from daskfc.runs.outcome.fits import Fit
 from daskfc.runs.outcome.quality import quality_of
-from daskfc.runs.pipeline.config import Pipeline
-from daskfc.runs.pipeline.methods import methods_of
+from daskfc.runs.pipeline.methods import CheckedPipeline
 
 __all__ = ["summary_of", "unfinished_summary"]
 
@@ -116,7 +115,7 @@ def _privacy(
 
 def summary_of(
     record: Mapping[str, Any],
-    pipeline: Pipeline,
+    checked: CheckedPipeline,
     fits: Sequence[Fit],
     truth: Truth,
     *,
@@ -129,6 +128,7 @@ def summary_of(
     whose fits come first. `total_s` includes the start of the workers; `preparation`, the messages
     that prepared features, adds to the noise.
     """
+    pipeline = checked.pipeline
     own = [fit for fit in fits if fit.method == pipeline.method]
     communication = communication_of(own[0].ledger)
     peaks: dict[str, int] = {}
@@ -159,7 +159,7 @@ def summary_of(
             own,
             pipeline.params,
             record.get("warnings", ()),
-            by_rows=methods_of(pipeline)[0].split == "samples",
+            by_rows=checked.own.split == "samples",
         ),
         "confusion": confusion_of(truth, own[0].labels.to_numpy()),
         "methods": methods,

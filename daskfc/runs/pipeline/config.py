@@ -11,7 +11,7 @@ from daskfc.errors import InvalidInput
 from daskfc.metrics import METRICS
 from daskfc.seeds import fresh_seed
 from daskfc.site import Smallest
-from daskfc.yaml_files import read_mapping, read_yaml
+from daskfc.yaml_files import assign, read_mapping
 
 __all__ = ["Pipeline", "load_pipeline"]
 
@@ -161,29 +161,6 @@ class Pipeline(BaseModel):
         }
 
 
-def _override(tree: dict[str, Any], assignment: str) -> None:
-    """Carry out one ``--set a.b=value`` in place."""
-    key, equals, text = assignment.partition("=")
-    parts = key.strip().split(".")
-    if not equals or not all(parts):
-        raise InvalidInput(
-            f"--set {assignment!r}: must be KEY=VALUE with a dotted key; "
-            "write for example --set params.n_clusters=7."
-        )
-    node = tree
-    for part in parts[:-1]:
-        below = node.setdefault(part, {})
-        if below is None:
-            below = node[part] = {}
-        if not isinstance(below, dict):
-            raise InvalidInput(
-                f"--set {assignment!r}: {part!r} holds {below!r}, not a mapping, so nothing below "
-                "it can be set. Set that key as a whole."
-            )
-        node = below
-    node[parts[-1]] = read_yaml(text, f"--set {key}")
-
-
 def load_pipeline(
     source: "str | PathLike[str] | Mapping[str, Any] | Pipeline",
     *,
@@ -230,7 +207,7 @@ def load_pipeline(
         given = tree.get("params") or {}
         tree["params"] = {**given, **params} if isinstance(given, dict) else given
     for assignment in overrides:
-        _override(tree, assignment)
+        assign(tree, assignment)
         top = assignment.partition("=")[0].strip().partition(".")[0]
         if top not in Pipeline.model_fields:
             raise InvalidInput(

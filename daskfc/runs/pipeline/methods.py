@@ -1,37 +1,62 @@
-"""The methods that a pipeline may name, and the estimators made from its parameters."""
+"""The methods that a pipeline may name, and the one check of a pipeline, which makes them."""
 
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from itertools import product
+from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
 from daskfc.baselines import BASELINES, Central
+from daskfc.checks import integer
 from daskfc.errors import InvalidInput
 from daskfc.federation import FederatedClusterer
 from daskfc.federation.driver.contract import check_prepared
 from daskfc.federation.methods.one_budget import check_noise_beside
 from daskfc.plugins import with_plugins
 from daskfc.protocols import METHODS
-from daskfc.runs.pipeline.candidates import candidates_of, check_choice, check_seeds
 from daskfc.runs.pipeline.config import Pipeline
-from daskfc.runs.pipeline.profiles import check_profiles
 from daskfc.secure.prepare import Prepare
+from daskfc.secure.profiles import Profile
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import check_columns, check_samples
 
 __all__ = [
+    "STABILITY",
+    "CheckedPipeline",
+    "candidates_of",
+    "check_choice",
     "check_pipeline",
+    "check_seeds",
     "estimator_of",
     "known_methods",
     "make_estimator",
-    "methods_of",
-    "with_n_clusters",
 ]
 
 SHARED = ("n_clusters", "clusterer")  # a compared method takes these over from the run's own
+STABILITY = "stability"
+_MOST = 12  # ours: clusters that "auto" goes up to
+
+
+@dataclass(frozen=True)
+class CheckedPipeline:
+    """A pipeline that can run, with the estimators that it asks for.
+
+    `estimators` are by method, the run's own first, with its first seed and, where a number of
+    clusters is to be chosen, with the least. `choices` has the same pipeline with each such number.
+    """
+
+    pipeline: Pipeline
+    estimators: Mapping[str, BaseEstimator]
+    prepare: Prepare
+    profile: Profile | None
+    choices: Mapping[int, "CheckedPipeline"] = field(default_factory=dict)
+
+    @property
+    def own(self) -> BaseEstimator:
+        """The estimator of the run's own method."""
+        return self.estimators[self.pipeline.method]
 
 
 def known_methods() -> dict[str, type[BaseEstimator]]:
@@ -157,34 +182,124 @@ def estimator_of(pipeline: Pipeline, method: str, seed: int) -> BaseEstimator:
     return make_estimator(method, params, seed=seed)
 
 
-def methods_of(pipeline: Pipeline) -> list[type[BaseEstimator]]:
-    """Return the classes of a checked pipeline's methods, its own first."""
-    methods = known_methods()
-    return [methods[name] for name in (pipeline.method, *pipeline.compare)]
+def candidates_of(asked: Any, n_samples: int | None = None) -> range | None:
+    """Return the numbers of clusters to choose from, or None where ``n_clusters`` is a number.
 
-
-def with_n_clusters(pipeline: Pipeline, n_clusters: int) -> Pipeline:
-    """Return a pipeline with one number of clusters, in place of those to choose from."""
-    return pipeline.model_copy(update={"params": {**pipeline.params, "n_clusters": n_clusters}})
-
-
-def _tried(pipeline: Pipeline, n_samples: int | None) -> list[Pipeline]:
-    """Return what a pipeline may run: itself, or with its least and its most clusters."""
-    candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
-    if candidates is None:
-        if pipeline.choose:
+    "auto" is 2 to 12, at most the number of samples less 1; a list, the least and the most, is
+    refused if it ends higher.
+    """
+    if isinstance(asked, str):
+        if asked != "auto":
             raise InvalidInput(
-                "'choose' says what a number of clusters is chosen by, and 'n_clusters' leaves no "
-                "choice. Remove it, or write n_clusters: auto."
+                "the 'n_clusters' parameter must be a number, 'auto', or a list of the least and "
+                f"the most, as [2, 12]; got {asked!r}. Correct it."
             )
-        return [pipeline]
-    tried = [with_n_clusters(pipeline, k) for k in (candidates[0], candidates[-1])]
-    check_choice(
-        estimator_of(tried[0], pipeline.method, pipeline.seeds[0]), pipeline.choose.get("by")
-    )
+        low, high = 2, _MOST if n_samples is None else min(_MOST, n_samples - 1)
+    elif isinstance(asked, Sequence):
+        ends = list(asked)
+        if len(ends) != 2 or not all(integer(2).holds(end) for end in ends) or ends[0] >= ends[1]:
+            raise InvalidInput(
+                "a range of 'n_clusters' must be a list of two ints, the least of at least 2 and "
+                f"the most above it; got {asked!r}. Write for example [2, 12]."
+            )
+        low, high = ends
+    else:
+        return None
+    if n_samples is not None and (high >= n_samples or high < low):
+        raise InvalidInput(
+            f"a range of 'n_clusters' must end below the number of samples, {n_samples}; got "
+            f"[{low}, {high}]. Lower it, or add samples."
+        )
+    return range(low, high + 1)
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Refuse seeds that cannot show stability: fewer than two, repeated, or not ints >= 0."""
+    good = isinstance(seeds, Sequence) and all(integer(0).holds(seed) for seed in seeds)
+    if not good or len(set(seeds)) < max(2, len(seeds)):
+        raise InvalidInput(
+            "stability is told from fits with two different seeds or more, ints of at least 0; got "
+            f"{seeds!r}. Give for example [0, 1, 2]."
+        )
+
+
+def check_choice(estimator: BaseEstimator, by: str | None) -> None:
+    """Refuse a criterion that an estimator's method lacks, and methods that add noise.
+
+    None is the method's own criterion, or "stability".
+    """
+    name = type(estimator).__name__
+    known = (*getattr(estimator, "criteria", ()), STABILITY)
+    if by is not None and by not in known:
+        raise InvalidInput(
+            f"a number of clusters of {name} cannot be chosen by {by!r}; it can be by "
+            f"{', '.join(map(repr, known))}. Choose by that, or leave the criterion out."
+        )
+    if getattr(estimator, "noise", None):
+        raise InvalidInput(
+            f"a number of clusters of {name} with noise cannot be chosen by trying some: every "
+            "fit is a release of its own. Give one number, or leave the noise out."
+        )
+
+
+def _profile_of(pipeline: Pipeline) -> Profile | None:
+    if pipeline.profiles is None:
+        return None
+    known = ("smallest", "of_one_client")
+    for name in pipeline.profiles:
+        if name not in known:
+            raise InvalidInput(
+                f"'profiles' has no key {name!r}; it has {', '.join(known)}. Correct the name or "
+                "leave it out."
+            )
+    return Profile(**pipeline.profiles)
+
+
+def _check_profiles(method: str, estimator: BaseEstimator, n_clients: int | None) -> None:
+    """Refuse profiles of clusters that cannot be made of a pipeline's own method."""
+    if estimator.split != "samples":
+        raise InvalidInput(
+            "'profiles' are sums over clients with the same columns, and each client of "
+            f"{method} has columns or views of its own. Leave them out."
+        )
+    if getattr(estimator, "noise", None):
+        raise InvalidInput(
+            f"'profiles' bear no noise, and {method} is asked for some: they would tell "
+            "what the noise hides. Leave one of the two out."
+        )
+    if n_clients is not None and n_clients < 2:
+        raise InvalidInput(
+            "'profiles' need two clients or more, as sums over fewer hide nobody's samples; got "
+            f"{n_clients}. Add clients, or leave them out."
+        )
+
+
+def _made(pipeline: Pipeline, n_samples: int | None) -> CheckedPipeline:
+    """Make what a pipeline asks for, with every number of clusters that it may run with."""
+    candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
+    if candidates is None and pipeline.choose:
+        raise InvalidInput(
+            "'choose' says what a number of clusters is chosen by, and 'n_clusters' leaves no "
+            "choice. Remove it, or write n_clusters: auto."
+        )
+    prepare, profile = Prepare(pipeline.prepare), _profile_of(pipeline)
+
+    def with_estimators(one: Pipeline) -> CheckedPipeline:
+        methods = (one.method, *one.compare)
+        estimators = {method: estimator_of(one, method, one.seeds[0]) for method in methods}
+        return CheckedPipeline(one, estimators, prepare, profile)
+
+    if candidates is None:
+        return with_estimators(pipeline)
+    choices = {}
+    for k in candidates:
+        params = {**pipeline.params, "n_clusters": k}
+        choices[k] = with_estimators(pipeline.model_copy(update={"params": params}))
+    least = choices[candidates[0]]
+    check_choice(least.own, pipeline.choose.get("by"))
     if "seeds" in pipeline.choose:
         check_seeds(pipeline.choose["seeds"])
-    return tried
+    return CheckedPipeline(pipeline, least.estimators, prepare, profile, choices)
 
 
 def check_pipeline(
@@ -194,8 +309,8 @@ def check_pipeline(
     n_samples: int | None = None,
     columns: Mapping[str, Sequence[str]] | None = None,
     stores: Mapping[str, ClientStore] | None = None,
-) -> None:
-    """Check a pipeline against everything that is known before a worker starts.
+) -> CheckedPipeline:
+    """Check a pipeline against all that is known before a worker starts, and make its estimators.
 
     Parameters
     ----------
@@ -208,6 +323,11 @@ def check_pipeline(
     stores : mapping of str to ClientStore, optional
         Every client's store, where it can be read from here: its columns, and for methods whose
         clients share samples its sample ids.
+
+    Returns
+    -------
+    CheckedPipeline
+        The `pipeline` with its `estimators` by method.
 
     Raises
     ------
@@ -224,12 +344,6 @@ def check_pipeline(
     daskfc.errors.InvalidInput: OmniFC asks for 3 clusters and the clients hold 2 samples in all. \
 Lower 'n_clusters'.
     """
-    prepare = Prepare(pipeline.prepare)
-    prepared = [name for name, _ in prepare.steps]
-    for name, store in (stores or {}).items():
-        check_prepared(name, tuple(store.categories), store.missing, prepared)
-    if stores is not None:
-        columns = {name: store.feature_names for name, store in stores.items()}
     try:
         json.dumps(pipeline.as_dict())
     except TypeError as error:
@@ -242,23 +356,31 @@ Lower 'n_clusters'.
             f"'compare' lists {pipeline.method!r}, which is the run's own method and is in the "
             "table anyway. Remove it there."
         )
-    for tried, method in product(_tried(pipeline, n_samples), (pipeline.method, *pipeline.compare)):
-        estimator = estimator_of(tried, method, pipeline.seeds[0])
+    checked = _made(pipeline, n_samples)
+    if stores is not None:
+        columns = {name: store.feature_names for name, store in stores.items()}
+        steps = [name for name, _ in checked.prepare.steps]
+        for name, store in stores.items():
+            check_prepared(name, tuple(store.categories), store.missing, steps)
+    numbers = list(checked.choices)  # the least and the most stand for those between
+    ends = [checked.choices[k] for k in (numbers[0], numbers[-1])] if numbers else [checked]
+    for method, estimator in (pair for end in ends for pair in end.estimators.items()):
         if hasattr(estimator, "check"):
             estimator.check(n_clients)
+        if checked.profile is not None and method == pipeline.method:
+            _check_profiles(method, estimator, n_clients)
         if getattr(estimator, "noise", None):
-            check_noise_beside(method, prepare.bare)
+            check_noise_beside(method, checked.prepare.bare)
         if columns is not None:
             check_columns(columns, estimator.split, method)
         if stores is not None:
             check_samples(stores, estimator.split)
-        if stores is not None and hasattr(estimator, "check_data"):
-            estimator.check_data(stores)
-        if method == pipeline.method:
-            check_profiles(pipeline, estimator, n_clients)
+            if hasattr(estimator, "check_data"):
+                estimator.check_data(stores)
         clusters = getattr(estimator, "n_clusters", None)
         if n_samples is not None and isinstance(clusters, int) and clusters > n_samples:
             raise InvalidInput(
                 f"{method} asks for {clusters} clusters and the clients hold {n_samples} samples "
                 "in all. Lower 'n_clusters'."
             )
+    return checked

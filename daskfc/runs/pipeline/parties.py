@@ -10,8 +10,7 @@ from daskfc.deploy import load_cluster
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.federation.driver.opening import who_takes_part
-from daskfc.runs.pipeline.config import Pipeline
-from daskfc.runs.pipeline.methods import check_pipeline, methods_of
+from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
 
@@ -91,13 +90,13 @@ def _check_unchanged(record: Mapping[str, Any]) -> None:
             )
 
 
-def open_federation(record: Mapping[str, Any], pipeline: Pipeline) -> Federation:
+def open_federation(record: Mapping[str, Any], checked: CheckedPipeline) -> Federation:
     """Start the workers of a run, or join running ones, and check what they bring.
 
     Use it as a context manager. Raw data may move only if one of the methods pools them.
     """
     _check_unchanged(record)
-    allow_raw = any(method.needs_raw for method in methods_of(pipeline))
+    allow_raw = any(one.needs_raw for one in checked.estimators.values())
     where = load_cluster(record["cluster"])
     clients = (record["storage"] or {}).get("clients", {})
     if where.cluster == "local":
@@ -106,7 +105,7 @@ def open_federation(record: Mapping[str, Any], pipeline: Pipeline) -> Federation
     federation = Federation.connect(where, clients=list(clients) or None, allow_raw=allow_raw)
     try:
         check_pipeline(
-            pipeline, n_clients=len(federation.clients), columns=federation.contract.columns
+            checked.pipeline, n_clients=len(federation.clients), columns=federation.contract.columns
         )
         _check_same_builds(record, federation)
     except BaseException:

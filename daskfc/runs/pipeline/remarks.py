@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from daskfc.errors import InvalidInput
-from daskfc.runs.pipeline.config import Pipeline
-from daskfc.secure.prepare import Prepare
+from daskfc.runs.pipeline.methods import CheckedPipeline
 from daskfc.stores import ClientStore
 from daskfc.stores.store.ranges import column_warnings
 
@@ -19,13 +18,13 @@ _FEW = 0.05  # ours: copies of a few samples make no clusters
 _APART = 10.0  # ours: widths beyond which nothing is alike; the Gaussian kernel is 2e-22 there
 
 
-def check_bound(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> None:
+def check_bound(checked: CheckedPipeline, stores: Mapping[str, ClientStore]) -> None:
     """Refuse features beyond a declared ``max_abs``, where nothing prepares them.
 
     Names the first client with such features, and no value.
     """
-    most = pipeline.params.get("max_abs")
-    if most is None or pipeline.prepare:
+    most = checked.pipeline.params.get("max_abs")
+    if most is None or checked.prepare.steps:
         return
     for name, store in stores.items():
         if not store.unprepared and any(np.abs(rows).max() > most for _, rows in store.blocks()):
@@ -35,14 +34,14 @@ def check_bound(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> None:
             )
 
 
-def data_warnings(pipeline: Pipeline, stores: Mapping[str, ClientStore]) -> list[str]:
+def data_warnings(checked: CheckedPipeline, stores: Mapping[str, ClientStore]) -> list[str]:
     """Return sentences on what makes clusters of these stores doubtful, without refusing it.
 
     They go into the summary and hold no values of samples.
     """
-    prepared = {name for name, _ in Prepare(pipeline.prepare).steps}
+    prepared = {name for name, _ in checked.prepare.steps}
     told = column_warnings(stores, scaled=bool(prepared & _SCALES))
-    width = pipeline.params.get("kernel_width")
+    width = checked.pipeline.params.get("kernel_width")
     if width and not prepared and _share_alike(stores, width) < _FEW:
         told.append(
             f"a kernel_width of {width:g} is less than a tenth of the distances of neighbours, "
@@ -64,5 +63,5 @@ def _share_alike(stores: Mapping[str, ClientStore], width: float) -> float:
         if len(rows) < 2:
             continue
         distances, _ = NearestNeighbors(n_neighbors=1).fit(rows).kneighbors()
-        near, n = near + int(np.sum(distances < _APART * width)), n + len(rows)
+        near, n = near + int(np.count_nonzero(distances < _APART * width)), n + len(rows)
     return near / n if n else 1.0

@@ -5,10 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from daskfc.federation.driver.requests import request_for
-from daskfc.runs.pipeline.candidates import candidates_of
 from daskfc.runs.pipeline.config import Pipeline
-from daskfc.runs.pipeline.methods import estimator_of, known_methods, with_n_clusters
-from daskfc.secure.prepare import Prepare
+from daskfc.runs.pipeline.methods import check_pipeline, known_methods
 from daskfc.site import BETWEEN_SITES, RunRequest
 
 __all__ = ["request_of", "requests_of"]
@@ -34,19 +32,18 @@ def requests_of(
     Seeds ask for the same; a choice of ``n_clusters`` makes a request for every number. `columns`
     None means all.
     """
-    candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
-    tried = [pipeline] if candidates is None else [with_n_clusters(pipeline, k) for k in candidates]
-    prepare = Prepare(pipeline.prepare)
+    checked = check_pipeline(pipeline, n_samples=n_samples)
+    tried = list(checked.choices.values()) or [checked]
+    prepare = checked.prepare
     # Preparations and profiles are masked sums, whatever the method is.
     smallest = pipeline.smallest or BETWEEN_SITES
     asks = any(name not in _ASK_NOTHING for name, _ in prepare.steps)
     summed = asks or pipeline.profiles is not None
     preparation = tuple({name: dict(given)} for name, given in prepare.steps)
     found = []
-    for method in (pipeline.method, *pipeline.compare):
+    for method in checked.estimators:
         for one in tried:
-            estimator = estimator_of(one, method, pipeline.seeds[0])
-            parameters = estimator.get_params(deep=False)
+            parameters = one.estimators[method].get_params(deep=False)
             found.append(
                 request_of(
                     method,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from sklearn.base import clone
 
 from daskfc.deploy import ClusterConfig, LocalCluster, load_cluster
 from daskfc.errors import DaskfcError, InvalidInput, ResourceRefused
@@ -22,19 +23,13 @@ from daskfc.federation.planning.sizes import NotRehearsed
 from daskfc.federation.planning.traffic import Network
 from daskfc.runs.outcome.communication import communication_of, ledger_frame
 from daskfc.runs.outcome.evaluate import evaluation_labels
-from daskfc.runs.pipeline.candidates import candidates_of
 from daskfc.runs.pipeline.config import Pipeline, load_pipeline
-from daskfc.runs.pipeline.methods import (
-    check_pipeline,
-    estimator_of,
-    known_methods,
-    with_n_clusters,
-)
+from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.runs.pipeline.parties import Progress, locate
 from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.distances.memory import PROCESS_BYTES
-from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
+from daskfc.secure.prepare import PreparationWarning, Prepared
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
 
@@ -236,23 +231,23 @@ None; got 0.
     check_pipeline(definition)
     stores = _stores(storage, cluster, progress)
     n_samples = {name: store.n_samples for name, store in stores.items()}
-    check_pipeline(
+    checked = check_pipeline(
         definition, n_clients=len(stores), n_samples=number_of_samples(stores), stores=stores
     )
-    if candidates_of(definition.params.get("n_clusters"), number_of_samples(stores)):
+    if checked.choices:
         raise InvalidInput(
             "a plan is for one number of clusters; got several to choose from. Give one, as "
             "--set params.n_clusters=3: a choice costs as much again for each number that is tried."
         )
     where, on = load_cluster(cluster), network or Network()
     limits = _limits(where, stores)
-    parts = _parts(definition, stores, limits, network=on, assumed=dict(assumed or {}))
+    parts = _parts(checked, stores, limits, network=on, assumed=dict(assumed or {}))
     _check_assumed(assumed or {}, parts)
     return Plan(definition, n_samples, limits, on, parts)
 
 
 def check_memory(
-    pipeline: Pipeline, stores: Mapping[str, ClientStore], cluster: ClusterConfig
+    checked: CheckedPipeline, stores: Mapping[str, ClientStore], cluster: ClusterConfig
 ) -> None:
     """Refuse a run that would not fit the memory of its parties, as far as this is known.
 
@@ -260,14 +255,12 @@ def check_memory(
     starts are known. Names method, step, party, bytes and limit.
     """
     limits = _limits(cluster, stores)
-    n_samples = number_of_samples(stores)
     surely = surely_below(stores)
     if all(limit is None or limit >= surely for limit in limits.values()):
         return
-    candidates = candidates_of(pipeline.params.get("n_clusters"), n_samples)
-    if candidates:
-        pipeline = with_n_clusters(pipeline, candidates[-1])
-    for part in _parts(pipeline, stores, limits):
+    if checked.choices:
+        checked = checked.choices[max(checked.choices)]
+    for part in _parts(checked, stores, limits):
         if part.too_large:
             raise ResourceRefused(part.too_large)
 
@@ -287,37 +280,36 @@ def _limits(cluster: ClusterConfig, stores: Mapping[str, ClientStore]) -> dict[s
 
 
 def _parts(
-    definition: Pipeline,
+    checked: CheckedPipeline,
     stores: Mapping[str, ClientStore],
     limits: Mapping[str, int | None],
     **options: Any,
 ) -> tuple[Planned, ...]:
-    methods = (definition.method, *definition.compare)
+    definition, estimators = checked.pipeline, checked.estimators
     options |= {
         "limits": limits,
         "server_workers": tuple(name for name in limits if name not in {*stores, SERVER}),
-        "allow_raw": any(known_methods()[name].needs_raw for name in methods),
+        "allow_raw": any(one.needs_raw for one in estimators.values()),
         "process_bytes": PROCESS_BYTES,
     }
     prepared, parts = None, list[Planned]()
     names = Pseudonyms.fresh() if definition.ids == "pseudonyms" else None
-    if names is not None and any(known_methods()[name].split != "samples" for name in methods):
+    if names is not None and any(one.split != "samples" for one in estimators.values()):
         rehearsal = Rehearsal(stores, {}, **options, performs=True)
         rehearsal.pseudonyms = names
         agree_on_pseudonyms(rehearsal)
         names = rehearsal.pseudonyms
         parts.append(_planned("pseudonyms", rehearsal))
-    if definition.prepare:
+    if checked.prepare.steps:
         rehearsal = Rehearsal(stores, {}, **options, performs=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PreparationWarning)  # the run says it
-            prepared = Prepare(definition.prepare).fit(rehearsal)
+            prepared = checked.prepare.fit(rehearsal)
         parts.append(_planned("preparation", rehearsal))
-    for method in methods:
+    for method, model in estimators.items():
         rehearsal = Rehearsal(stores, STAND_INS, **options)
         rehearsal.pseudonyms = names
-        model = estimator_of(definition, method, definition.seeds[0])
-        parts.append(_of_method(method, model, rehearsal, prepared, len(definition.seeds)))
+        parts.append(_of_method(method, clone(model), rehearsal, prepared, len(definition.seeds)))
     if definition.metrics:
         rehearsal = Rehearsal(stores, STAND_INS, **options)
         rehearsal.pseudonyms = names
