@@ -19,7 +19,7 @@ from tests.chaos.cases import DELTA, labels_of, one_at_a_time
 
 RESUMES = 3  # a busy machine may break a run off again, which must then say so again
 LATER = os.EX_TEMPFAIL
-_BEGUN = re.compile(r"\.partial-|\.labels-|\.claim$|\.ledger\.parquet$|\.(run|summary)\.json-")
+_BEGUN = re.compile(r"\.partial-|\.labels-|\.claim$|\.ledger\.parquet|\.(run|summary)\.json-")
 # What stays in a client's workspace: what it wrote of the run, and what it remembers of all.
 _KEPT = re.compile(r"(ledger\.jsonl|party\.log|.*\.key|state\.sqlite.*|filler)$")
 

@@ -13,7 +13,7 @@ from daskfc.errors import InvalidInput, PartyError, PrivacyError, StoreError
 from daskfc.federation import Local
 from daskfc.federation.driver.waiting import translated
 from daskfc.runs import Run, RunFailed, resume, run
-from daskfc.runs.outcome.folder import RunFolder
+from daskfc.runs.outcome.folder import RunFolder, digests_of
 from tests.faults import tears
 from tests.runs.fakes import PIPELINE, FakeFederation, FakeMethod, party_error
 
@@ -178,8 +178,6 @@ def test_order_and_what_decides_no_label_may_be_edited(broken):
 
 
 def test_a_fit_of_other_settings_is_never_mixed_in(broken):
-    from daskfc.runs.pipeline.settings import digests_of
-
     def change(record):  # as thoroughly as one can
         record["pipeline"]["params"]["n_clusters"] = 4
         record["digests"] = digests_of(record)

@@ -14,8 +14,8 @@ from daskfc.runs.report.illustrations import (
     of_resources,
     of_traffic,
     own_rows,
-    profile_heat_map,
 )
+from daskfc.runs.report.profile_rows import profile_heat_map
 from daskfc.runs.report.report import report_html
 from tests.runs.fakes import ledger_row
 

@@ -3,9 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,63 +15,20 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Ledger
 from daskfc.metrics import ari
 from daskfc.runs.outcome.communication import ledger_frame
-from daskfc.runs.outcome.fits import Fit, FitShelf
-from daskfc.runs.pipeline.methods import STABILITY, check_choice, check_seeds
+from daskfc.runs.outcome.fits import Choice
+from daskfc.runs.pipeline.methods import STABILITY
 from daskfc.secure.prepare import Prepared
 from daskfc.seeds import fresh_seed, integer_seed
 
-__all__ = [
-    "Choice",
-    "choose_n_clusters",
-    "keep_choice",
-    "kept_choice",
-]
+__all__ = ["choose_n_clusters"]
 
 _GAP = "gap"
 _SEEDS = 3  # ours: fits of a number of clusters that are compared with each other
 _AS_STABLE = 0.02  # ours: adjusted Rand indices that are nearer than this count as equal
 _SHARE = 0.1  # ours: of a column's deviation; 0.05 tells clear clusters less well
-_KEPT = "choice of n_clusters"  # its name among a run's fits
-_WHY = {
-    "silhouette": "how much nearer samples are to their own cluster than to the next one, from "
-    "the server's distances",
-    "calinski-harabasz": "variance between clusters over variance within, from the server's "
-    "distances",
-    "eigengap": "the gap after as many eigenvalues of the Laplacian of the samples' graph or "
-    "similarities, which the server has",
-    _GAP: "how much tighter clusters are than those of uniform samples; the least number whose gap "
-    "is that of the next one or more, but for the next one's error by chance, and else the largest",
-    STABILITY: "how well fits agree (adjusted Rand index) with other seeds, and with features "
-    "shifted by chance by a tenth of their deviation; of numbers that are as stable, the largest",
-}
 
 Fitting = Callable[[int, int], tuple[xr.DataArray, pd.DataFrame]]
 """From a number of clusters and a seed to a fit's labels and its messages."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A number of clusters, the criterion and the scores of all candidates, the larger the better.
-
-    A score is None where there is none; `errors` say how far chance moves scores, where that is
-    known. The ledger has every message that the choice took.
-    """
-
-    n_clusters: int
-    by: str
-    scores: Mapping[int, float | None]
-    ledger: pd.DataFrame
-    errors: Mapping[int, float] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values: ``n_clusters``, ``by``, ``why``, ``scores``, ``errors``."""
-        return {
-            "n_clusters": self.n_clusters,
-            "by": self.by,
-            "why": _WHY.get(self.by, ""),
-            "scores": {str(k): score for k, score in self.scores.items()},
-            "errors": {str(k): error for k, error in self.errors.items()},
-        }
 
 
 def choose_n_clusters(
@@ -93,7 +48,6 @@ def choose_n_clusters(
     least the next one's less its error, else the largest. Privacy: the caller learns a score of
     each number, with "stability" also the labels of every fit.
     """
-    check_choice(estimator, by)
     if by is None:
         by = getattr(estimator, "criterion", None) or STABILITY
     if by != STABILITY:
@@ -103,7 +57,6 @@ def choose_n_clusters(
         return Choice(k, by, scores, ledger_frame(federation.ledger), errors)
     first = fresh_seed() if estimator.random_state is None else int(estimator.random_state)
     seeds = list(seeds) or list(range(first, first + _SEEDS))
-    check_seeds(seeds)
     fit = fitting or _fitting_of(federation, estimator)
     agreement: dict[int, float] = {}
     ledgers: list[pd.DataFrame] = []
@@ -132,26 +85,6 @@ def _shifted(federation: Federation, seed: int) -> Iterator[None]:
         yield
     finally:
         federation.preparation = before
-
-
-def keep_choice(shelf: FitShelf, choice: Choice, seed: int) -> None:
-    """Keep a choice beside a run's fits, so that a resumed run goes on with it."""
-    none = np.empty(0, dtype=str)
-    coords = {"client": ("sample", none), "sample_id": ("sample", none)}
-    labels = xr.DataArray(np.empty(0, dtype=np.int64), dims="sample", coords=coords)
-    shelf.put(Fit(_KEPT, seed, labels, choice.ledger, {}, choice.as_dict()))
-
-
-def kept_choice(shelf: FitShelf, seed: int) -> Choice | None:
-    """Return the choice that was kept, or None."""
-    fit = shelf.get(_KEPT, seed)
-    if fit is None:
-        return None
-    scores, errors = (
-        {int(k): value for k, value in fit.facts.get(name, {}).items()}
-        for name in ("scores", "errors")
-    )
-    return Choice(fit.facts["n_clusters"], fit.facts["by"], scores, fit.ledger, errors)
 
 
 def _fitting_of(federation: Federation, estimator: BaseEstimator) -> Fitting:

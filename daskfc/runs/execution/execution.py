@@ -5,11 +5,9 @@ import shutil
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -22,13 +20,13 @@ from daskfc.federation import Federation
 from daskfc.federation.driver.agreement import agree_on_pseudonyms
 from daskfc.federation.driver.stage import Notice, Stage
 from daskfc.federation.identity.pseudonyms import pseudonyms_of
-from daskfc.folders import PrivateLog, write_private
-from daskfc.runs.execution.choice import Choice, choose_n_clusters, keep_choice, kept_choice
+from daskfc.folders import write_private
+from daskfc.runs.execution.choice import choose_n_clusters
 from daskfc.runs.execution.models import keep_model
 from daskfc.runs.outcome.communication import ledger_frame
 from daskfc.runs.outcome.evaluate import Truth, true_labels
 from daskfc.runs.outcome.failures import RunFailed, same_again, sentence_of
-from daskfc.runs.outcome.fits import Fit, FitShelf, folder_name, labels_cube
+from daskfc.runs.outcome.fits import Choice, Fit, FitShelf, folder_name, labels_cube
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.outcome.labels import write_tables
 from daskfc.runs.outcome.progress_file import KeptProgress
@@ -38,11 +36,10 @@ from daskfc.runs.pipeline.config import load_pipeline
 from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.runs.pipeline.parties import Progress, open_federation
 from daskfc.runs.pipeline.promises import privacy_of
-from daskfc.runs.pipeline.settings import check_unedited, digest_of
 from daskfc.runs.report.changes import changes_since
 from daskfc.runs.report.figures import thinned
 from daskfc.runs.report.report import report_html, write_report
-from daskfc.secure.prepare import PreparationWarning, Prepared
+from daskfc.secure.prepare import PreparationWarning
 from daskfc.secure.profiles import ClusterProfiles
 
 __all__ = ["execute"]
@@ -56,29 +53,16 @@ def _silent(stage: str, done: int, total: int) -> None:
     """Report progress to nobody."""
 
 
-@contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
-    handler = PrivateLog(path, delay=True)
-    logger = logging.getLogger("daskfc")
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
-        handler.close()
-
-
 class _Fits:
     """The fits of a run, one after the other; those that are done are kept."""
 
-    def __init__(self, checked: CheckedPipeline, folder: RunFolder, progress: Progress) -> None:
+    def __init__(
+        self, checked: CheckedPipeline, folder: RunFolder, shelf: FitShelf, progress: Progress
+    ) -> None:
         self.checked = checked
         self.folder = folder
         self.progress = progress
-        self._shelf = FitShelf(folder.path / "fits", digest_of(folder.record))
+        self._shelf = shelf
         self._under_way: BaseEstimator | None = None
         self._noted = True
         self._name = ""
@@ -97,17 +81,34 @@ class _Fits:
             work = self.folder.path / "work" / folder_name(method)
             federation.workspace = str(work.absolute())
             for seed in self.checked.pipeline.seeds:
-                fit = self._shelf.get(method, seed)
-                if fit is None:
-                    model = self._begin(estimator, method, seed)
-                    fit = self._fit(federation, model, method, seed)
-                    self._shelf.put(fit)
-                    self._under_way = None
-                    self.note()
-                else:
-                    log.info("%s, seed %d: done before, kept", method, seed)
-                fits.append(fit)
+                fits.append(self._kept_or_made(federation, method, method, estimator, seed))
         return fits
+
+    def _kept_or_made(
+        self,
+        federation: Federation,
+        name: str,
+        method: str,
+        estimator: BaseEstimator,
+        seed: int,
+        *,
+        tried: bool = False,
+    ) -> Fit:
+        """Return the fit of a name and seed; what is only `tried` is no start of the run's own."""
+        fit = self._shelf.get(name, seed)
+        if fit is not None:
+            if not tried:
+                log.info("%s, seed %d: done before, kept", method, seed)
+            return fit
+        model = clone(estimator).set_params(random_state=seed)
+        if not tried:
+            self._begin(model, method, seed)
+        fit = replace(self._fit(federation, model, method, seed, tried=tried), method=name)
+        self._shelf.put(fit)
+        if not tried:
+            self._under_way = None
+            self.note()
+        return fit
 
     def choose(self, federation: Federation) -> Choice | None:
         """Choose the number of clusters where that is asked for; `run` goes on with it."""
@@ -115,7 +116,7 @@ class _Fits:
         if not choices:
             return None
         method, seed = pipeline.method, pipeline.seeds[0]
-        found = kept_choice(self._shelf, seed)
+        found = self._shelf.get_choice(seed)
         if found is None:
             candidates = list(choices)
             told = f"choosing the number of clusters from {candidates[0]} to {candidates[-1]}"
@@ -125,20 +126,16 @@ class _Fits:
 
             def fitted(k: int, seed: int) -> tuple[xr.DataArray, pd.DataFrame]:
                 name = f"{method} of {k}"
-                fit = self._shelf.get(name, seed)
-                if fit is None:
-                    place = self.folder.path / "work" / f"{folder_name(name)}-{seed}"
-                    federation.workspace = str(place.absolute())
-                    model = clone(choices[k].own).set_params(random_state=seed)
-                    found = self._fit(federation, model, method, seed, tried=True)
-                    fit = replace(found, method=name)
-                    self._shelf.put(fit)
+                place = self.folder.path / "work" / f"{folder_name(name)}-{seed}"
+                federation.workspace = str(place.absolute())
+                own = choices[k].own
+                fit = self._kept_or_made(federation, name, method, own, seed, tried=True)
                 return fit.labels, fit.ledger
 
             found = choose_n_clusters(
                 federation, clone(self.checked.own), candidates, fitting=fitted, **pipeline.choose
             )
-            keep_choice(self._shelf, found, seed)
+            self._shelf.put_choice(found, seed)
         log.info("%d clusters, by %s", found.n_clusters, found.by)
         self.checked = choices[found.n_clusters]
         return found
@@ -146,13 +143,11 @@ class _Fits:
     def _tell(self, what: str, stage: str, done: int, total: int) -> None:
         self.progress(f"{what}: {stage}", done, total)
 
-    def _begin(self, estimator: BaseEstimator, method: str, seed: int) -> BaseEstimator:
-        model = clone(estimator).set_params(random_state=seed)
+    def _begin(self, model: BaseEstimator, method: str, seed: int) -> None:
         self._name = f"{method}, seed {seed}"
         self._released = dict(self.folder.record.get("released", {}))
         model.remember(self._released.get(self._name, ()))
         self._under_way = model
-        return model
 
     def note(self) -> None:
         """Keep ``run.json`` true for whoever reads it after this process was killed."""
@@ -202,8 +197,8 @@ class _Fits:
         log.info("%s, seed %d: done in %.1f s", method, seed, model.timing_.get("total_s", 0.0))
         drawn: dict[str, Any] = {}
         if not tried:  # nobody predicts by a fit that only tells how stable its number is
-            keep_model(self.folder, model, method, seed)
             drawn = self._map(federation, model, method, seed)
+            keep_model(self.folder, model, method, seed)
         ledger = ledger_frame(federation.ledger if drawn else model.ledger_)
         facts = {
             "peak_memory_bytes": {k: int(v) for k, v in federation.peak_memory().items()},
@@ -290,12 +285,9 @@ def _write_results(
     made: Mapping[str, Any],
 ) -> None:
     cube = labels_cube(fits)
-    folder.write_labels(cube)
-    write_tables(folder, cube["labels"])
     rows = [fit.ledger.assign(method=fit.method, seed=fit.seed) for fit in fits]
     rows += [ledger.assign(method=name, seed=-1) for name, ledger in others.items() if len(ledger)]
     every = pd.concat(rows, ignore_index=True)
-    folder.write_ledger(every)
     prepared = others.get("preparation")
     found = summary_of(folder.record, checked, fits, truth, total_s=total_s, preparation=prepared)
     changes = changes_since(
@@ -306,9 +298,13 @@ def _write_results(
     )
     found["quality"]["warnings"] += told_by_one_column(made["profiles"])
     summary = {**found, **made, "changes": changes}
-    folder.write_summary(summary)
     done = {"status": "done", "error": None, "resumable": False}
-    folder.write_text("report.html", report_html({**folder.record, **done}, summary, every))
+    page = report_html({**folder.record, **done}, summary, every)
+    write_tables(folder, cube["labels"])
+    folder.write_labels(cube)
+    folder.write_ledger(every)
+    folder.write_summary(summary)
+    folder.write_text("report.html", page)
     folder.update(**done)  # last: "done" promises the rest
 
 
@@ -328,14 +324,14 @@ def execute(folder: RunFolder, progress: Progress | None = None) -> None:
                 f"{folder.path}: the run is done; there is nothing to resume. See: daskfc report "
                 f"{folder.path}"
             )
-        check_unedited(record, folder.path / "run.json")
+        folder.check_unedited()
         try:
-            with _logging_to(folder.path / "log.txt"):
+            with folder.logging():
                 _carry_out(folder, record, tell)
         finally:
             # What only a resumed run would need; the server's distances are the data up to a
             # rigid motion.
-            if _is_done(folder):
+            if folder.is_done:
                 try:
                     folder.drop_work()
                 finally:
@@ -371,20 +367,6 @@ def _name_samples(
     except (OSError, ValueError):  # pyarrow's own errors are either
         log.warning("the messages by which clients agreed on pseudonyms are lost")
         return again
-
-
-def _is_done(folder: RunFolder) -> bool:
-    try:
-        return folder.status == "done"
-    except (OSError, InvalidInput):  # removed or spoilt while it ran
-        return False
-
-
-def _prepared(checked: CheckedPipeline, federation: Federation) -> Prepared:
-    """Prepare features; what that warns of is for the run's summary."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PreparationWarning)
-        return checked.prepare.fit(federation)
 
 
 def _profiles_of(
@@ -427,9 +409,12 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
             work = folder.path / "work"
             federation.workspace = str((work / "opening").absolute())
             others = {"opening": _name_samples(folder, federation, checked)}
-            if checked.prepare.steps:
+            prepare = checked.prepare
+            if prepare.steps:
                 tell("preparing the features", 0, 0)
-                prepared = _prepared(checked, federation)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", PreparationWarning)  # said in the summary
+                    prepared = prepare.fit(federation)
                 for sentence in prepared.warnings:
                     tell(Notice(f"Note: {sentence}"), 0, 0)
                 said = dict.fromkeys([*record.get("warnings", ()), *prepared.warnings])
@@ -437,7 +422,8 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
                 others["preparation"] = ledger_frame(prepared.ledger)
                 federation.preparation = prepared
             federation.results = str((folder.path.parent / _LAST_RESULTS).absolute())
-            fits = _Fits(checked, folder, tell)
+            shelf = FitShelf(folder.path / "fits", folder.settings)
+            fits = _Fits(checked, folder, shelf, tell)
             choice = fits.choose(federation)
             if choice is not None:
                 others["choice"] = choice.ledger
@@ -466,7 +452,7 @@ def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> 
             if not record.get("started"):
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
-        if _is_done(folder):  # and only then interrupted
+        if folder.is_done:  # and only then interrupted
             raise
         failure = _record_failure(folder, error, fits, time.monotonic() - started)
         if isinstance(error, Exception):

@@ -15,13 +15,12 @@ from rich.console import Console
 from daskfc.deploy import load_cluster
 from daskfc.federation.identity.pseudonyms import Pseudonyms
 from daskfc.runs.execution.execution import execute
-from daskfc.runs.outcome.folder import RunFolder
+from daskfc.runs.outcome.folder import RunFolder, digests_of
 from daskfc.runs.outcome.summary import unfinished_summary
 from daskfc.runs.pipeline.config import Pipeline, load_pipeline
 from daskfc.runs.pipeline.methods import check_pipeline
 from daskfc.runs.pipeline.parties import Progress, locate
 from daskfc.runs.pipeline.remarks import check_bound, data_warnings
-from daskfc.runs.pipeline.settings import digests_of
 from daskfc.runs.planning.plan import check_memory
 from daskfc.runs.report.changes import earlier_run
 from daskfc.runs.report.comparison import comparison
@@ -251,6 +250,11 @@ def prepare(
         n_samples=parties.get("n_samples"),
         stores=located.stores,
     )
+    remarks = {}
+    if located.stores is not None:
+        check_bound(checked, located.stores)
+        remarks["warnings"] = data_warnings(checked, located.stores)
+        check_memory(checked, located.stores, load_cluster(cluster))
     record = {
         "pipeline_source": _source_of(pipeline),
         "storage_source": _source_of(storage),
@@ -259,11 +263,8 @@ def prepare(
         **parties,
         "seeds": list(definition.seeds),
         "versions": _versions(),
+        **remarks,
     }
-    if located.stores is not None:
-        check_bound(checked, located.stores)
-        record["warnings"] = data_warnings(checked, located.stores)
-        check_memory(checked, located.stores, load_cluster(cluster))
     if since is not None:
         record["since"] = earlier_run(since, located.stores)
     if definition.ids == "pseudonyms":

@@ -1,4 +1,4 @@
-"""The fits of a run: one method with one seed each, kept as soon as it is done."""
+"""The fits of a run and its choice of a number of clusters, each kept as soon as it is done."""
 
 import hashlib
 import io
@@ -19,12 +19,27 @@ import xarray as xr
 
 from daskfc.errors import InvalidInput
 from daskfc.folders import flush, flush_tree
+from daskfc.runs.pipeline.methods import STABILITY
 
-__all__ = ["Fit", "FitShelf", "folder_name", "labels_cube"]
+__all__ = ["Choice", "Fit", "FitShelf", "folder_name", "labels_cube"]
 
 log = logging.getLogger("daskfc.runs")
 
 _ARRAYS = ("labels.npz", "ledger.parquet")
+_CHOICE = "choice of n_clusters"  # its name among a run's fits
+_WHY = {
+    "silhouette": "how much nearer samples are to their own cluster than to the next one, from "
+    "the server's distances",
+    "calinski-harabasz": "variance between clusters over variance within, from the server's "
+    "distances",
+    "eigengap": "the gap after as many eigenvalues of the Laplacian of the samples' graph or "
+    "similarities, which the server has",
+    "gap": "how much tighter clusters are than those of uniform samples; the least number whose "
+    "gap is that of the next one or more, but for the next one's error by chance, and else the "
+    "largest",
+    STABILITY: "how well fits agree (adjusted Rand index) with other seeds, and with features "
+    "shifted by chance by a tenth of their deviation; of numbers that are as stable, the largest",
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +56,31 @@ class Fit:
     ledger: pd.DataFrame
     timing: Mapping[str, float]
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A number of clusters, the criterion and the scores of all candidates, the larger the better.
+
+    A score is None where there is none; `errors` say how far chance moves scores, where that is
+    known. The ledger has every message that the choice took.
+    """
+
+    n_clusters: int
+    by: str
+    scores: Mapping[int, float | None]
+    ledger: pd.DataFrame
+    errors: Mapping[int, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values: ``n_clusters``, ``by``, ``why``, ``scores``, ``errors``."""
+        return {
+            "n_clusters": self.n_clusters,
+            "by": self.by,
+            "why": _WHY.get(self.by, ""),
+            "scores": {str(k): score for k, score in self.scores.items()},
+            "errors": {str(k): error for k, error in self.errors.items()},
+        }
 
 
 def folder_name(method: str) -> str:
@@ -81,6 +121,25 @@ class FitShelf:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         flush(self.path)
+
+    def put_choice(self, choice: Choice, seed: int) -> None:
+        """Keep a choice, so that a resumed run goes on with it."""
+        none = ("sample", np.empty(0, dtype=str))
+        labels = xr.DataArray(
+            np.empty(0, dtype=np.int64), dims="sample", coords={"client": none, "sample_id": none}
+        )
+        self.put(Fit(_CHOICE, seed, labels, choice.ledger, {}, choice.as_dict()))
+
+    def get_choice(self, seed: int) -> Choice | None:
+        """Return the choice that was kept, or None."""
+        fit = self.get(_CHOICE, seed)
+        if fit is None:
+            return None
+        scores, errors = (
+            {int(k): value for k, value in fit.facts.get(name, {}).items()}
+            for name in ("scores", "errors")
+        )
+        return Choice(fit.facts["n_clusters"], fit.facts["by"], scores, fit.ledger, errors)
 
     def _write(self, folder: Path, fit: Fit) -> None:
         labels = fit.labels

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import json
+import logging
 import math
 import os
 import shutil
@@ -21,17 +22,42 @@ import pandas as pd
 import xarray as xr
 
 from daskfc.errors import InvalidInput, RunHeld
-from daskfc.folders import check_folder_name, flush, flush_tree, make_private
+from daskfc.folders import PrivateLog, check_folder_name, flush, flush_tree, make_private
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "digests_of"]
 
 STATUSES = ("running", "failed", "done")
 
+# Not the cluster: limits and deadlines may have to change before a run can go on, and no label
+# depends on where it is computed.
+_DECIDE = ("pipeline", "seeds", "storage", "contents")
+
 _BEGUN = (  # what a process that was killed while it wrote leaves behind
-    ".partial-*", ".labels-*", ".ledger.parquet", ".run.json-*", ".summary.json-*",
+    ".partial-*", ".labels-*", ".ledger.parquet*", ".run.json-*", ".summary.json-*",
     ".report.html-*", ".labels.csv-*", ".labels.parquet-*", ".labels.keys.json-*",
     "progress.json", ".progress.json-*",
 )  # fmt: skip
+
+
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for name, below in value.items():
+            yield from _leaves(f"{key}.{name}", below)
+    else:
+        yield key, value
+
+
+def digests_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return by dotted key a digest of every setting that results depend on.
+
+    One each, so that the setting that was changed can be named.
+    """
+    plain = json.loads(json.dumps({key: record.get(key) for key in _DECIDE}))  # as it is read back
+    leaves = (leaf for key in _DECIDE for leaf in _leaves(key, plain[key]))
+    return {
+        key: hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+        for key, value in sorted(leaves)
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -126,6 +152,51 @@ class RunFolder:
     def status(self) -> str:
         """``running``, ``failed`` or ``done``."""
         return str(self.record["status"])
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run is done; False where its folder was removed or spoilt."""
+        try:
+            return self.status == "done"
+        except (OSError, InvalidInput):
+            return False
+
+    @property
+    def settings(self) -> str:
+        """One digest of all settings that the run's results depend on."""
+        told = json.dumps(digests_of(self.record), sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def check_unedited(self) -> None:
+        """Refuse settings changed since the run began: its results would be of two kinds."""
+        path, record = self.path / "run.json", self.record
+        began, now = record.get("digests"), digests_of(record)
+        if not isinstance(began, Mapping):
+            raise InvalidInput(
+                f"{path}: key 'digests', by which changes of the settings are found, is missing. "
+                "Restore the file, or start a new run."
+            )
+        for key in sorted({*began, *now}):
+            if began.get(key) != now.get(key):
+                raise InvalidInput(
+                    f"{path}: {key!r} was changed since the run began, and results of two settings "
+                    "are never mixed. Restore it, or start a new run."
+                )
+
+    @contextmanager
+    def logging(self) -> Iterator[None]:
+        """Write what daskfc logs into ``log.txt`` meanwhile."""
+        handler = PrivateLog(self.path / "log.txt", delay=True)
+        logger = logging.getLogger("daskfc")
+        before = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(before)
+            handler.close()
 
     def update(self, **changes: Any) -> None:
         """Change entries of ``run.json``, all or none."""
@@ -291,11 +362,8 @@ class RunFolder:
 
     def write_ledger(self, ledger: pd.DataFrame) -> None:
         """Write ``ledger.parquet``, all or none."""
-        partial = self.path / ".ledger.parquet"
-        ledger.to_parquet(partial, index=False, write_page_checksum=True)
-        flush(partial)
-        os.replace(partial, self.path / "ledger.parquet")
-        flush(self.path)
+        data = ledger.to_parquet(index=False, write_page_checksum=True)
+        _write_bytes(self.path / "ledger.parquet", data)
 
     def read_ledger(self) -> pd.DataFrame:
         """Return ``ledger.parquet``; empty when the run has none yet.

@@ -145,8 +145,17 @@ def summary_of(
             methods[fit.method]["communication"] = {
                 key: value for key, value in moved.items() if key != "by_message"
             }
-    return {
+    unprotected = _unprotected(record)
+    told = {
         **unfinished_summary(record),
+        "privacy": _privacy(communication, own, preparation, unprotected),
+        "timing": _timing(own, fits, total_s),
+    }
+    quality = quality_of(
+        own, pipeline.params, record.get("warnings", ()), by_rows=checked.own.split == "samples"
+    )
+    return {
+        **told,
         "status": "done",
         "error": None,
         "resumable": False,
@@ -155,17 +164,10 @@ def summary_of(
         or len(np.unique(own[0].labels["client"].to_numpy().astype(str))),
         "metrics": {} if truth.labels is None else score(truth.labels, labels, pipeline.metrics),
         "unscored": truth.missing,
-        "quality": quality_of(
-            own,
-            pipeline.params,
-            record.get("warnings", ()),
-            by_rows=checked.own.split == "samples",
-        ),
+        "quality": quality,
         "confusion": confusion_of(truth, own[0].labels.to_numpy()),
         "methods": methods,
         "communication": communication,
-        "privacy": _privacy(communication, own, preparation, _unprotected(record)),
-        "timing": _timing(own, fits, total_s),
         "peak_memory_bytes": peaks,
         "histories": own[0].facts.get("histories", {}),
         "choices": own[0].facts.get("choices", {}),

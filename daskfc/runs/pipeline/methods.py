@@ -345,7 +345,7 @@ def check_pipeline(
 Lower 'n_clusters'.
     """
     try:
-        json.dumps(pipeline.as_dict())
+        json.dumps(dict(pipeline))
     except TypeError as error:
         raise InvalidInput(
             f"a pipeline holds what YAML can say, so that it can be resumed; {error}. Give a "
@@ -357,30 +357,32 @@ Lower 'n_clusters'.
             "table anyway. Remove it there."
         )
     checked = _made(pipeline, n_samples)
-    if stores is not None:
-        columns = {name: store.feature_names for name, store in stores.items()}
-        steps = [name for name, _ in checked.prepare.steps]
-        for name, store in stores.items():
-            check_prepared(name, tuple(store.categories), store.missing, steps)
     numbers = list(checked.choices)  # the least and the most stand for those between
     ends = [checked.choices[k] for k in (numbers[0], numbers[-1])] if numbers else [checked]
-    for method, estimator in (pair for end in ends for pair in end.estimators.items()):
-        if hasattr(estimator, "check"):
-            estimator.check(n_clients)
+    asked = [pair for end in ends for pair in end.estimators.items()]
+    for method, estimator in asked:
         if checked.profile is not None and method == pipeline.method:
             _check_profiles(method, estimator, n_clients)
-        if getattr(estimator, "noise", None):
-            check_noise_beside(method, checked.prepare.bare)
-        if columns is not None:
-            check_columns(columns, estimator.split, method)
-        if stores is not None:
-            check_samples(stores, estimator.split)
-            if hasattr(estimator, "check_data"):
-                estimator.check_data(stores)
+        if hasattr(estimator, "check"):
+            estimator.check(n_clients)
         clusters = getattr(estimator, "n_clusters", None)
         if n_samples is not None and isinstance(clusters, int) and clusters > n_samples:
             raise InvalidInput(
                 f"{method} asks for {clusters} clusters and the clients hold {n_samples} samples "
                 "in all. Lower 'n_clusters'."
             )
+        if getattr(estimator, "noise", None):
+            check_noise_beside(method, checked.prepare.bare)
+    if stores is not None:
+        columns = {name: store.feature_names for name, store in stores.items()}
+        steps = [name for name, _ in checked.prepare.steps]
+        for name, store in stores.items():
+            check_prepared(name, tuple(store.categories), store.missing, steps)
+    for method, estimator in asked:
+        if columns is not None:
+            check_columns(columns, estimator.split, method)
+        if stores is not None:
+            check_samples(stores, estimator.split)
+            if hasattr(estimator, "check_data"):
+                estimator.check_data(stores)
     return checked

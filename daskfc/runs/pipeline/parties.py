@@ -104,10 +104,10 @@ def open_federation(record: Mapping[str, Any], checked: CheckedPipeline) -> Fede
         return Federation.local(urls, cluster=where, allow_raw=allow_raw)
     federation = Federation.connect(where, clients=list(clients) or None, allow_raw=allow_raw)
     try:
+        _check_same_builds(record, federation)
         check_pipeline(
             checked.pipeline, n_clients=len(federation.clients), columns=federation.contract.columns
         )
-        _check_same_builds(record, federation)
     except BaseException:
         federation.close()
         raise

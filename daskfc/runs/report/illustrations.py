@@ -18,7 +18,6 @@ from daskfc.runs.report.figures import (
     stacked_bars,
     time_line,
 )
-from daskfc.runs.report.profile_rows import word_name, words_shown
 
 __all__ = [
     "Figure",
@@ -28,7 +27,6 @@ __all__ = [
     "of_resources",
     "of_traffic",
     "own_rows",
-    "profile_heat_map",
 ]
 
 _BARS = 40  # ours: clusters, and clients, that are drawn
@@ -82,41 +80,12 @@ def _confusion(confusion: Mapping[str, Any]) -> str:
     )
 
 
-def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
-    """Return clusters by columns, shaded by each mean's distance from that of all samples.
-
-    Distances are ``standardised``, in standard deviations, a row a cluster, None where withheld;
-    ``shares`` has the same of each word of columns of words. Columns that separate clusters best
-    come first; empty without profiles.
-    """
-    if not profiles or not profiles.get("standardised"):
-        return ""
-    rows: list[tuple[str, list[float | None]]] = []
-    for i, name in enumerate(profiles["columns"]):
-        if own := profiles.get("shares", {}).get(name):
-            rows += [
-                (word_name(name, own, word), [line[word] for line in own["standardised"]])
-                for word in words_shown(own)
-            ]
-        else:
-            rows.append((str(name), [line[i] for line in profiles["standardised"]]))
-    shown = rows[:_BARS]
-    values = [[math.nan if v is None else float(v) for v in row] for _, row in shown]
-    return heat_table(
-        [name for name, _ in shown],
-        [str(name) for name in profiles["clusters"]],
-        values,
-        [[f"{v:+.1f}" if math.isfinite(v) else "" for v in row] for row in values],
-        caption="Profiles of the clusters, by column",
-        corner="column",
-    )
-
-
-def of_clusters(summary: Mapping[str, Any]) -> list[Figure]:
-    """Return the figures of clusters: map, sizes by client, profiles, true classes."""
+def of_clusters(summary: Mapping[str, Any], profiles: str = "") -> list[Figure]:
+    """Return the figures of clusters: map, sizes by client, the drawn profiles, true classes."""
     plane = summary.get("map") or {}
     confusion = summary.get("confusion") or {}
-    profiles = profile_heat_map(summary.get("profiles"))
+    sizes = stacked_bars(_largest(summary.get("quality") or {}))
+    classes = _confusion(confusion)
     return _drawn(
         Figure(
             "Map of the samples",
@@ -124,10 +93,7 @@ def of_clusters(summary: Mapping[str, Any]) -> list[Figure]:
             plane.get("told", ""),
             shape="tall",
         ),
-        Figure(
-            "Sizes, and what each client has",
-            stacked_bars(_largest(summary.get("quality") or {})),
-        ),
+        Figure("Sizes, and what each client has", sizes),
         Figure(
             "Profiles",
             profiles,
@@ -137,7 +103,7 @@ def of_clusters(summary: Mapping[str, Any]) -> list[Figure]:
         ),
         Figure(
             "True classes and clusters",
-            _confusion(confusion),
+            classes,
             "Samples of each true class (rows) in each cluster (columns), shaded by their share of "
             "the class.",
             shape="wide" if len(confusion.get("clusters", ())) > _FIT else "",

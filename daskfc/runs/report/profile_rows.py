@@ -1,11 +1,15 @@
-"""Rows of the table of cluster profiles, for a terminal and for a report."""
+"""Rows of the table of cluster profiles, for a terminal and for a report, and their heat map."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["cells_in_words", "profile_head", "profile_rows", "word_name", "words_shown"]
+from daskfc.runs.report.figures import heat_table
+
+__all__ = ["cells_in_words", "profile_head", "profile_heat_map", "profile_rows"]
 
 _NOT_TOLD = "–"  # stands for figures of a feature that are withheld in a cluster
+_DRAWN = 40  # ours: lines of the heat map
 _WORDS = 8  # ours: words of a feature that have a line
 
 
@@ -33,14 +37,14 @@ def profile_rows(
     return rows
 
 
-def words_shown(own: Mapping[str, Any]) -> list[int]:
+def _words_shown(own: Mapping[str, Any]) -> list[int]:
     """Return which words of a feature have a line: the most frequent ones, and those left over."""
     shares, n = own["overall"], len(own["words"])
     order = sorted(range(n), key=lambda i: (-(shares[i] or 0.0), i))[:_WORDS]
     return [*order, *([n] if shares[n] else [])]
 
 
-def word_name(column: str, own: Mapping[str, Any], i: int) -> str:
+def _word_name(column: str, own: Mapping[str, Any], i: int) -> str:
     """Return what a line of a word is called; the last word stands for all that few have."""
     words = own["words"]
     return f"{column} = {words[i]}" if i < len(words) else f"{column}: other words"
@@ -49,7 +53,8 @@ def word_name(column: str, own: Mapping[str, Any], i: int) -> str:
 def _rows_of_words(name: str, own: Mapping[str, Any], clusters: int) -> list[list[str]]:
     shares = own["shares"][:clusters]
     rows = [
-        [word_name(name, own, i), "", *(_share(one[i]) for one in shares)] for i in words_shown(own)
+        [_word_name(name, own, i), "", *(_share(one[i]) for one in shares)]
+        for i in _words_shown(own)
     ]
     if (left := len(own["words"]) - _WORDS) > 0:
         rows.append([f"{name}: {left} more, in summary.json", "", *("" for _ in shares)])
@@ -84,3 +89,33 @@ def cells_in_words(profiles: Mapping[str, Any]) -> str:
         return ""
     why = "; or where ".join(reasons)
     return f"A feature is not described ({_NOT_TOLD}) in a cluster where {why}."
+
+
+def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
+    """Return clusters by columns, shaded by each mean's distance from that of all samples.
+
+    Distances are ``standardised``, in standard deviations, a row a cluster, None where withheld;
+    ``shares`` has the same of each word of columns of words. Columns that separate clusters best
+    come first; empty without profiles.
+    """
+    if not profiles or not profiles.get("standardised"):
+        return ""
+    rows: list[tuple[str, list[float | None]]] = []
+    for i, name in enumerate(profiles["columns"]):
+        if own := profiles.get("shares", {}).get(name):
+            rows += [
+                (_word_name(name, own, word), [line[word] for line in own["standardised"]])
+                for word in _words_shown(own)
+            ]
+        else:
+            rows.append((str(name), [line[i] for line in profiles["standardised"]]))
+    shown = rows[:_DRAWN]
+    values = [[math.nan if v is None else float(v) for v in row] for _, row in shown]
+    return heat_table(
+        [name for name, _ in shown],
+        [str(name) for name in profiles["clusters"]],
+        values,
+        [[f"{v:+.1f}" if math.isfinite(v) else "" for v in row] for row in values],
+        caption="Profiles of the clusters, by column",
+        corner="column",
+    )
