@@ -84,7 +84,7 @@ def test_profiles_show_what_sets_clusters_apart_first():
     assert page.index("pulse") < page.index("&lt;age&gt;")
     for words in ("-2.0", "+1.0", "+0.1"):
         assert words in page
-    assert titles(of_clusters({"profiles": profiles})) == ["Profiles"]
+    assert titles(of_clusters({"profiles": profiles}, page)) == ["Profiles"]
     assert profile_heat_map(None) == profile_heat_map({"columns": [], "standardised": []}) == ""
 
 

@@ -29,7 +29,7 @@ from daskfc.runs.pipeline.parties import Progress, locate
 from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.distances.memory import PROCESS_BYTES
-from daskfc.secure.prepare import PreparationWarning, Prepared
+from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
 
@@ -300,11 +300,12 @@ def _parts(
         agree_on_pseudonyms(rehearsal)
         names = rehearsal.pseudonyms
         parts.append(_planned("pseudonyms", rehearsal))
-    if checked.prepare.steps:
+    prepare: Prepare = checked.prepare
+    if prepare.steps:
         rehearsal = Rehearsal(stores, {}, **options, performs=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PreparationWarning)  # the run says it
-            prepared = checked.prepare.fit(rehearsal)
+            prepared = prepare.fit(rehearsal)
         parts.append(_planned("preparation", rehearsal))
     for method, model in estimators.items():
         rehearsal = Rehearsal(stores, STAND_INS, **options)

@@ -1,0 +1,216 @@
+"""The fits of a run: with every method and seed, each once, whoever broke off before."""
+
+import logging
+import warnings
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+
+from daskfc.federation import Federation
+from daskfc.federation.driver.stage import Stage
+from daskfc.runs.execution.choice import choose_n_clusters
+from daskfc.runs.execution.models import keep_model
+from daskfc.runs.outcome.communication import ledger_frame
+from daskfc.runs.outcome.fits import Choice, Fit, FitShelf, folder_name
+from daskfc.runs.outcome.folder import RunFolder
+from daskfc.runs.pipeline.methods import CheckedPipeline
+from daskfc.runs.pipeline.parties import Progress
+from daskfc.runs.pipeline.promises import privacy_of
+from daskfc.runs.report.figures import thinned
+
+__all__ = ["Fits"]
+
+log = logging.getLogger("daskfc.runs")
+
+
+class Fits:
+    """The fits of a run, one after the other; those that are done are kept."""
+
+    def __init__(
+        self, checked: CheckedPipeline, folder: RunFolder, shelf: FitShelf, progress: Progress
+    ) -> None:
+        self.checked = checked
+        self.folder = folder
+        self.progress = progress
+        self._shelf = shelf
+        self._under_way: BaseEstimator | None = None
+        self._noted = True
+        self._name = ""
+        self._released: dict[str, list[float]] = {}  # by name of the fit, beside the server's list
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the fit under way, if there is one, could be started again."""
+        return self._under_way is None or bool(self._under_way.can_start_again())
+
+    def run(self, federation: Federation) -> list[Fit]:
+        """Fit every method with every seed, the run's own method first."""
+        fits: list[Fit] = []
+        for method, estimator in self.checked.estimators.items():
+            # One folder a method: seeds share exact distances, methods share nothing.
+            work = self.folder.path / "work" / folder_name(method)
+            federation.workspace = str(work.absolute())
+            for seed in self.checked.pipeline.seeds:
+                fits.append(self._kept_or_made(federation, method, method, estimator, seed))
+        return fits
+
+    def _kept_or_made(
+        self,
+        federation: Federation,
+        name: str,
+        method: str,
+        estimator: BaseEstimator,
+        seed: int,
+        *,
+        tried: bool = False,
+    ) -> Fit:
+        """Return the fit of a name and seed; what is only `tried` is no start of the run's own."""
+        fit = self._shelf.get(name, seed)
+        if fit is not None:
+            if not tried:
+                log.info("%s, seed %d: done before, kept", method, seed)
+            return fit
+        model = clone(estimator).set_params(random_state=seed)
+        if not tried:
+            self._begin(model, method, seed)
+        fit = replace(self._fit(federation, model, method, seed, tried=tried), method=name)
+        self._shelf.put(fit)
+        if not tried:
+            self._under_way = None
+            self.note()
+        return fit
+
+    def choose(self, federation: Federation) -> Choice | None:
+        """Choose the number of clusters where that is asked for; `run` goes on with it."""
+        choices, pipeline = self.checked.choices, self.checked.pipeline
+        if not choices:
+            return None
+        method, seed = pipeline.method, pipeline.seeds[0]
+        found = self._shelf.get_choice(seed)
+        if found is None:
+            candidates = list(choices)
+            told = f"choosing the number of clusters from {candidates[0]} to {candidates[-1]}"
+            log.info("%s", told)
+            federation.on_progress = partial(self._tell, told)
+            federation.workspace = str((self.folder.path / "work" / "choice").absolute())
+
+            def fitted(k: int, seed: int) -> tuple[xr.DataArray, pd.DataFrame]:
+                name = f"{method} of {k}"
+                place = self.folder.path / "work" / f"{folder_name(name)}-{seed}"
+                federation.workspace = str(place.absolute())
+                own = choices[k].own
+                fit = self._kept_or_made(federation, name, method, own, seed, tried=True)
+                return fit.labels, fit.ledger
+
+            found = choose_n_clusters(
+                federation, clone(self.checked.own), candidates, fitting=fitted, **pipeline.choose
+            )
+            self._shelf.put_choice(found, seed)
+        log.info("%d clusters, by %s", found.n_clusters, found.by)
+        self.checked = choices[found.n_clusters]
+        return found
+
+    def _tell(self, what: str, stage: str, done: int, total: int) -> None:
+        self.progress(f"{what}: {stage}", done, total)
+
+    def _begin(self, model: BaseEstimator, method: str, seed: int) -> None:
+        self._name = f"{method}, seed {seed}"
+        self._released = dict(self.folder.record.get("released", {}))
+        model.remember(self._released.get(self._name, ()))
+        self._under_way = model
+
+    def note(self) -> None:
+        """Keep ``run.json`` true for whoever reads it after this process was killed."""
+        changes: dict[str, Any] = {}
+        if self.can_go_on != self._noted:
+            changes["resumable"] = self._noted = self.can_go_on
+        told = list(self._under_way.released) if self._under_way is not None else []
+        if told and told != self._released.get(self._name):
+            changes["released"] = self._released = {**self._released, self._name: told}
+        if changes:
+            self.folder.update(**changes)
+
+    def _fit(
+        self,
+        federation: Federation,
+        model: BaseEstimator,
+        method: str,
+        seed: int,
+        *,
+        tried: bool = False,
+    ) -> Fit:
+        stages: list[str] = []
+
+        def told(stage: str, done: int, total: int) -> None:
+            if stage not in stages:
+                stages.append(stage)
+                log.info("%s, seed %d: %s", method, seed, stage)
+            self.note()
+            unit = getattr(stage, "unit", "")
+            self.progress(Stage(f"{method}, seed {seed}: {stage}", unit), done, total)
+
+        federation.on_progress = told
+        log.info("%s, seed %d: begins", method, seed)
+        with warnings.catch_warnings(record=True) as noticed:
+            warnings.simplefilter("always")
+            model.fit(federation)
+        notices: list[str] = []
+        own = method == self.checked.pipeline.method
+        for warning in noticed:  # for the run's folder, and in its summary or again at once
+            log.warning("%s, seed %d: %s", method, seed, warning.message)
+            if own and issubclass(warning.category, ConvergenceWarning):
+                notices.append(str(warning.message))
+                continue
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+        log.info("%s, seed %d: done in %.1f s", method, seed, model.timing_.get("total_s", 0.0))
+        drawn: dict[str, Any] = {}
+        if not tried:  # nobody predicts by a fit that only tells how stable its number is
+            drawn = self._map(federation, model, method, seed)
+            keep_model(self.folder, model, method, seed)
+        ledger = ledger_frame(federation.ledger if drawn else model.ledger_)
+        facts = {
+            "peak_memory_bytes": {k: int(v) for k, v in federation.peak_memory().items()},
+            "notices": notices,
+            "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
+            "privacy": privacy_of(type(model)),
+            "noise": getattr(model, "privacy_", None),
+            "released_before": list(model.released_before),
+            "reconstruction": getattr(model, "reconstruction_", None),
+            "choices": dict(getattr(model, "choices", {})),
+            "silhouette": getattr(model, "silhouette_", None),
+            "map": drawn,
+            "stages": [list(stage) for stage in getattr(model, "stages_", ())],
+            "histories": {
+                title: {name: thinned(line) for name, line in lines.items()}
+                for title, lines in getattr(model, "histories", {}).items()
+            },
+        }
+        return Fit(method, seed, model.labels_, ledger, model.timing_, facts)
+
+    def _map(
+        self, federation: Federation, model: BaseEstimator, method: str, seed: int
+    ) -> dict[str, Any]:
+        """Return the map of the fit that a report shows, where its server can draw one."""
+        pipeline = self.checked.pipeline
+        shown = (method, seed) == (pipeline.method, pipeline.seeds[0])
+        if not (shown and pipeline.map and hasattr(model, "sample_map")):
+            return {}
+        told = model.sample_map(federation)
+        if told is None:
+            return {}
+        n, count = len(model.labels_), len(told.labels)
+        which = f"All {n:,} samples" if n == count else f"{count:,} of {n:,} samples"
+        sentence = (
+            f"{which}, by {model.mapped_by}: along the two directions in which they differ most, "
+            f"which hold {told.share:.0%} of their variance. What lies far apart here is far "
+            "apart; what lies close may differ in other directions."
+        )
+        positions, labels = told.positions.tolist(), told.labels.tolist()
+        return {"positions": positions, "labels": labels, "told": sentence}

@@ -1,0 +1,71 @@
+"""What is told of the fits of a run, and the files that its folder has in the end."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from daskfc.errors import PolicyRefused
+from daskfc.federation import Federation
+from daskfc.runs.outcome.evaluate import Truth
+from daskfc.runs.outcome.fits import Fit, labels_cube
+from daskfc.runs.outcome.folder import RunFolder
+from daskfc.runs.outcome.labels import write_tables
+from daskfc.runs.outcome.quality import told_by_one_column
+from daskfc.runs.outcome.summary import summary_of
+from daskfc.runs.pipeline.methods import CheckedPipeline
+from daskfc.runs.report.changes import changes_since
+from daskfc.runs.report.report import report_html
+from daskfc.secure.profiles import ClusterProfiles, Profile
+
+__all__ = ["profiles_of", "write_results"]
+
+
+def profiles_of(
+    federation: Federation, profile: Profile | None, labels: xr.DataArray
+) -> tuple[ClusterProfiles | None, str]:
+    """Describe the clusters of a first fit where the pipeline asks for it, or say who refuses."""
+    if profile is None:
+        return None, ""
+    federation.report_progress("describing the clusters", 0, 0)
+    try:
+        return profile.fit(federation, labels), ""
+    except PolicyRefused as error:  # a site's; the labels stay usable then
+        return None, f"clusters are not described: {error}"
+
+
+def write_results(
+    folder: RunFolder,
+    checked: CheckedPipeline,
+    fits: Sequence[Fit],
+    truth: Truth,
+    total_s: float,
+    others: Mapping[str, pd.DataFrame],
+    made: Mapping[str, Any],
+    missing: str,
+) -> None:
+    """Write all that a done run's folder has; `missing` says why clusters are not described."""
+    record = folder.record
+    if missing:
+        record["warnings"] = [*record.get("warnings", ()), missing]
+    cube = labels_cube(fits)
+    rows = [fit.ledger.assign(method=fit.method, seed=fit.seed) for fit in fits]
+    rows += [ledger.assign(method=name, seed=-1) for name, ledger in others.items() if len(ledger)]
+    every = pd.concat(rows, ignore_index=True)
+    prepared = others.get("preparation")
+    found = summary_of(record, checked, fits, truth, total_s=total_s, preparation=prepared)
+    by_rows = checked.own.split == "samples"
+    changes = changes_since(record, fits[0].labels, made["profiles"], by_rows=by_rows)
+    found["quality"]["warnings"] += told_by_one_column(made["profiles"])
+    summary = {**found, **made, "changes": changes}
+    done: dict[str, Any] = {"status": "done", "error": None, "resumable": False}
+    page = report_html({**record, **done}, summary, every)
+    write_tables(folder, cube["labels"])
+    folder.write_labels(cube)
+    folder.write_ledger(every)
+    folder.write_summary(summary)
+    folder.write_text("report.html", page)
+    if missing:
+        done["warnings"] = record["warnings"]
+    folder.update(**done)  # last: "done" promises the rest
