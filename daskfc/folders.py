@@ -24,6 +24,7 @@ __all__ = [
     "make_private",
     "write_once",
     "write_private",
+    "write_whole",
 ]
 
 _LONGEST_NAME = 200  # bytes; file systems take 255, and files made in passing add to a name
@@ -77,13 +78,19 @@ def write_private(path: str | os.PathLike[str], data: bytes, *, overwrite: bool 
     check_place(path, overwrite=overwrite)
     target = Path(path)
     try:
-        with _partial(target, data) as partial:
-            os.replace(partial, target)
-        flush(target.parent)
+        write_whole(target, data)
     except OSError as error:
         raise InvalidInput(
             f"{target}: cannot be written ({error.strerror}). Choose another place."
         ) from None
+
+
+def write_whole(target: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Write a file over what is there, all of it or nothing."""
+    with _partial(target, data) as partial:
+        os.chmod(partial, mode)
+        os.replace(partial, target)
+    flush(target.parent)
 
 
 def write_once(path: str | os.PathLike[str], data: bytes) -> bool:

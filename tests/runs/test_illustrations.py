@@ -13,10 +13,9 @@ from daskfc.runs.report.illustrations import (
     of_privacy,
     of_resources,
     of_traffic,
-    own_rows,
 )
 from daskfc.runs.report.profile_rows import profile_heat_map
-from daskfc.runs.report.report import report_html
+from daskfc.runs.report.report import own_rows, report_html
 from tests.runs.fakes import ledger_row
 
 QUALITY = {

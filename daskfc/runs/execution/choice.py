@@ -40,13 +40,10 @@ def choose_n_clusters(
     seeds: Sequence[int] = (),
     fitting: Fitting | None = None,
 ) -> Choice:
-    """Choose among ascending numbers of clusters, of at least 2, without looking at labels.
+    """Choose among ascending numbers of clusters, without labels; the least on ties.
 
-    The best score wins, the least number on ties. "stability" compares fits over seeds, features
-    shifted at random by a tenth of their deviation (else a cluster cut in two may be cut alike each
-    time), and takes the largest within 0.02 of the best; "gap" takes the least whose gap is at
-    least the next one's less its error, else the largest. Privacy: the caller learns a score of
-    each number, with "stability" also the labels of every fit.
+    "stability" shifts features a little, for else a cluster cut in two may be cut alike each time.
+    Privacy: the caller learns a score of each number, with "stability" also all fits' labels.
     """
     if by is None:
         by = getattr(estimator, "criterion", None) or STABILITY

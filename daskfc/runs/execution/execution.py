@@ -18,7 +18,6 @@ from daskfc.runs.outcome.evaluate import Truth, true_labels
 from daskfc.runs.outcome.failures import RunFailed, same_again, sentence_of
 from daskfc.runs.outcome.fits import FitShelf
 from daskfc.runs.outcome.folder import RunFolder
-from daskfc.runs.outcome.progress_file import KeptProgress
 from daskfc.runs.outcome.summary import unfinished_summary
 from daskfc.runs.pipeline.config import load_pipeline
 from daskfc.runs.pipeline.methods import check_pipeline
@@ -30,10 +29,6 @@ __all__ = ["execute"]
 log = logging.getLogger("daskfc.runs")
 
 _LAST_RESULTS = ".last-results"  # beside the runs: what the next one may start from
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Report progress to nobody."""
 
 
 def _end(federation: Federation) -> None:
@@ -70,37 +65,13 @@ def _record_failure(
     return failure
 
 
-def execute(folder: RunFolder, progress: Progress | None = None) -> None:
-    """Run what a folder's ``run.json`` says; fits that are done are kept.
+def execute(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> None:
+    """Run what ``run.json`` of a folder that is claimed says; fits that are done are kept.
 
     InvalidInput or ClusterError: nothing was started, and the folder of a run that never started is
-    deleted. RunHeld: another process runs it. RunFailed or KeyboardInterrupt: it broke off later,
-    and the folder says whether it can be resumed.
+    deleted. RunFailed or KeyboardInterrupt: it broke off later, and the folder says whether it can
+    be resumed.
     """
-    tell = KeptProgress(folder.path, progress or _silent)
-    with folder.claim():
-        record = folder.record
-        if record["status"] == "done":
-            folder.drop_work()  # if it was killed just after it was done
-            raise InvalidInput(
-                f"{folder.path}: the run is done; there is nothing to resume. See: daskfc report "
-                f"{folder.path}"
-            )
-        folder.check_unedited()
-        try:
-            with folder.logging():
-                _carry_out(folder, record, tell)
-        finally:
-            # What only a resumed run would need; the server's distances are the data up to a
-            # rigid motion.
-            if folder.is_done:
-                try:
-                    folder.drop_work()
-                finally:
-                    folder.drop_work()  # in case an interrupt cut the first short
-
-
-def _carry_out(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> None:
     # As if the interruptions had not been: the seconds of all attempts count.
     started = time.monotonic() - float(record.get("elapsed_s", 0.0))
     opened = False

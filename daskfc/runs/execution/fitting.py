@@ -56,29 +56,22 @@ class Fits:
             work = self.folder.path / "work" / folder_name(method)
             federation.workspace = str(work.absolute())
             for seed in self.checked.pipeline.seeds:
-                fits.append(self._kept_or_made(federation, method, method, estimator, seed))
+                fits.append(self._kept_or_made(federation, method, estimator, seed))
         return fits
 
     def _kept_or_made(
-        self,
-        federation: Federation,
-        name: str,
-        method: str,
-        estimator: BaseEstimator,
-        seed: int,
-        *,
-        tried: bool = False,
+        self, federation: Federation, method: str, model: BaseEstimator, seed: int, tried: str = ""
     ) -> Fit:
-        """Return the fit of a name and seed; what is only `tried` is no start of the run's own."""
-        fit = self._shelf.get(name, seed)
+        """Return a fit that is kept or made; one under a name, `tried`, is no start of the run."""
+        fit = self._shelf.get(tried or method, seed)
         if fit is not None:
-            if not tried:
-                log.info("%s, seed %d: done before, kept", method, seed)
+            log.info("%s, seed %d: done before, kept", tried or method, seed)
             return fit
-        model = clone(estimator).set_params(random_state=seed)
+        model = clone(model).set_params(random_state=seed)
         if not tried:
             self._begin(model, method, seed)
-        fit = replace(self._fit(federation, model, method, seed, tried=tried), method=name)
+        made = self._fit(federation, model, method, seed, tried=bool(tried))
+        fit = replace(made, method=tried or method)
         self._shelf.put(fit)
         if not tried:
             self._under_way = None
@@ -103,8 +96,7 @@ class Fits:
                 name = f"{method} of {k}"
                 place = self.folder.path / "work" / f"{folder_name(name)}-{seed}"
                 federation.workspace = str(place.absolute())
-                own = choices[k].own
-                fit = self._kept_or_made(federation, name, method, own, seed, tried=True)
+                fit = self._kept_or_made(federation, method, choices[k].own, seed, tried=name)
                 return fit.labels, fit.ledger
 
             found = choose_n_clusters(

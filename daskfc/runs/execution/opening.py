@@ -44,11 +44,7 @@ def settle(
 def _name_samples(
     folder: RunFolder, federation: Federation, checked: CheckedPipeline
 ) -> pd.DataFrame:
-    """Settle by what names the run's folder knows samples; return all messages so far.
-
-    A run that is resumed has the names of its first start, and the messages by which clients that
-    share samples agreed on them.
-    """
+    """Settle by what names, kept over starts, samples are known; return all messages so far."""
     names = pseudonyms_of(folder.record.get("pseudonyms"))
     federation.pseudonyms = names
     agreed = folder.path / "fits" / "agreement.parquet"

@@ -13,9 +13,11 @@ import xarray as xr
 from rich.console import Console
 
 from daskfc.deploy import load_cluster
+from daskfc.errors import InvalidInput
 from daskfc.federation.identity.pseudonyms import Pseudonyms
 from daskfc.runs.execution.execution import execute
 from daskfc.runs.outcome.folder import RunFolder, digests_of
+from daskfc.runs.outcome.progress_file import KeptProgress
 from daskfc.runs.outcome.summary import unfinished_summary
 from daskfc.runs.pipeline.config import Pipeline, load_pipeline
 from daskfc.runs.pipeline.methods import check_pipeline
@@ -135,7 +137,28 @@ folder of a run, for example runs/<name>.
         RunFailed
             When it breaks off again.
         """
-        execute(self._folder, progress)
+        folder = self._folder
+        tell = KeptProgress(folder.path, progress or _silent)
+        with folder.claim():
+            record = folder.record
+            if record["status"] == "done":
+                folder.drop_work()  # if it was killed just after it was done
+                raise InvalidInput(
+                    f"{folder.path}: the run is done; there is nothing to resume. See: daskfc "
+                    f"report {folder.path}"
+                )
+            folder.check_unedited()
+            try:
+                with folder.logging():
+                    execute(folder, record, tell)
+            finally:
+                # What only a resumed run would need; the server's distances are the data up to a
+                # rigid motion.
+                if folder.is_done:
+                    try:
+                        folder.drop_work()
+                    finally:
+                        folder.drop_work()  # in case an interrupt cut the first short
         return self
 
     def write_report(self) -> str:
@@ -184,6 +207,10 @@ folder of a run, for example runs/<name>.
     def _repr_html_(self) -> str:
         """Return the run's scores and sizes as tables, for notebooks."""
         return run_in_html(self.name, self.summary, str(self.folder))
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Report progress to nobody."""
 
 
 def _name_of(source: object, otherwise: str) -> str:

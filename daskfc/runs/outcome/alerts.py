@@ -28,11 +28,7 @@ def _is_url(target: str) -> bool:
 
 
 def check_target(target: str) -> None:
-    """Check before a run that an outcome can go to a target: a command or an address.
-
-    A command is split into words as in a shell but run without one; an address is ``https://``, or
-    ``http://`` on this machine alone.
-    """
+    """Refuse a target that is no command, nor an address with https:// or of this machine."""
     if _is_url(target):
         try:
             parts = urlsplit(target)
@@ -58,10 +54,7 @@ def check_target(target: str) -> None:
 def outcome_of(
     exit_code: int, *, name: str | None, error: str | None, summary: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return what is reported of a run's end; ``status`` is "not started" without a summary.
-
-    The summary leaves out what is of samples: the map, profiles, histories.
-    """
+    """Return what is reported of a run's end, without what is of samples."""
     told = {key: value for key, value in (summary or {}).items() if key not in _OF_SAMPLES}
     return {
         "run": name,
@@ -73,11 +66,7 @@ def outcome_of(
 
 
 def tell_outcome(target: str, outcome: Mapping[str, Any]) -> None:
-    """Run a command, or POST to an address, with the outcome of a run as JSON.
-
-    A command gets it on standard input, and DASKFC_RUN, DASKFC_STATUS and DASKFC_EXIT_CODE in its
-    environment. Raises NotTold for a failure or more than 20 seconds.
-    """
+    """Run a command, or POST to an address, with an outcome as JSON; NotTold after 20 seconds."""
     body = json.dumps(outcome, ensure_ascii=False, default=str).encode("utf-8")
     if _is_url(target):
         _post(target, body)

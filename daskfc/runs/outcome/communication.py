@@ -25,10 +25,7 @@ def _numbers(shapes: Mapping[str, list[int]]) -> int:
 
 
 def ledger_frame(ledger: Ledger) -> pd.DataFrame:
-    """Return a ledger as the table that a run keeps, one row a message.
-
-    Adds ``route``, ``reveals`` and ``numbers`` (entries of its arrays); shapes and dtypes are JSON.
-    """
+    """Return a ledger as the table that a run keeps; shapes and dtypes are JSON."""
     frame = ledger.to_frame()
     reveals = {kind.__name__: kind.reveals for kind in _message_classes()}
     routes = [
@@ -45,10 +42,7 @@ def ledger_frame(ledger: Ledger) -> pd.DataFrame:
 
 
 def communication_of(ledger: pd.DataFrame) -> dict[str, Any]:
-    """Add up the messages of one fit's `ledger_frame`, in all and by kind of message.
-
-    ``uploaded_floats`` are the numbers that clients sent to the server.
-    """
+    """Add up the messages of one fit's `ledger_frame`, in all and by kind of message."""
     by_message: dict[str, dict[str, Any]] = {}
     for name, rows in ledger.groupby("message", sort=False) if len(ledger) else ():
         uploads = rows[rows["route"] == "client → server"]
@@ -69,8 +63,7 @@ def communication_of(ledger: pd.DataFrame) -> dict[str, Any]:
 def costliest_client(ledgers: Sequence[pd.DataFrame], earlier: Sequence[float] = ()) -> Accountant:
     """Return the noisy releases of the client that several fits on the same samples cost most.
 
-    ``earlier`` are noise multipliers of what every client released in starts that broke off, whose
-    ledgers are not at hand. Without events when nothing was released with noise.
+    ``earlier`` are noise multipliers of starts that broke off, whose ledgers are not at hand.
     """
     rows = pd.concat(ledgers)
     noised = rows[rows["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])

@@ -20,11 +20,7 @@ _SPLITS = re.compile("[;\t\r]")  # what other programs, or settings, take for th
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """Return a table as csv, without formulas; numbers stay as they are.
-
-    Words that begin with =, +, -, @, a tab or a line end, other than negative numbers, get an
-    apostrophe, so that no spreadsheet runs them.
-    """
+    """Return a table as csv, in which words that begin a formula get an apostrophe."""
     table, splits = table.copy(deep=False), False
     for name in table.columns:
         if table[name].dtype.kind == "O":  # also pandas' own words

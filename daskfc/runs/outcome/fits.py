@@ -60,11 +60,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Choice:
-    """A number of clusters, the criterion and the scores of all candidates, the larger the better.
-
-    A score is None where there is none; `errors` say how far chance moves scores, where that is
-    known. The ledger has every message that the choice took.
-    """
+    """A number of clusters, the criterion, all candidates' scores (or None) and the messages."""
 
     n_clusters: int
     by: str
@@ -93,10 +89,7 @@ def _digest(data: bytes) -> str:
 
 
 class FitShelf:
-    """Finished fits in a folder, each whole or absent.
-
-    `settings` is the digest of what results depend on; a fit of other settings counts as absent.
-    """
+    """Finished fits in a folder, each whole or absent, as those of other `settings` are."""
 
     def __init__(self, path: str | Path, settings: str = "") -> None:
         self.path = Path(path)

@@ -22,7 +22,14 @@ import pandas as pd
 import xarray as xr
 
 from daskfc.errors import InvalidInput, RunHeld
-from daskfc.folders import PrivateLog, check_folder_name, flush, flush_tree, make_private
+from daskfc.folders import (
+    PrivateLog,
+    check_folder_name,
+    flush,
+    flush_tree,
+    make_private,
+    write_whole,
+)
 
 __all__ = ["RunFolder", "digests_of"]
 
@@ -409,18 +416,9 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(partial, 0o644)  # whom the owner lets into the folder may read what is in it
-        os.replace(partial, path)
-        flush(path.parent)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    write_whole(
+        path, data, mode=0o644
+    )  # whom the owner lets into the folder may read what is in it
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -25,11 +25,7 @@ _PSEUDONYM = re.compile(r"([0-9a-f]{12})-[0-9a-f]{24}")
 
 
 def labels_table(labels: xr.DataArray, pipeline: Mapping[str, Any], name: str) -> pd.DataFrame:
-    """Return the labels of all fits, one row a sample, from (algorithm, seed, sample).
-
-    Columns: names (`name`: "pseudonym" or "sample_id"), ``client``, ``cluster`` (own method, first
-    seed), and ``METHOD seed SEED`` for every other fit.
-    """
+    """Return the labels of all fits, one row a sample; "cluster" is the first fit's."""
     columns: dict[str, Any] = {
         name: labels["sample_id"].to_numpy().astype(object),
         "client": labels["client"].to_numpy().astype(object),
@@ -50,10 +46,7 @@ def name_of_samples(names: Pseudonyms | None) -> str:
 
 
 def write_tables(folder: RunFolder, labels: xr.DataArray) -> None:
-    """Write ``labels.csv`` and ``labels.parquet`` into a run's folder.
-
-    Where clients share samples, the wrapped key of their pseudonyms is written beside them.
-    """
+    """Write ``labels.csv``, ``labels.parquet`` and, where samples are shared, wrapped keys."""
     record = folder.record
     names = pseudonyms_of(record.get("pseudonyms"))
     table = labels_table(labels, record["pipeline"], name_of_samples(names))

@@ -26,11 +26,9 @@ def quality_of(
     *,
     by_rows: bool = True,
 ) -> dict[str, Any]:
-    """Describe the clusters that a method found in its first seed's fit.
+    """Describe the clusters of a first seed's fit; ``stability`` is that of pairs of seeds.
 
-    ``stability`` is the mean adjusted Rand index of pairs of seeds, None with one; ``silhouette``
-    in [-1, 1]; ``sites`` the adjusted mutual information of clusters (noise is one) and clients, 0
-    for no relation and 1 for equal, None for one client or cluster; ``noise`` a share.
+    ``sites`` is the adjusted mutual information of clusters and clients, None for one of either.
     """
     first = fits[0].labels
     labels = first.to_numpy()
@@ -81,10 +79,7 @@ def _made_by_sites(labels: np.ndarray, clients: np.ndarray) -> list[str]:
 
 
 def told_by_one_column(profiles: Mapping[str, Any]) -> list[str]:
-    """Return a sentence if one column alone makes the clusters, by its variance between them.
-
-    Reads `ClusterProfiles.as_dict`; empty list otherwise.
-    """
+    """Return a sentence if one column alone makes the clusters of `ClusterProfiles.as_dict`."""
     told = [
         (share, name)
         for name, share in zip(

@@ -18,10 +18,7 @@ __all__ = ["summary_of", "unfinished_summary"]
 
 
 def unfinished_summary(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary of a run without a result: all keys of `summary_of`, and why it ended.
-
-    Results are empty; ``error`` and ``resumable`` are added.
-    """
+    """Return the summary of a run without a result: all keys of `summary_of`, and why it ended."""
     pipeline = record.get("pipeline") or {}
     return {
         "run_id": record["run_id"],
@@ -122,11 +119,9 @@ def summary_of(
     total_s: float,
     preparation: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
-    """Return the summary of a finished run, with fixed keys (architecture, "summary.json").
+    """Return the summary of a finished run; what is of one fit is of the own method's first.
 
-    Messages, bytes, histories, stages, map and confusion are those of the own method's first seed,
-    whose fits come first. `total_s` includes the start of the workers; `preparation`, the messages
-    that prepared features, adds to the noise.
+    `total_s` includes the start of the workers; messages of a `preparation` add to the noise.
     """
     pipeline = checked.pipeline
     own = [fit for fit in fits if fit.method == pipeline.method]

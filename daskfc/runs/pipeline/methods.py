@@ -183,11 +183,7 @@ def estimator_of(pipeline: Pipeline, method: str, seed: int) -> BaseEstimator:
 
 
 def candidates_of(asked: Any, n_samples: int | None = None) -> range | None:
-    """Return the numbers of clusters to choose from, or None where ``n_clusters`` is a number.
-
-    "auto" is 2 to 12, at most the number of samples less 1; a list, the least and the most, is
-    refused if it ends higher.
-    """
+    """Return the numbers of clusters to choose from, or None where ``n_clusters`` is a number."""
     if isinstance(asked, str):
         if asked != "auto":
             raise InvalidInput(
@@ -224,10 +220,7 @@ def check_seeds(seeds: Sequence[int]) -> None:
 
 
 def check_choice(estimator: BaseEstimator, by: str | None) -> None:
-    """Refuse a criterion that an estimator's method lacks, and methods that add noise.
-
-    None is the method's own criterion, or "stability".
-    """
+    """Refuse a criterion that an estimator's method lacks, and methods that add noise."""
     name = type(estimator).__name__
     known = (*getattr(estimator, "criteria", ()), STABILITY)
     if by is not None and by not in known:

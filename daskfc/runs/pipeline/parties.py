@@ -37,11 +37,7 @@ def locate(
     cluster: str | PathLike[str] | Mapping[str, Any] | None,
     progress: Any = None,
 ) -> Located:
-    """Find every client's store, building what is missing, and check the cluster file.
-
-    With a running cluster, whose workers bring their stores, `storage` only names the clients;
-    without it the cluster's file must.
-    """
+    """Find every client's store, building what is missing; a running cluster's are its own."""
     where = load_cluster(cluster)
     found: dict[str, Any] = {"cluster": where.model_dump(mode="json")}
     loaded = None

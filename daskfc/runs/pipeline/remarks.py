@@ -35,10 +35,7 @@ def check_bound(checked: CheckedPipeline, stores: Mapping[str, ClientStore]) -> 
 
 
 def data_warnings(checked: CheckedPipeline, stores: Mapping[str, ClientStore]) -> list[str]:
-    """Return sentences on what makes clusters of these stores doubtful, without refusing it.
-
-    They go into the summary and hold no values of samples.
-    """
+    """Return sentences on what makes clusters of these stores doubtful, for the summary."""
     prepared = {name for name, _ in checked.prepare.steps}
     told = column_warnings(stores, scaled=bool(prepared & _SCALES))
     width = checked.pipeline.params.get("kernel_width")

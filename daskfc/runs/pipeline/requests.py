@@ -27,11 +27,7 @@ def requests_of(
     n_samples: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> tuple[RunRequest, ...]:
-    """Return what a pipeline asks of every site: own method, compared ones, preparation, profiles.
-
-    Seeds ask for the same; a choice of ``n_clusters`` makes a request for every number. `columns`
-    None means all.
-    """
+    """Return what a pipeline asks of every site; `columns` None means all."""
     checked = check_pipeline(pipeline, n_samples=n_samples)
     tried = list(checked.choices.values()) or [checked]
     prepare = checked.prepare

@@ -59,9 +59,7 @@ def changes_since(
 ) -> dict[str, Any]:
     """Return what changed since the run that ``record`` names; empty where it names none.
 
-    ``labels`` ``(sample,)`` are of the first fit, each client's in the order of its store;
-    ``by_rows`` says that clients have samples of their own, so that rows may be matched. Form:
-    ``docs/reference/files.md``.
+    ``labels`` ``(sample,)`` are of the first fit; ``by_rows`` says that rows may be matched.
     """
     told = record.get("since")
     if not told:

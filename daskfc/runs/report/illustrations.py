@@ -26,7 +26,6 @@ __all__ = [
     "of_privacy",
     "of_resources",
     "of_traffic",
-    "own_rows",
 ]
 
 _BARS = 40  # ours: clusters, and clients, that are drawn
@@ -45,14 +44,6 @@ class Figure(NamedTuple):
 
 def _drawn(*figures: Figure) -> list[Figure]:
     return [figure for figure in figures if figure.drawing]
-
-
-def own_rows(ledger: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the messages of the run's own method with its first seed."""
-    if not len(ledger) or not summary.get("seeds"):
-        return ledger.iloc[:0]
-    own = (ledger["method"] == summary.get("method")) & (ledger["seed"] == summary["seeds"][0])
-    return pd.DataFrame(ledger[own])
 
 
 # -- clusters -------------------------------------------------------------------------------------

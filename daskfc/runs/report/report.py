@@ -20,7 +20,6 @@ from daskfc.runs.report.illustrations import (
     of_privacy,
     of_resources,
     of_traffic,
-    own_rows,
 )
 from daskfc.runs.report.profile_rows import (
     cells_in_words,
@@ -30,7 +29,7 @@ from daskfc.runs.report.profile_rows import (
 )
 from daskfc.runs.report.table import choice_in_words, noise_in_words, seconds_in_words
 
-__all__ = ["report_html", "write_report"]
+__all__ = ["own_rows", "report_html", "write_report"]
 
 _MOST = 40  # ours: clusters of profiles that have a column
 
@@ -136,62 +135,64 @@ def _tiles(summary: Mapping[str, Any]) -> dict[str, str]:
     return {name: value for name, value in told.items() if value}
 
 
+def own_rows(ledger: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the messages of the run's own method with its first seed."""
+    if not len(ledger) or not summary.get("seeds"):
+        return ledger.iloc[:0]
+    own = (ledger["method"] == summary.get("method")) & (ledger["seed"] == summary["seeds"][0])
+    return pd.DataFrame(ledger[own])
+
+
 def report_html(
     record: Mapping[str, Any], summary: Mapping[str, Any], ledger: pd.DataFrame | None = None
 ) -> str:
     """Return the page about a run, all values escaped; the summary is empty before it ends."""
-    tables = {
-        "scores": _scores(summary),
-        "choice": _choice(summary),
-        "changes": _changes(summary),
-        "profiles": _profiles(summary),
-        "messages": _messages(summary),
-        "tiles": _tiles(summary),
-    }
-    timing = [
-        [key.removesuffix("_s").replace("_", " "), seconds_in_words(value)]
-        for key, value in summary.get("timing", {}).items()
-        if isinstance(value, int | float)
-    ]
-    privacy = summary.get("privacy", {})
-    noise = privacy.get("noise")
-    words = {
-        "noise": noise_in_words(noise) if noise else "",
-        "withheld_cells": cells_in_words(summary.get("profiles") or {}),
-    }
-    profiles = profile_heat_map(summary.get("profiles"))
-    rows = own_rows(pd.DataFrame() if ledger is None else ledger, summary)
-    figures = {
-        "spend": of_privacy(rows, noise),
-        "traffic": of_traffic(rows),
-        "curves": of_histories(summary),
-        "resources": of_resources(summary, rows),
-        "clusters": of_clusters(summary, profiles),
-    }
     settings = {key: record.get(key) for key in ("pipeline", "storage", "cluster", "seeds")}
     lead = f"status: {record['status']}"
     if summary.get("n_samples"):
         size = f"{summary['n_samples']:,} samples of {summary['n_clients']} clients"
         lead = f"{summary['method']} on {size}; {lead}"
+    privacy = summary.get("privacy", {})
+    noise = privacy.get("noise")
+    profiles = profile_heat_map(summary.get("profiles"))
+    withheld = cells_in_words(summary.get("profiles") or {})
+    rows = own_rows(pd.DataFrame() if ledger is None else ledger, summary)
     return _template().render(
         name=record["run_id"],
         lead=lead,
         created=str(record.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
         error=record.get("error"),
+        scores=_scores(summary),
         seeds=len(summary.get("seeds", ())),
         unscored=summary.get("unscored") or "the run did not end.",
         quality=summary.get("quality"),
+        choice=_choice(summary),
+        changes=_changes(summary),
+        profiles=_profiles(summary),
+        messages=_messages(summary),
         withheld=(summary.get("profiles") or {}).get("withheld", {}),
+        tiles=_tiles(summary),
         mapped=bool(summary.get("map")),
         statement=privacy.get("statement", ""),
         choices=_Table(["of", "what"], list(summary.get("choices", {}).items()), 2),
-        timing=_Table(["stage", "seconds"], timing),
+        timing=_Table(
+            ["stage", "seconds"],
+            [
+                [key.removesuffix("_s").replace("_", " "), seconds_in_words(value)]
+                for key, value in summary.get("timing", {}).items()
+                if isinstance(value, int | float)
+            ],
+        ),
+        noise=noise_in_words(noise) if noise else "",
+        withheld_cells=withheld,
+        clusters=of_clusters(summary, profiles),
+        spend=of_privacy(rows, noise),
+        traffic=of_traffic(rows),
+        curves=of_histories(summary),
+        resources=of_resources(summary, rows),
         style=_part("report.css"),
         settings=yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
         versions=_Table(["package", "version"], list(record.get("versions", {}).items())),
-        **tables,
-        **words,
-        **figures,
     )
 
 
