@@ -22,7 +22,7 @@ from daskfc.federation.steps.uses import identity, uses_of
 from daskfc.protocols import FederatedKernelKMeans, FedSC, OmniFC
 from daskfc.protocols.fedsc.noise import DataNoise
 from daskfc.protocols.fedsc.party import samples_of
-from daskfc.secure.distances.party import encode_rows
+from daskfc.secure.distances.parties.party import encode_rows
 from daskfc.secure.prepare.steps import zero_rows
 from daskfc.secure.sums.plain import plain_part
 from daskfc.site import RunRequest

@@ -20,7 +20,7 @@ from daskfc.protocols.fedsc.noise import DataNoise, RelativeNoise, noise_of
 from daskfc.protocols.fedsc.party import rows_of, samples_of, weighted_update
 from daskfc.protocols.fk_kmeans.noise import GramNoise
 from daskfc.protocols.fk_kmeans.party import noisy_gram
-from daskfc.secure.distances.party import encode_rows
+from daskfc.secure.distances.parties.party import encode_rows
 from daskfc.secure.kmeans.noise import LloydNoise, noisy_sums
 from daskfc.secure.prepare.declared import noisy_moments
 from daskfc.secure.profiles.steps import own_groups

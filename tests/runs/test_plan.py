@@ -17,8 +17,9 @@ from daskfc.federation.steps.calls import INJECTED
 from daskfc.runs import known_methods, make_estimator, plan, run
 from daskfc.runs.planning.plan import PROCESS_BYTES, surely_below
 from daskfc.runs.planning.rehearse import STAND_INS
-from daskfc.secure.distances import graphs, sizing
+from daskfc.secure.distances import graphs
 from daskfc.secure.distances import stand_ins as distances_stand_ins
+from daskfc.secure.distances.sizing import sizing
 from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore, write_store
 from tests.test_every_method import model_of, rows_of

@@ -36,7 +36,7 @@ from daskfc.pairwise import DistanceTiles
 from daskfc.protocols.fedsc.graph import OrderedGraph
 from daskfc.protocols.fedsc.server import vote
 from daskfc.secure.distances import Columns, RowPlan
-from daskfc.secure.distances.rows import QuantisedRows
+from daskfc.secure.distances.routes.rows import QuantisedRows
 
 __all__ = ["SquaredNorms", "graph_of_distances", "joined_votes", "squared_norms", "votes_of_panel"]
 

@@ -18,7 +18,7 @@ from daskfc.clustering.views.largest_products import RoundedRows, Screened
 from daskfc.clustering.views.order import Order, order_of_points
 from daskfc.clustering.views.screening import is_worthwhile
 from daskfc.federation import SERVER, Federation, Local, Message, PerClient, array
-from daskfc.secure.distances.memory import PROCESS_BYTES, USABLE
+from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, USABLE
 
 __all__ = [
     "OrderedGraph",

@@ -28,7 +28,7 @@ from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.runs.pipeline.parties import Progress, locate
 from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.runs.planning.rehearse import STAND_INS
-from daskfc.secure.distances.memory import PROCESS_BYTES
+from daskfc.secure.distances.sizing.memory import PROCESS_BYTES
 from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples

@@ -1,10 +1,10 @@
 """Squared distances, at the server, of rows that stay at the clients, by Lagrange coding."""
 
-from daskfc.secure.distances.choice import choose_code
 from daskfc.secure.distances.graphs import graph_of_points
-from daskfc.secure.distances.memory import NOBODY, Reader
+from daskfc.secure.distances.parties.choice import choose_code
+from daskfc.secure.distances.parties.server import Columns, RowPlan, Tiles
 from daskfc.secure.distances.secure_distances import NewPanel, SecureDistances
-from daskfc.secure.distances.server import Columns, RowPlan, Tiles
+from daskfc.secure.distances.sizing.memory import NOBODY, Reader
 
 __all__ = [
     "NOBODY",

@@ -20,9 +20,9 @@ from daskfc.clustering.views.nearest import (
 )
 from daskfc.clustering.views.screening import is_worthwhile
 from daskfc.federation import SERVER, Local, Message, PerClient, array
-from daskfc.secure.distances.landmark_memory import view_bytes
-from daskfc.secure.distances.memory import PROCESS_BYTES, USABLE
 from daskfc.secure.distances.secure_distances import SecureDistances
+from daskfc.secure.distances.sizing.landmark_memory import view_bytes
+from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, USABLE
 
 __all__ = ["NearPairs", "ScoreRows", "graph_of_points"]
 

@@ -14,22 +14,23 @@ from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import SymmetricGrid
-from daskfc.secure.distances import columns as exact
-from daskfc.secure.distances import party, rows, server
-from daskfc.secure.distances.blocks import compute_blocks
-from daskfc.secure.distances.evaluation import Evaluation
-from daskfc.secure.distances.grids import (
+from daskfc.secure.distances.parties import party, server
+from daskfc.secure.distances.parties.messages import CodedDistances
+from daskfc.secure.distances.parties.server import Columns, Tiles
+from daskfc.secure.distances.routes import columns as exact
+from daskfc.secure.distances.routes import rows
+from daskfc.secure.distances.routes.blocks import compute_blocks
+from daskfc.secure.distances.routes.evaluation import Evaluation
+from daskfc.secure.distances.routes.grids import (
     Place,
     choose_grid,
     nearest_apart,
     place_of_samples,
     refuse_far_samples,
 )
-from daskfc.secure.distances.memory import NOBODY, Reader
-from daskfc.secure.distances.messages import CodedDistances
-from daskfc.secure.distances.new_panels import NewPanel, new_panels
-from daskfc.secure.distances.server import Columns, Tiles
-from daskfc.secure.distances.sizing import COLUMN_ROWS, Sizing
+from daskfc.secure.distances.routes.new_panels import NewPanel, new_panels
+from daskfc.secure.distances.sizing.memory import NOBODY, Reader
+from daskfc.secure.distances.sizing.sizing import COLUMN_ROWS, Sizing
 from daskfc.stores import ClientStore
 
 __all__ = ["NewPanel", "SecureDistances"]

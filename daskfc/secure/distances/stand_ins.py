@@ -9,9 +9,10 @@ from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape, sized
 from daskfc.linalg import LandmarkEmbedding, squared_distances
-from daskfc.secure.distances import columns, divided, graphs, party, rows, server
+from daskfc.secure.distances import graphs
 from daskfc.secure.distances.graphs import ScoreRows
-from daskfc.secure.distances.messages import (
+from daskfc.secure.distances.parties import party, server
+from daskfc.secure.distances.parties.messages import (
     CodedDistances,
     CodedRows,
     DecodedBlock,
@@ -20,8 +21,9 @@ from daskfc.secure.distances.messages import (
     SampleSummary,
     ServerDisk,
 )
-from daskfc.secure.distances.rows import QuantisedRows, RowSummary
-from daskfc.secure.distances.server import Columns, RowPlan
+from daskfc.secure.distances.parties.server import Columns, RowPlan
+from daskfc.secure.distances.routes import columns, divided, rows
+from daskfc.secure.distances.routes.rows import QuantisedRows, RowSummary
 from daskfc.stores import ClientStore
 
 __all__ = ["STAND_INS"]

@@ -29,9 +29,9 @@ from daskfc.protocols.fedsc.coded_rows import SquaredNorms
 from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, first_dictionary
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
-from daskfc.secure.distances import rows as secure_rows
-from daskfc.secure.distances.party import share_of
-from daskfc.secure.distances.rows import RowSummary
+from daskfc.secure.distances.parties.party import share_of
+from daskfc.secure.distances.routes import rows as secure_rows
+from daskfc.secure.distances.routes.rows import RowSummary
 from daskfc.stores import ClientStore
 from daskfc.testing.distances import positions_of
 from daskfc.testing.federation import order_of, stores_of

@@ -20,8 +20,8 @@ from daskfc.federation import Federation
 from daskfc.federation.methods.sample_map import map_of_points
 from daskfc.protocols import OmniFC
 from daskfc.protocols.omnifc import estimator
-from daskfc.secure.distances import messages, party
-from daskfc.secure.distances.sizing import Sizing
+from daskfc.secure.distances.parties import messages, party
+from daskfc.secure.distances.sizing.sizing import Sizing
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore, write_store
 from daskfc.testing.federation import order_of
@@ -222,7 +222,7 @@ def test_columns_give_the_labels_of_all_blocks(federation, name):
 
 
 def test_later_columns_need_fewer_primes(federation, monkeypatch):
-    monkeypatch.setattr("daskfc.secure.distances.sizing.LANDMARKS_A_ROUND", 2)
+    monkeypatch.setattr("daskfc.secure.distances.sizing.sizing.LANDMARKS_A_ROUND", 2)
     blocks = OmniFC(3, distances="blocks").fit(federation)
     columns = OmniFC(3, max_abs=1000.0).fit(federation)  # four primes hold what such values may do
     np.testing.assert_array_equal(columns.labels_, blocks.labels_)

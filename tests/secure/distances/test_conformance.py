@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from daskfc.errors import InvalidInput
-from daskfc.secure.distances import SecureDistances, choose_code, landmark_memory
-from daskfc.secure.distances.memory import NOBODY
+from daskfc.secure.distances import SecureDistances, choose_code
+from daskfc.secure.distances.sizing import landmark_memory
+from daskfc.secure.distances.sizing.memory import NOBODY
 from daskfc.testing.distances import (
     SecureDistancesTests,
     all_distances,

@@ -18,9 +18,11 @@ from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
 from daskfc.protocols import OmniFC
 from daskfc.runs.planning.rehearse import STAND_INS
-from daskfc.secure.distances import SecureDistances, choose_code, divided, server, streaming
-from daskfc.secure.distances.memory import PROCESS_BYTES, Workload, needs
-from daskfc.secure.distances.messages import CodedDistances
+from daskfc.secure.distances import SecureDistances, choose_code
+from daskfc.secure.distances.parties import server
+from daskfc.secure.distances.parties.messages import CodedDistances
+from daskfc.secure.distances.routes import divided, streaming
+from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, Workload, needs
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of
 from tests.federation.test_recovery import kill

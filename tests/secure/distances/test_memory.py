@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
-from daskfc.secure.distances.landmark_memory import landmark_needs, view_bytes
-from daskfc.secure.distances.memory import (
+from daskfc.secure.distances.sizing.landmark_memory import landmark_needs, view_bytes
+from daskfc.secure.distances.sizing.memory import (
     COMFORT,
     NOBODY,
     PROCESS_BYTES,
@@ -22,7 +22,7 @@ from daskfc.secure.distances.memory import (
     choose_tile,
     needs,
 )
-from daskfc.secure.distances.sizing import Sizing
+from daskfc.secure.distances.sizing.sizing import Sizing
 
 MNIST = Workload(70_000, 784, 2, 4, 7, mode="neighbours", n_neighbors=10)
 GB = 1_000_000_000

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from daskfc.coding import ResidueSystem, SecretKey, choose_residues, quantise
 from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
-from daskfc.secure.distances import choose_code, columns, party, server
+from daskfc.secure.distances import choose_code
+from daskfc.secure.distances.parties import party, server
+from daskfc.secure.distances.routes import columns
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.layout.layout import ContentDigest
 from tests.faults import tears

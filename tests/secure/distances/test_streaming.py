@@ -6,7 +6,7 @@ import pytest
 
 from daskfc.errors import DeadlineError
 from daskfc.federation import PerClient
-from daskfc.secure.distances.streaming import SHORTEST_GRACE, STRIKES, AnswerStream
+from daskfc.secure.distances.routes.streaming import SHORTEST_GRACE, STRIKES, AnswerStream
 
 NAMES = ("client-1", "client-2", "client-3", "client-4")
 

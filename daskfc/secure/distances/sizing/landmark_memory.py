@@ -3,7 +3,7 @@
 Letters as in `plan`: n samples, d features, l segments, r primes, K answers, k' = ceil(d / l).
 """
 
-from daskfc.secure.distances.memory import NOBODY, PROCESS_BYTES, Needs, Reader
+from daskfc.secure.distances.sizing.memory import NOBODY, PROCESS_BYTES, Needs, Reader
 
 __all__ = ["landmark_needs", "view_bytes"]
 

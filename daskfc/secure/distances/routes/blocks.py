@@ -6,10 +6,11 @@ from typing import Any
 
 from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
 from daskfc.pairwise import SymmetricGrid
-from daskfc.secure.distances import divided, party, server
-from daskfc.secure.distances.evaluation import WINDOW, Evaluation
-from daskfc.secure.distances.messages import CodedDistances, DecodedBlock
-from daskfc.secure.distances.server import Tiles
+from daskfc.secure.distances.parties import party, server
+from daskfc.secure.distances.parties.messages import CodedDistances, DecodedBlock
+from daskfc.secure.distances.parties.server import Tiles
+from daskfc.secure.distances.routes import divided
+from daskfc.secure.distances.routes.evaluation import WINDOW, Evaluation
 
 __all__ = ["compute_blocks"]
 

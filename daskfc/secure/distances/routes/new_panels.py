@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from daskfc.federation import Local, PerClient, Sent
-from daskfc.secure.distances import party
-from daskfc.secure.distances.evaluation import Evaluation
-from daskfc.secure.distances.messages import CodedDistances
-from daskfc.secure.distances.server import Columns
+from daskfc.secure.distances.parties import party
+from daskfc.secure.distances.parties.messages import CodedDistances
+from daskfc.secure.distances.parties.server import Columns
+from daskfc.secure.distances.routes.evaluation import Evaluation
 
 __all__ = ["NewPanel", "new_panels"]
 

@@ -21,7 +21,7 @@ from daskfc.errors import DecodingError
 from daskfc.federation.methods.samples import SampleDigests, canonical_positions
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
-from daskfc.secure.distances.messages import (
+from daskfc.secure.distances.parties.messages import (
     CodedDistances,
     DecodedBlock,
     Landmarks,
@@ -34,7 +34,7 @@ from daskfc.secure.distances.messages import (
     SampleSummary,
     ServerDisk,
 )
-from daskfc.secure.distances.party import hash64
+from daskfc.secure.distances.parties.party import hash64
 
 __all__ = [
     "Columns",

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
-from daskfc.secure.distances import party, server
-from daskfc.secure.distances.messages import CodedDistances, DecodedBlock
-from daskfc.secure.distances.server import Columns, RowPlan
-from daskfc.secure.distances.streaming import AnswerStream
+from daskfc.secure.distances.parties import party, server
+from daskfc.secure.distances.parties.messages import CodedDistances, DecodedBlock
+from daskfc.secure.distances.parties.server import Columns, RowPlan
+from daskfc.secure.distances.routes.streaming import AnswerStream
 
 __all__ = ["WINDOW", "Evaluation"]
 

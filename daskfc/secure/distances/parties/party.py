@@ -30,8 +30,8 @@ from daskfc.federation.methods.samples import (
 )
 from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.pairwise import SymmetricGrid
-from daskfc.secure.distances.choice import AS_ANNOUNCED
-from daskfc.secure.distances.messages import (
+from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
+from daskfc.secure.distances.parties.messages import (
     CodedDistances,
     CodedRows,
     HidingKey,

@@ -11,9 +11,9 @@ from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
 from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Local, Sent
 from daskfc.federation.methods.sample_keys import digest_keys
-from daskfc.secure.distances import party, server
-from daskfc.secure.distances.messages import PublicPlan
-from daskfc.secure.distances.server import RowPlan
+from daskfc.secure.distances.parties import party, server
+from daskfc.secure.distances.parties.messages import PublicPlan
+from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.secure.sums import Centre, agree_on_centre, open_sum
 
 __all__ = ["Place", "choose_grid", "nearest_apart", "place_of_samples", "refuse_far_samples"]

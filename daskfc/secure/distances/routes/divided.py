@@ -21,8 +21,8 @@ from daskfc.pairwise import (
     nearest_alone,
     within_of_block,
 )
-from daskfc.secure.distances.messages import CodedDistances, DecodedBlock
-from daskfc.secure.distances.server import Tiles, decode_answers
+from daskfc.secure.distances.parties.messages import CodedDistances, DecodedBlock
+from daskfc.secure.distances.parties.server import Tiles, decode_answers
 
 __all__ = [
     "DistancesOfBlock",

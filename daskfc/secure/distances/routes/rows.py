@@ -12,10 +12,10 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Message
 from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.privacy import Noised, Part
-from daskfc.secure.distances.choice import AS_ANNOUNCED
-from daskfc.secure.distances.messages import CodedRows, NewSamples
-from daskfc.secure.distances.party import hash64, rounded_up, share_out
-from daskfc.secure.distances.server import RowPlan
+from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
+from daskfc.secure.distances.parties.messages import CodedRows, NewSamples
+from daskfc.secure.distances.parties.party import hash64, rounded_up, share_out
+from daskfc.secure.distances.parties.server import RowPlan
 
 __all__ = [
     "QuantisedRows",
@@ -99,7 +99,7 @@ def encode_quantised(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
-    """Share out some of the rows, see `daskfc.secure.distances.party.encode_rows`."""
+    """Share out some of the rows, see `daskfc.secure.distances.parties.party.encode_rows`."""
     return share_out(
         quantised.rows[start:stop],
         secret,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from daskfc.clustering import ExactPoints, exact_points
 from daskfc.coding import ResidueSystem, WideIntegers
 from daskfc.linalg import SPAN, LandmarkEmbedding
-from daskfc.secure.distances.messages import PointsStatus
-from daskfc.secure.distances.server import Columns, RowPlan
+from daskfc.secure.distances.parties.messages import PointsStatus
+from daskfc.secure.distances.parties.server import Columns, RowPlan
 
 __all__ = [
     "KeptColumns",
