@@ -64,10 +64,8 @@ class SecureDistances:
 
     Attributes
     ----------
-    n_samples, n_features : int
-        Number of rows of all clients, and their length.
-    sizing : Sizing
-        What they take of the parties.
+    n_samples, n_features, sizing
+        Number of rows of all clients, their length, and what they take of the parties.
     route, reason : str
         How `all_pairs` made its distances, "columns" or "blocks", and why; empty before.
 
