@@ -9,6 +9,7 @@ PREFECT ?= .venv-prefect
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
+WORKERS ?= 2
 FAULTS ?= 100
 JOBS ?= 3
 ROWS ?= .chaos-rows.jsonl
@@ -71,8 +72,8 @@ layers:          ## import-linter: imports point down
 spelling:        ## codespell
 	$(BIN)/codespell daskfc tests pipelines storage cluster-configs docs README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
-tests:           ## pytest: tests and the examples in the documentation
-	$(BIN)/python -m pytest -m "not deploy and not long" $(PYTEST_ARGS)
+tests:           ## pytest: tests and the examples in the documentation, WORKERS=2 files at a time
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not deploy and not long" $(PYTEST_ARGS)
 
 test-long: $(VENV)/.installed-test  ## the tests that `make test` leaves out for time
 	$(BIN)/python $(NOTED) $(BIN)/python -m pytest -m long $(PYTEST_ARGS)
@@ -116,7 +117,7 @@ test-dask: $(VENV)/.installed-test  ## eight releases of Dask, each beside the s
 .PHONY: version-tests
 version-tests: $(VENV)/.installed-$(INSTALLED)
 	NUMBA_CACHE_DIR=$(abspath $(VENV))/numba $(BIN)/python -m tests.long_checks "make test-$(INSTALLED)" \
-	  $(BIN)/python -m pytest -m "not deploy" $(PYTEST_ARGS) $(VERSION_TESTS)
+	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not deploy" $(PYTEST_ARGS) $(VERSION_TESTS)
 
 $(VENV)/.installed-lowest: pyproject.toml constraints-lowest.txt $(VENV)/.made
 	$(PIP) install -c constraints-lowest.txt -e '.[test,fast,multiview]'
