@@ -56,14 +56,14 @@ nitpick_ignore = [
         ("py:obj", f"daskfc.{name}")
         for name in (
             "checks",
-            "clustering.kernel_width.width_of_moments",
+            "clustering.kernels.width.width_of_moments",
             "coding.KeyStream",
-            "federation.guard",
-            "federation.opening.open_existing",
-            "federation.opening.open_local",
+            "federation.worker.guard",
+            "federation.driver.opening.open_existing",
+            "federation.driver.opening.open_local",
             "protocols.esfmc",
             "protocols.fedsc.privacy",
-            "stores.prepared",
+            "stores.store.prepared",
         )
     ),
 ]
