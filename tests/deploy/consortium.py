@@ -46,7 +46,7 @@ class Consortium:
         self.everywhere = {}
         if rest is not None:
             (folder / "sitecustomize.py").write_text(
-                f"from daskfc.deploy import pace\npace._REST_S = {rest}\n"
+                f"from daskfc.deploy.connections import pace\npace._REST_S = {rest}\n"
             )
             self.everywhere["PYTHONPATH"] = os.pathsep.join([str(folder), os.getcwd()])
         self.site = Site(folder)
