@@ -93,8 +93,8 @@ class Side:
 
     def _clear_ids(self) -> list[str]:
         """Return the setting by which samples have one name on both sides, where there is one."""
-        config = self.tree / "daskfc" / "runs" / "config.py"
-        known = config.exists() and "pseudonyms" in config.read_text(encoding="utf-8")
+        files = (self.tree / "daskfc" / "runs").rglob("config.py")  # wherever a commit has it
+        known = any("pseudonyms" in file.read_text(encoding="utf-8") for file in files)
         return ["ids=clear"] if known else []
 
     def _daskfc(self, arguments: list[str], log: Path, timeout: float) -> tuple[int | str, str]:

@@ -316,3 +316,12 @@ def test_a_file_that_moved_is_found_in_both_trees(tmp_path):
     (tmp_path / "storage" / "iris.yaml").write_bytes((ROOT / "storage" / "iris.yaml").read_bytes())
     cases = {case.name: case.skip for case in file_cases(tmp_path, ROOT, tmp_path, False)}
     assert cases["paper-kcagc/iris"] == cases["paper-fedsc/iris"] == ""
+
+
+def test_samples_have_one_name_on_both_sides_where_a_tree_knows_pseudonyms(tmp_path):
+    """Else every label and every message of a sample would differ by its name."""
+    side = sides.Side.__new__(sides.Side)
+    side.tree = ROOT
+    assert side._clear_ids() == ["ids=clear"]
+    side.tree = tmp_path
+    assert side._clear_ids() == []
