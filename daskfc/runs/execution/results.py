@@ -49,10 +49,13 @@ def write_results(
     record = folder.record
     if missing:
         record["warnings"] = [*record.get("warnings", ()), missing]
-    cube = labels_cube(fits)
+    cube = labels_cube(fits)  # first: what was paid for is there if a table or the page fails
+    folder.write_labels(cube)
+    write_tables(folder, cube["labels"])
     rows = [fit.ledger.assign(method=fit.method, seed=fit.seed) for fit in fits]
     rows += [ledger.assign(method=name, seed=-1) for name, ledger in others.items() if len(ledger)]
     every = pd.concat(rows, ignore_index=True)
+    folder.write_ledger(every)
     prepared = others.get("preparation")
     found = summary_of(record, checked, fits, truth, total_s=total_s, preparation=prepared)
     by_rows = checked.own.split == "samples"
@@ -60,12 +63,8 @@ def write_results(
     found["quality"]["warnings"] += told_by_one_column(made["profiles"])
     summary = {**found, **made, "changes": changes}
     done: dict[str, Any] = {"status": "done", "error": None, "resumable": False}
-    page = report_html({**record, **done}, summary, every)
-    write_tables(folder, cube["labels"])
-    folder.write_labels(cube)
-    folder.write_ledger(every)
     folder.write_summary(summary)
-    folder.write_text("report.html", page)
+    folder.write_text("report.html", report_html({**record, **done}, summary, every))
     if missing:
         done["warnings"] = record["warnings"]
     folder.update(**done)  # last: "done" promises the rest

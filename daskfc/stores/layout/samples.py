@@ -306,7 +306,7 @@ def reading(path: str, format_name: str) -> Iterator[None]:
     try:
         with reaching(path):
             yield
-    except DaskfcError:
+    except (DaskfcError, MemoryError):  # of which the file is not to blame
         raise
     except FileNotFoundError as error:
         raise StoreError(

@@ -64,7 +64,7 @@ def known_sources() -> dict[str, type[Source]]:
 
 def _is_source(value: Any) -> bool:
     complete = isinstance(value, type) and issubclass(value, Source) and not isabstract(value)
-    # names of all files are held against these
+    # every file's name is compared with these
     return complete and all(isinstance(ends, tuple) for ends in (value.suffixes, value.prefixes))
 
 
