@@ -11,7 +11,7 @@ from rich.console import Console
 from daskfc.errors import DaskfcError, InvalidInput
 from daskfc.federation import Ledger
 from daskfc.federation.messages.texts import text_arrays
-from daskfc.runs import print_summary
+from daskfc.runs import RunFailed, print_summary, run
 from daskfc.runs.outcome.communication import communication_of, costliest_client, ledger_frame
 from daskfc.runs.outcome.evaluate import EvaluationLabels, joined, score
 from daskfc.runs.outcome.fits import Fit, FitShelf, folder_name, labels_cube
@@ -20,7 +20,7 @@ from daskfc.runs.pipeline.promises import paper_of, privacy_of
 from daskfc.runs.report.profile_rows import profile_rows
 from daskfc.runs.report.report import report_html
 from daskfc.runs.report.table import seconds_in_words
-from tests.runs.fakes import FakeMethod, ledger_row
+from tests.runs.fakes import PIPELINE, FakeMethod, ledger_row
 
 
 def fit(method="A", seed=0, n=4, labels=None):
@@ -313,3 +313,16 @@ def test_words_are_shown_below_their_column_and_gaps_beside(summary):
     told = profile_rows({**own, "shares": {"x": many}}, 6)
     assert told[-1] == ["x: 3 more, in summary.json", "", ""]
     assert len(told) == 1 + 8 + 1 + 1
+
+
+def test_labels_messages_and_summary_are_there_when_the_page_cannot_be_made(
+    fake, storage, tmp_path, monkeypatch
+):
+    def broken(*_):
+        raise ValueError("no page")
+
+    monkeypatch.setattr("daskfc.runs.execution.results.report_html", broken)
+    with pytest.raises(RunFailed):
+        run(PIPELINE, storage=storage, runs_dir=tmp_path, name="a")
+    there = {path.name for path in (tmp_path / "a").iterdir()}
+    assert {"labels.zarr", "labels.csv", "ledger.parquet", "summary.json"} <= there

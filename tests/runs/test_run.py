@@ -359,19 +359,6 @@ def _tell_status(monkeypatch, name, seen):
     monkeypatch.setattr(RunFolder, name, watched)
 
 
-def test_labels_messages_and_summary_are_there_when_the_page_cannot_be_made(
-    start, monkeypatch, tmp_path
-):
-    def broken(*_):
-        raise ValueError("no page")
-
-    monkeypatch.setattr("daskfc.runs.execution.results.report_html", broken)
-    with pytest.raises(RunFailed):
-        start()
-    there = {path.name for path in (tmp_path / "runs" / "a").iterdir()}
-    assert {"labels.zarr", "labels.csv", "ledger.parquet", "summary.json"} <= there
-
-
 def test_a_done_run_is_not_resumed(start):
     done = start()
     with pytest.raises(InvalidInput, match="nothing to resume"):
