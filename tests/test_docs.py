@@ -120,9 +120,9 @@ def commands(group=main, prefix=()):
             yield from commands(command, (*prefix, name))
 
 
-@pytest.mark.parametrize("command", list(commands()))
-def test_every_command_is_in_the_readme(command):
-    assert f"daskfc {command}" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_every_command_is_in_the_readme():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [command for command in commands() if f"daskfc {command}" not in readme] == []
 
 
 def test_commands_in_the_documentation_exist():
@@ -221,10 +221,12 @@ def test_make_targets_in_the_documentation_exist():
             assert re.search(rf"^{target}:", makefile, re.M), (page, target)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_line_of_text_ends_at_100(page):
-    block = False
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
-        block ^= line.lstrip().startswith("```")
-        if not block and not line.startswith(("|", "    ", "![")):
-            assert len(line) <= 100, f"line {number} has {len(line)} characters"
+def test_a_line_of_text_ends_at_100():
+    too_long = []
+    for page in PAGES:
+        block = False
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+            block ^= line.lstrip().startswith("```")
+            if not block and not line.startswith(("|", "    ", "![")) and len(line) > 100:
+                too_long.append(f"{page.relative_to(ROOT)}:{number}")
+    assert too_long == []

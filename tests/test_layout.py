@@ -29,13 +29,12 @@ def name_of(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def documented(node):
-    return ast.get_docstring(node) is not None
-
-
-@pytest.mark.parametrize("path", [*MODULES, *PROGRAMS, *TESTS], ids=str)
-def test_files_can_be_read_in_a_sitting(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
+def test_files_can_be_read_in_a_sitting():
+    lengths = {
+        path: len(path.read_text(encoding="utf-8").splitlines())
+        for path in [*MODULES, *PROGRAMS, *TESTS]
+    }
+    assert {path: lines for path, lines in lengths.items() if lines > LONGEST} == {}
 
 
 def test_names_say_what_is_in_a_file():
@@ -51,52 +50,56 @@ def test_pipelines_holds_pipelines_and_short_examples():
             assert path.suffix == ".yaml" or path.name in ("papers", "attacks", "__pycache__"), path
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=name_of)
-def test_no_paper_imports_another(path):
+def test_no_paper_imports_another():
     """What they share lies beside their folders, and knows none of them."""
-    imported = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, path
-            imported |= {f"{node.module}.{alias.name}" for alias in node.names}
     papers = {folder.name for folder in PAPERS.iterdir() if folder.is_dir()}
-    others = papers - {path.parent.name}
-    for name in imported:
-        if name.startswith("pipelines.papers."):
-            assert name.split(".")[2] not in others, (path, name)
+    for path in PROGRAMS:
+        imported = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, path
+                imported |= {f"{node.module}.{alias.name}" for alias in node.names}
+        others = {f"pipelines.papers.{paper}." for paper in papers - {path.parent.name}}
+        assert not [name for name in imported if f"{name}.".startswith(tuple(others))], path
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_every_module_says_what_it_is_and_what_is_public(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    if not tree.body:  # the empty __init__ of a package that holds only modules
-        assert path.name == "__init__.py"
-        return
-    assert documented(tree)
-    names = {
-        target.id
-        for node in tree.body
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name)
-    }
-    only_a_docstring = len(tree.body) == 1
-    assert "__all__" in names or only_a_docstring or path.stem.startswith("_")
+def test_every_module_says_what_it_is_and_what_is_public():
+    silent, unlisted = [], []
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if not tree.body:  # the empty __init__ of a package that holds only modules
+            assert path.name == "__init__.py", path
+            continue
+        if ast.get_docstring(tree) is None:
+            silent.append(path)
+        names = {
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name)
+        }
+        only_a_docstring = len(tree.body) == 1
+        if not ("__all__" in names or only_a_docstring or path.stem.startswith("_")):
+            unlisted.append(path)
+    assert (silent, unlisted) == ([], [])
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_every_public_name_exists_and_is_documented(path):
-    if path.stem == "__main__":
-        return
-    module = importlib.import_module(name_of(path))
-    for name in getattr(module, "__all__", ()):
-        value = getattr(module, name)
-        # What others made is documented by them, or is not: see daskfc.deploy.config.dask_insides.
-        own = inspect.isclass(value) or inspect.isfunction(value)
-        if own and value.__module__.startswith("daskfc"):
-            assert inspect.getdoc(value), f"{module.__name__}.{name}"
+def test_every_public_name_exists_and_is_documented():
+    undocumented = []
+    for path in MODULES:
+        if path.stem == "__main__":
+            continue
+        module = importlib.import_module(name_of(path))
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            # What others made is documented by them, or not: see daskfc.deploy.config.dask_insides.
+            own = inspect.isclass(value) or inspect.isfunction(value)
+            if own and value.__module__.startswith("daskfc") and not inspect.getdoc(value):
+                undocumented.append(f"{module.__name__}.{name}")
+    assert undocumented == []
 
 
 def test_the_front_door_is_small_and_sorted_out():
@@ -104,14 +107,14 @@ def test_the_front_door_is_small_and_sorted_out():
     assert all(hasattr(daskfc, name) for name in daskfc.__all__)
 
 
-@pytest.mark.parametrize("name", daskfc.__all__)
-def test_what_the_front_door_offers_has_an_example(name):
-    value = getattr(daskfc, name)
-    if inspect.isclass(value) and not issubclass(value, Exception):
-        texts = [value, *(member for key, member in vars(value).items() if key[0] != "_")]
-        assert any(">>> " in (inspect.getdoc(text) or "") for text in texts)
-    elif inspect.isfunction(value):
-        assert ">>> " in inspect.getdoc(value)
+def test_what_the_front_door_offers_has_an_example():
+    for name in daskfc.__all__:
+        value = getattr(daskfc, name)
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            texts = [value, *(member for key, member in vars(value).items() if key[0] != "_")]
+            assert any(">>> " in (inspect.getdoc(text) or "") for text in texts), name
+        elif inspect.isfunction(value):
+            assert ">>> " in inspect.getdoc(value), name
 
 
 @pytest.mark.slow
