@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import hashlib
+import math
 import os
 import shutil
 import subprocess
@@ -18,12 +19,15 @@ import xarray as xr
 import yaml
 from sklearn.metrics import adjusted_rand_score
 
+from daskfc.deploy.config.values import LEAST_MEMORY
 from daskfc.protocols import METHODS
+from daskfc.runs import plan
 from daskfc.runs.outcome.progress_file import read_progress
 from daskfc.stores import load_storage
 
 DEADLINE = 8  # seconds that a party may be away, in faults that wait for it
 LONG_DEADLINE = 60  # in those that a run is to survive, on a machine that is busy with others
+ROOM = 1.1  # limits of memory are this many times what the plan foresees
 PATIENCE = 300  # seconds beyond which a run counts as hanging: starts take long there
 
 ROWS = {
@@ -75,7 +79,7 @@ one_at_a_time = threading.Lock()
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A pipeline, its stores, the labels it must yield and the seconds that its fits take."""
+    """A pipeline, its stores, the labels it must yield, its fits' seconds, its parties' limits."""
 
     method: str
     pipeline: Path
@@ -83,6 +87,7 @@ class Case:
     urls: dict[str, str]
     labels: np.ndarray
     seconds: float
+    limits: dict[str, dict[str, int]]  # of memory, as a cluster's file has them
 
     @property
     def clients(self):
@@ -151,6 +156,18 @@ def write_rows_apart(path):
     return path
 
 
+def limits_of(pipeline, storage):
+    """Return a limit of memory for each party: a tenth more than the plan of its largest part."""
+    most = {}
+    for part in plan(pipeline, storage=storage).parts:
+        for party, (needed, _) in part.memory.items():
+            most[party] = max(needed, most.get(party, 0))
+    return {
+        name: {"memory_limit": max(math.ceil(ROOM * needed), LEAST_MEMORY)}
+        for name, needed in most.items()
+    }
+
+
 def case_of(name, folder):
     """Build the stores of a method's case and run it undisturbed."""
     storage, params = CASES.get(name, (ROWS, {"n_clusters": 3}))
@@ -168,9 +185,9 @@ def case_of(name, folder):
         (folder / f"{kind}.yaml").write_text(yaml.safe_dump(content))
     with one_at_a_time:
         urls = load_storage(folder / "storage.yaml").ensure()
-    case = Case(
-        name, folder / "pipeline.yaml", folder / "storage.yaml", urls, np.empty(0), PATIENCE
-    )
+        limits = limits_of(folder / "pipeline.yaml", folder / "storage.yaml")
+    files = (folder / "pipeline.yaml", folder / "storage.yaml")
+    case = Case(name, *files, urls, np.empty(0), PATIENCE, limits)
     run = Run(case, folder / "reference", deadline=LONG_DEADLINE)
     run.wait_until_fitting()
     began = time.monotonic()
@@ -192,9 +209,8 @@ class Run:
         self.folder = self.runs / "r"
         self.place = folder
         file = folder / "cluster.yaml"
-        file.write_text(
-            yaml.safe_dump(cluster or {"cluster": "local", "deadline": deadline, "startup": 120})
-        )
+        local = {"cluster": "local", "deadline": deadline, "startup": 120}
+        file.write_text(yaml.safe_dump(cluster or {**local, "parties": case.limits}))
         self._output = folder / "output.txt"
         self._words = (
             *("run", str(case.pipeline), "--storage", str(case.storage), "--cluster", str(file)),

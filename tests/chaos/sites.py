@@ -77,6 +77,7 @@ class Consortium:
         words = ["party", name, "--policy", str(self.policy), "--workspace", str(workspace)]
         if name in self.case.urls:
             words += ["--store", self.case.urls[name]]
+        words += ["--memory-limit", str(self.case.limits[name]["memory_limit"])]
         address = self.address
         if name == self.relayed:
             through, worker, nanny = map(str, self._own)

@@ -227,7 +227,8 @@ LIMITS = """\
   noise of its own.
 - Keys are noted where masks are added, rows are shared out and noise is added. The polynomials
   that hide OmniFC's answers are not among them.
-- A memory limit is that of the operating system on one process, set in the middle of a run.
+- Parties have memory limits of 1.1 times what the plan foresees, or 310 MB. The fault *MemoryLimit*
+  is that of the operating system on one process, set in the middle of a run.
 - A server that was struck itself may keep in its workspace what a resumed run would need.
 - Baselines that pool all rows at the server are not struck.
 """

@@ -56,7 +56,7 @@ def test_what_a_run_would_refuse_is_exit_code_2(planned):
         {"method": "ESFMC", "params": {"n_clusters": 3, "noise": noise, "incomplete": "align"}}
     )
     assert result.exit_code == 2
-    tight = {"cluster": "local", "worker": {"memory_limit": "300MB"}}
+    tight = {"cluster": "local", "worker": {"memory_limit": "310MB"}}
     Path("c.yaml").write_text(yaml.safe_dump(tight), encoding="utf-8")
     result = planned(OMNIFC, "--cluster", "c.yaml")
     assert result.exit_code == 2

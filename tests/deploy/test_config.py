@@ -79,7 +79,7 @@ LOCAL, EXISTING = {"cluster": "local"}, {"cluster": "existing", "scheduler": "tc
         ({**LOCAL, "worker": {"threads": 1}}, "key 'worker.threads' is not known there"),
         ({**LOCAL, "worker": {"nthreads": 0}}, "key 'worker.nthreads': must be at least 1"),
         ({**LOCAL, "worker": {"memory_limit": "a lot"}}, "must be a number of bytes such as 2GB"),
-        ({**LOCAL, "worker": {"memory_limit": "299MB"}}, "must be at least 300MB"),
+        ({**LOCAL, "worker": {"memory_limit": "309MB"}}, "must be at least 310MB"),
         ({**LOCAL, "server": {"workers": 0}}, "key 'server.workers': must be at least 1"),
         ({**EXISTING, "server": {"workers": 65}}, "key 'server.workers': must be at most 64"),
         ({**LOCAL, "deadline": "0s"}, "must be a time above 0; got '0s'"),

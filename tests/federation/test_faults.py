@@ -415,7 +415,7 @@ def test_too_small_a_memory_limit_is_said(tmp_path):
 
 
 def test_a_party_uses_less_than_the_least_limit_by_itself(local):
-    assert max(local.peak_memory().values()) < 0.95 * LEAST_MEMORY
+    assert max(local.peak_memory().values()) < LEAST_MEMORY
 
 
 def test_a_site_that_was_started_again_asks_for_a_resume(started, tmp_path):

@@ -383,7 +383,7 @@ def test_a_plan_starts_nothing(storage, monkeypatch):
 
 
 def test_a_method_that_a_run_would_refuse(storage):
-    small = {"cluster": "local", "worker": {"memory_limit": "300MB"}}
+    small = {"cluster": "local", "worker": {"memory_limit": "310MB"}}
     found = plan(
         {"method": "OmniFC", "params": {"n_clusters": 3}, "compare": ["k-FED"]},
         storage=storage,

@@ -47,7 +47,7 @@ class _Strict(BaseModel):
 class WorkerLimits(_Strict):
     """What one party's worker may use: steps at once, threads of BLAS and OpenMP in a step, bytes.
 
-    A worker that passes 95 % of its memory limit is stopped and started again.
+    A worker that passes its memory limit is stopped and started again.
     """
 
     nthreads: int = Field(default=1, ge=1)

@@ -26,7 +26,7 @@ NEEDED: dict[str, Any] = {
     "distributed.scheduler.work-stealing": False,
     # A paused worker that cannot spill would wait for ever.
     "distributed.worker.memory.pause": False,
-    "distributed.worker.memory.terminate": 0.95,
+    "distributed.worker.memory.terminate": 1.0,  # a plan is compared with the whole limit
     # Stack samples and code excerpts are ways out.
     "distributed.worker.profile.enabled": False,
     "distributed.diagnostics.computations.nframes": 0,

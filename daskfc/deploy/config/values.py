@@ -23,8 +23,8 @@ __all__ = [
 ADDRESS = re.compile(r"(tcp|tls|ws|wss)://.+:\d+")
 """What the address of a scheduler looks like."""
 
-# Ours: a party that has loaded what steps import takes 250 MB, and is stopped at 95 % of its limit.
-LEAST_MEMORY = 300_000_000
+# Ours: the 280 MB that plans count for a process, and a tenth more (`daskfc.secure` compares them).
+LEAST_MEMORY = 310_000_000
 """Bytes that a limit of memory has at least."""
 
 

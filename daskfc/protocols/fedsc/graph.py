@@ -18,7 +18,7 @@ from daskfc.clustering.views.largest_products import RoundedRows, Screened
 from daskfc.clustering.views.order import Order, order_of_points
 from daskfc.clustering.views.screening import is_worthwhile
 from daskfc.federation import SERVER, Federation, Local, Message, PerClient, array
-from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, USABLE
+from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
 
 __all__ = [
     "OrderedGraph",
@@ -110,11 +110,11 @@ def rounded_similarities(
     n, d = rows.shape
     k = neighbors or default_neighbors(n)
     needed = PROCESS_BYTES + _SCREENING + 2 * n * d * 4
-    fits = room is None or needed <= USABLE * room
-    if not fits:
+    has_room = fits(needed, room)
+    if not has_room:
         log.info("the server's workers have no room for a share of the graph, made by it alone")
     # what is not finite is refused when the graph is made
-    useful = fits and is_worthwhile(n, k - 1, of) and bool(np.isfinite(rows).all())
+    useful = has_room and is_worthwhile(n, k - 1, of) and bool(np.isfinite(rows).all())
     rounded = RoundedRows.of(rows) if useful else None
     if rounded is None:
         empty = np.empty(0, np.float32)

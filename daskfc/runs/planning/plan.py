@@ -28,7 +28,7 @@ from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.runs.pipeline.parties import Progress, locate
 from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.runs.planning.rehearse import STAND_INS
-from daskfc.secure.distances.sizing.memory import PROCESS_BYTES
+from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, USABLE, fits
 from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
@@ -256,7 +256,7 @@ def check_memory(
     """
     limits = _limits(cluster, stores)
     surely = surely_below(stores)
-    if all(limit is None or limit >= surely for limit in limits.values()):
+    if all(fits(surely, limit) for limit in limits.values()):
         return
     if checked.choices:
         checked = checked.choices[max(checked.choices)]
@@ -401,10 +401,11 @@ def _too_large(
 ) -> str:
     for party, (needed, what) in memory.items():
         limit = limits[party]
-        if limit is not None and needed > limit:
+        if limit is not None and not fits(needed, limit):
+            usable = f"{USABLE * limit / 1e9:.2f} GB that it may use ({USABLE:.0%} of its limit"
             return (
                 f"{name} would take {needed / 1e9:.2f} GB of memory at party {party!r} for {what}, "
-                f"more than its limit of {limit / 1e9:.2f} GB. Raise 'memory_limit' in the "
+                f"more than the {usable} of {limit / 1e9:.2f} GB). Raise 'memory_limit' in the "
                 "cluster's file, or see docs/guides/memory.md for what takes less."
             )
     return ""

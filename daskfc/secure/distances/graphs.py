@@ -22,7 +22,7 @@ from daskfc.clustering.views.screening import is_worthwhile
 from daskfc.federation import SERVER, Local, Message, PerClient, array
 from daskfc.secure.distances.secure_distances import SecureDistances
 from daskfc.secure.distances.sizing.landmark_memory import view_bytes
-from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, USABLE
+from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
 
 __all__ = ["NearPairs", "ScoreRows", "graph_of_points"]
 
@@ -112,8 +112,7 @@ def _helps(distances: SecureDistances, n_neighbors: int | None, of: int) -> bool
     needs = {name: PROCESS_BYTES + 2 * table + view for name in federation.server_workers}
     needs[SERVER] = PROCESS_BYTES + n * d * 8 + table + view
     for name, needed in needs.items():
-        limit = limits.get(name)
-        if limit is not None and needed > USABLE * limit:
+        if not fits(needed, limits.get(name)):
             log.info("%s has no room for a share of the graph, which the server makes alone", name)
             return False
     return n_neighbors is None or is_worthwhile(n, n_neighbors, of)

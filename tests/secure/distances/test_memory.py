@@ -113,8 +113,8 @@ def test_refusals_name_party_operation_both_numbers_and_the_way_out():
     need = needs(MNIST, 2048)
     pattern = (
         r"exact graph of 10 neighbours of 70000 samples with 784 features would take 0\.\d\d GB of "
-        r"memory at party 'client-2' with tiles of 2048 rows, more than the 0\.32 GB it may use "
-        r"\(80% of its limit of 0\.40 GB\)\. Raise its memory limit, lower the tile"
+        r"memory at party 'client-2' with tiles of 2048 rows, more than the 0\.36 GB it may use "
+        r"\(91% of its limit of 0\.40 GB\)\. Raise its memory limit, lower the tile"
     )
     with pytest.raises(ResourceRefused, match=pattern):
         check(need, {"server": None, "client-1": 2 * GB, "client-2": 4 * GB // 10})
@@ -136,7 +136,7 @@ def test_what_the_clusterer_reads_at_once_is_refused_before_the_run():
         check(need, {"server": 4 * GB})
 
 
-def test_all_distances_are_held_where_80_percent_of_the_limit_have_room():
+def test_all_distances_are_held_where_the_usable_part_of_the_limit_has_room():
     class Parties:
         def limits(self):
             return {"server": GB}

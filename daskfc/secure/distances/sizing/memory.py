@@ -30,8 +30,8 @@ __all__ = [
 # Resident memory of a worker that has loaded what steps import and compile: 249 MB measured, 270
 # after a fit (Python 3.11, Linux).
 PROCESS_BYTES = 280_000_000
-USABLE = 0.8  # of a limit: above it Dask's default pauses a worker, and the run would stand still
-COMFORT = 0.6  # of a limit: above it Dask's default begins to spill
+USABLE = 1 / 1.1  # of a limit: fits take up to a tenth more than is foreseen (docs/memory.md)
+COMFORT = 0.6  # of a limit, for tiles that are chosen by what is free
 LARGEST_TILE = 2048  # 4.2 million pairs a task; larger ones save no time and cost memory
 SMALLEST_TILE = 64  # below it a round trip through the scheduler costs more than the block
 
@@ -215,7 +215,7 @@ def _gb(n_bytes: float) -> str:
 
 
 def fits(needed: int, limit: int | None) -> bool:
-    """Return whether so many bytes are within 80 % of a limit; None is no limit."""
+    """Return whether so many bytes are within `USABLE` of a limit; None is no limit."""
     return limit is None or needed <= USABLE * limit
 
 
@@ -226,7 +226,7 @@ def check(
     server: str = "server",
     free_disk: int | None = None,
 ) -> None:
-    """Refuse a computation above 80 % of a party's memory limit, or above the free disk.
+    """Refuse a computation above `USABLE` of a party's memory limit, or above the free disk.
 
     `memory` has the limits of the evaluators and the server, in bytes; None is no limit.
     """
@@ -251,7 +251,7 @@ def check(
 def choose_tile(
     workload: Workload, *, evaluator_limit: int | None = None, server_limit: int | None = None
 ) -> int:
-    """Return the largest tile within 60 % of all limits, else the cheapest within 80 %, or refuse.
+    """Return the largest tile within 60 % of all limits, else the cheapest usable, or refuse.
 
     A multiple of 64 in [64, 2048], not above the next multiple after the number of samples.
     """
