@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import re
 import socket
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.federation import stalling_steps, steps
 pytestmark = pytest.mark.slow
 
 federation = test_attacks.federation
+PORTS = ("scheduler", "address", "nanny")
 THERE = "tls://127.0.0.1:9"  # where c says that it listens; nobody does
 
 
@@ -173,14 +173,18 @@ def test_the_ledger_of_a_run_is_read_by_whoever_began_it(consortium, federation,
     assert len(federation.ledger) == 3
 
 
+RARER = [
+    *("an error", "an error of the network", "a connection that breaks off"),
+    *(half for half in stalling_steps.HALVES if half != "a part of a message"),
+]
+
+
 @pytest.mark.parametrize(
     "what",
     [
-        "an error",
-        "an error of the network",
         "nothing",
-        *stalling_steps.HALVES,
-        pytest.param("a connection that breaks off", marks=pytest.mark.long),
+        "a part of a message",
+        *(pytest.param(one, marks=pytest.mark.long) for one in RARER),
     ],
 )
 def test_a_peer_that_gives_no_message_fails_the_step_and_is_named(federation, what):
@@ -248,20 +252,20 @@ def written(consortium, where):
     return consortium.said("scheduler" if where == "scheduler" else "a")
 
 
-@pytest.mark.parametrize("half", list(stalling_steps.HALVES))
-@pytest.mark.parametrize("where", ["scheduler", "address", "nanny"])
-def test_a_message_that_has_begun_ends_or_its_connection_does(consortium, federation, where, half):
+def test_a_message_that_has_begun_ends_or_its_connection_does(consortium, federation):
     """With a certificate, after it has asked something; another one that is silent stays."""
-    there = at(consortium, federation, where)
-    said = stalling_steps.HALVES[half]
+    there = {where: at(consortium, federation, where) for where in PORTS}
+    cases = [(where, half) for where in PORTS for half in stalling_steps.HALVES]
 
-    async def whole():
-        comm, silent = [await connect(there, **consortium.arguments("c")) for _ in range(2)]
+    async def one_half(where, half):
+        address = there[where]
+        comm, silent = [await connect(address, **consortium.arguments("c")) for _ in range(2)]
+        here = comm.local_address.rpartition("//")[2]
         for one in (comm, silent):
             await one.write({"op": "identity", "reply": True})
             await one.read()
         began = time.monotonic()
-        await comm.stream.write(said)
+        await comm.stream.write(stalling_steps.HALVES[half])
         with contextlib.suppress(OSError):
             while await asyncio.wait_for(comm.stream.read_bytes(1), 30):
                 pass
@@ -269,11 +273,15 @@ def test_a_message_that_has_begun_ends_or_its_connection_does(consortium, federa
         await silent.write({"op": "identity", "reply": True})
         assert await silent.read()
         silent.abort()
-        return took
+        return here, took
 
-    assert asyncio.run(whole()) < 15
-    told = "announces more than" if "petabyte" in half else "sends a message too slowly"
-    assert re.search(f"client 'c' at 127.0.0.1:[0-9]+ {told}", written(consortium, where))
+    async def whole():
+        return await asyncio.gather(*(one_half(*case) for case in cases))
+
+    for (where, half), (here, took) in zip(cases, asyncio.run(whole()), strict=True):
+        assert took < 15, (where, half)
+        told = "announces more than" if "petabyte" in half else "sends a message too slowly"
+        assert f"client 'c' at {here} {told}" in written(consortium, where), half
     assert federation.publish(steps.total_message, federation.ask(steps.row_sum))
 
 
@@ -291,7 +299,7 @@ async def answered(one):
         return False
 
 
-@pytest.mark.parametrize("where", ["scheduler", "address", "nanny"])
+@pytest.mark.parametrize("where", PORTS)
 def test_one_certificate_has_so_many_connections_and_no_more(consortium, federation, where):
     there = at(consortium, federation, where)
 
@@ -416,12 +424,13 @@ def ended(line, seconds):
     return True
 
 
-@pytest.mark.parametrize("say", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
-@pytest.mark.parametrize("where", ["scheduler", "address", "nanny"])
-def test_connections_that_ask_nothing_are_ended(consortium, federation, silent, where, say):
+def test_connections_that_ask_nothing_are_ended(consortium, federation, silent):
     """Silent ones, and halves of a TLS handshake; those that somebody uses are not ended."""
     began = time.monotonic()
-    lines = silent(at(consortium, federation, where), 20, say=say)
+    lines = []
+    for where in PORTS:
+        for say in (b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"):
+            lines += silent(at(consortium, federation, where), 20, say=say)
     assert federation.publish(steps.total_message, federation.ask(steps.row_sum))
     assert all(ended(line, 60) for line in lines)
     assert 10 < time.monotonic() - began

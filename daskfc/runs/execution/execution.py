@@ -19,8 +19,7 @@ from daskfc.runs.outcome.failures import RunFailed, same_again, sentence_of
 from daskfc.runs.outcome.fits import FitShelf
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.outcome.summary import unfinished_summary
-from daskfc.runs.pipeline.config import load_pipeline
-from daskfc.runs.pipeline.methods import check_pipeline
+from daskfc.runs.pipeline.methods import CheckedPipeline
 from daskfc.runs.pipeline.parties import Progress, open_federation
 from daskfc.runs.report.report import write_report
 
@@ -65,7 +64,9 @@ def _record_failure(
     return failure
 
 
-def execute(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> None:
+def execute(
+    folder: RunFolder, record: Mapping[str, Any], checked: CheckedPipeline, tell: Progress
+) -> None:
     """Run what ``run.json`` of a folder that is claimed says; fits that are done are kept.
 
     InvalidInput or ClusterError: nothing was started, and the folder of a run that never started is
@@ -78,8 +79,7 @@ def execute(folder: RunFolder, record: Mapping[str, Any], tell: Progress) -> Non
     fits: Fits | None = None
     log.info("run %s begins", record["run_id"])
     try:
-        pipeline = load_pipeline(record["pipeline"])
-        checked = check_pipeline(pipeline, n_samples=record.get("n_samples"))
+        pipeline = checked.pipeline
         tell("starting the workers", 0, 0)
         with open_federation(record, checked) as federation:
             opened = True

@@ -20,7 +20,7 @@ from daskfc.runs.outcome.folder import RunFolder, digests_of
 from daskfc.runs.outcome.progress_file import KeptProgress
 from daskfc.runs.outcome.summary import unfinished_summary
 from daskfc.runs.pipeline.config import Pipeline, load_pipeline
-from daskfc.runs.pipeline.methods import check_pipeline
+from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline, checked_again
 from daskfc.runs.pipeline.parties import Progress, locate
 from daskfc.runs.pipeline.remarks import check_bound, data_warnings
 from daskfc.runs.planning.plan import check_memory
@@ -68,6 +68,7 @@ folder of a run, for example runs/<name>.
     def __init__(self, folder: str | PathLike[str]) -> None:
         self._folder = RunFolder(folder)
         self.folder = self._folder.path
+        self._checked: CheckedPipeline | None = None  # what `prepare` made and checked
 
     def __repr__(self) -> str:
         return f"<Run {self.name!r}: {self.status}, in {self.folder}>"
@@ -150,7 +151,7 @@ folder of a run, for example runs/<name>.
             folder.check_unedited()
             try:
                 with folder.logging():
-                    execute(folder, record, tell)
+                    execute(folder, record, self._checked or checked_again(record), tell)
             finally:
                 # What only a resumed run would need; the server's distances are the data up to a
                 # rigid motion.
@@ -303,7 +304,9 @@ def prepare(
         now = datetime.now().strftime("%Y%m%d-%H%M%S-%f")[:-3]
         stems = (_name_of(pipeline, definition.method), _name_of(storage, ""), now)
         name = "-".join(stem for stem in stems if stem)
-    return Run(RunFolder.create(runs_dir, name, record).path)
+    made = Run(RunFolder.create(runs_dir, name, record).path)
+    made._checked = checked
+    return made
 
 
 def run(

@@ -16,7 +16,7 @@ from daskfc.federation.driver.contract import check_prepared
 from daskfc.federation.methods.one_budget import check_noise_beside
 from daskfc.plugins import with_plugins
 from daskfc.protocols import METHODS
-from daskfc.runs.pipeline.config import Pipeline
+from daskfc.runs.pipeline.config import Pipeline, load_pipeline
 from daskfc.secure.prepare import Prepare
 from daskfc.secure.profiles import Profile
 from daskfc.stores import ClientStore
@@ -29,6 +29,7 @@ __all__ = [
     "check_choice",
     "check_pipeline",
     "check_seeds",
+    "checked_again",
     "estimator_of",
     "known_methods",
     "make_estimator",
@@ -379,3 +380,8 @@ Lower 'n_clusters'.
             if hasattr(estimator, "check_data"):
                 estimator.check_data(stores)
     return checked
+
+
+def checked_again(record: Mapping[str, Any]) -> CheckedPipeline:
+    """Check the pipeline in a ``run.json``, as of a run that another process prepared."""
+    return check_pipeline(load_pipeline(record["pipeline"]), n_samples=record.get("n_samples"))
