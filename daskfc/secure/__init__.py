@@ -1,1 +1,1 @@
-"""Secure computations: what several protocols compute on data that nobody may see."""
+"""Secure computations that several protocols share: sums, distances, k-means, preparation."""

@@ -1,8 +1,8 @@
 """Graphs of the server's coordinates, with the search for pairs divided among its workers.
 
-Which pairs can matter is told by products in float32, n² / 2 of them: every worker takes its share
-of the blocks. The server settles these few pairs in float64, so that the graph is the same, to the
-last bit, whatever the number of workers.
+Products in float32, n² / 2 of them, show which pairs can matter; every worker computes a share of
+the blocks. The server decides these few pairs in float64, so the graph is the same, to the last
+bit, whatever the number of workers.
 """
 
 import logging
@@ -30,7 +30,7 @@ Points: TypeAlias = np.ndarray | ExactPoints
 
 log = logging.getLogger("daskfc.secure")
 
-_MOST = 1 << 24  # ours: pairs that one worker lists; where there are more the server goes alone
+_MOST = 1 << 24  # ours: pairs that one worker lists; with more, the server works alone
 
 
 class ScoreRows(
@@ -38,7 +38,7 @@ class ScoreRows(
     route="server → server worker",
     reveals="to the server's own workers what it has: coordinates of all samples, rounded",
 ):
-    """What tells roughly how far samples are apart: `HalfDistances.table`, or nothing."""
+    """Rows whose products bound the distances, see `HalfDistances.table`; empty if of no use."""
 
     rows: np.ndarray = array("sample", "column", dtype="float32")
     error: np.ndarray = array("sample", dtype="float32")
@@ -56,7 +56,7 @@ class NearPairs(
     samples: np.ndarray = array("pair", dtype="int32")
     others: np.ndarray = array("pair", dtype="int32")
     unsure: np.ndarray = array("pair", dtype="bool")
-    complete: int  # or else float32 tells too little, or they are too many to list
+    complete: int  # 0 where float32 is too coarse, or the pairs are too many to list
 
 
 def graph_of_points(
@@ -66,18 +66,18 @@ def graph_of_points(
     n_neighbors: int | None = None,
     radius2: float | None = None,
 ) -> Local[View]:
-    """Have the server make a graph of its coordinates, with the help of its workers if it has any.
+    """Make a graph of the server's coordinates, at the server and its workers if it has any.
 
     Parameters
     ----------
     distances : SecureDistances
         Of the samples.
     points : Local of ExactPoints
-        What `all_pairs` of these gave, at the server.
+        The result of ``distances.all_pairs``, at the server.
     n_neighbors : int, optional
-        For the graph of so many nearest others of each sample.
+        For a graph of this many nearest neighbours of each sample.
     radius2 : float, optional
-        For the graph of pairs within this squared radius. One of the two is given.
+        For a graph of the pairs within this squared radius. Exactly one of the two is given.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def graph_of_points(
         return federation.on_server(settled_graph, points, {}, **asked)
     rows = federation.on_server(score_rows, points, radius2=radius2)
     told = federation.hand_out(rows)
-    federation.wait(told)  # or the server would do its own share before it tells the others
+    federation.wait(told)  # or the server would do its own share before it sends the rows
     parts = PerClient({worker: number for number, worker in enumerate(workers, start=1)})
     theirs = federation.hand_back(near_pairs, told, n_neighbors=n_neighbors, part=parts, of=of)
     own = federation.on_server(near_pairs, rows, n_neighbors=n_neighbors, part=0, of=of)
@@ -104,7 +104,7 @@ def graph_of_points(
 
 
 def _helps(distances: SecureDistances, n_neighbors: int | None, of: int) -> bool:
-    """Whether float32 may tell the pairs apart, and every worker has room for a table of rows."""
+    """Whether float32 may suffice for the pairs, and every worker has memory for the rows."""
     federation, n, d = distances.federation, distances.n_samples, distances.n_features
     table = n * (d + 2) * 4
     view = view_bytes("radius" if n_neighbors is None else "neighbours", n, n_neighbors) or 0
@@ -119,7 +119,7 @@ def _helps(distances: SecureDistances, n_neighbors: int | None, of: int) -> bool
 
 
 def score_rows(points: ExactPoints, *, radius2: float | None) -> ScoreRows:
-    """Tell the server's workers what they need to know of the coordinates."""
+    """Send the server's workers the float32 table of the coordinates."""
     scores, unit = half_distances(points)
     scaled = 0.0 if radius2 is None else radius2 * unit
     if scores is None or (radius2 is not None and not scores.tells(scaled)):
@@ -167,7 +167,7 @@ def settled_graph(
     n_neighbors: int | None,
     radius2: float | None,
 ) -> View:
-    """Return the graph, from the pairs that all workers found, or without them."""
+    """Return the graph from the pairs of all workers; without them if any list is incomplete."""
     known = [part for part in found.values() if part.complete]
     if not found or len(known) < len(found):
         known = []

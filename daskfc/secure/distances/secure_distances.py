@@ -1,8 +1,7 @@
-"""Squared distances, at the server, of rows that stay at the clients: the wiring.
+"""`SecureDistances`: squared distances, at the server, of rows that stay at the clients.
 
 Clients share out their rows by Lagrange coding (OmniFC, Protocol 1), some of them evaluate
-distances of shares, and the server interpolates. `SecureDistances` is the one way in: whoever wants
-distances, columns of landmarks or a graph opens it on the samples, or on rows of its own.
+distances of shares, and the server interpolates.
 """
 
 import hashlib
@@ -41,7 +40,7 @@ ENCODED_ROWS = 4096  # ours: rows encoded at once; K r k 4096 bytes, 51 MB for M
 class SecureDistances:
     """Squared distances, at the server, of rows that stay at the clients.
 
-    Open it with `of_samples` or `of_rows`. Nothing is encoded before distances are asked for.
+    Create it with `of_samples` or `of_rows`. Rows are encoded at the first request for distances.
 
     Parameters
     ----------
@@ -52,7 +51,7 @@ class SecureDistances:
     system : ResidueSystem
         Primes and scale.
     place : Place
-        Where the rows lie.
+        Order and range of the rows.
     own : PerClient of Local, optional
         `QuantisedRows` at the clients; by default the rows are those of their stores.
     hide_segments : bool
@@ -65,15 +64,16 @@ class SecureDistances:
     Attributes
     ----------
     n_samples, n_features, sizing
-        Number of rows of all clients, their length, and what they take of the parties.
+        Number of rows of all clients, their length, and the memory and disk that they need.
     route, reason : str
         How `all_pairs` made its distances, "columns" or "blocks", and why; empty before.
 
     Notes
     -----
-    Privacy: any `n_colluding` clients that pool what they see get uniform numbers of the others'
-    rows. The server gets the distances that it keeps, and with all of them the rows up to a rigid
-    motion; a client that gives it the hiding key also gives it distances of segments of rows.
+    Privacy: to any `n_colluding` clients that pool what they see, the others' rows look like
+    uniformly random numbers. The server gets the distances that it keeps; all of them give the rows
+    up to a rigid motion. A client that reveals the hiding key to it also reveals distances of
+    segments of rows.
 
     Error: rows on a grid give exact distances. Others are rounded to a grid on which the root mean
     square error of a squared distance, relative to their mean, is the tolerance, or a finer one.
@@ -134,7 +134,7 @@ class SecureDistances:
         resolve: float | None = None,
         **options: Any,
     ) -> Self:
-        """Open the distances of the samples in the clients' stores.
+        """Create the distances of the samples in the clients' stores.
 
         Parameters
         ----------
@@ -144,11 +144,11 @@ class SecureDistances:
             Root mean square error of squared distances, relative to their mean. Data on a grid
             (integers, pixels / 255) have no error at all.
         max_abs : float, optional
-            Declared bound on every ``|x|``; without it each client tells its largest norm, rounded
-            up.
+            Declared bound on every ``|x|``; without it each client reports its largest norm,
+            rounded up.
         resolve : float, optional
-            A squared distance that is told to a thousandth; by default a hundredth of what the mean
-            is taken for.
+            A squared distance that is exact to a thousandth; by default a hundredth of an estimate
+            of the mean.
         **options
             hide_segments, engine and tile, as for the class.
 
@@ -161,15 +161,15 @@ class SecureDistances:
 
         Notes
         -----
-        Samples that lie farther from the origin than apart are seen from their mean, which server
-        and clients then learn, rounded.
+        Samples that lie much farther from the origin than apart are centred on their mean, which
+        server and clients then learn, rounded.
         """
         place = place_of_samples(federation, code, max_abs)
         system = choose_grid(federation, code, place, tolerance=tolerance, resolve=resolve)
         return cls(federation, code, system, place, **options)
 
     def finer(self, resolve: float) -> Self:
-        """Open the same distances on a grid that tells so small a squared distance.
+        """Create the same distances on a finer grid, which resolves a given squared distance.
 
         Parameters
         ----------
@@ -197,20 +197,21 @@ class SecureDistances:
         radius: float | None,
         **options: Any,
     ) -> Self:
-        """Open the distances of rows that lie at the clients.
+        """Create the distances of rows computed at the clients.
 
         Parameters
         ----------
         federation, code
             As for the class.
         own : PerClient of Local
-            (n, d) float64 or `daskfc.privacy.Noised` at each client; one d at all of them.
+            (n, d) float64 or `daskfc.privacy.Noised` at each client, with the same d at all.
         positions : Local
             The server's `canonical_positions` of these rows.
         tolerance : float
             Root mean square error of a squared distance, relative to the squared radius.
         radius : float or None
-            Public bound on the norm of a row. With None the largest norm is told, rounded up.
+            Public bound on the norm of a row. With None each client reports its largest norm,
+            rounded up.
         **options
             hide_segments, engine and tile, as for the class.
 
@@ -236,25 +237,25 @@ class SecureDistances:
 
     @property
     def dropped(self) -> dict[str, str]:
-        """Evaluators that were left out, and why."""
+        """Evaluators that were excluded, and why."""
         return self._evaluation.dropped
 
     def nearest_apart(self) -> float:
-        """Ask how near, squared, samples are that differ, where many came out the same."""
+        """Return a small squared distance between different samples of one client."""
         return nearest_apart(self.federation, self._place)
 
     def refuse_far_samples(self, why: str) -> None:
-        """Have clients refuse samples too far apart, by their columns.
+        """Have clients refuse samples that lie too far from the others, naming columns.
 
         Raises
         ------
         OverflowRefused
-            Where a client tells its range.
+            By the client with the farthest samples.
         """
         refuse_far_samples(self.federation, self._place, why)
 
     def error_of(self, squared: float) -> float:
-        """Return how far a squared distance of that size may be off by the grid."""
+        """Return the error that the grid may leave in a squared distance of that size."""
         return self.system.error_of(squared, self.n_features)
 
     # -- distances among the rows -------------------------------------------------------------
@@ -276,7 +277,7 @@ class SecureDistances:
         n_neighbors, radius2 : int, float, optional
             For the graphs: neighbours of each row, or the squared radius.
         reader : Reader
-            Of all distances, where the server keeps them.
+            The clusterer that reads all distances, where the server keeps them.
 
         Returns
         -------
@@ -315,13 +316,13 @@ class SecureDistances:
         radius2: float | None = None,
         reader: Reader = NOBODY,
     ) -> Local[ExactPoints] | Local[Tiles]:
-        """Compute what gives all distances exactly, the cheaper way: from columns or in blocks.
+        """Compute all distances exactly, from columns or in blocks, whichever is cheaper.
 
-        Distances are whole numbers over S² and have rank d + 2 at most: a few columns of them give
-        coordinates, and rounding leads back to every distance, or residues do where the bound on
-        the coordinates' error leaves a doubt. Blocks are computed where n <= 2 (d + 2), where
-        columns need more memory than there is, or where neither is sure: distances too large to
-        round, of samples that span less than d dimensions. `route` and `reason` tell.
+        Distances are whole numbers over S² and have rank d + 2 at most: a few columns give
+        coordinates, from which every distance follows by rounding, or by residues where the error
+        bound of the coordinates is too large. Blocks are computed where n <= 2 (d + 2), where
+        columns need too much memory, or where neither rounding nor residues are certain: distances
+        too large to round, of samples that span less than d dimensions. See `route` and `reason`.
 
         Parameters
         ----------
@@ -331,8 +332,8 @@ class SecureDistances:
         Returns
         -------
         Local
-            At the server: `ExactPoints`, certified, or what `blocks` gives. Distances, and graphs
-            of them, are the same to the last bit.
+            At the server: `ExactPoints`, certified, or the result of `blocks`. Distances, and
+            graphs of them, are the same to the last bit.
 
         Raises
         ------
@@ -341,8 +342,8 @@ class SecureDistances:
 
         Notes
         -----
-        Privacy: the server learns the same either way. Columns also tell the evaluators which
-        samples were chosen as landmarks: those far from the others.
+        Privacy: the server learns the same either way. With columns the evaluators also learn which
+        samples are landmarks: those far from the others.
         """
         self.route, self.reason = self.sizing.cheaper(keep, n_neighbors, reader)
         if self.route == "columns":
@@ -379,7 +380,7 @@ class SecureDistances:
         nearest : float
             The same in squared units of the data; the larger one counts.
         keep, n_neighbors, reader
-            What will be made of the coordinates: "rows", or as for `blocks`.
+            The use of the coordinates: "rows", or as for `blocks`.
 
         Returns
         -------
@@ -407,7 +408,7 @@ class SecureDistances:
         self._encode()
         turn, rank, converged, n_primes = 0, 0, False, len(self.system.primes)
         while not converged:
-            # what the server goes on with stays there: a copy at a client is for that client alone
+            # the server's own copy stays there; what a client gets is for that client alone
             count = self.sizing.landmarks(rank)
             chosen = federation.on_server(server.next_landmarks, embedding, count=count)
             told = federation.tell(server.told_landmarks, chosen, clients=self._evaluation.names)
@@ -415,7 +416,7 @@ class SecureDistances:
             columns = self._columns_to(told, turn, known, self.system.first(n_primes))
             embedding = federation.on_server(server.add_columns, embedding, chosen, columns)
             status = federation.publish(server.landmark_status, embedding, system=self.system)
-            most = max(self.n_features + 2, status.n_landmarks)  # rounding may take some more
+            most = max(self.n_features + 2, status.n_landmarks)  # rounding may require some more
             federation.report_progress("landmarks", status.n_landmarks, most)
             yield embedding, chosen, columns
             rank, converged, n_primes = status.rank, bool(status.converged), status.n_primes
@@ -442,7 +443,7 @@ class SecureDistances:
         Parameters
         ----------
         new : PerClient of Local
-            Stores that are open at some clients.
+            Open stores at some clients.
 
         Yields
         ------
@@ -454,7 +455,7 @@ class SecureDistances:
             yield from self._panels(party.encode_new, owner, count, store, self._place.centre)
 
     def quantised(self, own: PerClient[Local]) -> PerClient[Local]:
-        """Round new rows at some clients to the grid of the others, for `to_new_rows`."""
+        """Round new rows at some clients to the grid of the clustered ones, for `to_new_rows`."""
         return self.federation.on_clients(
             rows.quantised_rows, own, system=self.system, purpose="new", clients=tuple(own)
         )
@@ -479,7 +480,7 @@ class SecureDistances:
     def _panels(
         self, step: Callable[..., Any], owner: str, n_rows: int, *kept: Any
     ) -> Iterator[NewPanel]:
-        self._encode()  # unless every block was there already when the rows were clustered
+        self._encode()  # not done yet if every block was already there
         yield from new_panels(self._evaluation, self.n_samples, step, owner, n_rows, *kept)
 
     def _encode(self) -> None:

@@ -1,4 +1,4 @@
-"""What stands for the steps of secure distances in a rehearsal: sizes, without any share."""
+"""Stubs for the steps of secure distances in a rehearsal: sizes of messages, no shares."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,8 @@ from daskfc.stores import ClientStore
 
 __all__ = ["STAND_INS"]
 
-_ROOM = 1 << 62  # of the server's disk, which nobody has seen
-# ours: numbers of samples that are read to search landmarks among them, 256 MiB; where there are
-# more, some samples stand for all
+_ROOM = 1 << 62  # bytes of the server's disk, which is unknown
+# ours: numbers that are read to search for landmarks, 256 MiB; of more, some samples are read
 _READ = 1 << 25
 _SPAN = "dimensions that the samples span"
 
@@ -78,11 +77,11 @@ def _shape_of(answers: Mapping[str, CodedDistances]) -> tuple[int, int]:
 
 
 class _PlanOfSamples(RowPlan):
-    """A plan for the rows of the clients' stores, which can be read here."""
+    """A plan for the rows of the clients' stores, which a rehearsal can read."""
 
 
 class _Seen:
-    """A true search for landmarks, among all samples or some that stand for them."""
+    """A real search for landmarks, among all samples or some of them."""
 
     def __init__(self, like: LandmarkEmbedding, samples: np.ndarray) -> None:
         n, n_features = samples.shape
@@ -92,7 +91,7 @@ class _Seen:
         self.samples = samples
 
     def go_on(self, count: int) -> None:
-        """Do a round."""
+        """Add `count` landmarks."""
         chosen = self.found.next_landmarks(count)
         if chosen.size:
             columns = squared_distances(self.samples, self.samples[chosen])
@@ -101,7 +100,7 @@ class _Seen:
 
 @dataclass
 class _Search:
-    """A search for landmarks: how far it is, and a true one where samples can be read."""
+    """The state of a search for landmarks, with a real one where samples can be read."""
 
     n_samples: int
     n_features: int
@@ -111,14 +110,14 @@ class _Search:
 
 @dataclass(frozen=True)
 class _Points:
-    """Coordinates, of which the size is known."""
+    """The size of coordinates."""
 
     n_samples: int
     n_features: int
 
 
 def _reach_from(data: ClientStore) -> Reach:
-    """Measure from the middle of the client's own samples, and say as much for those of others."""
+    """Report twice the radius about the client's own mean, as the common centre is unknown."""
     middle = sum(rows.sum(axis=0) for _, rows in data.blocks()) / data.n_samples
     radius2 = max(float(np.square(rows - middle).sum(axis=1).max()) for _, rows in data.blocks())
     return Reach(2 * party.rounded_up(radius2**0.5))
@@ -184,7 +183,7 @@ def _landmark_status(
     span = rehearsal.assume(_SPAN, most)
     rank = max(0, min(embedding.n_landmarks - 1, int(span)))
     over = rank >= span or embedding.n_landmarks >= embedding.n_samples
-    # with nothing seen as many primes as ever: how far samples lie from landmarks nobody knows
+    # with no samples read, all primes: distances from the landmarks are unknown
     return LandmarkStatus(embedding.n_landmarks, rank, 0.0, int(over), n_primes)
 
 

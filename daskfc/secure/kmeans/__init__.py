@@ -1,7 +1,4 @@
-"""k-means of rows that lie at the clients, on a coreset or on sums alone.
-
-What the server learns, how exact it is and what it costs is in docs/secure.md.
-"""
+"""k-means of rows that stay at the clients, on a coreset or on sums only; see docs/secure.md."""
 
 from daskfc.secure.kmeans.clusters import Clusters, DistributedKMeans, KMeansPlan, own_clusters
 from daskfc.secure.kmeans.kinds import KINDS, open_kmeans

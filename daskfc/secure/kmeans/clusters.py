@@ -1,4 +1,4 @@
-"""What every kind of distributed k-means gives: centres at the server, labels at the clients."""
+"""The interface of every distributed k-means: centres at the server, labels at the clients."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ __all__ = ["Clusters", "DistributedKMeans", "KMeansPlan", "check_enough", "own_c
 
 @dataclass(frozen=True)
 class KMeansPlan:
-    """What is asked of a k-means, whatever protects the rows.
+    """Parameters of a k-means, whatever protects the rows.
 
     Parameters
     ----------
     n_clusters : int
         Centres wanted, at least 1.
     seed : int
-        Of all that is drawn, at least 0.
+        Seed of all random draws, at least 0.
     n_init : int
         Starts, at least 1.
     max_iter : int
@@ -71,9 +71,9 @@ class Clusters:
     Parameters
     ----------
     centers : Local of KMeansCenters
-        At the server; ``federation.publish(clusters.centers)`` tells the caller.
+        At the server; ``federation.publish(clusters.centers)`` sends them to the caller.
     told : Sent of KMeansCenters
-        The same at all clients, to label other rows by: see `own_clusters`.
+        The same at all clients, to label other rows with `own_clusters`.
     labels : PerClient of Local
         The cluster of each row, (n,) int64, at its own client.
     """
@@ -84,7 +84,7 @@ class Clusters:
 
 
 class DistributedKMeans(ABC):
-    """A way of finding clusters of rows that lie at the clients.
+    """A way of clustering rows that stay at the clients.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class DistributedKMeans(ABC):
         Returns
         -------
         Clusters
-            Where rows have fewer distinct values than there are clusters, some have no rows.
+            With fewer distinct rows than clusters, some clusters are empty.
         """
         centers = self._centers(rows)
         told = self._federation.tell(centers, clients=tuple(rows))
@@ -116,13 +116,13 @@ class DistributedKMeans(ABC):
 
     @abstractmethod
     def _centers(self, rows: PerClient[Local]) -> Local[KMeansCenters]:
-        """Find the centres, which the server then holds."""
+        """Return the centres, at the server."""
 
 
 def own_clusters(
     rows: NDArray[np.float64], centers: KMeansCenters | NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return the clusters of a client's rows: also a step, for rows that were not clustered.
+    """Return the clusters of a client's rows; also a step, for rows that were not clustered.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def own_clusters(
 
 
 def check_enough(n_rows: float, n_clusters: int) -> None:
-    """Refuse more clusters than rows, by their number, which the server knows anyhow."""
+    """Refuse more clusters than rows; the error reports their number, which the server knows."""
     if n_rows < n_clusters:
         raise InvalidInput(
             "the 'n_clusters' parameter of a k-means must be at most the number of rows of all "

@@ -1,4 +1,4 @@
-"""A coreset of the rows of all clients: what a client samples, what a server makes of it.
+"""A coreset of the rows of all clients: clients sample rows, the server clusters the sample.
 
 Paper       M.-F. Balcan, S. Ehrlich, Y. Liang, "Distributed k-means and k-median clustering on
             general topologies", NeurIPS 2013 (arXiv 1306.0604), Algorithm 1.
@@ -10,12 +10,11 @@ Notation    paper            here                 shape, range
             S_i ∪ B_i, w     CoresetPart          (t_i + min(k, n_i), s) and weights
 Departures  (1) B_i is the best of a few k-means++ starts with Lloyd. (2) t_i is rounded to whole
             rows. A sampled row q weighs cost(P_i, B_i) / (t_i cost(q)), which is the paper's
-            Σ_j cost(P_j, B_j) / (t cost(q)) where nothing was rounded, and stays unbiased where
-            something was; a client that samples none is told by its centres alone.
+            Σ_j cost(P_j, B_j) / (t cost(q)) where nothing was rounded, and unbiased where something
+            was; a client that samples none is represented by its centres alone.
             (3) A centre's weight |P_b| - Σ w_q may fall below 0, as in the paper. Lloyd's algorithm
             has no meaning for negative weights (a mean may leave all rows, the inertia has no
-            least value), so that the server takes 0 for them: their rows are told well enough by
-            the sampled ones.
+            minimum), so the server replaces them by 0: sampled rows represent the rows well enough.
 """
 
 from collections.abc import Mapping
@@ -64,19 +63,19 @@ class LocalSolution:
 def k_means(
     points: Floats, weights: Floats | None, plan: KMeansPlan, seed: int, n_init: int
 ) -> tuple[Floats, float]:
-    """Return the centres of the best of `n_init` runs of Lloyd's algorithm, and the inertia.
+    """Return centres and inertia of the best of `n_init` runs of Lloyd's algorithm.
 
     `points` are (p, s), at least as many as clusters; `weights` (p,) are at least 0, or None.
     """
     model = KMeans(plan.n_clusters, n_init=n_init, max_iter=plan.max_iter, random_state=seed)
-    # One thread: clients work at the same time, and partial sums add up the same everywhere.
+    # One thread: clients work at the same time, and the order of sums is the same everywhere.
     with threadpool_limits(limits=1), noting_convergence():
         model.fit(points, sample_weight=weights)
     return np.asarray(model.cluster_centers_, dtype=np.float64), float(model.inertia_)
 
 
 def local_solution(rows: Floats, plan: KMeansPlan, party: str) -> LocalSolution:
-    """Cluster a client's own rows (Algorithm 1, round 1); the result stays there."""
+    """Cluster a client's own rows (Algorithm 1, round 1); the result stays at the client."""
     rows = check_rows(rows)
     if len(rows) <= plan.n_clusters:
         return LocalSolution(rows, np.arange(len(rows)), np.zeros(len(rows)))
@@ -94,10 +93,9 @@ def _nearest(rows: Floats, centers: Floats) -> tuple[NDArray[np.int64], Floats]:
 
 
 def sample_sizes(costs: Mapping[str, float], coreset_size: int) -> dict[str, int]:
-    """Return how many rows t_i, of sum t, each client samples in proportion to cost(P_i, B_i).
+    """Return the number of rows t_i, of sum t, of each client, in proportion to cost(P_i, B_i).
 
-    Rounding moves each by less than 1, largest remainders first, then by name; all 0 where no
-    client has any cost.
+    Largest remainders are rounded up first, then by name; all are 0 where no client has any cost.
     """
     names = sorted(costs)
     all_costs = np.array([costs[name] for name in names])
@@ -106,7 +104,7 @@ def sample_sizes(costs: Mapping[str, float], coreset_size: int) -> dict[str, int
     shares = coreset_size * (all_costs / all_costs.sum())
     sizes = np.floor(shares).astype(int)
     rest = coreset_size - int(sizes.sum())
-    # Rounding of shares may leave one more than there are remainders; those without cost get none.
+    # Rounding may leave one more than there are remainders; clients without cost get none.
     order = [i for i in np.argsort(-(shares - sizes), kind="stable") if all_costs[i] > 0]
     for number in range(rest):
         sizes[order[number % len(order)]] += 1
@@ -118,8 +116,8 @@ def coreset_part(
 ) -> CoresetPart:
     """Send sampled rows and local centres (Algorithm 1, round 2).
 
-    The t_i rows are drawn with replacement in proportion to their costs, by the plan's seed and the
-    client's name, then come the centres; the weights sum to the number of rows.
+    The t_i rows, drawn with replacement in proportion to their costs, come before the centres; the
+    weights sum to the number of rows.
     """
     counts = np.bincount(solution.labels, minlength=len(solution.centers)).astype(np.float64)
     if size.n_samples == 0:
@@ -137,7 +135,7 @@ def coreset_part(
 
 
 def solved(parts: Mapping[str, CoresetPart], plan: KMeansPlan) -> KMeansCenters:
-    """Cluster the coreset of all clients, at the server; its inertia estimates that of all rows."""
+    """Cluster the coreset of all clients; its inertia estimates that of all rows."""
     names = sorted(parts)
     points = np.concatenate([parts[name].points for name in names])
     weights = np.maximum(np.concatenate([parts[name].weights for name in names]), 0.0)

@@ -1,17 +1,17 @@
-"""Groups of rows that are large enough for their sums to be opened, and which sums add nothing.
+"""Groups of rows that are large enough for the server to learn their sums.
 
-A sum over a cluster is opened in each round of Lloyd's algorithm elsewhere. Two such sums that
-differ by one row tell that row, and some hundred of them tell all (docs/attacks.md). Here all rows
-are one group at first. Each round splits groups by the clusters that rows would have; a part of
-fewer than `SMALLEST` rows, or of fewer clients than a run says, stays with the largest part of its
-group that has as many clients. Groups do not overlap, so that
-whatever is made of their sums, it depends on whole groups.
+Other federated k-means open a sum over each cluster in each round of Lloyd's algorithm. Two such
+sums that differ by one row reveal that row, and some hundred reveal all rows (docs/attacks.md).
+Here all rows are one group at first. Each round splits groups by the nearest centres of their
+rows; a part of fewer than `SMALLEST` rows, or of fewer clients than the run requires, stays with
+the largest part of its group that has enough clients. Groups do not overlap, so every combination
+of their sums depends on whole groups.
 
 Notation    here      shape, range
             m, k      groups, clusters
             counts    (m, k) int64, rows of all clients by group and nearest centre
-            held      (m, k) bool, whether enough clients have some of them
-            home      (m,), the cluster that most rows of a group have that are held
+            held      (m, k) bool, whether enough clients have some of these rows
+            home      (m,), the cluster of each group's largest part that is held
 """
 
 import numpy as np
@@ -29,23 +29,20 @@ SMALLEST = 5  # ours, as profiles have it; no caller can lower it
 
 
 def split_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
-    """Return the new group, from 0 on, of rows by their old group and nearest centre, (m, k).
-
-    Parts of fewer than `least` rows, or of too few clients, join the part at home.
-    """
+    """Return the new group, from 0 on, of rows by their old group and nearest centre, (m, k)."""
     ids, alone, home = _parts(counts, held, least)
     return np.where(alone, ids, np.take_along_axis(ids, home[:, None], axis=1))
 
 
 def fresh_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
-    """Return the numbers of the new groups whose sums nobody knows: parts of groups that split."""
+    """Return the numbers of new groups with unknown sums: the parts of groups that split."""
     ids, alone, _ = _parts(counts, held, least)
     fresh: Integers = ids[alone & (alone.sum(axis=1, keepdims=True) > 1)]
     return fresh
 
 
 def _home(counts: Integers, held: Booleans) -> Integers:
-    """Return the cluster of each group's largest part of enough clients: small ones stay there."""
+    """Return the cluster of each group's largest part of enough clients, which small ones join."""
     home: Integers = (counts * (1 + held * (counts.sum(axis=1, keepdims=True) + 1))).argmax(axis=1)
     return home
 
@@ -61,9 +58,8 @@ def last_clusters(counts: Integers, held: Booleans, least: int = SMALLEST) -> In
 
     The groups' sums are known, so the last sums reveal those of rows that leave home: edges of a
     graph of the clusters, kept only if at least `least` rows, of enough clients, cross every cut of
-    what is joined. So no combination of sums is over fewer rows: with a factor c_j for each
-    cluster, cancelling the rows at home leaves all edges between different c_j, else the rows at
-    home are left.
+    a connected part. So no combination of sums is over fewer rows: with a factor c_j for each
+    cluster, either the rows at home remain, or all edges between different c_j do.
     """
     home, k = _home(counts, held), counts.shape[1]
     enough = np.take_along_axis(held & (counts >= least), home[:, None], axis=1)
@@ -74,7 +70,7 @@ def last_clusters(counts: Integers, held: Booleans, least: int = SMALLEST) -> In
 
 
 def _joined(edges: Integers, least: int) -> Booleans:
-    """Return which edges stay, until at least `least` lead over every cut of what is joined."""
+    """Remove edges until at least `least` cross every cut of a connected part; return the rest."""
     left = np.triu(edges, 1)
     while True:
         graph = sparse.csr_array((left + left.T).astype(np.int32))
@@ -90,7 +86,7 @@ def _joined(edges: Integers, least: int) -> Booleans:
 def moments_about(rows: Floats, groups: Integers, n_groups: int, origin: Floats) -> Floats:
     """Return a client's count, Σ (x - origin), Σ (x - origin)² of groups, (n_groups, 1 + 2 s).
 
-    Group -1 is in no sum. The origin saves digits where rows lie far from 0.
+    Rows of group -1 are left out. The origin saves digits where rows lie far from 0.
     """
     total = np.zeros((n_groups, 1 + 2 * rows.shape[1]))
     those = groups >= 0

@@ -1,4 +1,4 @@
-"""The ways of distributed k-means by name, as a method's parameter gives it."""
+"""The kinds of distributed k-means by name, for a method's parameter."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def open_kmeans(
     sums: Aggregation | None = None,
     noise: LloydNoise | None = None,
 ) -> DistributedKMeans:
-    """Return one way of finding clusters of rows that lie at the clients.
+    """Return one way of clustering rows that stay at the clients.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def open_kmeans(
     n_clusters : int
         Centres wanted.
     seed : int
-        Of all that is drawn but noise.
+        Seed of all random draws but noise.
     n_init : int, optional
         Starts; by default 10. Not with `noise`.
     max_iter : int, optional

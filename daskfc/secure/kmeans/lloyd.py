@@ -1,4 +1,4 @@
-"""What all kinds of k-means do with a client's rows: check, label, and bound their sums."""
+"""Steps of every k-means on a client's rows: check, label, and bound their sums."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def nearest_labels(rows: Floats, centers: Floats) -> NDArray[np.int64]:
 
 
 def bound_of_sums(n: float, scatter: float) -> float:
-    """Return a bound on every sum about a point c of any client's rows, so that none is agreed on.
+    """Return a bound on every sum about a point c of any client's rows.
 
     Cauchy-Schwarz: Σ |x - c| ≤ √(n Σ |x - c|²), for all n rows with `scatter` Σ |x - c|²; the
     result is twice the largest moment, for rounding.

@@ -1,4 +1,4 @@
-"""What the parties of a distributed k-means send each other."""
+"""Messages of a distributed k-means."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class KMeansCenters(
     route=("server → client", "server → caller"),
     reveals="the centres of the clusters over all clients, and how far all rows lie from them",
 ):
-    """Centres, and the inertia as far as the server knows it; see the kinds of k-means."""
+    """Centres, and the inertia as far as the server knows it."""
 
     centers: np.ndarray = array("cluster", "feature", dtype="float64")
     inertia: float
@@ -43,7 +43,7 @@ class SampleSize(
     route="server → client",
     reveals="to each client how large its cost is beside that of the others",
 ):
-    """How many rows a client samples."""
+    """The number of rows that a client samples."""
 
     n_samples: int
 
@@ -53,7 +53,7 @@ class CoresetPart(
     route="client → server",
     reveals="the sampled rows as they are, and the means and sizes of the client's own clusters",
 ):
-    """Sampled rows and local centres with their weights, which stand for all rows of a client."""
+    """Sampled rows and local centres with weights, which represent all rows of a client."""
 
     points: np.ndarray = array("point", "feature", dtype="float64")
     weights: np.ndarray = array("point", dtype="float64")
@@ -64,7 +64,7 @@ class KMeansProposal(
     route="server → client",
     reveals="centres that the sums of earlier rounds gave, and the mean of all rows",
 ):
-    """Centres by which groups of rows are split, or which count in the end."""
+    """Centres by which groups of rows are split, or the final ones."""
 
     centers: np.ndarray = array("cluster", "feature", dtype="float64")
     origin: np.ndarray = array("feature", dtype="float64")
@@ -77,7 +77,7 @@ class KMeansCounts(
     reveals="how many rows of all clients are in which group, nearest to which centre, and where "
     "too few clients have any",
 ):
-    """From which all clients work out which groups are split: parts of `least` rows, and held."""
+    """Counts from which clients derive the groups that split: parts of `least` rows and held."""
 
     counts: np.ndarray = array("group", "cluster", dtype="int64")
     held: np.ndarray = array("group", "cluster", dtype="bool")
@@ -90,9 +90,9 @@ class KMeansProgress(
     reveals="a bound on the sums of the next round, who takes part, whether it is the last, and "
     "how many rows are in parts of too few clients",
 ):
-    """What the caller needs to know for the next round.
+    """The state of a search, from which the caller starts the next round.
 
-    `held_back` counts rows in parts large enough, but of too few clients to be groups.
+    `held_back` counts rows in parts that are large enough but of too few clients to be groups.
     """
 
     settled: int

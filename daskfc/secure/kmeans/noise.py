@@ -36,14 +36,14 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_FLOOR = 2.0  # ours: a count below so many of its own σ is taken for noise
-_STEP = 0.05  # ours: of the largest norm, by which a centre goes to either side
+_FLOOR = 2.0  # ours: a count below this many of its own σ is taken for noise
+_STEP = 0.05  # ours: of the largest norm, by which a split centre moves to either side
 _POINTS = 100  # ours: of the ball, for each centre
 
 
 @dataclass(frozen=True)
 class LloydNoise:
-    """What noise protects the sums of k-means, and how often they are released.
+    """The noise that protects the sums of k-means, and the number of their releases.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ class LloydNoise:
         Standard deviation of the noise of one round over the sensitivity, above 0. From
         ``daskfc.privacy.noise_multiplier(epsilon, delta, rounds)``.
     largest_norm : float
-        R: rows are shortened to this Euclidean norm, above 0. Chosen without looking at rows.
+        R: rows are shortened to this Euclidean norm, above 0. Must not depend on the rows.
     rounds : int
-        Releases, all of which are made, at least 1.
+        Number of releases, at least 1; no round is skipped.
 
     Raises
     ------
@@ -88,11 +88,11 @@ class LloydNoise:
 
 
 def sensitivity_of(largest_norm: float) -> float:
-    """Return 2 R, how far one replaced row moves `sums_in_ball` at most, in Euclidean norm.
+    """Return 2 R, the most by which one replaced row moves `sums_in_ball`, in Euclidean norm.
 
     Let x become y, ‖x‖, ‖y‖ ≤ R, other rows keep their (public) centres. In one cluster, ‖y - x‖ ≤
     2 R; in two, lines move by (-R, -x) and (R, y), ‖x‖² + ‖y‖² + 2 R² ≤ 4 R². Both are reached.
-    Counts in a unit above R would raise it; below R they would be noisier for nothing.
+    Counts in a unit above R would raise it; in one below R they would be noisier without need.
     """
     return 2.0 * largest_norm
 
@@ -113,10 +113,7 @@ def sums_in_ball(rows: Floats, centers: Floats, largest_norm: float) -> Floats:
 
 
 def centers_in_ball(n_clusters: int, n_features: int, largest_norm: float, seed: int) -> Floats:
-    """Return first centres, (n_clusters, n_features), that cover the ball evenly.
-
-    They do not depend on the rows: k-means of points drawn uniformly in the ball.
-    """
+    """Return first centres, (n_clusters, n_features): k-means of points uniform in the ball."""
     random = generator(seed, "k-means in a ball")
     points = random.standard_normal((_POINTS * n_clusters, n_features))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
@@ -128,7 +125,7 @@ def centers_in_ball(n_clusters: int, n_features: int, largest_norm: float, seed:
 
 
 def _is_enough(noise: Any, asked: Announced) -> bool:
-    # of an announced epsilon the party counts the releases
+    # where an epsilon is announced, the party counts the releases against it
     announced = asked.parameters.get("noise") or {}
     return bool(noise.multiplier >= (announced.get("multiplier") or 0.0))
 
@@ -147,8 +144,7 @@ def noisy_sums(
 ) -> Noised:
     """Return a client's part of a round's sums, (k, 1 + s), with its share of the noise.
 
-    Noise comes from the client's secret of this run: a repeated step draws the same and is no
-    second release.
+    Noise derives from the client's secret of this run, so a repeated step is no second release.
     """
     values = sums_in_ball(rows, centers.centers, noise.largest_norm)
     label = noise_label(
@@ -172,8 +168,8 @@ def updated(
 ) -> KMeansCenters:
     """Return the next centres from noisy sums, (k, 1 + s); `number` of the round counts from 0.
 
-    A noisy count below 1 or twice its standard deviation says nothing: its centre moves beside one
-    with a large count, or stays after the last round. Centres outside the ball are put back.
+    A centre with a noisy count below 1 or twice its standard deviation moves beside one with a
+    large count, or stays after the last round. Centres outside the ball are put back.
     """
     R = noise.largest_norm
     counts = total.values[:, 0] / R
@@ -184,7 +180,7 @@ def updated(
         random = generator(seed, "k-means on noisy sums", number)
         order = np.argsort(-counts, kind="stable")
         for empty, full in zip(np.flatnonzero(~there), order[: there.sum()], strict=False):
-            # To both sides: what parts the rows of the two goes through their mean.
+            # To both sides: the border between the two then goes through the former mean.
             step = random.standard_normal(means.shape[1])
             step *= _STEP * R / float(np.linalg.norm(step))
             means[empty] = means[full] + step

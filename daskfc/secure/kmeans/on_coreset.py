@@ -34,9 +34,9 @@ class KMeansOnCoreset(DistributedKMeans):
     federation : Federation
         In a run.
     plan : KMeansPlan
-        What is asked; `tolerance` plays no role.
+        Parameters; `tolerance` is not used.
     coreset_size : int
-        t, at least 0: rows that all clients together reveal beside their own centres.
+        t, at least 0: rows that all clients together reveal besides their own centres.
 
     Notes
     -----
@@ -72,14 +72,14 @@ class KMeansOnCoreset(DistributedKMeans):
 
 
 def local_cost(solution: LocalSolution) -> LocalCost:
-    """Tell the server the cost of a client's own k-means."""
+    """Report to the server the cost of a client's own k-means."""
     return LocalCost(len(solution.labels), solution.centers.shape[1], solution.cost)
 
 
 def told_sizes(
     costs: Mapping[str, LocalCost], plan: KMeansPlan, coreset_size: int
 ) -> Mapping[str, SampleSize]:
-    """Tell each client how many rows it samples."""
+    """Send each client the number of rows that it samples."""
     check_enough(sum(cost.n_rows for cost in costs.values()), plan.n_clusters)
     widths = {cost.n_features for cost in costs.values()}
     if len(widths) != 1:

@@ -1,4 +1,4 @@
-"""k-means of which the server sees nothing but noisy sums; see `noise.py`.
+"""k-means in which the server sees only noisy sums, for differential privacy; see `noise.py`.
 
 Messages    a sum of s numbers               once, how many rows there are
             KMeansCenters  server → client   k s floats, in every round and at the end
@@ -32,19 +32,19 @@ class KMeansOnNoisySums(DistributedKMeans):
     federation : Federation
         In a run.
     n_clusters, seed : int
-        As of `KMeansPlan`; there is one start.
+        As in `KMeansPlan`; there is one start.
     sums : Aggregation
         How arrays are summed.
     noise : LloydNoise
-        What protects them.
+        The noise in the sums.
 
     Notes
     -----
-    Privacy: in every round the sums bear Gaussian noise of `LloydNoise.sigma`, of which each client
-    adds a share, so that centres are differentially private for the replacement of one row; the
-    ledger has a release of every round. Numbers of rows are not private: the server learns that of
-    all clients together, and of each what `sums` tells when it agrees on a bound. The inertia is
-    not released: it is NaN.
+    Privacy: in every round the sums contain Gaussian noise of `LloydNoise.sigma`, of which each
+    client adds a share, so that centres are differentially private for the replacement of one row;
+    the ledger has a release of every round. Numbers of rows are not private: the server learns that
+    of all clients together, and of each what `sums` reveals when it agrees on a bound. The inertia
+    is not released: it is NaN.
 
     Examples
     --------
@@ -87,20 +87,20 @@ class KMeansOnNoisySums(DistributedKMeans):
 
 
 def row_counts(rows: Floats) -> Floats:
-    """Return a client's number of rows once for each feature: the sum tells both numbers."""
+    """Return a client's number of rows once for each feature, so the sum gives both numbers."""
     rows = check_rows(rows)
     return np.full(rows.shape[1], float(len(rows)))
 
 
 def public_bound(counts: Total, noise: LloydNoise, n_shares: int) -> KMeansProgress:
-    """Tell the caller a bound on every entry of a client's noisy part; it tells nothing of rows."""
+    """Report to the caller a bound on every entry of a client's noisy part, whatever its rows."""
     largest = noise.largest_norm * float(np.rint(counts.values[0, 0]))
     bound = largest + (REACH_OF_NOISE + 1.0) * noise.sigma / math.sqrt(n_shares)
     return KMeansProgress(0, 0, bound, np.array(counts.terms, dtype=str))
 
 
 def first_centers(counts: Total, plan: KMeansPlan, noise: LloydNoise) -> KMeansCenters:
-    """Return centres that know nothing but the largest norm."""
+    """Return first centres, which depend on the largest norm but not on the rows."""
     check_enough(float(np.rint(counts.values[0, 0])), plan.n_clusters)
     n_features = len(counts.values)
     found = centers_in_ball(plan.n_clusters, n_features, noise.largest_norm, plan.seed)

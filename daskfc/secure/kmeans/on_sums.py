@@ -1,7 +1,7 @@
-"""k-means of which the server sees nothing but sums over groups of rows, and one round of Lloyd's.
+"""k-means in which the server sees only sums over groups of rows, and one round of Lloyd's.
 
 Paper       S. P. Lloyd, "Least squares quantization in PCM", IEEE Trans. Inf. Theory 1982. Rows
-            drawn from a group's mean and variances stand for its rows as in C. C. Aggarwal, P. S.
+            drawn from a group's mean and variances represent its rows as in C. C. Aggarwal, P. S.
             Yu, "A condensation approach to privacy preserving data mining", EDBT 2004.
 Messages    KMeansProposal  server → client    k s floats a round
             a sum of m k floats                in every round, by `daskfc.secure.sums`
@@ -47,18 +47,18 @@ __all__ = ["KMeansOnSums", "Search", "advanced", "begun"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_DRAWN = 4000  # ours: rows that stand for those of all groups, at most
+_DRAWN = 4000  # ours: rows drawn to represent all groups, at most
 _PATIENCE = 2  # ours: rounds in a row without gain, after which groups are fine enough
-_GROUPS = 100  # ours: of each cluster, after which they are as well
+_GROUPS = 100  # ours: per cluster, at which groups are fine enough too
 
 
 @dataclass(frozen=True)
 class Search:
-    """What the server holds between two rounds.
+    """The server's state between two rounds.
 
-    `origin` (s,) is the mean of all rows, `scatter` at least their summed squared distance to it:
-    both bound later sums of `clients`, where some may be missing. `moments` are (m, 1 + 2 s).
-    `settled`: one round of all rows is left; `held_back`: rows in large parts of too few clients.
+    `origin` (s,) is the mean of all rows, `scatter` at least their summed squared distance to it,
+    which bounds later sums of all or some `clients`. `moments` are (m, 1 + 2 s). `settled`: only
+    the round of all rows is left; `held_back`: rows in large parts of too few clients.
     """
 
     origin: Floats
@@ -82,7 +82,7 @@ class KMeansOnSums(DistributedKMeans):
     federation : Federation
         In a run.
     plan : KMeansPlan
-        What is asked; starts are made at the server.
+        Parameters; the `n_init` starts run at the server.
     sums : Aggregation
         How arrays are summed; it decides who learns a client's own part.
 
@@ -90,11 +90,11 @@ class KMeansOnSums(DistributedKMeans):
     -----
     Privacy: the server learns number, mean and variances over all clients of groups that do not
     overlap, of at least five rows each, and once of the clusters, so that no combination of all
-    that is opened is over fewer rows: see `groups`. In every round it learns how many rows of each
+    these sums is over fewer rows: see `groups`. In every round it learns how many rows of each
     group are nearest to which centre, and all clients learn that and the centres. Which client a
     row belongs to stays hidden as far as `sums` hides the parts. Two fits have two partitions,
-    whose sums may differ by single rows. The first sum's bound is agreed on by the clients
-    (`Magnitude`), where the kind needs one; later bounds follow from the sums.
+    whose sums may differ by single rows. The clients agree on a bound for the first sum
+    (`Magnitude`), where `sums` needs one; later bounds follow from the sums.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class KMeansOnSums(DistributedKMeans):
 
 
 def _warn_of(held_back: int, clients: int) -> None:
-    """Say which rows may be in clusters that nobody is told."""
+    """Warn of rows in clusters that are not found because too few clients have them."""
     if held_back:
         warnings.warn(
             f"{held_back} rows are nearest to centres with too few clients' rows of their group, "
@@ -160,13 +160,13 @@ def _warn_of(held_back: int, clients: int) -> None:
 
 
 def first_moments(rows: Floats) -> Floats:
-    """Return a client's number of rows, and sums of rows and of squares, (1, 1 + 2 s)."""
+    """Return a client's number of rows and sums of rows and of squares, (1, 1 + 2 s)."""
     rows = check_rows(rows)
     return moments_about(rows, first_groups(rows), 1, np.zeros(rows.shape[1]))
 
 
 def first_groups(rows: Floats) -> Integers:
-    """Return the group of each row: all are one."""
+    """Return the first group of each row, 0 for all."""
     return np.zeros(len(rows), dtype=np.int64)
 
 
@@ -176,10 +176,7 @@ def all_moments(rows: Floats, proposal: KMeansProposal) -> Floats:
 
 
 def own_counts(rows: Floats, groups: Integers, proposal: KMeansProposal) -> Floats:
-    """Return how many of a client's rows are in which group and nearest to which centre, (m, k).
-
-    Each entry also encodes whether the client has any such row.
-    """
+    """Return numbers of a client's rows by group and nearest centre, (m, k); see `few`."""
     found = np.zeros((proposal.n_groups, len(proposal.centers)))
     np.add.at(found, (groups, nearest_labels(rows, proposal.centers)), 1.0)
     return counts_and_holder(found)
@@ -188,7 +185,7 @@ def own_counts(rows: Floats, groups: Integers, proposal: KMeansProposal) -> Floa
 def next_groups(
     rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts
 ) -> Integers:
-    """Return the groups of a client's rows, split where parts over all clients are large enough."""
+    """Return the new groups of a client's rows, split where parts are large enough."""
     split: Integers = split_groups(counts.counts, counts.held, counts.least)[
         groups, nearest_labels(rows, proposal.centers)
     ]
@@ -218,18 +215,18 @@ def last_moments(
 
 
 def begun(total: Total, plan: KMeansPlan) -> Search:
-    """Return the search that knows the mean of all rows; refuse fewer rows than clusters."""
+    """Return a search from the mean of all rows; refuse fewer rows than clusters."""
     counts, sums, squares = _columns(total.values)
     n = float(np.rint(counts[0]))
     check_enough(n, plan.n_clusters)
     origin = sums[0] / n
-    # Around 0 it is larger, and needs no digits that are lost where rows lie far from there.
+    # About 0, not the mean: an upper bound, without the loss of digits of a difference.
     scatter = float(np.maximum(squares[0], 0.0).sum())
     return Search(origin, n, scatter, tuple(total.terms), total.values, origin[None])
 
 
 def centred(search: Search, total: Total, plan: KMeansPlan) -> Search:
-    """Return the search that knows how far all rows are from their mean, without loss of digits."""
+    """Return the search with the scatter of all rows about their mean, without loss of digits."""
     counts, _, squares = _columns(total.values)
     scatter = float(np.maximum(squares[0], 0.0).sum())
     search = replace(
@@ -244,19 +241,19 @@ def centred(search: Search, total: Total, plan: KMeansPlan) -> Search:
 
 
 def next_proposal(search: Search) -> KMeansProposal:
-    """Tell all clients the centres of the next round."""
+    """Send all clients the centres of the next round."""
     return KMeansProposal(search.centers, search.origin, len(search.moments))
 
 
 def counted(total: Total, site: SiteRules = FREE) -> KMeansCounts:
-    """Tell all clients how many rows of each group are nearest to which centre."""
+    """Send all clients the numbers of rows by group and nearest centre."""
     counts, holders = held_counts(total)
     least = max(SMALLEST, site.smallest.samples)
     return KMeansCounts(counts, holders >= site.smallest.clients, least)
 
 
 def progress(search: Search) -> KMeansProgress:
-    """Tell the caller what the next round needs."""
+    """Report to the caller the state of the search and the bound of the next sums."""
     bound = bound_of_sums(search.n_rows, search.scatter)
     clients = np.array(search.clients, dtype=str)
     return KMeansProgress(int(search.settled), search.held_back, bound, clients)
@@ -265,7 +262,7 @@ def progress(search: Search) -> KMeansProgress:
 def advanced(
     search: Search, counts: Total, found: Total, plan: KMeansPlan, site: SiteRules = FREE
 ) -> Search:
-    """Return the search after a round: of sums of `own_counts`, and `found` of `fresh_moments`."""
+    """Return the search after a round, from sums of `own_counts` and, `found`, `fresh_moments`."""
     told = counted(counts, site)
     table = told.counts
     groups = split_groups(table, told.held, told.least)
@@ -276,7 +273,7 @@ def advanced(
     moments[fresh] = found.values
     after = replace(search, moments=moments, n_rounds=search.n_rounds + 1, held_back=held_back)
     centers, inertia = _on_means(after, plan)
-    # Not a number before there are as many groups as clusters.
+    # The difference is NaN before there are as many groups as clusters.
     gained = len(fresh) and not search.inertia - inertia <= plan.tolerance * inertia
     idle = 0 if gained else search.idle + 1
     enough = idle >= _PATIENCE or len(moments) >= _GROUPS * plan.n_clusters
@@ -303,7 +300,7 @@ def _columns(values: Floats) -> Sequence[Floats]:
 
 
 def _with_centers(search: Search, plan: KMeansPlan) -> Search:
-    """Return the search with centres of rows that are drawn in place of those of the groups."""
+    """Return the search with centres of rows drawn by the moments of the groups."""
     counts, sums, squares = _columns(search.moments)
     n = np.rint(counts)
     there = n > 0
@@ -316,7 +313,7 @@ def _with_centers(search: Search, plan: KMeansPlan) -> Search:
         drawn = np.repeat(np.arange(len(n)), n.astype(int))
     rows = means[drawn] + spread[drawn] * random.standard_normal((len(drawn), means.shape[1]))
     seed = integer_seed(plan.seed, "k-means on sums", search.n_rounds)
-    if search.idle and not search.settled:  # the same again would split nothing
+    if search.idle and not search.settled:  # as many centres as before would split nothing
         k = min(2 * plan.n_clusters, max(plan.n_clusters, len(rows) // (2 * SMALLEST)))
         plan = replace(plan, n_clusters=k, n_init=1)
     centers, _ = k_means(rows, None, plan, seed, plan.n_init)

@@ -1,4 +1,4 @@
-"""What stands for the steps of a distributed k-means in a rehearsal."""
+"""Stubs for the steps of a distributed k-means in a rehearsal."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +18,8 @@ from daskfc.secure.sums import Total
 __all__ = ["STAND_INS"]
 
 _SAMPLED = "rows of the sample, of which each client has a share by its number of rows"
-_ROUNDS = 10  # ours: of k-means on sums, where that is below ``max_iter``; iris takes 8
-_GROUPS = 4  # ours: of each cluster, in all rounds
+_ROUNDS = 10  # ours: of k-means on sums, or ``max_iter`` if less; iris takes 8
+_GROUPS = 4  # ours: per cluster, in all rounds
 
 
 # -- on sums --------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ _GROUPS = 4  # ours: of each cluster, in all rounds
 
 @dataclass(frozen=True)
 class _Search:
-    """How far a search for centres would be."""
+    """The state of a search for centres."""
 
     n_features: int
     n_clusters: int
@@ -75,7 +75,7 @@ def _local_solution(rows: np.ndarray, plan: KMeansPlan) -> LocalSolution:
 def _told_sizes(
     costs: Mapping[str, LocalCost], coreset_size: int, rehearsal: Rehearsal
 ) -> dict[str, SampleSize]:
-    # In proportion to costs, which nobody knows yet; there are as many in all.
+    # By numbers of rows in place of costs, which are unknown; the total is the same.
     rehearsal.assume(_SAMPLED, coreset_size)
     sizes = sample_sizes({name: float(cost.n_rows) for name, cost in costs.items()}, coreset_size)
     return {name: SampleSize(size) for name, size in sizes.items()}

@@ -116,7 +116,7 @@ def noisy_moments(
 
 
 def noisy_scales(total: Total, declared: Declared, n_samples: int) -> NoisyScales:
-    """Tell the caller the mean and deviation of each column, as far as the noise permits.
+    """Report to the caller the mean and deviation of each column, as far as the noise permits.
 
     No variance is below what the noise alone would give.
     """

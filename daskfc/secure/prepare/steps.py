@@ -71,7 +71,7 @@ def own_count(data: ClientStore) -> np.ndarray:
 
 
 def sample_total(total: Total) -> SampleTotal:
-    """Tell the caller the number of all samples."""
+    """Report to the caller the number of all samples."""
     return SampleTotal(round(float(total.values[0, 0])))
 
 
@@ -130,7 +130,7 @@ def zero_rows(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
 
 
 def zero_total(total: Total) -> ZeroRows:
-    """Tell the caller how many samples have zeros alone."""
+    """Report to the caller how many samples have zeros alone."""
     return ZeroRows(round(float(total.values[0, 0])))
 
 

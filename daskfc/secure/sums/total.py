@@ -110,7 +110,7 @@ def itself(part: Part) -> Part:
 
 
 def magnitude(part: Part) -> Magnitude:
-    """Tell the server the largest magnitude in an array, rounded up to a power of two."""
+    """Report to the server the largest magnitude in an array, rounded up to a power of two."""
     found = float(np.abs(as_matrix(part)).max(initial=0.0))
     if not found <= _LARGEST:
         raise InvalidInput(
@@ -122,7 +122,7 @@ def magnitude(part: Part) -> Magnitude:
 
 
 def largest(parts: Mapping[str, Magnitude]) -> Magnitude:
-    """Tell the caller the largest of all magnitudes: it becomes the bound of the sum."""
+    """Report to the caller the largest of all magnitudes: it becomes the bound of the sum."""
     return Magnitude(max(part.bound for part in parts.values()))
 
 

@@ -1,4 +1,4 @@
-"""What clients and the server do in a run of distances: their messages and their steps.
+"""Messages and steps of clients and server in a computation of distances.
 
 In: rows, shares, answers. Out: declared messages. No driver is known here.
 """

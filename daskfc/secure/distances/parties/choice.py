@@ -1,4 +1,4 @@
-"""Which Lagrange code serves a number of clients."""
+"""The choice of a Lagrange code for a number of clients."""
 
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput
@@ -21,16 +21,15 @@ AS_ANNOUNCED = Rule("a code that hides rows from as many as were announced", _hi
 def choose_code(
     n_clients: int, n_segments: int | None, n_colluding: int | None, n_spares: int | None
 ) -> LagrangeCode:
-    """Return the code for a number of clients, the cheapest one where nothing is given.
+    """Return the code for a number of clients, by default the cheapest one.
 
     Parameters
     ----------
     n_clients : int
         The paper's m.
     n_segments, n_colluding, n_spares : int, optional
-        l, t and evaluators beyond the 2l + 2t - 1 that are needed: they cover for stragglers and
-        check the answers. By default l = 1, t = 2 from 5 clients on, and one evaluator more, if
-        there is a client for it.
+        l, t, and the evaluators beyond the 2l + 2t - 1 needed, which replace stragglers and check
+        answers. By default l = 1, t = 2 from 5 clients on, and one spare if there is a client.
 
     Returns
     -------
@@ -44,9 +43,9 @@ def choose_code(
 
     Notes
     -----
-    More segments need more answers of each pair, and hide from the server what distances of single
-    segments would tell it; one segment has nothing to hide. What they are good for is the size of a
-    share, d / l numbers a row: little memory at the evaluators, or fewer bytes where d > n.
+    With more segments each pair needs more answers, and distances of single segments must be hidden
+    from the server. In return a share is smaller, d / l numbers a row: evaluators need less memory,
+    and fewer bytes travel where d > n.
 
     Examples
     --------

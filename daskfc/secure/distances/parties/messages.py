@@ -1,4 +1,4 @@
-"""What leaves a party for the sake of distances: these classes and nothing else."""
+"""All messages that leave a party in a computation of distances."""
 
 import numpy as np
 
@@ -33,14 +33,14 @@ class SampleSummary(
         "earlier run"
     ),
 ):
-    """What the server must know of a client's samples to plan the code."""
+    """A client's sample pseudonyms and range, from which the server plans the code."""
 
     digests: np.ndarray = array("sample", dtype="uint64")
-    share: int  # of what the order of all samples hangs on; the other clients lack it
+    share: int  # of the secret that the order of all samples depends on; other clients lack it
     n_features: int
     content: int  # of the samples, under the client's own key, for resuming
     radius: float  # >= max |x|
-    spread: float  # >= max |x - b| for the middle b of the box; infinite where that is not told
+    spread: float  # >= max |x - b| for the middle b of the box; infinite where not reported
     grids: int  # bit i: the values are on daskfc.coding.GRIDS[i]
 
 
@@ -62,7 +62,7 @@ class NearestApart(
         "that is not the same, or one that is nearer, rounded down to a power of two"
     ),
 ):
-    """How near samples are that differ: asked for where many came out the same."""
+    """A small distance between different samples, for a grid that does not make them equal."""
 
     squared: float  # infinite where all are the same
 
@@ -80,7 +80,7 @@ class PublicPlan(
     route="server → caller",
     reveals="to the caller the number of samples per client, the features, the range",
 ):
-    """The size of the problem and the range of the data: what the caller needs to plan the run."""
+    """The size of the problem and the range of the data, for the caller to plan the run."""
 
     samples: np.ndarray = array("client", dtype="int64")
     n_features: int
@@ -95,7 +95,7 @@ class RowPositions(
     route="server → client",
     reveals="to the evaluators how many samples each client has, in an order that tells no more",
 ):
-    """Where each client's rows stand in the canonical order."""
+    """The places of each client's rows in the canonical order."""
 
     positions: np.ndarray = array("sample", dtype="int64")
     ends: np.ndarray = array("client", dtype="int64")  # cumulative numbers of samples
@@ -107,13 +107,10 @@ class CodedRows(
     route="client → client",
     reveals="nothing to any n_colluding evaluators that pool what they hold",
 ):
-    """Lagrange shares of a client's rows for one evaluator (Eq. 3), per prime.
-
-    The first t evaluators receive a key from which they expand their residues.
-    """
+    """Lagrange shares of a client's rows for one evaluator (Eq. 3), per prime, or their key."""
 
     residues: np.ndarray = array("prime", "row", "column", dtype="uint8 | uint32")
-    seed: np.ndarray = array("byte", dtype="uint8")  # empty where residues are sent
+    seed: np.ndarray = array("byte", dtype="uint8")  # of the first t evaluators' residues
     start: int  # first row, in the order of the client's store
     n_rows: int
     n_columns: int
@@ -158,7 +155,7 @@ class CodedDistances(
 class ServerDisk(
     Message, route="server → caller", reveals="to the caller the server's free disk space"
 ):
-    """Bytes that are free on the disk of the server's folder."""
+    """Free bytes on the disk of the server's folder."""
 
     free: int
 
@@ -185,7 +182,7 @@ class LandmarkStatus(
     rank: int
     residual: float  # largest squared distance to the span over the mean squared distance
     converged: int
-    n_primes: int  # that tell the next columns from what is known of them
+    n_primes: int  # that determine the next columns, given the bounds on them
 
 
 class PointsStatus(
@@ -193,17 +190,17 @@ class PointsStatus(
     route="server → caller",
     reveals="to the caller the rank of the data and how surely its distances follow from columns",
 ):
-    """How far distances of coordinates may be from whole numbers, in units of 1 / S²."""
+    """The error bound of distances from coordinates, in units of 1 / S², and if it suffices."""
 
     rank: int
     error: float
     certified: int
-    primes: np.ndarray = array("prime", dtype="int64")  # of residues that tell what rounding cannot
+    primes: np.ndarray = array("prime", dtype="int64")  # whose residues decide what rounding cannot
 
 
 class DecodedBlock(
     Message, route="server → caller", reveals="to the caller which evaluators contradict the others"
 ):
-    """That a block is stored, and which evaluators answered wrongly."""
+    """An acknowledgement that a block is stored, with the evaluators that answered wrongly."""
 
     wrong: np.ndarray = array("evaluator", dtype="int64")

@@ -89,10 +89,10 @@ def rounded_up(radius: float) -> float:
 def describe(
     data: ClientStore, key: SecretKey, durable_secret: SecretKey, *, max_abs: float | None
 ) -> SampleSummary:
-    """Read the client's samples once and tell the server their number, range and keyed id digests.
+    """Read the client's samples and report number, range and keyed id digests to the server.
 
-    With `max_abs`, a public bound on every ``|x|``, no range is told at all; larger values are
-    refused. The durable secret makes the tag by which a resumed run recognises its samples.
+    With `max_abs`, a public bound on every ``|x|``, no range is reported, and larger values raise
+    OverflowRefused. The durable secret makes the tag by which a resumed run knows its samples.
     """
     radius2, grids, bad = 0.0, -1, 0
     least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
@@ -132,13 +132,13 @@ def describe(
 
 
 def reach_from(data: ClientStore, centre: Centre) -> Reach:
-    """Tell the server how far the client's samples go from the centre of all."""
+    """Report the largest distance of the client's samples from the centre of all."""
     squares = (np.square(rows - centre.point).sum(axis=1).max() for _, rows in data.blocks())
     return Reach(rounded_up(float(np.sqrt(max(squares, default=0.0)))))
 
 
 def nearest_apart(data: ClientStore) -> NearestApart:
-    """Tell the server how near some of the client's samples are that differ."""
+    """Report a small squared distance between different samples of the client."""
     squared = smallest_hundredth(to_nearest_apart(data.rows(0, data.n_samples)))
     return NearestApart(2.0 ** math.floor(math.log2(squared)) if squared > 0 else math.inf)
 
@@ -146,9 +146,9 @@ def nearest_apart(data: ClientStore) -> NearestApart:
 def refuse_far_samples(
     data: ClientStore, centre: Centre | None, *, radius: float, why: str
 ) -> None:
-    """Refuse samples nearly `radius` from the centre (None: origin) by columns' names, not values.
+    """Raise OverflowRefused, naming columns but no values, if samples reach `radius` from `centre`.
 
-    `radius` is the largest of all clients; clients with nearer samples do nothing.
+    `radius` is the largest of all clients; a `centre` of None is the origin.
     """
     point = 0.0 if centre is None else centre.point
     reach = np.zeros(data.n_features)
@@ -168,7 +168,7 @@ def refuse_far_samples(
 
 
 def hiding_key(secret: SecretKey, *, evaluators: Sequence[str]) -> dict[str, HidingKey]:
-    """Draw the key of the segment-hiding polynomial and give it to the evaluators only."""
+    """Draw the key of the segment-hiding polynomial and send it to the evaluators only."""
     key = np.frombuffer(secret.derive("segment hiding").to_bytes(), dtype=np.uint8)
     return {name: HidingKey(key.copy()) for name in evaluators}
 
@@ -187,13 +187,12 @@ def encode_rows(
 ) -> dict[str, CodedRows]:
     """Quantise rows and evaluate their Lagrange polynomials at every evaluator's point.
 
-    Evaluator j of the code is the client ``evaluators[j]``. Noise segments are a stream of the
-    client's key of this run: a repeated step yields the same shares, never a second encoding under
-    other noise.
+    Evaluator j of the code is the client ``evaluators[j]``. Noise segments derive from the client's
+    key of this run, so a repeated step yields the same shares, never a second encoding.
     """
     point = None if centre is None else centre.point
     rows = quantise(data.rows(start, stop), system, center=point)  # Eq. (1)
-    # seen from another centre they are other rows
+    # rows relative to another centre are other rows
     seen_from = "" if point is None else f" from {hash64(point.tobytes()):016x}"
     return share_out(
         rows,
@@ -218,11 +217,10 @@ def share_out(
 ) -> dict[str, CodedRows]:
     """Evaluate the Lagrange polynomials of quantised rows (n, d) at every evaluator's point.
 
-    The rows are consecutive from `start` on; `digest` identifies the whole that they belong to, so
-    that the secret never covers other rows by the same noise.
+    `digest` identifies the whole that they belong to, of which they are the rows from `start` on.
     """
-    # the same noise never covers other rows, another scale or another code, and is never seen by
-    # others from other points
+    # the same noise never hides other rows, nor these at another scale, in another code or for
+    # other evaluators
     key = secret.derive("noise segments", digest, repr(system), repr(code), repr(list(evaluators)))
     own = key.derive(start, start + len(rows))
     shares = code.encode(rows, system, own)  # Eqs. (2), (3): (evaluator, prime, row, column)
@@ -240,7 +238,7 @@ def share_out(
 
 
 def share_of(coded: CodedRows, code: LagrangeCode, system: ResidueSystem) -> np.ndarray:
-    """Return the residues (prime, row, column) that an evaluator was sent, or sent the key of."""
+    """Return an evaluator's residues (prime, row, column), expanded if it was sent a key."""
     if not coded.seed.size:
         return coded.residues
     seed = SecretKey.from_bytes(coded.seed.tobytes())
@@ -249,7 +247,7 @@ def share_of(coded: CodedRows, code: LagrangeCode, system: ResidueSystem) -> np.
 
 @dataclass(frozen=True)
 class CodedDataset:
-    """What an evaluator holds: a share of every sample of all clients, in canonical order."""
+    """An evaluator's shares of the samples of all clients, in canonical order."""
 
     residues: np.ndarray  # (prime, sample, column)
     encoding: int
@@ -258,7 +256,7 @@ class CodedDataset:
     )
 
     def operand(self, rows: slice, system: ResidueSystem, engine: Engine, side: str) -> Operand:
-        """Return a panel as the engine wants it; the last few are kept for the next blocks."""
+        """Return a panel prepared for the engine; the last few are kept for the next blocks."""
         key = (rows.start, rows.stop, engine.name, side)
         found = self._operands.pop(key, None)
         if found is None:
@@ -278,10 +276,7 @@ def assemble(
     code: LagrangeCode,
     system: ResidueSystem,
 ) -> CodedDataset:
-    """Put the shares of all clients, given in their order, into the canonical order.
-
-    The hiding key only enters the fingerprint, as all evaluators must hold the same one.
-    """
+    """Put the shares of all clients, given in their order, into the canonical order."""
     n_columns = next(iter(parts.values()))[0].n_columns
     shape = (len(system.primes), len(positions.positions), n_columns)
     residues = np.empty(shape, system.dtype)
@@ -292,7 +287,7 @@ def assemble(
             residues[:, positions.positions[rows]] = share_of(share, code, system)
             seen.append(f"{name}:{share.start}:{share.fingerprint}".encode())
         begin = end
-    if hiding is not None:
+    if hiding is not None:  # all evaluators must hold the same key
         seen.append(hiding.key.tobytes())
     return CodedDataset(residues, hash64(*seen))
 
@@ -328,10 +323,7 @@ def answer_block(
     evaluators: Sequence[str],
     engine: str,
 ) -> CodedDistances:
-    """Evaluate the squared distances of two panels of coded rows, ``i <= j`` of the grid (Eq. 4).
-
-    All engines ("auto" or a name) give the same residues.
-    """
+    """Evaluate squared distances of two panels of coded rows, ``i <= j`` of the grid (Eq. 4)."""
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
     left = coded.operand(grid.panel(i), system, kernel, "left")
@@ -357,12 +349,12 @@ def answer_columns(
 ) -> CodedDistances:
     """Evaluate the squared distances of coded rows [start, stop) to those of the landmarks.
 
-    `turn` numbers the rounds: each has a hiding polynomial of its own. The system may have fewer
-    primes than the rows were shared with.
+    Each round, numbered `turn`, has its own hiding polynomial. The system may have fewer primes
+    than the rows were shared with.
     """
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
-    count = len(system.primes)  # of those that the rows are shared out with
+    count = len(system.primes)
     left = np.ascontiguousarray(coded.residues[:count, start:stop])
     right = np.ascontiguousarray(coded.residues[:count, landmarks.positions])
     mask = _hiding(code, system, number, hiding, ("columns", coded.encoding, turn), (start, stop))
@@ -371,7 +363,7 @@ def answer_columns(
 
 
 def describe_new(new: ClientStore) -> NewSamples:
-    """Tell the caller how many new samples a client has."""
+    """Report to the caller how many new samples a client has."""
     return NewSamples(new.n_samples)
 
 
@@ -414,14 +406,11 @@ def answer_new(
     evaluators: Sequence[str],
     engine: str,
 ) -> CodedDistances:
-    """Evaluate the squared distances of clustered samples [start, stop) to new ones.
-
-    `panel` names the panel of new samples, which has a hiding polynomial of its own.
-    """
+    """Evaluate squared distances of clustered samples [start, stop) to a `panel` of new ones."""
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
     left = np.ascontiguousarray(coded.residues[:, start:stop])
-    # the fingerprint: other samples may come under the same name
+    # every panel has its own hiding polynomial; other samples may come under the same name
     what = ("new", coded.encoding, panel, new.fingerprint)
     mask = _hiding(code, system, number, hiding, what, (start, stop))
     right = share_of(new, code, system)

@@ -68,7 +68,7 @@ Tiles = DistanceTiles | NeighbourTiles | RadiusTiles
 
 @dataclass(frozen=True)
 class RowPlan:
-    """What the server worked out of the clients' summaries."""
+    """The order and range of all samples, which the server derives from the clients' summaries."""
 
     positions: dict[str, np.ndarray]
     n_features: int
@@ -84,7 +84,7 @@ class RowPlan:
 
 
 def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
-    """Put the samples in order and compute the range of the data; refuse ids that clients share."""
+    """Order the samples and compute the range of the data; refuse ids that clients share."""
     positions = canonical_positions(
         {n: SampleDigests(p.digests, p.share) for n, p in parts.items()}
     )
@@ -105,19 +105,19 @@ def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
 
 
 def plan_from_centre(plan: RowPlan, parts: Mapping[str, Reach]) -> RowPlan:
-    """Return the plan with the range of the data as seen from their centre."""
+    """Return the plan with the range of the data relative to their centre."""
     radius = max(part.radius for part in parts.values())
     problem = hash64(plan.problem.to_bytes(8, "little"), repr(radius).encode())
     return replace(plan, radius=radius, problem=problem)
 
 
 def nearest_of_all(parts: Mapping[str, NearestApart]) -> NearestApart:
-    """Tell the caller how near samples of any client are to each other."""
+    """Report to the caller the least of the clients' small distances."""
     return NearestApart(min(part.squared for part in parts.values()))
 
 
 def public_plan(plan: RowPlan) -> PublicPlan:
-    """Tell the caller the size and range of the problem."""
+    """Report to the caller the size and range of the problem."""
     return PublicPlan(
         samples=np.array([len(part) for part in plan.positions.values()], dtype=np.int64),
         n_features=plan.n_features,
@@ -129,7 +129,7 @@ def public_plan(plan: RowPlan) -> PublicPlan:
 
 
 def row_positions(plan: RowPlan) -> RowPositions:
-    """Tell the evaluators the place of every row."""
+    """Report to the evaluators the place of every row."""
     parts = list(plan.positions.values())
     return RowPositions(
         positions=np.concatenate(parts),
@@ -145,10 +145,9 @@ def open_tiles(
     n_neighbors: int | None,
     radius2: float | None,
 ) -> Tiles:
-    """Create the server's store of blocks, or continue the one that a former run left.
+    """Create the server's store of blocks, or continue that of an earlier run of this problem.
 
-    With neither `n_neighbors` nor `radius2` it keeps all distances. `name` identifies the problem,
-    so that no other problem finds these blocks.
+    With neither `n_neighbors` nor `radius2` it keeps all distances.
     """
     path = f"{workspace}/{name}"
 
@@ -169,14 +168,14 @@ def open_tiles(
 
 
 def server_disk(workspace: str) -> ServerDisk:
-    """Tell the caller how much room the server's folder has."""
+    """Report to the caller the free disk space of the server's folder."""
     folder = Path(workspace)
     folder.mkdir(parents=True, exist_ok=True)
     return ServerDisk(shutil.disk_usage(folder).free)
 
 
 def missing_blocks(tiles: Tiles) -> MissingBlocks:
-    """Tell the caller which blocks are still to be computed."""
+    """Report to the caller which blocks are still to be computed."""
     return MissingBlocks(np.array(tiles.missing(), dtype=np.int64).reshape(-1, 2))
 
 
@@ -219,8 +218,8 @@ def decode_block(
 ) -> DecodedBlock:
     """Interpolate a block of squared distances from the answers and keep it.
 
-    Answers beyond the code's threshold are checked against each other by random numbers from the
-    server's secret, which no evaluator can foresee; DecodingError where the code cannot correct.
+    Answers beyond the code's threshold are checked with random numbers from the server's secret,
+    which no evaluator can foresee; raises DecodingError where the code cannot correct them.
     """
     whole, wrong = decode_answers(answers, secret, code, system, evaluators, f"block ({i}, {j})")
     # Eq. (6) divides by 2**q; squared distances carry the square of the scale
@@ -234,12 +233,12 @@ def start_landmarks(plan: RowPlan, *, tolerance: float, nearest: float) -> Landm
 
 
 def next_landmarks(embedding: LandmarkEmbedding, *, count: int) -> np.ndarray:
-    """Return the samples farthest from the landmarks' span; none when it is done."""
+    """Return the samples farthest from the landmarks' span; none when the search has converged."""
     return embedding.next_landmarks(count)
 
 
 def told_landmarks(chosen: np.ndarray) -> Landmarks:
-    """Tell the evaluators which samples are landmarks."""
+    """Report to the evaluators which samples are landmarks."""
     return Landmarks(chosen)
 
 
@@ -266,8 +265,8 @@ def decode_columns(
 ) -> Columns:
     """Interpolate a panel of columns, of the samples from `start` on, from the answers.
 
-    The bounds of a `known` embedding let fewer primes do; answers that contradict each other beyond
-    correction, or these bounds, raise DecodingError.
+    With the bounds of a `known` embedding fewer primes suffice. Raises DecodingError for answers
+    that contradict these bounds, or each other beyond correction.
     """
     whole, wrong = decode_answers(answers, secret, code, system, evaluators, what)
     if known is not None:
@@ -290,17 +289,14 @@ def decode_columns(
 
 
 def decoded_columns(columns: Columns) -> DecodedBlock:
-    """Tell the caller which evaluators answered wrongly for a panel of columns."""
+    """Report to the caller which evaluators answered wrongly for a panel of columns."""
     return DecodedBlock(columns.wrong)
 
 
 def add_columns(
     embedding: LandmarkEmbedding, landmarks: np.ndarray, columns: Sequence[Columns]
 ) -> LandmarkEmbedding:
-    """Add a round of landmark columns, in panels of samples, to the embedding itself.
-
-    A repeated call adds nothing.
-    """
+    """Add a round of landmark columns to the embedding, in place; a repeated call adds nothing."""
     known = set(embedding.landmarks.tolist())
     if not known.issuperset(landmarks.tolist()):
         embedding.add_panels(landmarks, [part.distances for part in columns])
@@ -308,7 +304,7 @@ def add_columns(
 
 
 def landmark_status(embedding: LandmarkEmbedding, *, system: ResidueSystem) -> LandmarkStatus:
-    """Tell the caller how far the search is."""
+    """Report to the caller the progress of the search."""
     residual = float(embedding.certificate().max())
     scale = embedding.scale
     return LandmarkStatus(
@@ -321,7 +317,7 @@ def landmark_status(embedding: LandmarkEmbedding, *, system: ResidueSystem) -> L
 
 
 def _primes_for(spread: float, system: ResidueSystem) -> int:
-    """Return how many primes tell whole numbers that are known up to a spread."""
+    """Return how many primes determine whole numbers that are known up to a spread."""
     fewer = range(1, len(system.primes))
     tell = (r for r in fewer if _TO_SPARE * spread + 2 < math.prod(system.primes[:r]))
     least = next(tell, len(system.primes))

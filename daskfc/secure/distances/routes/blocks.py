@@ -1,4 +1,4 @@
-"""Blocks of all distances: asked of the evaluators, and decoded by the server and its workers."""
+"""Blocks of all distances: evaluators answer, the server and its workers decode."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -30,8 +30,7 @@ def compute_blocks(
 ) -> None:
     """Have `blocks` evaluated, in this order, and decoded into the server's `tiles`.
 
-    Decoders (the server and its workers) take turns; the answers to a block go to its decoder
-    alone. With neither `n_neighbors` nor `radius2` all distances are kept.
+    Decoders (the server and its workers) take turns; each gets the answers to its own blocks only.
     """
     decoder = dict(zip(blocks, cycle(decoders), strict=False))
     part, asked = divided.block_part(n_neighbors, radius2)

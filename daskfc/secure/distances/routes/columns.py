@@ -1,4 +1,4 @@
-"""All distances from a few columns: what the server keeps of them, and the points they give."""
+"""All distances from a few columns: the columns that the server keeps, and points from them."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -22,11 +22,11 @@ __all__ = [
     "start_search",
 ]
 
-_ROUNDING = 1e-12  # of the mean squared distance: the search can tell nothing below it
+_ROUNDING = 1e-12  # of the mean squared distance: below it is rounding
 
 
 def entry_bytes(system: ResidueSystem) -> int:
-    """Return the bytes of a whole squared distance that is kept."""
+    """Return the bytes of one whole squared distance in `KeptColumns`."""
     if system.is_wide:
         return 16
     return 4 if system.bound < 2**32 else 8
@@ -51,12 +51,12 @@ class KeptColumns:
     rounds: list[Whole] = field(default_factory=list)
 
     def __call__(self, rows: slice) -> Whole:
-        """Return the distances of some samples to all landmarks, in the order of these."""
+        """Return the distances of some samples to all landmarks, in the landmarks' order."""
         return _joined([block[rows] for block in self.rounds], axis=1)
 
 
 def start_search(plan: RowPlan, *, system: ResidueSystem) -> LandmarkEmbedding:
-    """Begin the search for landmarks that span all samples, as far as rounding can tell."""
+    """Begin the search for landmarks that span all samples up to rounding."""
     return LandmarkEmbedding(
         plan.n_samples, plan.n_features, tolerance=_ROUNDING, nearest=SPAN / system.scale**2
     )
@@ -79,7 +79,7 @@ def keep_columns(
 
 
 def _whole(part: Columns, system: ResidueSystem) -> Whole:
-    """Return whole numbers over S², which float64 rounded if they are small."""
+    """Return whole squared distances in units of 1 / S²; small ones are rounded back."""
     if part.whole is not None:
         return part.whole
     near = np.rint(part.distances * system.scale**2)
@@ -89,7 +89,7 @@ def _whole(part: Columns, system: ResidueSystem) -> Whole:
 
 
 def points(kept: KeptColumns, plan: RowPlan) -> ExactPoints:
-    """Return coordinates of all samples from what was kept."""
+    """Return coordinates of all samples from the kept columns."""
     return exact_points(
         kept,
         np.concatenate(kept.landmarks),
@@ -101,7 +101,7 @@ def points(kept: KeptColumns, plan: RowPlan) -> ExactPoints:
 
 
 def points_status(found: ExactPoints) -> PointsStatus:
-    """Tell the caller whether every distance follows, and how."""
+    """Report to the caller whether the columns determine every distance, and how."""
     primes = () if found.residues is None else found.residues.system.primes
     return PointsStatus(
         rank=found.points.rank,
@@ -112,7 +112,7 @@ def points_status(found: ExactPoints) -> PointsStatus:
 
 
 def in_words(status: PointsStatus, *, asked: int, n: int) -> str:
-    """Say what columns gave: all other distances, or doubt."""
+    """Return a phrase on whether the columns determine all other distances."""
     if not status.certified:
         return f"{asked} columns leave distances open by {status.error:.1g} units of the grid"
     count = status.primes.size

@@ -1,7 +1,7 @@
-"""Blocks of distances that the server's further workers decode, and what comes back of each.
+"""Blocks of distances that the server's further workers decode, and what they return of each.
 
-A worker that is handed a block keeps nothing of it: the server has all that was found so far, on
-its disk, so that a worker may end at any moment and a run goes on with any number of them.
+A worker keeps nothing of a block: all results so far are on the server's disk, so a worker may end
+at any moment and a run goes on with any number of workers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class NearestOfBlock(
     route="server worker → server",
     reveals=_REVEALS.format("the nearest samples and their distances"),
 ):
-    """The nearest of each row and of each column of a block, counted inside it."""
+    """The nearest neighbours of each row and of each column of a block, inside the block."""
 
     rows: np.ndarray = array("row", dtype="int32")
     row_distances: np.ndarray = array("row", "row_rank", dtype="float64")
@@ -59,7 +59,7 @@ class PairsOfBlock(
     route="server worker → server",
     reveals=_REVEALS.format("which samples are within the radius"),
 ):
-    """A bit a pair, as `daskfc.pairwise.within_of_block` makes them."""
+    """One bit for each pair, as `daskfc.pairwise.within_of_block` returns them."""
 
     bits: np.ndarray = array("row", "eight_columns", dtype="uint8")
     wrong: np.ndarray = array("evaluator", dtype="int64")
@@ -80,7 +80,7 @@ Part: TypeAlias = NearestOfBlock | PairsOfBlock | DistancesOfBlock
 def block_part(
     n_neighbors: int | None, radius2: float | None
 ) -> tuple[Callable[..., Part], dict[str, Any]]:
-    """Return the step of a worker for what the server keeps, and what the step is told."""
+    """Return the worker's step for what the server keeps, and that step's parameter."""
     if n_neighbors is not None:
         return nearest_in_block, {"n_neighbors": n_neighbors}
     if radius2 is not None:
@@ -99,7 +99,7 @@ def nearest_in_block(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> NearestOfBlock:
-    """Decode a block and return the nearest in it; see `decode_block` for errors."""
+    """Decode a block and return its nearest neighbours; see `decode_block` for errors."""
     whole, wrong = decode_answers(answers, secret, code, system, evaluators, _name(i, j))
     found = nearest_alone(system.to_real(whole), n_neighbors, diagonal=i == j)
     assert found is not None  # what was decoded is finite and not negative
@@ -138,7 +138,7 @@ def distances_of_block(
 
 
 def keep_part(tiles: Tiles, part: Part, *, i: int, j: int, system: ResidueSystem) -> DecodedBlock:
-    """Keep what a worker of the server found in a block."""
+    """Store what a worker of the server found in a block."""
     if isinstance(part, NearestOfBlock):
         assert isinstance(tiles, NeighbourTiles)
         rows = _of_words(part.rows, part.row_distances, part.row_others)

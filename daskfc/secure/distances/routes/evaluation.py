@@ -1,4 +1,4 @@
-"""The evaluators of a code: clients' shares go to them, distances of shares come back."""
+"""The evaluators of a code: clients send them shares, and they return distances of shares."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from daskfc.secure.distances.routes.streaming import AnswerStream
 
 __all__ = ["WINDOW", "Evaluation"]
 
-WINDOW = 3  # blocks under way: one evaluated, one decoded, one asked
+WINDOW = 3  # blocks in progress: one evaluated, one decoded, one requested
 
 Part = TypeVar("Part")
 
@@ -21,8 +21,8 @@ Part = TypeVar("Part")
 class Evaluation:
     """Clients that hold shares of all rows and evaluate distances of them.
 
-    `coding` holds the arguments of every coding step; `dropped` maps evaluators that were left out
-    to the reason. With `hide_segments` a shared polynomial hides the distances of single segments.
+    `coding` holds the arguments of every coding step; `dropped` maps excluded evaluators to the
+    reason. With `hide_segments` a shared polynomial hides the distances of single segments.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Evaluation:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the rows are shared out."""
+        """Whether the evaluators have their shares of the rows."""
         return self._coded is not None
 
     def encode(
@@ -56,8 +56,8 @@ class Evaluation:
     ) -> None:
         """Have clients share out their rows and the evaluators put them in the order of the plan.
 
-        `places` holds (client, first row, row after the last) of each part; `step` makes its
-        shares, as `party.encode_rows` does.
+        `places` has (client, start, stop) of each part, whose shares a step like
+        `party.encode_rows` makes.
         """
         federation = self._federation
         if self._hide_segments:
@@ -98,7 +98,7 @@ class Evaluation:
         *args: Any,
         **kwargs: Any,
     ) -> PerClient[PerClient[Sent]]:
-        """Have a client share out some rows; by evaluator, then by owner."""
+        """Have a client share out some rows; return shares by evaluator, then by owner."""
         return self._federation.exchange(
             step,
             *args,
@@ -121,7 +121,7 @@ class Evaluation:
         receiver: str = SERVER,
         **kwargs: Any,
     ) -> PerClient[Sent[CodedDistances]]:
-        """Ask some evaluators for distances of what they hold, for the server or its worker."""
+        """Ask some evaluators to send distances of their shares to the server or its worker."""
         assert self._coded is not None
         federation = self._federation
         ask = federation.ask if receiver == SERVER else partial(federation.ask_for, receiver)
@@ -141,7 +141,7 @@ class Evaluation:
         decode: Callable[[Part, PerClient[Sent]], Sent[DecodedBlock]],
         window: int = WINDOW,
     ) -> AnswerStream[Part]:
-        """Return what asks part after part of the evaluators and has it decoded."""
+        """Return a stream that requests part after part and has the answers decoded."""
         return AnswerStream(
             self._federation,
             self._code,
@@ -163,8 +163,8 @@ class Evaluation:
     ) -> list[Local[Columns]]:
         """Return the server's distances of all rows to those in `ask`, in panels of `height` rows.
 
-        `kind` names them in errors. `known`, a search for landmarks and its next ones, lets a
-        `system` of fewer primes determine the rest.
+        `kind` names them in errors. With `known`, a search for landmarks and its next ones, a
+        `system` of fewer primes suffices.
         """
         coding = self.coding if system is None else {**self.coding, "system": system}
         panels = [slice(start, min(start + height, n_rows)) for start in range(0, n_rows, height)]

@@ -1,7 +1,7 @@
-"""From where samples are seen, and to which grid they are rounded.
+"""The centre from which samples are measured, and the grid to which they are rounded.
 
-Samples that lie farther from the origin than apart are seen from their mean. The grid is as fine as
-the smallest distances that labels depend on need it; cost grows with the primes that this takes.
+Samples that lie much farther from the origin than apart are centred on their mean. The grid is as
+fine as the smallest distances that labels depend on require; finer grids take more primes.
 """
 
 import math
@@ -18,16 +18,16 @@ from daskfc.secure.sums import Centre, agree_on_centre, open_sum
 
 __all__ = ["Place", "choose_grid", "nearest_apart", "place_of_samples", "refuse_far_samples"]
 
-FAR = 16.0  # ours: times farther from the origin than apart; up to a prime, 8 bits, goes to that
-EQUAL = 1e-18  # of the squared radius: float64 tells no nearer samples apart
+FAR = 16.0  # ours: times farther from the origin than apart; costs up to one prime, 8 bits
+EQUAL = 1e-18  # of the squared radius: float64 cannot distinguish nearer samples
 LEAST = 1e-2 / 12  # ours: of the squared radius; labels seldom depend on smaller distances
 
 
 @dataclass(frozen=True)
 class Place:
-    """The order and range of the samples: full at the server, its public part at the caller.
+    """The order and range of the samples, relative to `centre`, or to the origin if it is None.
 
-    Ranges are relative to `centre`, which the clients hold; None is the origin.
+    The full plan is at the server, its public part at the caller, the centre at the clients.
     """
 
     plan: Local[RowPlan]
@@ -36,7 +36,7 @@ class Place:
 
 
 def place_of_samples(federation: Federation, code: LagrangeCode, max_abs: float | None) -> Place:
-    """Have clients describe their samples; centre them on their mean where that is far from 0."""
+    """Have clients describe their samples; centre these on their mean where it is far from 0."""
     summaries = federation.ask(party.describe, digest_keys(federation), max_abs=max_abs)
     plan = federation.on_server(server.plan, summaries)
     public = federation.publish(server.public_plan, plan)
@@ -58,7 +58,7 @@ def choose_grid(
     tolerance: float,
     resolve: float | None,
 ) -> ResidueSystem:
-    """Choose scale and primes; where none are enough, clients refuse their far samples."""
+    """Choose scale and primes; where none suffice, clients refuse their far samples."""
     public = place.public
     if resolve is None and public.radius > 0:
         resolve = LEAST * public.radius**2
@@ -80,8 +80,7 @@ def choose_grid(
 def nearest_apart(federation: Federation, place: Place) -> float:
     """Return a small squared distance between different samples of one client.
 
-    No client compares its samples with another's; 1e-18 of the squared radius, float64's
-    resolution, where no client has two different samples.
+    Where no client has two different samples, it is float64's resolution, `EQUAL`.
     """
     told = federation.ask(party.nearest_apart)
     found = federation.publish(server.nearest_of_all, told).squared

@@ -1,4 +1,4 @@
-"""Distances of all rows to new ones, which one client shares out panel by panel."""
+"""Distances of all rows to a client's new rows, which it shares out panel by panel."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from daskfc.secure.distances.routes.evaluation import Evaluation
 
 __all__ = ["NewPanel", "new_panels"]
 
-NEW_ROWS = 8192  # ours: rows of one block of distances to new ones
+NEW_ROWS = 8192  # ours: clustered rows in one block of distances to new ones
 PANEL_ENTRIES = 1 << 23  # ours: distances of a panel of new rows in memory, 64 MiB
 
 
@@ -27,7 +27,7 @@ class NewPanel:
     start, stop : int
         Which of its new rows.
     columns : list of Local
-        `Columns` at the server, one block of earlier rows after the other.
+        `Columns` at the server, for one block of earlier rows after the other.
     """
 
     owner: str

@@ -1,4 +1,4 @@
-"""Rows that were computed at the clients, rounded to the grid of a code and shared out."""
+"""Rows computed at the clients, which they round to the grid of a code and share out."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -39,19 +39,19 @@ class RowSummary(
         "whether the rows are those of an earlier fit in this run"
     ),
 ):
-    """What the server must know of a client's rows to plan the code."""
+    """Number, length and largest norm of a client's rows, from which the server plans the code."""
 
     n_samples: int
     n_atoms: int
     radius: float
-    content: int  # under the client's secret: of no use but to compare
+    content: int  # digest under the client's secret, of use only for comparisons
 
 
 @dataclass(frozen=True)
 class QuantisedRows:
-    """Integer rows round(S B_p), (N_p, d), that stay at their client; digest of rows and purpose.
+    """Integer rows round(S B_p), (N_p, d), at their client, with a digest of rows and purpose.
 
-    `noise_multiplier` is that of the noise in them where they are a noised release, else None.
+    `noise_multiplier` is None unless the rows are a noised release.
     """
 
     rows: Integers
@@ -64,26 +64,23 @@ def _values(rows: Part) -> Floats:
 
 
 def summarise_rows(rows: Part, secret: SecretKey, *, radius: float | None) -> RowSummary:
-    """Tell the server the size of the rows, and their largest norm where no bound is public."""
+    """Report the size of the rows to the server, and their largest norm if no bound is public."""
     B = np.ascontiguousarray(_values(rows))
     if radius is None:
         radius = rounded_up(float(np.sqrt(np.einsum("ij,ij->i", B, B).max(initial=0.0))))
     digest = hashlib.sha256(B.tobytes()).hexdigest()
-    # a bare digest would let the server try out what the rows are
+    # with an unkeyed digest the server could test guesses of the rows
     content = secret.derive("similarity rows", *B.shape, digest).fingerprint()
     return RowSummary(len(B), B.shape[1], radius, content)
 
 
 def quantised_rows(rows: Part, *, system: ResidueSystem, purpose: str) -> QuantisedRows:
-    """Round rows B_p, (N_p, d), to the grid; `purpose` separates clustered rows from new ones.
-
-    Rows beyond the system's radius are refused (OverflowRefused).
-    """
+    """Round rows B_p, (N_p, d), to the grid; raise OverflowRefused beyond the system's radius."""
     multiplier = rows.noise_multiplier if isinstance(rows, Noised) else None
     integers = quantise(_values(rows), system)
-    # Of the integers: rows that are computed again elsewhere, and rounded otherwise in their last
-    # bits, mostly come to the same integers and so to the same shares. Where they do not, they
-    # have another key and another fingerprint, and the server refuses to mix the two.
+    # Of the integers: rows that another machine computes again, with other last bits, mostly round
+    # to the same integers and so give the same shares. Where they do not, they have another key
+    # and another fingerprint, and the server refuses to mix the two.
     digest = hashlib.sha256(f"{purpose} {integers.shape} ".encode() + integers.tobytes())
     return QuantisedRows(integers, f"similarity rows {digest.hexdigest()}", multiplier)
 
@@ -99,7 +96,7 @@ def encode_quantised(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
-    """Share out some of the rows, see `daskfc.secure.distances.parties.party.encode_rows`."""
+    """Share out some of the rows; see `daskfc.secure.distances.parties.party.encode_rows`."""
     return share_out(
         quantised.rows[start:stop],
         secret,
@@ -112,14 +109,14 @@ def encode_quantised(
 
 
 def count_rows(quantised: QuantisedRows) -> NewSamples:
-    """Tell the caller how many new samples there are."""
+    """Report to the caller how many new samples there are."""
     return NewSamples(len(quantised.rows))
 
 
 def plan_rows(
     parts: Mapping[str, RowSummary], positions: Mapping[str, NDArray[np.int64]]
 ) -> RowPlan:
-    """Put the rows in order; refuse rows of different lengths, or not as many as the samples."""
+    """Put the rows in order; refuse other lengths, or other numbers than of the samples."""
     first = next(iter(parts))
     for name, part in parts.items():
         expected = (len(positions[name]), parts[first].n_atoms)

@@ -1,7 +1,7 @@
-"""Blocks are asked of the evaluators, in a window, and decoded as answers come.
+"""A stream that requests blocks from the evaluators, in a window, and decodes their answers.
 
-The first 2l + 2t - 1 answers suffice. Further answers are waited for a little, because they check
-the others; an evaluator that is often late, or answers wrongly, is left out from then on.
+The first 2l + 2t - 1 answers suffice. The stream waits a little for further ones, which check the
+others; it excludes an evaluator that is often late or answers wrongly.
 """
 
 import logging
@@ -20,16 +20,16 @@ __all__ = ["AnswerStream"]
 logger = logging.getLogger("daskfc.distances")
 
 Task = TypeVar("Task")
-STRIKES = 3  # ours: an evaluator late this often is left out for the rest of the run
-SHORTEST_GRACE = 0.5  # seconds that spare answers are waited for at least
+STRIKES = 3  # ours: an evaluator late this often is excluded for the rest of the run
+SHORTEST_GRACE = 0.5  # seconds to wait for spare answers, at least
 
 
 @dataclass
 class AnswerStream(Generic[Task]):
     """Ask the evaluators for block after block and have the server decode them.
 
-    `ask` gets a task and evaluators' names, `decode` a task and their answers. `window` bounds the
-    memory of all parties; `grace` is a multiple of the time that the first answers took.
+    `window` bounds the tasks in progress, and so the memory of all parties. Late answers may take
+    `grace` times as long again as the first ones took.
     """
 
     federation: Federation
@@ -45,13 +45,13 @@ class AnswerStream(Generic[Task]):
 
     @property
     def active(self) -> tuple[str, ...]:
-        """The evaluators that are still asked."""
+        """The evaluators that are not excluded."""
         return tuple(name for name in self.evaluators if name not in self.dropped)
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Task]:
         """Compute all tasks; yield each when the server has it.
 
-        DecodingError where evaluators contradict each other beyond what the code corrects,
+        Raises DecodingError where evaluators contradict each other beyond what the code corrects,
         DeadlineError where too few answer in time.
         """
         waiting = deque(tasks)
@@ -70,10 +70,10 @@ class AnswerStream(Generic[Task]):
                 yield task
 
     def _enough(self, answers: PerClient[Sent], since: float) -> PerClient[Sent]:
-        """Return the answers that the server shall use."""
+        """Wait for enough answers; return those that the server uses."""
         needed = self.code.threshold
         if len(answers) == needed:
-            return answers  # every answer is needed: no use in waiting here
+            return answers  # every answer is needed, so decoding waits for them
         handles = list(answers.values())
         done, late = self.federation.wait(handles, count=needed, timeout=self.deadline_s)
         if len(done) < needed:

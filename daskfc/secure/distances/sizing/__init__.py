@@ -1,4 +1,4 @@
-"""What distances take of each party, before anything is sent.
+"""Memory and disk that distances need of each party, computed before anything is sent.
 
 In: numbers of samples, features and clients, and limits. Out: a tile, a route, or a refusal.
 """

@@ -1,6 +1,6 @@
-"""What columns of landmarks will need of each party; refused by `check` like everything else.
+"""Memory that columns of landmarks need of each party; see `memory.check` for the limits.
 
-Letters as in `plan`: n samples, d features, l segments, r primes, K answers, k' = ceil(d / l).
+Letters: n samples, d features, l segments, r primes, K answers, k' = ceil(d / l).
 """
 
 from daskfc.secure.distances.sizing.memory import NOBODY, PROCESS_BYTES, Needs, Reader
@@ -9,17 +9,14 @@ __all__ = ["landmark_needs", "view_bytes"]
 
 _SCREEN = 400_000_000  # ours: a block of scores in float32, rows for it, pairs of a part of it
 _PANELS = 64_000_000  # ours: rows of distances, 16 MiB, in a few copies
-_EACH = 12  # ours: of which so many bytes for a pair, where they are fewer than a block
+_EACH = 12  # ours: bytes of _SCREEN for a pair, where the pairs are fewer than a block
 _PAIRS = 2**25 * 8  # pairs within a radius that are kept
 
 
 def view_bytes(
     keep: str, n_samples: int, n_neighbors: int | None, reader: Reader = NOBODY
 ) -> int | None:
-    """Return the bytes of the view that the server builds from coordinates.
-
-    None, for "rows", means as much again as the coordinates take.
-    """
+    """Return the bytes of the view that the server builds of coordinates; None for "rows"."""
     if keep == "rows":
         return None
     if keep == "full":
@@ -49,9 +46,8 @@ def landmark_needs(
 ) -> Needs:
     """Return what the landmark columns need, `batch` landmarks a round and `window` panels at once.
 
-    `kept_bytes` per distance stay until all columns are there; `view_bytes` is what the clusterer
-    holds beside the coordinates, None as much again. Traffic is an upper bound: later rounds need
-    fewer primes.
+    `kept_bytes` per distance stay until all columns are there; with `view_bytes` of None the
+    clusterer takes as much as the coordinates. Traffic is an upper bound.
     """
     n, d, r = n_samples, n_features, n_primes
     k = -(-d // n_segments)

@@ -1,7 +1,7 @@
-"""What the exact distances will need of each party, and the refusal of what does not fit.
+"""Memory and disk that exact distances need of each party, and the refusal of what does not fit.
 
-All numbers are computed before anything runs. Letters: n samples, d features, l segments,
-r primes, K answers per block, b = tile, k' = ceil(d / l) columns of a coded row.
+Letters: n samples, d features, l segments, r primes, K answers per block, b = tile,
+k' = ceil(d / l) columns of a coded row.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ class Reader:
 
     @property
     def beside(self) -> str:
-        """What is said of it beside the distances."""
+        """The part about it in a sentence on the distances."""
         return f", and {self.name} on all distances," if self.name else ""
 
 
@@ -64,8 +64,8 @@ NOBODY = Reader()
 class Workload:
     """One computation of all pairwise distances from coded shares.
 
-    `n_answers` is 2l + 2t - 1 and the spares; `n_keys` evaluators are sent the key of their share
-    and not the share; `n_neighbors` goes with mode "neighbours" alone.
+    `n_answers` is 2l + 2t - 1 and the spares; `n_keys` evaluators get the key of their share in
+    place of the share; `n_neighbors` goes with mode "neighbours" only.
     """
 
     n_samples: int
@@ -124,10 +124,9 @@ class Workload:
 
 @dataclass(frozen=True)
 class Needs:
-    """Peak bytes that a computation will need of each evaluator, the server and its workers.
+    """Peak bytes that a computation needs of each evaluator, the server and its workers.
 
-    `tile` is the rows of a panel; `wire_bytes` counts all shares and answers; `way_out` is advice
-    for the refusal.
+    `tile` is the rows of a panel; `wire_bytes` counts all shares and answers.
     """
 
     operation: str
@@ -149,8 +148,8 @@ def needs(workload: Workload, tile: int, decoders: int = 1) -> Needs:
     share = w.n_primes * n * w.n_columns * w.residue_bytes  # all samples, of one evaluator
     answer = w.n_primes * block * w.residue_bytes
     # two panels in float64 with two columns of norms, a product and its reduction in float64,
-    # the answer, the values that hide it, and its copy on the way out; with more decoders, more
-    # answers that wait for one who is slow
+    # the answer, the values that hide it, and its copy as it is sent; with more decoders, more
+    # answers that wait for a slow one
     evaluating = 2 * b * (w.n_columns + 2) * 8 + 2 * block * 8 + (2 + decoders) * answer
     # the sum of the answers, the distances and their comparison or copy, each 8 bytes at most
     window = w.window + decoders - 1
@@ -174,7 +173,7 @@ def needs(workload: Workload, tile: int, decoders: int = 1) -> Needs:
 
 
 def _part(w: Workload, b: int) -> tuple[int, int]:
-    """Return the bytes of what a worker hands back of a block, and of what finding it takes."""
+    """Return the bytes of a worker's result for a block, and of the search for it."""
     if w.mode == "full":
         return b * b * 8, 0
     if w.mode == "radius":
@@ -190,7 +189,7 @@ def _sorting(k: int, b: int) -> int:
 
 
 def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], int]:
-    """Return the memory held while blocks arrive, and after the last; and the disk."""
+    """Return the server's memory while blocks arrive and after the last, and its disk."""
     n, b, panels = w.n_samples, min(grid.tile, w.n_samples), grid.n_panels
     if w.mode == "full":
         after = max(b * n * 8, w.reader.memory)
@@ -226,10 +225,7 @@ def check(
     server: str = "server",
     free_disk: int | None = None,
 ) -> None:
-    """Refuse a computation above `USABLE` of a party's memory limit, or above the free disk.
-
-    `memory` has the limits of the evaluators and the server, in bytes; None is no limit.
-    """
+    """Raise ResourceRefused above `USABLE` of a limit in `memory`, or above the free disk."""
     for party, limit in memory.items():
         needed = need.server_bytes if party == server else need.evaluator_bytes
         if not fits(needed, limit):
@@ -253,7 +249,7 @@ def choose_tile(
 ) -> int:
     """Return the largest tile within 60 % of all limits, else the cheapest usable, or refuse.
 
-    A multiple of 64 in [64, 2048], not above the next multiple after the number of samples.
+    It is a multiple of 64 in [64, 2048], not above the next multiple after the number of samples.
     """
     top = min(LARGEST_TILE, -(-workload.n_samples // _STEP) * _STEP)
     limits = {"an evaluator": evaluator_limit, "server": server_limit}

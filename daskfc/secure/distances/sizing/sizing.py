@@ -1,4 +1,4 @@
-"""What distances may take of each party: the tile that fits, and columns or blocks."""
+"""The choice of a tile, and of columns or blocks, that the memory of all parties allows."""
 
 import logging
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ log = logging.getLogger("daskfc.secure")
 LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST
 COLUMN_ROWS = 8192  # ours: samples of one panel of landmark columns
 
-_MOST_BLOCKS = 20_000  # ours: of distances; at a few milliseconds each a run would take minutes
-_FEW_ROWS, _MOST_SMALL = 32, 1_000  # ours: blocks of so few rows are all messages and no work
+_MOST_BLOCKS = 20_000  # ours: of distances; a few milliseconds each, so minutes in all
+_FEW_ROWS, _MOST_SMALL = 32, 1_000  # ours: with fewer rows a block is all messages and no work
 _ROUNDED = 2**36  # ours: larger whole distances may need residues, which need ...
 _SPARES = 8  # ... landmarks of full rank modulo primes: one more fails 1 time in p, 8 never
 
@@ -40,7 +40,7 @@ _SPARES = 8  # ... landmarks of full rank modulo primes: one more fails 1 time i
 class Sizing:
     """What the distances of some rows need, compared with the limits of the parties.
 
-    `tile` is the rows of a block; None takes the largest that every party's memory allows.
+    `tile` is the rows of a block; None chooses the largest that every party's memory allows.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Sizing:
         }
 
     def tile(self, keep: str, n_neighbors: int | None, reader: Reader) -> int:
-        """Return the rows of a block; refuse what a party cannot hold, and tiles too small."""
+        """Return the rows of a block; refuse too small tiles, and what a party cannot hold."""
         workload = self._workload(keep, n_neighbors, reader)
         limits = self._limits()
         known = [limits[name] for name in self._names]
@@ -92,7 +92,7 @@ class Sizing:
     def decoders(
         self, tile: int, keep: str, n_neighbors: int | None, reader: Reader
     ) -> tuple[str, ...]:
-        """Return who decodes blocks: the server, and as many of its workers as memory allows."""
+        """Return the decoders: the server, and as many of its workers as memory allows."""
         workload = self._workload(keep, n_neighbors, reader)
         limits = self._federation.limits()
         workers = self._federation.server_workers
@@ -128,7 +128,7 @@ class Sizing:
         return fits(PROCESS_BYTES + points + reader.memory, self._limits()[SERVER])
 
     def check_columns(self, keep: str, n_neighbors: int | None, reader: Reader) -> None:
-        """Refuse columns of landmarks, and what is made of them, that some party cannot hold."""
+        """Refuse columns of landmarks, or their use, if some party cannot hold them."""
         self._check(self._columns(keep, n_neighbors, reader), self._disk_for(reader))
 
     def cheaper(self, keep: str, n_neighbors: int | None, reader: Reader) -> tuple[str, str]:
