@@ -1,4 +1,4 @@
-"""Coding: exact distances of coded rows, masks that vanish in sums, secrets cut into shares."""
+"""Coding: Lagrange-coded distances, masks that cancel in sums, Shamir secret sharing."""
 
 from daskfc.coding.codes.decode import reconstruct, reconstruct_wide
 from daskfc.coding.codes.evaluate import coded_distances

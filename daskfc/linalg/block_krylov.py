@@ -1,4 +1,4 @@
-"""Leading eigenpairs of a symmetric matrix in few products with blocks of vectors."""
+"""Leading eigenpairs of a symmetric matrix by block Lanczos: few products with many vectors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ __all__ = ["Eigenpairs", "block_eigenpairs"]
 
 Floats = NDArray[np.float64]
 
-_RANK = 1e-10  # ours: of a block's column, what must be left of it outside of the blocks before
+_RANK = 1e-10  # ours: least part of a block's column outside of the blocks before
 
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """Leading eigenpairs, largest first, vectors in orthonormal columns, and how exact they are.
+    """Leading eigenpairs, largest first, vectors in orthonormal columns, with an error bound.
 
     `residual` is the largest norm of A u - λ u: an eigenvalue of A lies within it of each value.
     `n_products` counts products with a block.
@@ -38,15 +38,15 @@ def block_eigenpairs(
 ) -> Eigenpairs:
     """Return the k largest eigenpairs of symmetric A from the block Krylov space of a start (n, b).
 
-    Rayleigh-Ritz on [S, A S, A² S, …] with full reorthogonalisation (block Lanczos), b at least k:
-    few products, for an A computed anew in each, where many vectors cost as much as one. Ends when
-    all residuals are at most `tolerance` times the largest eigenvalue's size.
+    Rayleigh-Ritz on [S, A S, A² S, …] with full reorthogonalisation (block Lanczos), b at least k,
+    for an A whose products with many vectors cost as much as with one. Ends when all residuals are
+    at most `tolerance` times the largest eigenvalue's size.
     """
     n, wanted = len(start), k
     assert start.shape[1] >= k >= 1, (start.shape, k)
     block: Floats = np.asarray(scipy.linalg.qr(start, mode="economic")[0], dtype=np.float64)
     room = min(n, block.shape[1] * max_products)
-    kept, known = (np.empty((n, room), order="F") for _ in range(2))  # memory as they fill
+    kept, known = (np.empty((n, room), order="F") for _ in range(2))  # uses memory as it fills
     done = filled = 0
     while True:
         image = product(block)
@@ -68,7 +68,7 @@ def block_eigenpairs(
 
 
 def _outside(block: Floats, basis: Floats) -> Floats:
-    """Return orthonormal columns for what of a block lies outside of a basis, at most n in all."""
+    """Return orthonormal columns for the part of a block outside of a basis, at most n in all."""
     sizes = np.linalg.norm(block, axis=0)
     block = block / np.where(sizes > 0, sizes, 1.0)
     for _ in range(2):  # twice is enough
@@ -76,5 +76,5 @@ def _outside(block: Floats, basis: Floats) -> Floats:
     Q, R, _ = scipy.linalg.qr(block, mode="economic", pivoting=True)
     rank = int((np.abs(np.diag(R)) > _RANK).sum())
     rest: Floats = np.asarray(Q, dtype=np.float64)[:, : min(rank, len(basis) - basis.shape[1])]
-    rest = rest - basis @ (basis.T @ rest)  # of what was small, rounding is no longer small
+    rest = rest - basis @ (basis.T @ rest)  # scaling up small columns scales up rounding
     return np.asarray(scipy.linalg.qr(rest, mode="economic")[0]) if rest.shape[1] else rest

@@ -11,10 +11,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def squared_distances(rows: Floats, points: Floats) -> Floats:
-    """Return the squared distances (n, k) of rows (n, d) to points (k, d).
-
-    At least 0, with the rounding of an inner product.
-    """
+    """Return the squared distances (n, k) of rows (n, d) to points (k, d), at least 0."""
     offset = points.mean(axis=0)  # shorter vectors, less cancellation
     rows, points = rows - offset, points - offset
     squared: Floats = rows @ points.T
@@ -25,13 +22,10 @@ def squared_distances(rows: Floats, points: Floats) -> Floats:
 
 
 def symmetric_squared_distances(points: Floats) -> Floats:
-    """Return all squared distances (n, n) of points: exactly symmetric, exactly 0 on the diagonal.
-
-    At least 0, with the rounding of an inner product.
-    """
+    """Return all squared distances (n, n) of points, exactly symmetric, with a diagonal of 0."""
     centred = points - points.mean(axis=0)
     squared: Floats = centred @ centred.T  # half a matrix product and its mirror image
     norms = squared.diagonal().copy()
     squared *= -2.0
-    squared += np.add.outer(norms, norms)  # a + b = b + a, row after row it would be no mirror
+    squared += np.add.outer(norms, norms)  # in one step, so that the sum is symmetric
     return np.maximum(squared, 0.0, out=squared)

@@ -1,10 +1,10 @@
-"""All squared distances, as the whole numbers that they are, from a few of their columns.
+"""All squared distances of samples on a grid, exactly, from a few of their columns.
 
 Samples on a grid of step 1 have whole squared distances D. With one sample as origin 0, G their
 inner products, and P pivots among the samples whose columns of D are known, pivoted Cholesky
 G_PP ≈ L Lᵀ gives coordinates y_i of every sample from its own distances, and rounding |y_i - y_j|²
-to whole numbers gives D_ij, where these are off by less than one half. How far they may be off
-follows from what is known, whatever the factorisation did: let
+to whole numbers gives D_ij if the error is below one half. The error has a bound that needs only
+known quantities, whatever the factorisation did: let
 
     b_i = y_i L⁻¹    so that y_i = Σ_p b_ip y_p      β = max |b_i|
     F = L Lᵀ - G_PP                                  φ = ‖F‖₂
@@ -14,12 +14,12 @@ follows from what is known, whatever the factorisation did: let
 and x_i = x_0 + Σ_p b_ip (x_p - x_0) + n_i. Then (b_i - b_j) F (b_i - b_j) is what the pivots'
 inner products add, 2 Σ_p (b_ip - b_jp) (n_i - n_j) · (x_p - x_0) with
 n_i · (x_p - x_0) = (b_i F)_p - H_ip, and |n_i - n_j|² with |n_i|² = 2 b_i · H_i - h_i - b_i F b_i,
-what lies off their span, so that
+the part off their span, so that
 
     | |y_i - y_j|² - D_ij |  <=  16 β² φ + 16 β η + 4 χ     for all i, j.
 
-F cancels nearly to nothing and is computed from L in two parts, of which one squares exactly. Of
-distances beyond 2**50 G and H have rounding errors of their own, which are added.
+F is a small difference and is computed from L in two parts, of which one squares exactly. For
+distances beyond 2**50 the bound includes the rounding errors of G and H.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,8 +42,8 @@ SPAN = 0.01
 """Ours: a sample this near to the pivots' span, as squared distance, is no pivot: it adds 4 times
 as much to the bound. One that is nearer than rounding can tell would spoil it."""
 
-# Where a landmark nearer than that is the only one in a direction in which samples go far, they
-# lie off the span without it: it may be a pivot then.
+# Where a nearer landmark is the only one in a direction, samples far in that direction lie off the
+# span without it; these smaller limits then let it be a pivot.
 _NEARER = (1e-4, 1e-6)
 _ROWS = 4096  # samples at a time
 _UNIT = 2.0**-53  # relative rounding of float64
@@ -54,8 +54,8 @@ _LARGEST = 2.0**50  # squared distance up to which sums of them are exact
 class IntegerPoints:
     """Coordinates (n, r), about the samples' mean, whose squared distances round to whole numbers.
 
-    `error` bounds how far a squared distance in float64, from differences or as a product, may be
-    from the whole number; infinite where nothing is known.
+    `error` bounds the error of squared distances in float64, from differences or as a product; it
+    may be infinite.
     """
 
     coordinates: Floats
@@ -73,7 +73,7 @@ class IntegerPoints:
 
     @property
     def certified(self) -> bool:
-        """Whether rounding gives every squared distance, to the last bit."""
+        """Whether rounding gives every squared distance exactly."""
         return self.error < 0.5
 
 
@@ -85,9 +85,8 @@ def points_from_columns(
 ) -> IntegerPoints:
     """Return coordinates of samples from columns of their squared distances, all whole numbers.
 
-    `columns` gives for a slice of samples those to the c landmarks, (b, c), and is called a few
-    times at most for a sample. Landmarks that span the others are taken as pivots; the error
-    bound is proven.
+    `columns` returns for a slice of samples those to the c landmarks, (b, c). Landmarks that span
+    the others are pivots; the error bound is proven.
     """
     chosen = np.asarray(landmarks, dtype=np.int64)
     if chosen.size == 0:
@@ -98,7 +97,7 @@ def points_from_columns(
     known = np.concatenate(list(own))
     found, open_by = _points(columns, _Pivots.among(known, SPAN), n)
     for span in _NEARER:
-        if found.certified or open_by < found.error / 2:  # nearer pivots would not mend the rest
+        if found.certified or open_by < found.error / 2:  # nearer pivots reduce only `open_by`
             break
         nearer, open_by = _points(columns, _Pivots.among(known, span), n)
         found = nearer if nearer.error < found.error else found
@@ -108,7 +107,7 @@ def points_from_columns(
 def _points(
     columns: Callable[[slice], Any], pivots: "_Pivots", n: int
 ) -> tuple[IntegerPoints, float]:
-    """Return coordinates by some pivots, and what of their error lies off the pivots' span."""
+    """Return coordinates by some pivots, and the part of their error off the pivots' span."""
     beta = eta = chi = largest = 0.0
     Y = np.empty((n, pivots.rank))
     for start in range(0, n, _ROWS):
@@ -117,7 +116,7 @@ def _points(
         Y[rows], *found = pivots.place(D)
         beta, eta, chi = map(max, (beta, eta, chi), found)
         largest = max(largest, float(D.max()))
-    # of an entry of G or H, where these are not exact
+    # the rounding error of an entry of G or H, where these are not exact
     rounded = 0.0 if largest < _LARGEST else 4 * _UNIT * largest
     eta, chi = eta + np.sqrt(pivots.rank) * rounded, chi + rounded
     span = 16 * beta * (beta * (pivots.phi + pivots.rank * rounded) + eta) + 4 * chi
@@ -131,7 +130,7 @@ def _points(
 
 @dataclass(frozen=True)
 class _Pivots:
-    """The origin and the pivots among the landmarks, and what is known of their factor."""
+    """The origin and the pivots among the landmarks, their factor and bounds on it."""
 
     origin: int  # number of a landmark
     order: NDArray[np.intp]  # numbers of the pivots among the landmarks
@@ -146,7 +145,7 @@ class _Pivots:
         origin = int(np.argmin(D.mean(axis=1)))  # near the mean, so that numbers are small
         G = (D[:, [origin]] + D[origin] - D) / 2  # exact
         factor, order, rank, _ = lapack.dpstrf(G, tol=span, lower=1)
-        if G.max() <= span:  # then LAPACK takes a first pivot all the same, or none
+        if G.max() <= span:  # LAPACK may take a first pivot even then
             rank = 0
         order = order[:rank].astype(np.intp) - 1
         L = np.tril(factor[:rank, :rank])
@@ -206,7 +205,7 @@ def _norm_of_residual(L: Floats, G: Floats) -> float:
 
 
 def _least_singular_value(L: Floats) -> float:
-    """Return a lower bound on it, at least the smallest positive number."""
+    """Return a positive lower bound on the least singular value."""
     if len(L) == 0:
         return np.inf
     found = scipy.linalg.svdvals(L)

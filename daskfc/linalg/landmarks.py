@@ -3,13 +3,13 @@
 D has rank at most d + 2, so the squared distances to s ≥ (rank of the points) + 1 landmarks
 determine all of D. Landmarks arrive in rounds; each round adds the part of the new columns that
 the coordinates so far do not explain (a block-wise pivoted Cholesky factorisation of the Gram
-matrix), so a round costs one product with its own columns and nothing is done twice.
+matrix), so a round costs one product with its own columns.
 
 Notation    here   shape    meaning
             D      (n, n)   squared distances
             c               the centroid of the first round's landmarks: the origin
             m      (n,)     mean squared distance to those landmarks
-            G      (n, n)   inner products of the samples as seen from c
+            G      (n, n)   inner products of the samples relative to c
             Y      (n, q)   coordinates, |y_i - y_j|² = D_ij as far as the landmarks span
             h      (n,)     squared distance of a sample to the landmarks' span
 """
@@ -35,9 +35,9 @@ class LandmarkEmbedding:
     """Coordinates from landmark columns, a certificate per sample, and the next landmarks.
 
     Ends when no squared distance to the landmarks' span exceeds `tolerance` times the mean one or
-    `nearest` (the larger counts); squared distances are then off by at most 4 times as much.
-    `n_features`, if known, bounds the rank. Privacy: landmarks tell their holder what all of D
-    tells, the samples up to a rigid motion.
+    `nearest` (the larger counts); the error of squared distances is then at most 4 times as much.
+    `n_features`, if known, bounds the rank. Privacy: landmark columns reveal as much as all of D,
+    the samples up to a rigid motion.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LandmarkEmbedding:
         self.nearest = nearest
         self.max_rank = n - 1 if n_features is None else min(n - 1, n_features)
         reserved = min(self.max_rank, 256) if n_features is None else self.max_rank
-        # Columns are contiguous, so that the reserved part costs no memory until it is written.
+        # Columns are contiguous, so that reserved ones use no memory until they are written.
         self._storage: Floats = np.empty((n, reserved), order="F")
         self._rank = 0
         self._landmarks: Ints = np.empty(0, dtype=np.int64)
@@ -91,10 +91,9 @@ class LandmarkEmbedding:
 
     @property
     def scale(self) -> float:
-        """Mean squared distance of two samples, as far as it is known; 0 before the first round.
+        """Estimate of the mean squared distance of two samples; 0 before the first round.
 
-        Twice the mean squared distance to the centroid of the first landmarks, which lies near
-        the centroid of the samples.
+        It is twice the mean squared distance to the centroid of the first landmarks.
         """
         return 2.0 * float(self._offsets.mean()) if self._rounds else 0.0
 
@@ -112,24 +111,24 @@ class LandmarkEmbedding:
         return self._rank >= self.max_rank or largest <= self._limit
 
     def certificate(self) -> Floats:
-        """Return h (n,), the squared distance of each sample to the span of the landmarks.
+        """Return h (n,), each sample's squared distance to the landmarks' span; infinite at first.
 
-        Infinite before the first round. The coordinates' squared distance of i and j is too small
-        by at most ``2 * (h[i] + h[j])`` and never too large, up to rounding.
+        The coordinates' squared distance of i and j is too small by at most ``2 * (h[i] + h[j])``
+        and never too large, up to rounding.
         """
         return self._residual.copy()
 
     @property
     def off_span(self) -> float:
-        """By how much squared distances of the coordinates are too small; infinite at first."""
+        """Bound on the amount by which squared distances are too small; infinite at first."""
         return 4 * float(self._residual.max()) if self._rounds else np.inf
 
     @property
     def rounding(self) -> float:
-        """About how far rounding moves a sample's coordinates, as a distance.
+        """Approximate distance by which rounding moves the coordinates of a sample.
 
         Inner products with the farthest sample round most, and the direction in which landmarks
-        spread least magnifies that. Of samples no farther from c than most.
+        spread least magnifies that. For samples at up to the median distance from c.
         """
         if not self._rounds:
             return np.inf
@@ -144,14 +143,14 @@ class LandmarkEmbedding:
 
     @property
     def _slack(self) -> float:
-        """More than a bound is off by: float32 products round by (q + 2) 2**-23 |y|² at most."""
+        """Rounding error of `bounds`, at most: float32 products round by (q + 2) 2**-23 |y|²."""
         return (self._rank + 16) * 2.0**-22 * float(self._offsets.max())
 
     def bounds(self, rows: slice, indices: ArrayLike) -> tuple[Floats, Floats]:
-        """Return the least and most, (b, c), of the squared distances of some samples to others.
+        """Return lower and upper bounds, (b, c), of the squared distances of samples to others.
 
         With e_i the part of sample i beyond the span, ``D_ij = |y_i - y_j|² + |e_i - e_j|²`` and
-        ``|e_i|² = h_i``. They are `spread` apart at most; the least may be below 0.
+        ``|e_i|² = h_i``. They are `spread` apart at most; a lower bound may be below 0.
         """
         if not self._rounds:
             raise InvalidInput(
@@ -176,8 +175,7 @@ class LandmarkEmbedding:
     def next_landmarks(self, count: int = 128) -> Ints:
         """Return up to `count` samples farthest from the span; empty when the search is over.
 
-        Largest certificate first, equal ones by sample number; the first round is spread evenly
-        over the sample numbers.
+        Ties are by sample number; the first round is spread evenly over the sample numbers.
         """
         check_params("next_landmarks", {"count": count}, {"count": integer(1)})
         if not self._rounds:
@@ -190,19 +188,13 @@ class LandmarkEmbedding:
         return candidates[order[:count]]
 
     def add_columns(self, indices: ArrayLike, columns: ArrayLike) -> None:
-        """Add landmarks by their numbers (c,) and all samples' squared distances (n, c) to them.
-
-        Landmarks that were added before are refused.
-        """
+        """Add new landmarks by number (c,), with all samples' squared distances (n, c) to them."""
         block = np.asarray(columns, dtype=np.float64)
         self._check_new(np.asarray(indices, dtype=np.int64), block.shape)
         self.add_panels(indices, [block[a : a + _ROWS] for a in range(0, self.n, _ROWS)])
 
     def add_panels(self, indices: ArrayLike, panels: Sequence[Floats]) -> None:
-        """Add landmarks as `add_columns`, whose columns come in panels of samples, in order.
-
-        Copies are of one panel only.
-        """
+        """Add landmarks as `add_columns`, with columns in panels of samples, in order."""
         new = np.asarray(indices, dtype=np.int64)
         widths = {part.shape[1] for part in panels if part.ndim == 2}
         shape = (sum(len(part) for part in panels), *widths)
@@ -215,7 +207,7 @@ class LandmarkEmbedding:
         Y = self.coordinates
         at, far = Y[new], self._offsets[new]
         own = self._gram(_rows_of(panels, new), far, far)
-        own -= at @ at.T  # what the coordinates so far do not explain of the landmarks' own
+        own -= at @ at.T  # the part that the coordinates so far do not explain
         # Y_new = rest V Λ^(-1/2), for the eigenpairs of the symmetric block rest[new] = V Λ Vᵀ.
         lam, V = scipy.linalg.eigh((own + own.T) / 2)
         floor = max(1e-12 * max(2 * self._offsets.max(), 0.0), self._limit / 8)
@@ -251,7 +243,7 @@ class LandmarkEmbedding:
 
     @staticmethod
     def _gram(block: Floats, left: Floats, right: Floats) -> Floats:
-        """Inner products seen from c: (|x_i - c|² + |x_j - c|² - D_ij) / 2."""
+        """Return inner products relative to c: (|x_i - c|² + |x_j - c|² - D_ij) / 2."""
         gram = left[:, None] - block
         gram += right
         gram /= 2
@@ -267,7 +259,7 @@ class LandmarkEmbedding:
         for part in panels:
             rows = slice(start, start + len(part))
             rest = self._gram(part, self._offsets[rows], far)
-            rest -= self._storage[rows, :first] @ at.T  # (·, c), what these do not explain
+            rest -= self._storage[rows, :first] @ at.T  # (·, c)
             found = rest @ transform
             self._storage[rows, first:stop] = found
             self._residual[rows] -= np.einsum("ij,ij->i", found, found)
@@ -294,7 +286,7 @@ class LandmarkEmbedding:
 
 
 def _rows_of(panels: Sequence[Floats], rows: Ints) -> Floats:
-    """Return some rows of a matrix that comes in panels of rows."""
+    """Return some rows of a matrix given in panels of rows."""
     sizes = [len(part) for part in panels]
     ends = np.cumsum(sizes)
     starts = ends - sizes
@@ -303,9 +295,7 @@ def _rows_of(panels: Sequence[Floats], rows: Ints) -> Floats:
 
 
 def row_factors(points: ArrayLike) -> tuple[Floats, Floats]:
-    """Return U and V (n, q + 2) with D = U Vᵀ for the squared distances D of points (n, q).
-
-    ``[g, 1, Y]`` and ``[1, g, -2 Y]`` with g the squared norms.
+    """Return U = [g, 1, Y] and V = [1, g, -2 Y] with U Vᵀ the squared distances of points Y (n, q).
     """
     Y = np.asarray(points, dtype=np.float64)
     g = np.einsum("ij,ij->i", Y, Y)[:, None]

@@ -19,7 +19,7 @@ Adjacency: TypeAlias = "NDArray[np.float64] | sparse.csr_array[Any, Any]"
 def components_of(weights: Adjacency) -> NDArray[np.int64]:
     """Return the connected component of every node, numbered in order of first nodes.
 
-    An entry of the symmetric (n, n) weights above 0 is an edge.
+    Entries above 0 of the symmetric (n, n) weights are edges.
     """
     if isinstance(weights, np.ndarray):
         return components_of_rows(lambda node: weights[node], len(weights))
@@ -32,10 +32,7 @@ def components_of(weights: Adjacency) -> NDArray[np.int64]:
 
 
 def components_of_rows(row: Callable[[int], Floats], n: int) -> NDArray[np.int64]:
-    """Return `components_of` from as few rows (n,) of weights as it needs.
-
-    csgraph would first copy a dense matrix to a sparse one.
-    """
+    """Return `components_of` from the rows (n,) of dense weights, which csgraph would copy."""
     component = np.full(n, -1, dtype=np.int64)
     open_nodes, number = n, 0
     while open_nodes:
@@ -56,8 +53,8 @@ class NormalisedAdjacency:
     """N = Δ^(-1/2) W Δ^(-1/2) of a graph, Δ the degrees; loops are ignored.
 
     Eigenvalues of N lie in [-1, 1], 1 once for each component with an edge; `root_degrees` is 1
-    for a node without edges. `near` (n, b) are vectors near the leading eigenvectors, where a
-    product costs as much with many as with one.
+    for a node without edges. `near` (n, b) are vectors near the leading eigenvectors, given where
+    products with many vectors cost as much as with one.
     """
 
     matrix: "Adjacency | LinearOperator"

@@ -1,4 +1,4 @@
-"""The leading left singular vectors of one participant's features, in the scales kCAGC knows.
+"""The leading left singular vectors of one participant's features, in the three scales of kCAGC.
 
 Paper       Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Protocol 1,
             line 5: project the filtered features on their top singular vectors.
@@ -30,16 +30,16 @@ _CONSTRAINTS: dict[str, Constraint] = {
     "basis": one_of("U", "scaled", "row-normalised"),
 }
 _BLOCK = 1 << 16  # rows of a product
-_GRAM = 2000  # ours: eigenpairs of so large a Gram matrix take about a second
-_DENSE = 4_000_000  # ours: numbers in a matrix whose full decomposition takes about a second
+_GRAM = 2000  # ours: side of a Gram matrix whose eigenpairs take about a second
+_DENSE = 4_000_000  # ours: size of a matrix whose full decomposition takes about a second
 
 
 def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: int = 0) -> Floats:
     """Return U, U Σ or U Σ with unit rows of X (n, d), float64 (n, min(k, n, d)).
 
-    Singular values descend, and each column's largest entry in size is positive; rounding-size
-    columns and rows are 0. With few columns V comes from the (d, d) Gram matrix, summed over blocks
-    of rows, which loses singular values below 1e-7 of the first; X V then gives U and Σ.
+    Singular values descend, and each column's largest entry in size is positive; columns and rows
+    of rounding errors are 0. With few columns V comes from the (d, d) Gram matrix, which loses
+    singular values below 1e-7 of the first; X V then gives U and Σ.
     """
     check_params("singular_coordinates", {"k": k, "basis": basis}, _CONSTRAINTS)
     if X.ndim != 2 or min(X.shape) < 1 or not np.isfinite(X).all():
@@ -60,7 +60,7 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: i
         left, values = found[:2]
         order = np.argsort(-values, kind="stable")
         left, values = left[:, order], values[order]
-    # What lies below the rounding of X itself has no direction.
+    # Vectors of singular values below the rounding of X are arbitrary.
     eps = float(np.finfo(X.dtype if X.dtype.kind == "f" else np.float64).eps)
     return _in_basis(left[:, :width], values[:width], max(n, d) * eps, basis)
 
@@ -68,7 +68,7 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: i
 def projected_coordinates(projected: Floats, n_features: int, basis: Basis = "U") -> Floats:
     """Return `singular_coordinates` from X V (n, k), V the top right singular vectors of X (·, d).
 
-    For features too large to be held: X V is linear in X, and so is a filter before it.
+    For features too large for memory: X V is linear in X, and so is a filter before it.
     """
     check_params("projected_coordinates", {"basis": basis}, {"basis": _CONSTRAINTS["basis"]})
     left, values, _ = np.linalg.svd(projected, full_matrices=False)
@@ -104,15 +104,15 @@ def _by_gram(X: NDArray[Any], width: int) -> tuple[Floats, Floats]:
 
 
 def squared_row_norms(rows: Floats) -> Floats:
-    """Return the squared norm (n,) of every row: what participants sum for the global row norm."""
+    """Return the squared norm (n,) of every row, which participants sum for the global norm."""
     result: Floats = np.einsum("ij,ij->i", rows, rows)
     return result
 
 
 def divide_rows(rows: Floats, squared_norms: Floats) -> Floats:
-    """Return one participant's rows U Σ over the roots of given squared norms; 0 where these are 0.
+    """Return a participant's rows U Σ over the roots of given squared norms; 0 where these are 0.
 
-    With norms summed over participants, all rows side by side then have norm 1.
+    With squared norms summed over participants, the joined rows have norm 1.
     """
     live = squared_norms > 0  # a secure sum may be a little below 0
     roots = np.sqrt(np.where(live, squared_norms, 1.0))

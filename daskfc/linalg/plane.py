@@ -1,4 +1,4 @@
-"""The plane in which points differ most: principal components, or their like for distances."""
+"""Two-dimensional coordinates for plots: principal components, of points or of distances."""
 
 import numpy as np
 import scipy.linalg
@@ -12,12 +12,12 @@ Floats = NDArray[np.float64]
 def plane_of_points(points: Floats) -> tuple[Floats, float]:
     """Return coordinates (n, 2) of points on their two principal axes, and the variance share.
 
-    About the mean; 0 for an axis that does not exist. Each axis's largest coordinate in size is
-    positive; the share is in [0, 1], 1 without variance.
+    Coordinates are about the mean, and 0 for an axis that does not exist. Each axis's largest
+    coordinate in size is positive; the share is in [0, 1], 1 without variance.
     """
     n, d = points.shape
     centred = points - points.mean(axis=0) if n else points
-    # the smaller of the two Gram matrices has all that is needed
+    # the smaller of the two Gram matrices suffices
     if d <= n:
         values, vectors = _largest(centred.T @ centred)
         return _with_signs(centred @ vectors), _share(values, float(np.sum(centred**2)))
@@ -27,7 +27,7 @@ def plane_of_points(points: Floats) -> tuple[Floats, float]:
 
 
 def plane_of_distances(squared: Floats) -> tuple[Floats, float]:
-    """Return the same as `plane_of_points` from squared Euclidean distances (n, n) alone."""
+    """Return `plane_of_points` from squared Euclidean distances (n, n) only."""
     means = squared.mean(axis=0) if len(squared) else squared
     gram = -0.5 * (squared - means - means[:, None] + means.mean()) if len(squared) else squared
     values, vectors = _largest(gram)

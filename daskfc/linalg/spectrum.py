@@ -1,4 +1,4 @@
-"""Leading eigenvectors: of a graph's normalised adjacency, and of a symmetric product."""
+"""Leading eigenpairs: of a graph's normalised adjacency, and of a symmetric product."""
 
 from collections.abc import Callable
 
@@ -16,8 +16,8 @@ __all__ = ["laplacian_eigenvalues", "laplacian_embedding", "largest_eigenpairs"]
 Floats = NDArray[np.float64]
 
 _DENSE = 600  # ours: below this a full eigendecomposition takes a fraction of a second
-_TOLERANCE = 1e-8  # ours: of the largest eigenvalue, where products are dear
-_PRODUCTS = 8  # ours: whose vectors are held, before the iteration begins again from its result
+_TOLERANCE = 1e-8  # ours: of the largest eigenvalue, where products are expensive
+_PRODUCTS = 8  # ours: whose vectors are kept, before the iteration restarts from its result
 _RESTARTS = 20
 
 
@@ -33,8 +33,8 @@ def largest_eigenpairs(
 ) -> tuple[Floats, Floats]:
     """Return the k leading eigenpairs of a symmetric (n, n) matrix, given by its products.
 
-    By size or by value, leading first; orthonormal columns (n, k), the entry of largest size in
-    each positive.
+    Leading by size or by value; orthonormal columns (n, k), the entry of largest size in each
+    positive.
     """
     if k == 0:
         return np.empty(0), np.empty((n, 0))
@@ -65,9 +65,9 @@ def largest_eigenpairs(
 def laplacian_embedding(graph: NormalisedAdjacency, k: int, seed: int) -> Floats:
     """Return the k smoothest functions on a graph, (n, k): its random walk's eigenvectors.
 
-    Eigenvectors of I - N, of norm 1, over the square roots of the degrees; eigenvalues ascend. Its
-    null space is written down, one vector for each component, and the iteration runs beside it, so
-    that components repeat no eigenvalue to be found; of more than k the largest components count.
+    They are eigenvectors of I - N, of norm 1, over the square roots of the degrees; eigenvalues
+    ascend. Its null space is known, one vector for each component (of more than k, for the largest
+    ones), and excluded from the iteration, which so meets no eigenvalue repeated by components.
     """
     n = graph.root_degrees.size
     component = graph.components
@@ -82,17 +82,14 @@ def laplacian_embedding(graph: NormalisedAdjacency, k: int, seed: int) -> Floats
 
 
 def laplacian_eigenvalues(graph: NormalisedAdjacency, k: int, seed: int) -> Floats:
-    """Return the k smallest eigenvalues of I - N, ascending, in [0, 2].
-
-    They are exactly 0 once for each component.
-    """
+    """Return the k smallest eigenvalues of I - N, ascending, in [0, 2]; 0 for each component."""
     known = min(graph.n_components, k)
     values, _ = _beside_null_space(graph, k - known, seed)
     return np.concatenate([np.zeros(known), np.clip(1.0 - values, 0.0, 2.0)])
 
 
 def _beside_null_space(graph: NormalisedAdjacency, k: int, seed: int) -> tuple[Floats, Floats]:
-    """Return the k leading eigenpairs of N that are not of the null space of I - N."""
+    """Return the k leading eigenpairs of N outside of the null space of I - N."""
     root = graph.root_degrees
     component = graph.components
     volume = np.bincount(component, weights=root**2)

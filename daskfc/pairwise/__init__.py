@@ -1,4 +1,4 @@
-"""n × n in tiles: distances, neighbour graphs and radius graphs that never lie in one memory."""
+"""Pairwise distances, neighbour graphs and radius graphs in tiles on disk, for large n."""
 
 from daskfc.pairwise.grid import SymmetricGrid
 from daskfc.pairwise.nearest import NOBODY, Nearest, nearest_alone

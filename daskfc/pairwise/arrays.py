@@ -1,4 +1,4 @@
-"""All distances as arrays that people know: xarray on Dask, computed when they are looked at."""
+"""All distances as a lazy xarray array on Dask."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _SIDE = 1024  # ours: samples on a side of a chunk, 8 MiB
 
 
 class _Read:
-    """What looks like an array to Dask, of which a part is read when it is asked for."""
+    """An array-like for Dask that reads a part when it is indexed."""
 
     ndim = 2
 
@@ -41,11 +41,11 @@ def distance_array(
     clients: Sequence[str] | NDArray[Any] | None = None,
     sample_ids: Sequence[Any] | NDArray[Any] | None = None,
 ) -> xr.DataArray:
-    """Return all squared distances ``(sample, other)`` as a labelled array that computes lazily.
+    """Return all squared distances ``(sample, other)`` as a lazy array with a chunk for each tile.
 
-    A `dask.array` with a chunk for each tile; coordinates ``client`` and ``sample_id``, and both
-    with ``other_`` before them. Privacy: it computes in the process of whoever holds the distances;
-    within a party Dask's arrays never go through the federation's scheduler.
+    Coordinates are ``client`` and ``sample_id``, and both with the prefix ``other_``. Privacy: it
+    computes in the process that holds the distances; within a party Dask's arrays never go through
+    the federation's scheduler.
     """
     read = _Read(source)
     side = source.grid.tile if isinstance(source, DistanceTiles) else _SIDE

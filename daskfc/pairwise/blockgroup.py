@@ -1,9 +1,8 @@
 """A Zarr group that is filled block by block and survives being killed at any moment.
 
-A block counts as done when its marker exists, and the marker is the last thing written. Everything
-before it may be there, half there or missing: the block is then written again, and is the same.
-A crash of the machine may keep the marker and lose the block: whoever goes on with a group looks at
-every block once, by its checksum, and takes the marker from those that are not what was written.
+A block counts as done when its marker exists, which is written last. Without a marker the block is
+written again, with the same content. A crash of the machine may keep the marker and lose the block:
+resuming a group checks every block once, by its checksum, and removes the markers of damaged ones.
 """
 
 from abc import abstractmethod
@@ -35,9 +34,9 @@ def _store(path: str, *, read_only: bool = False) -> LocalStore | FsspecStore:
 
 
 def _settings_of(path: str) -> dict[str, Any] | None:
-    """Return what the group at a path says of itself; None if there is no group."""
+    """Return the settings of the group at a path; None if there is no group."""
     try:
-        # read only, because a store opened for writing makes its folder
+        # read only, because a store opened for writing creates its folder
         group = zarr.open_group(_store(path, read_only=True), mode="r", zarr_format=3)
     except FileNotFoundError:
         return None
@@ -51,11 +50,10 @@ def _settings_of(path: str) -> dict[str, Any] | None:
 
 
 class BlockGroup:
-    """Base of the results that are written block by block, in any order, into a Zarr group.
+    """Base of results that are written block by block, in any order, into a Zarr group.
 
     `settings` are its ``kind``, ``n``, ``tile`` and the subclass's own. Pickled as its path.
-    Threads and processes may write different blocks of one group; the same block written twice at
-    once ends as one whole block.
+    Threads and processes may write blocks of one group at once, even the same block.
     """
 
     kind: ClassVar[str]
@@ -80,10 +78,7 @@ class BlockGroup:
 
     @classmethod
     def open(cls, path: str) -> Self:
-        """Open an existing group, by local folder or fsspec URL, to read it or to go on writing.
-
-        Raises StoreError also if its creation was interrupted.
-        """
+        """Open an existing group, by local folder or fsspec URL; StoreError if it is incomplete."""
         path = str(path)
         settings = _settings_of(path)
         if settings is None or settings["state"] == "of another program":
@@ -131,7 +126,7 @@ class BlockGroup:
             begun = cls.open(path)
             begun._forget_torn()
             return begun
-        # ready is said last, so that a creation cut short is begun anew
+        # "ready" is written last, so that an interrupted creation starts again
         group = zarr.create_group(
             _store(path),
             overwrite=found is not None,
@@ -175,7 +170,7 @@ class BlockGroup:
             self._known[int(i), int(j)] = int(markers[i, j]) - 1
 
     def _readable_markers(self) -> NDArray[Any]:
-        """Return all markers; 0, not done, where one is torn."""
+        """Return all markers; 0, not done, where one is damaged."""
         with suppress(StoreError):
             return self._read(self._markers, (slice(None), slice(None)))
         markers = np.zeros(self._markers.shape, np.int64)
@@ -185,7 +180,7 @@ class BlockGroup:
         return markers
 
     def _forget_torn(self) -> None:
-        """Take the marker from blocks that are not what was written, and remove torn markers."""
+        """Remove markers that are damaged, and those of damaged blocks."""
         for i, j in self.grid.blocks():
             try:
                 self._read(self._markers, (i, j))
@@ -197,14 +192,14 @@ class BlockGroup:
 
     @abstractmethod
     def _look(self, i: int, j: int) -> None:
-        """Read a block that is marked as done; raise StoreError unless it is what was written."""
+        """Read a block that is marked as done; raise StoreError if it is damaged."""
 
     def _mark(self, i: int, j: int, count: int = 0) -> None:
         self._markers[i, j] = count + 1
         self._known[i, j] = count
 
     def _checked(self, i: int, j: int, block: NDArray[Any]) -> NDArray[Any]:
-        """Return a block as float64 or int64 in C order, after a look at its shape and type."""
+        """Check a block's shape and type; return it as float64 or int64 in C order."""
         shape = self.grid.shape(i, j)
         array = np.asarray(block)
         if array.shape != shape:
@@ -225,7 +220,7 @@ class BlockGroup:
         )
 
     def done(self) -> set[tuple[int, int]]:
-        """Return the blocks (i, j) that are wholly written, by whichever process."""
+        """Return the blocks (i, j) that are completely written, by any process."""
         self._refresh()
         return set(self._known)
 

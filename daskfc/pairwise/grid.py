@@ -1,4 +1,4 @@
-"""The upper triangle of an n × n matrix, cut into square blocks."""
+"""The upper triangle of an n × n matrix, in square blocks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +11,7 @@ __all__ = ["SymmetricGrid"]
 
 @dataclass(frozen=True)
 class SymmetricGrid:
-    """Blocks (i, j) with i <= j, of `tile` rows, that cover a symmetric n × n matrix once.
-
-    The last panel may have fewer rows.
-    """
+    """Blocks (i, j), i <= j, of `tile` rows, the last fewer, of a symmetric n × n matrix."""
 
     n: int
     tile: int
@@ -38,7 +35,7 @@ class SymmetricGrid:
 
     @property
     def n_entries(self) -> int:
-        """Entries of all blocks together; diagonal blocks count whole."""
+        """Entries of all blocks together, including both halves of diagonal blocks."""
         whole, rest = divmod(self.n, self.tile)
         # half of the square, and the other half of the diagonal blocks
         return (self.n * self.n + whole * self.tile * self.tile + rest * rest) // 2

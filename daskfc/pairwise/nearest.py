@@ -1,8 +1,7 @@
-"""The k nearest of every row and of every column of one block, in one pass over it.
+"""The k nearest neighbours of every row and every column of one block, in one pass over it.
 
-A block has millions of entries and only a few of them are among the nearest of their row or column.
-Each row and column brings a limit that no entry worth keeping exceeds; one comparison with the
-limits leaves a handful, and only those are sorted.
+Of the millions of entries of a block, only a few are among the nearest of their row or column. Each
+row and column has a limit that these do not exceed; only entries within the limits are sorted.
 """
 
 from dataclasses import dataclass, field
@@ -17,9 +16,9 @@ Ints = NDArray[np.int64]
 Distances = NDArray[np.float64] | NDArray[np.int64]
 _Part = tuple[Ints, Ints, Floats]  # owners, others, distances
 
-NOBODY = int(np.iinfo(np.int64).max)  # the neighbour in a place that is empty; its distance is inf
+NOBODY = int(np.iinfo(np.int64).max)  # the neighbour in an empty place; its distance is inf
 
-_STRIP = 1 << 16  # ours: entries looked at together, 512 KiB, so that three passes stay in cache
+_STRIP = 1 << 16  # ours: entries at a time, 512 KiB, so that three passes stay in cache
 _SORTED = 1 << 18  # ours: places sorted together, about 12 MiB with all copies
 _SPARE = 12  # ours: groups per neighbour; two of the nearest rarely share a group
 _EXACT = 1 << 53  # integers up to here are exact in float64
@@ -27,10 +26,10 @@ _EXACT = 1 << 53  # integers up to here are exact in float64
 
 @dataclass(frozen=True)
 class Nearest:
-    """The nearest neighbours of some rows, nearest first, ties to the smaller neighbour.
+    """The nearest neighbours of some rows, nearest first, ties by the smaller neighbour.
 
-    `owners` (h,) ascend; squared `distances` and `others` (h, w) have infinity and ``NOBODY`` where
-    a place is empty.
+    `owners` (h,) ascend; squared `distances` and `others` (h, w) have infinity and ``NOBODY`` in
+    empty places.
     """
 
     owners: Ints
@@ -46,10 +45,7 @@ class Nearest:
 def merge(
     distances: Floats, others: Ints, more_distances: Floats, more_others: Ints
 ) -> tuple[Floats, Ints]:
-    """Return the k nearest of two lists of each row's neighbours, (h, k) and (h, w).
-
-    No neighbour may be in both.
-    """
+    """Return the k nearest of two disjoint lists of each row's neighbours, (h, k) and (h, w)."""
     both = np.concatenate([distances, more_distances], axis=1)
     whose = np.concatenate([others, more_others], axis=1)
     both, whose = _in_order(both, whose)
@@ -62,7 +58,7 @@ def _in_order(distances: Floats, others: Ints) -> tuple[Floats, Ints]:
     order = np.argsort(distances, axis=1, kind="stable")
     D = np.take_along_axis(distances, order, axis=1)
     J = np.take_along_axis(others, order, axis=1)
-    # a stable sort leaves equal distances as they came, mostly in order of the neighbour
+    # a stable sort keeps the order of equal distances, mostly that of the neighbours
     wrong = np.flatnonzero(((D[:, 1:] == D[:, :-1]) & (J[:, 1:] < J[:, :-1])).any(axis=1))
     if wrong.size:
         order = np.lexsort((J[wrong], D[wrong]), axis=-1)
@@ -104,7 +100,7 @@ class _Kept:
     """Entries found so far in one direction."""
 
     k: int
-    room: int  # entries beyond which only the nearest are kept: equal distances by the million
+    room: int  # beyond it only the nearest are kept, as with millions of equal distances
     parts: list[_Part] = field(default_factory=list)
     count: int = 0
 
@@ -128,10 +124,10 @@ class _Kept:
 
 
 def limit_of_rows(block: Distances, k: int) -> Floats:
-    """Return a number per row, (a,), that at least k of its entries do not exceed.
+    """Return an upper bound of each row's k-th smallest entry, (a,), mostly equal to it.
 
-    An upper bound of the k-th smallest entry, mostly equal to it: the k-th smallest of minima of
-    disjoint groups; infinity where b < k. Any strides: pass the transpose for limits of columns.
+    It is the k-th smallest of minima of disjoint groups; infinity where b < k. Pass the transpose
+    for limits of columns.
     """
     b = block.shape[1]
     if b < k:
@@ -156,7 +152,7 @@ def _bounds(limits: Floats, kind: str) -> NDArray[np.generic]:
 
 
 def _passing(hits: NDArray[np.bool_], size: int) -> Ints:
-    """Return where a flat mask is true, eight bytes at a time; they are mostly false."""
+    """Return where a flat, mostly false mask is true, reading eight bytes at a time."""
     hits[size:] = False
     words = np.flatnonzero(hits.view(np.uint64))
     word, byte = np.nonzero(hits.reshape(-1, 8)[words])
@@ -168,9 +164,9 @@ def nearest_of_block(
 ) -> tuple[Nearest, Nearest] | None:
     """Return the entries that may be among the k nearest of their row, and of their column.
 
-    Entries above their limit are left out. No column limits mean a diagonal block: only rows are
-    kept, without (i, i). Indices count inside the C-order block. None if it holds NaN or negative
-    numbers, or candidates that are infinite or integers of 2**53 and more.
+    Without column limits the block is on the diagonal: only rows are kept, without (i, i). Indices
+    count inside the C-order block. None if it holds NaN or negative numbers, or candidates that are
+    infinite or integers of 2**53 and more.
     """
     a, b = block.shape
     step = min(a, max(1, _STRIP // b))
@@ -209,10 +205,7 @@ def nearest_of_block(
 
 
 def nearest_alone(block: Distances, k: int, *, diagonal: bool) -> tuple[Nearest, Nearest] | None:
-    """Return the k nearest of each row and each column of one block, with nothing else known.
-
-    As `nearest_of_block`, None included.
-    """
+    """Return `nearest_of_block` of one block by itself, with limits from its own entries."""
     # on the diagonal the sample itself is one of the k + 1 nearest
     rows = limit_of_rows(block, k + int(diagonal))
     return nearest_of_block(block, k, rows, None if diagonal else limit_of_rows(block.T, k))

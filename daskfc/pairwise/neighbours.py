@@ -1,8 +1,8 @@
 """The exact k nearest neighbours of every sample, from blocks of distances in any order.
 
-Each block leaves two pieces on disk, the neighbours it may give to either of its panels, and its
-marker. What is known of a panel so far only serves to leave out entries that cannot win any more;
-so pieces depend on the order of the blocks, and the graph made of all pieces does not.
+Each block leaves two pieces on disk, candidate neighbours for either of its panels, and its marker.
+Neighbours known so far only exclude entries that cannot be among the nearest any more; so pieces
+depend on the order of the blocks, but the graph of all pieces does not.
 """
 
 import threading
@@ -27,7 +27,7 @@ __all__ = ["NeighbourTiles"]
 
 @dataclass
 class _Known:
-    """The nearest found so far for the rows of one panel, and in which panels."""
+    """The nearest found so far for the rows of one panel, and the panels searched."""
 
     distances: NDArray[np.float64]  # (rows, k), rising along a row; infinity where none is known
     others: NDArray[np.int64]  # (rows, k)
@@ -40,8 +40,8 @@ class _Known:
     def limits(self, first: int) -> NDArray[np.float64]:
         """Return the limits for entries whose neighbours are ``first`` or later.
 
-        An equal distance wins only by a smaller index: where the k-th index is below all that may
-        come, the limit is the next smaller number.
+        Ties go to the smaller index: where the k-th index is below ``first``, the limit is the next
+        smaller number.
         """
         kth = self.distances[:, -1]
         settled = self.others[:, -1] < first
@@ -49,7 +49,7 @@ class _Known:
 
     def add(self, panel: int, found: Nearest) -> None:
         if panel in self.seen:
-            return  # written twice at once; a neighbour counted twice would make limits too small
+            return  # written twice at once; counting a neighbour twice makes limits too small
         self.seen.add(panel)
         rows = found.owners
         if len(rows):
@@ -62,9 +62,8 @@ class NeighbourTiles(BlockGroup):
     """The exact nearest neighbours, streamed from blocks; n × n is never stored.
 
     Ordered by distance, then by sample; a sample is not its own neighbour. The graph is bit for bit
-    the same for every order of the blocks, however often writing was interrupted. Write all blocks
-    of a process with one object: it remembers 16 bytes per sample and neighbour, by which most
-    entries are skipped, and a new one reads them back from its pieces.
+    the same for every order of the blocks and after interruptions. A process should write all its
+    blocks with one object, which keeps 16 bytes per sample and neighbour to skip most entries.
     """
 
     kind = "neighbour tiles"
@@ -75,7 +74,7 @@ class NeighbourTiles(BlockGroup):
     ) -> "NeighbourTiles":
         """Create an empty group, which must not exist, or `resume` one of the same settings.
 
-        `n_neighbors` does not count the sample itself, and is below ``grid.n``.
+        `n_neighbors`, below ``grid.n``, does not count the sample itself.
         """
         check_params(cls.__name__, {"n_neighbors": n_neighbors}, {"n_neighbors": integer(low=1)})
         if n_neighbors >= grid.n:
@@ -108,9 +107,9 @@ class NeighbourTiles(BlockGroup):
         self._lock = threading.Lock()
 
     def write(self, i: int, j: int, block: NDArray[Any]) -> bool:
-        """Take the neighbours for both panels out of one block; return False if it was done before.
+        """Store the neighbours of both panels from one block; return False if it was done before.
 
-        Squared distances, float64, or int64 below 2**53; a diagonal block must be symmetric. NaN
+        Squared distances are float64, or int64 below 2**53; a diagonal block must be symmetric. NaN
         and negative numbers are refused.
         """
         values = self._checked(i, j, block)
@@ -131,9 +130,9 @@ class NeighbourTiles(BlockGroup):
         return self.write_nearest(i, j, *found)
 
     def write_nearest(self, i: int, j: int, rows: Nearest, columns: Nearest) -> bool:
-        """Take what `nearest_alone` or `nearest_of_block` found in one block; False if done before.
+        """Store the results of `nearest_alone` or `nearest_of_block`; return False if done before.
 
-        It must hold all that can be among the nearest; `columns` of a diagonal block are not read.
+        They must have all that can be among the nearest; `columns` of a diagonal block are unused.
         """
         if (i, j) in self._known:
             return False
@@ -144,13 +143,13 @@ class NeighbourTiles(BlockGroup):
         for where, piece in pieces.items():
             self._candidates[where] = self._cell(piece)
         self._mark(i, j)
-        with self._lock:  # only now: limits must not rest on what a kill could still undo
+        with self._lock:  # after the marker: limits must not rest on what a kill could undo
             for (p, q), piece in pieces.items():
                 self._panel(p).add(q, piece)
         return True
 
     def _fitting(self, found: Nearest, p: int, q: int) -> Nearest:
-        """Return neighbours of panel p in panel q, after a look at whether they can be that."""
+        """Return neighbours of panel p in panel q, after a check of their numbers and indices."""
         there = found.others[found.others != NOBODY]
         inside = found.distances.shape == found.others.shape == (len(found.owners), found.width)
         inside = inside and found.width <= self.n_neighbors
@@ -170,7 +169,7 @@ class NeighbourTiles(BlockGroup):
         return Nearest(found.owners, found.distances, others)
 
     def _cell(self, piece: Nearest) -> NDArray[np.float64]:
-        # distance and index lie in one chunk, so that a piece is never of two writers
+        # distance and index are in one chunk, so that a piece never mixes two writers
         cell = np.full(self._candidates.shape[2:], np.inf)
         width = piece.distances.shape[1]
         cell[piece.owners, :width, 0] = piece.distances

@@ -1,4 +1,4 @@
-"""All pairs within a radius, from blocks of distances in any order: one bit a pair."""
+"""The radius graph, all pairs within a radius, from blocks of distances: one bit per pair."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,8 +26,7 @@ def within_of_block(
 ) -> NDArray[np.uint8]:
     """Return which entries lie within a squared radius, inclusive, as bits (a, ceil(b / 8)).
 
-    Eight columns a byte, the first in the high bit; of a diagonal block only pairs (i, j) with
-    i < j.
+    The first of eight columns is in the high bit; a `diagonal` block has only pairs i < j.
     """
     within = block <= radius2
     return np.packbits(np.triu(within, 1) if diagonal else within, axis=1)
@@ -53,7 +52,7 @@ class RadiusTiles(BlockGroup):
     ) -> "RadiusTiles":
         """Create an empty group, which must not exist, or `resume` one of the same settings.
 
-        Writing is refused as soon as more than `max_edges` pairs were found.
+        Writing more than `max_edges` pairs in all is refused.
         """
         check_params(
             cls.__name__,
@@ -94,10 +93,9 @@ class RadiusTiles(BlockGroup):
         return sum(self._known.values())
 
     def write(self, i: int, j: int, block: NDArray[Any]) -> bool:
-        """Store which entries of a block lie within the radius; return False if it was done before.
+        """Store which squared distances of a block lie within the radius; return False if done.
 
-        Squared distances, of a diagonal block the upper triangle is read. Refuses NaN and negative
-        numbers, and more pairs than ``max_edges``.
+        Refuses NaN and negative numbers, and more pairs than ``max_edges``.
         """
         values = self._checked(i, j, block)
         if (i, j) in self._known:
@@ -107,10 +105,7 @@ class RadiusTiles(BlockGroup):
         return self.write_within(i, j, within_of_block(values, self.radius2, diagonal=i == j))
 
     def write_within(self, i: int, j: int, bits: NDArray[np.uint8]) -> bool:
-        """Store what `within_of_block` found in one block; return False if it was done before.
-
-        Refuses more pairs than ``max_edges``.
-        """
+        """Store the bits of `within_of_block`; False if done before; refuse beyond `max_edges`."""
         a, b = self.grid.shape(i, j)
         if bits.shape != (a, -(-b // 8)) or bits.dtype != np.uint8:
             raise InvalidInput(
@@ -148,7 +143,7 @@ class RadiusTiles(BlockGroup):
     def edges(self) -> Iterator[Edges]:
         """Iterate over int32 arrays (rows, cols) of pairs, ``rows < cols``, every pair once.
 
-        By block; blocks without pairs are left out, crowded ones come in parts of about 2**18.
+        Each is of one block, or of a part of a block with more than 2**18 pairs.
         """
         self.require_complete()
         for i, j in self.grid.blocks():

@@ -1,4 +1,4 @@
-"""All distances on disk: the upper triangle, one chunk a block."""
+"""All distances on disk: the upper triangle, one chunk per block."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,10 +21,7 @@ __all__ = ["DistanceTiles"]
 
 
 class DistanceTiles(BlockGroup):
-    """A symmetric matrix of squared distances on disk, of which only i <= j is stored.
-
-    Never larger in memory than one panel of rows.
-    """
+    """A symmetric matrix of squared distances on disk, of which only i <= j is stored."""
 
     kind = "distance tiles"
 
@@ -46,7 +43,7 @@ class DistanceTiles(BlockGroup):
                 shape=(grid.n, grid.n),
                 chunks=(side, side),
                 dtype=dtype,
-                fill_value=float("nan"),  # a chunk that got lost reads as NaN, never as distance 0
+                fill_value=float("nan"),  # a lost chunk reads as NaN, never as distance 0
                 compressors=[
                     BloscCodec(cname="lz4", clevel=1, shuffle="shuffle", typesize=size),
                     Crc32cCodec(),
@@ -67,10 +64,7 @@ class DistanceTiles(BlockGroup):
         return self.grid.n
 
     def write(self, i: int, j: int, block: NDArray[Any]) -> bool:
-        """Store one block of squared distances; return False if it was done before.
-
-        NaN and negative numbers are refused.
-        """
+        """Store one block; return False if done before; refuse NaN and negative numbers."""
         values = self._checked(i, j, block)
         if (i, j) in self._known:
             return False
@@ -81,7 +75,7 @@ class DistanceTiles(BlockGroup):
         return True
 
     def block(self, i: int, j: int) -> NDArray[Any]:
-        """Return block (i, j), i <= j, as it is stored; refuse a missing or corrupt one."""
+        """Return the stored block (i, j), i <= j; refuse a missing or corrupt one."""
         shape = self.grid.shape(i, j)
         if (i, j) not in self._known and (i, j) not in self.done():
             raise StoreError(f"block ({i}, {j}) of {self.path} is not written. Write it first.")
@@ -104,7 +98,7 @@ class DistanceTiles(BlockGroup):
             yield i, j, self.block(i, j)
 
     def rows(self, start: int, stop: int) -> NDArray[np.float64]:
-        """Return rows start to stop of the whole matrix; below the diagonal it is mirrored."""
+        """Return rows start to stop of the whole matrix."""
         self.require_complete()
         n, tile = self.grid.n, self.grid.tile
         if not 0 <= start <= stop <= n:
@@ -140,9 +134,9 @@ class DistanceTiles(BlockGroup):
         return out
 
     def in_order(self, folder: str | None = None) -> DistanceBlocks:
-        """Return samples in the order that follows from their distances, written to a file by rows.
+        """Return the distances with samples in an order that follows from the distances only.
 
-        The file has 8 n² bytes, and is deleted with what is returned.
+        They are in a file of 8 n² bytes, which is deleted with the result.
         """
         n, file = self.grid.n, RowFile(self.grid.n, folder)
         for i, j, block in self.blocks():

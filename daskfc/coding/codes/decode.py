@@ -1,4 +1,4 @@
-"""What the server does: exact distances from any R answers (Eq. 5 and Eq. 6, corrected)."""
+"""Decoding at the server: exact distances from any R answers (Eq. 5 and Eq. 6, corrected)."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -26,7 +26,7 @@ _STRIP = 1 << 16  # ours: sums and result of a strip stay in cache; larger ones 
 def _functional(
     code: LagrangeCode, primes: tuple[int, ...], evaluators: tuple[int, ...]
 ) -> tuple[_Array, _Array]:
-    """Return weights (r, K) and steps (r,) of the one functional that decodes.
+    """Return weights (r, K) and steps (r,) of the linear functional that decodes.
 
     D = sum_a step_a (weights_a . answers_a mod p_a) mod M, with step_a = M / p_a and weights_a =
     w_j step_a**-1 mod p_a: interpolation and the Chinese remainder theorem together.
@@ -80,8 +80,8 @@ def reconstruct(
 ) -> NDArray[np.int64]:
     """Return exact integer squared distances, int64 (a, b), from the first R of K >= R answers.
 
-    Answers are (r, a, b), in the order of `evaluators`; any R give the same;
-    `ResidueSystem.to_real` makes them real. DecodingError for fewer, or a distance above the bound.
+    Answers are (r, a, b), in the order of `evaluators`; any R give the same. Raises DecodingError
+    for fewer, or a distance above the bound.
     """
     shape = check_answers(answers, evaluators, code, system)
     if out is None:
@@ -104,7 +104,7 @@ def reconstruct(
 def reconstruct_wide(
     answers: Sequence[_Array], evaluators: Sequence[int], code: LagrangeCode, system: ResidueSystem
 ) -> WideIntegers:
-    """Return exact squared distances that an int64 need not hold, as `reconstruct` does."""
+    """Return exact squared distances that may exceed int64; see `reconstruct`."""
     shape = check_answers(answers, evaluators, code, system)
     R, primes = code.threshold, system.primes
     weights = np.array(

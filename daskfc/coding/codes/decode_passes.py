@@ -1,4 +1,4 @@
-"""The passes of decoding over single entries; see `daskfc.coding.residues.compiled`."""
+"""The inner loops of decoding; see `daskfc.coding.residues.compiled`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def _sum_eight(
 
 
 def weighted_sum(answers: Sequence[_Array], weights: _Array, start: int, totals: _Array) -> None:
-    """Write sum_j weights[:, j] answers[j][:, start : start + n], not reduced, into `totals`.
+    """Write sum_j weights[:, j] answers[j][:, start : start + n], unreduced, into `totals`.
 
     Answers are canonical residues (r, N) of K evaluators, weights (r, K) balanced:
     |totals| < 2**21 p for up to 2**14 answers of bytes, else 2**60.
@@ -105,8 +105,8 @@ def _combine_long(totals: _Array, primes: _Array, steps: _Array, M: int, out: _A
 def combine_primes(totals: _Array, primes: _Array, steps: _Array, M: int, out: _Array) -> int:
     """Write sum_a M/p_a (totals_a mod p_a) mod M, in [0, M), and return the largest.
 
-    `totals` (r, n) are sums of `weighted_sum` that include (M / p_a)**-1 mod p_a, overwritten by
-    the numpy twin; `steps` are M / p_a; M is at most 2**48, so that r M fits an int64.
+    `totals` (r, n), of `weighted_sum`, include (M / p_a)**-1 mod p_a, and may be overwritten;
+    `steps` are M / p_a; M is at most 2**48, so that r M fits an int64.
     """
     if compiled.NUMBA:
         kernel = _combine_byte if totals.dtype == np.int32 else _combine_long

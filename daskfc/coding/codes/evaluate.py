@@ -1,4 +1,4 @@
-"""What an evaluator does: squared distances of coded rows modulo every prime (Eq. 4)."""
+"""Squared distances of coded rows modulo every prime, at an evaluator (Eq. 4)."""
 
 from typing import Any
 
@@ -40,8 +40,8 @@ def coded_distances(
 ) -> NDArray[np.unsignedinteger]:
     """Return |z_i - z_j|**2 mod p, canonical (r, a, b), of coded rows (r, a, k) and (r, b, k).
 
-    `hiding` is added before the one reduction; `symmetric` panels are the same, and half the tiles
-    mirrored. Work memory is a tile a thread: call it from several threads for different blocks.
+    `hiding` is added before the only reduction; with `symmetric`, the panels are the same and half
+    the tiles mirrored. Threads may call it for different blocks.
     """
     A = _operand(left, system, engine, "left")
     B = _operand(right, system, engine, "right")

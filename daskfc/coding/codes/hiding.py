@@ -1,14 +1,14 @@
-"""The segment-hiding polynomial: what keeps the server from the distances of single segments.
+"""The segment-hiding polynomial, which hides the distances of single segments from the server.
 
 R plain answers determine the whole polynomial f of a pair (Eq. 5), hence the distance f(α_o) of
 every segment, not only their sum. The evaluators therefore add, for every entry and prime, the
-values of one random polynomial ϕ of the same degree R - 1 with sum_{o <= l} ϕ(α_o) = 0. Its
-seed is shared by the clients and unknown to the server. Distances, and the redundancy of
-spare answers, stay as they are.
+values of a random polynomial ϕ of the same degree R - 1 with sum_{o <= l} ϕ(α_o) = 0. The clients
+share its seed, which the server does not know. Distances, and the redundancy of spare answers, do
+not change.
 
 ϕ is uniform over that space when its values at R - 1 "free" evaluators are independent and uniform
 and the other evaluators compute theirs: ϕ(β_j) = -w_j^-1 sum_f w_f ϕ(β_f), with w of the R
-evaluators {f} + {j}. So a free evaluator expands one stream, another one R - 1 of them; the free
+evaluators {f} + {j}. So a free evaluator expands one stream, any other R - 1 of them; the free
 ones rotate with the block.
 """
 
@@ -35,7 +35,7 @@ __all__ = [
     "add_words",
 ]
 
-_STRIP_WORDS = 6 << 17  # ours: six streams of a whole tile; less means more calls than bytes
+_STRIP_WORDS = 6 << 17  # ours: six streams of a whole tile; with fewer, calls dominate
 GROUP = 16  # streams added between two reductions: 16 (p / 2) 2**16 = 2**19 p, 16 * 2**55 = 2**59
 
 _Strip = tuple[tuple[int, int, int, int], NDArray[Any], NDArray[Any]]
@@ -77,8 +77,8 @@ def _factors(code: LagrangeCode, p: int, turn: int, evaluator: int) -> dict[int,
 class HidingPolynomial:
     """The values of one evaluator, in [0, m), for one block, expanded tile by tile.
 
-    `key` is shared by the clients and unknown to the server, and serves one encoding only: two
-    results hidden by the same values would tell their difference. `block` is a place in the grid.
+    The clients share `key`, which the server does not know. It serves one encoding only: two
+    results hidden by the same values would reveal their difference.
     """
 
     code: LagrangeCode
@@ -88,15 +88,12 @@ class HidingPolynomial:
     block: tuple[int, int]
 
     def words(self, prime: int) -> "HidingWords":
-        """Return the words of one prime (its position in the system), from the first tile on."""
+        """Return the words for the prime at a position in the system, from the first tile on."""
         return HidingWords(self, prime)
 
 
 class HidingWords:
-    """The words whose weighted sum is congruent to ϕ(β_j), in the order of the tiles' rows.
-
-    `prime` is the prime's position.
-    """
+    """The words whose weighted sum is congruent to ϕ(β_j), in the order of the tiles' rows."""
 
     def __init__(self, hiding: HidingPolynomial, prime: int) -> None:
         self._p = hiding.system.primes[prime]

@@ -1,7 +1,7 @@
 """Lagrange coding of rows (OmniFC Section 3.2, Eqs. 2-5, after Yu et al. 2019).
 
 Notation    paper  here            meaning
-            l      n_segments      segments a row is cut into
+            l      n_segments      segments of a row
             t      n_colluding     evaluators that may pool what they see and learn nothing
             m      n_evaluators    parties that evaluate distances of coded rows
             α_o    alphas          points of the segments (o <= l), then of the noise (o > l)
@@ -30,7 +30,7 @@ _STRIP_ENTRIES = 1 << 16  # ours: entries of one segment in a strip, so that str
 
 @dataclass(frozen=True)
 class LagrangeCode:
-    """The code that cuts rows into segments, hides them behind noise and shares them out.
+    """A code that splits rows into segments, hides them behind noise and makes shares of them.
 
     OmniFC, Section 3.2; Yu et al., "Lagrange coded computing", AISTATS 2019. m >= 2l + 2t - 1; any
     t shares are jointly uniform and independent of the rows, whatever the primes' size (Theorem 2:
@@ -80,7 +80,7 @@ class LagrangeCode:
         return tuple(range(self.n_segments + self.n_colluding, self.n_points))
 
     def check_points(self, primes: Sequence[int]) -> None:
-        """Refuse primes modulo which two points are the same."""
+        """Refuse primes modulo which two points are equal."""
         smallest = min(primes)
         if self.betas[-1] >= smallest:  # the largest point
             raise InvalidInput(
@@ -96,11 +96,11 @@ class LagrangeCode:
     def encode(
         self, rows: NDArray[np.int64], system: ResidueSystem, secret: SecretKey
     ) -> NDArray[np.unsignedinteger]:
-        """Return all evaluators' coded rows, (m, r, n, k); [j] is all that evaluator j may see.
+        """Return all evaluators' coded rows, (m, r, n, k); evaluator j may see [j] only.
 
         `secret` is the client's, never used for other rows. Eq. 2 draws t noise segments; here the
-        first t shares are drawn, each from its key (`seed`), the others interpolated: an invertible
-        affine map, the same distribution (Theorem 2), and `expand` saves sending those t.
+        first t shares are drawn, each from its key (`seed`), and the others interpolated: an
+        invertible affine map, so the same distribution (Theorem 2), and keys are sent for those t.
         """
         self.check_points(system.primes)
         rows = np.ascontiguousarray(rows)
@@ -123,16 +123,13 @@ class LagrangeCode:
         return shares
 
     def seed(self, secret: SecretKey, evaluator: int) -> SecretKey:
-        """Return the key of an evaluator's share of rows under a secret; one of the first t."""
+        """Return the key of the share of one of the first t evaluators, for a client's secret."""
         return secret.derive("share of an evaluator", evaluator)
 
     def expand(
         self, seed: SecretKey, shape: tuple[int, int], system: ResidueSystem
     ) -> NDArray[np.unsignedinteger]:
-        """Return the share (r, n, k) of a key: uniform residues, which hold nothing of the rows.
-
-        `shape` is (n, k).
-        """
+        """Return the share (r, n, k) of a key, uniform and independent of rows; `shape` (n, k)."""
         stream = seed.stream()
         share = np.empty((len(system.primes), *shape), dtype=system.dtype)
         for a, p in enumerate(system.primes):

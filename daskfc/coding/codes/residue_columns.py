@@ -1,9 +1,9 @@
 """All whole squared distances modulo primes, from a few of their columns, without any rounding.
 
-With one sample as origin 0, G the inner products of the others as seen from it and P a basis of
-them, all inner products are G_:P (G_PP)⁻¹ G_P: in any field in which 2 and G_PP can be inverted,
-and D_ij = D_0i + D_0j - 2 V_i · K_j for K = G_:P and V = K (G_PP)⁻¹. The product is what engines
-compute fastest: V_i · K_j is all that |V_i - K_j|² has beside squares that are known.
+With one sample as origin 0, G the inner products of the others relative to it and P a basis of
+them, all inner products are G_:P (G_PP)⁻¹ G_P, in any field in which 2 and G_PP can be inverted,
+and D_ij = D_0i + D_0j - 2 V_i · K_j for K = G_:P and V = K (G_PP)⁻¹. Engines compute |V_i - K_j|²,
+which differs from -2 V_i · K_j by known squares.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,8 +33,8 @@ _PAIRS = 1 << 22  # residues of listed pairs at a time
 class ResidueColumns:
     """Whole squared distances of all samples, each modulo the product of some primes.
 
-    `left` and `right`, (primes, n, max(1, rank)), are V and K modulo each; `row_terms` and
-    `column_terms`, (primes, n), are D_0i - |V_i|² and D_0j - |K_j|²; see the module.
+    `left` and `right`, (primes, n, max(1, rank)), are V and K of the module; `row_terms` and
+    `column_terms`, (primes, n), are D_0i - |V_i|² and D_0j - |K_j|².
     """
 
     system: ResidueSystem
@@ -56,9 +56,9 @@ class ResidueColumns:
     ) -> "ResidueColumns | None":
         """Return the distances modulo enough of the primes for a product above `above`, or None.
 
-        `columns` returns squared distances (b, c) of a slice of samples to the landmarks. These
-        must span `rank`, the samples' dimensions, so that no sample lies off: None where they do
-        not modulo enough primes (all below 2**8, or all below 2**24), or too many are needed.
+        `columns` returns squared distances (b, c) of a slice of samples to the landmarks, which
+        must span `rank`, the dimension of all samples. None if they do not modulo enough primes
+        (all below 2**8, or all below 2**24), or if sums would exceed int64.
         """
         chosen = np.asarray(landmarks, dtype=np.int64)
         known = [columns(slice(p, p + 1)) for p in chosen.tolist()]
@@ -75,7 +75,7 @@ class ResidueColumns:
         if modulus <= above or len(bases) * modulus >= 1 << 63:  # an int64 holds their sums
             return None
         system = ResidueSystem(tuple(bases), scale=1.0, bound=modulus - 1)
-        # Where all samples are one point: engines multiply one column at least.
+        # Engines multiply at least one column, also where all samples are one point.
         shape = len(bases), n, max(1, rank)
         left, right = (np.zeros(shape, system.dtype) for _ in range(2))
         row_terms, column_terms = (np.empty((len(bases), n), np.int64) for _ in range(2))
@@ -98,7 +98,7 @@ class ResidueColumns:
         return self.system.modulus
 
     def by_sample(self) -> list[NDArray[Any]]:
-        """Return its arrays with a row for each sample, as views; before distances are asked."""
+        """Return views of the arrays with a row for each sample; only before `block` is called."""
         assert "_right" not in vars(self)
         wide = [part for both in (self.left, self.right) for part in both]
         return [*wide, self.row_terms.T, self.column_terms.T]
@@ -168,7 +168,7 @@ def _inner(own: Ints, others: Ints, D: Ints, p: int) -> Ints:
 
 
 def _product(left: Ints, right: Ints, p: int) -> Ints:
-    """Return left @ right modulo p; float64 holds so many products of residues exactly."""
+    """Return left @ right modulo p, in chunks whose sums of products are exact in float64."""
     depth = max(1, 2**53 // (p - 1) ** 2)
     total = np.zeros((len(left), right.shape[1]), dtype=np.int64)
     for start in range(0, len(right), depth):
@@ -180,7 +180,7 @@ def _product(left: Ints, right: Ints, p: int) -> Ints:
 
 
 def _basis(D: Ints, p: int, rank: int) -> tuple[Ints, Ints] | None:
-    """Return landmarks that are a basis modulo p, seen from the first one, and (G_PP)⁻¹.
+    """Return landmarks that are a basis modulo p, relative to the first one, and (G_PP)⁻¹.
 
     A principal minor of a symmetric matrix on a basis of its rows is not singular.
     """
@@ -196,7 +196,7 @@ def _basis(D: Ints, p: int, rank: int) -> tuple[Ints, Ints] | None:
 
 
 def _independent_rows(G: Ints, p: int, rank: int) -> Ints:
-    """Return the first rows modulo p of which none is a combination of those before."""
+    """Return the first rows that are linearly independent modulo p."""
     work, picked = G.copy(), list[int]()
     for row in range(len(work)):
         pivot = np.flatnonzero(work[row])
@@ -212,7 +212,7 @@ def _independent_rows(G: Ints, p: int, rank: int) -> Ints:
 
 
 def _inverted(G: Ints, p: int) -> Ints:
-    """Return the inverse of a matrix modulo p, by Gauss and Jordan."""
+    """Return the inverse of a matrix modulo p, by Gauss-Jordan elimination."""
     r = len(G)
     work = np.hstack([G, np.eye(r, dtype=np.int64)])
     for k in range(r):

@@ -1,4 +1,4 @@
-"""Spare answers as Reed-Solomon parity: which evaluators answered wrongly.
+"""Detection of wrong answers: spare answers of evaluators as Reed-Solomon parity.
 
 The answers of K evaluators for one entry and prime are a codeword of the generalised Reed-Solomon
 code [K, R]. A block is checked through random projections ρ^T D_j σ mod p, which are
@@ -35,8 +35,9 @@ def find_wrong(
 ) -> tuple[int, ...]:
     """Return the evaluators whose answers (r, a, b) contradict the others; empty when all agree.
 
-    Up to e = (K - R) // 2 are named for certain even if they collude, K = R + 1 only detects, K = R
-    finds nothing. The server's `secret` is fresh for every block: who foresees it can hide a lie.
+    Up to e = (K - R) // 2 are named for certain even if they collude; K = R + 1 only detects, K = R
+    finds nothing. The server's `secret` must be new for every block: an evaluator that foresees it
+    can hide a wrong answer.
     """
     check_answers(answers, evaluators, code, system)
     spare = len(answers) - code.threshold

@@ -1,4 +1,4 @@
-"""Compiling ahead: once, before many workers would each compile the same passes."""
+"""Compilation with numba ahead of time, before many workers would each compile the same loops."""
 
 import numpy as np
 
@@ -17,10 +17,10 @@ __all__ = ["warm_up"]
 
 
 def warm_up() -> bool:
-    """Run every pass over bytes once, so that numba compiles and caches it; False without numba.
+    """Run every loop over bytes once, so that numba compiles and caches it; False without numba.
 
-    Call it in one process before workers start: they load the passes from disk (or share them when
-    forked). It starts no threads and no onnxruntime session.
+    Call it in one process before workers start, which then load or inherit the compiled loops. It
+    starts no threads and no onnxruntime session.
     """
     if not compiled.NUMBA:
         return False

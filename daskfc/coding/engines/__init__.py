@@ -1,4 +1,4 @@
-"""Exact products of matrices of residues, each by the fastest library that is there.
+"""Exact products of matrices of residues, by the fastest available library.
 
 In: residues as bytes. Out: their products modulo a prime.
 """

@@ -1,6 +1,6 @@
 """Engines: exact integer matrix products at the speed of the processor's own kernels.
 
-A squared distance is one inner product of k + 2 columns, so that norms ride in the gemm:
+A squared distance is one inner product of k + 2 columns, so the matrix product includes the norms:
 |z_i - z_j|**2 = [z_i, g_i, 1] . [-2 z_j, 1, g_j] mod p, with g = |z|**2 mod p.
 
 ========  =================================  ============  ====================================
@@ -60,7 +60,7 @@ class Engine(ABC):
 
     @abstractmethod
     def chunk(self, p: int) -> int:
-        """Return how many columns one exact product may have, those of the norms included."""
+        """Return the most columns of one exact product, those of the norms included."""
 
     @abstractmethod
     def left(self, z: _Array, p: int) -> list[Any]:
@@ -80,7 +80,7 @@ class Engine(ABC):
     ) -> None:  # fmt: skip
         """Write a tile's products plus its hiding words, modulo p, into the tile of `out`.
 
-        `left` and `right` are chunks of the operands; a tile is top, left, bottom, right; for
+        `left` and `right` are chunks of the operands; a tile is (top, left, bottom, right); for
         `words` and `factors` see `reduce_tile`.
         """
         top, first, bottom, last = tile
@@ -108,12 +108,12 @@ class Engine(ABC):
 
 
 class _RowEngine(Engine):
-    """Balanced residues; right operands keep their rows, the kernel transposes."""
+    """An engine on balanced residues whose kernel transposes the right operand."""
 
     operand: ClassVar[type]  # of the operands
 
     def _width(self, columns: int) -> int:
-        """Return the columns of an operand, those of zeros at its end included."""
+        """Return the columns of an operand, including zeros at its end."""
         return columns
 
     def _balanced(self, z: _Array, p: int, side: int, out: _Array) -> None:
@@ -230,7 +230,7 @@ class _Int8Onnx(Engine):
         cuts = self._cuts(k + 2, p)
         table = _tables(p, np.dtype(np.int8))[1]
         chunks = [np.empty(n * (cut.stop - cut.start), dtype=np.int8) for cut in cuts]
-        # whatever lies beyond column k + 1 of a line meets the zeros of the left operand
+        # values beyond column k + 1 of a line are multiplied by zeros of the left operand
         lines = scratch("lines", (min(TILE_COLUMNS, n), cuts[-1].stop), np.int8)
         for start in range(0, n, TILE_COLUMNS):
             rows = z[start : start + TILE_COLUMNS]
@@ -255,9 +255,7 @@ class _Int8Onnx(Engine):
 
 
 class _Int8Vnni(Engine):
-    """Shares as they are on the left; balanced int8 in panels on the right, packed once.
-
-    Norms are added to the sums instead of riding in the product.
+    """Shares as they are on the left, balanced int8 panels on the right; norms are added to sums.
     """
 
     name = "int8"
@@ -272,7 +270,7 @@ class _Int8Vnni(Engine):
         return int((p << 20) // ((p - 1) * (p // 2)))
 
     def _parts(self, z: _Array, p: int) -> list[tuple[_Array, _Array]]:
-        """Return chunks of columns and norms: zeros but with the last chunk."""
+        """Return chunks of columns, each with norms, which are 0 but for the last chunk."""
         cuts = self._cuts(z.shape[1], p)
         norms = squared_norms(z, p)
         return [(z[:, cut], norms if cut is cuts[-1] else 0 * norms) for cut in cuts]
@@ -302,10 +300,7 @@ class _Int8Vnni(Engine):
 
 
 def _int8() -> Engine:
-    """Return the fastest engine for bytes; libraries are found, not imported.
-
-    Processes that are forked later must not share the threads of onnxruntime or torch.
-    """
+    """Return the fastest engine for bytes, without imports whose threads forks would share."""
     if int8_vnni.available() is None:
         return _Int8Vnni()
     return _Int8Onnx() if find_spec("onnxruntime") else _Int8Torch()
@@ -317,9 +312,9 @@ ENGINES: dict[str, Engine] = {"int8": _int8(), "f32": _F32(), "f64": _F64()}
 
 @dataclass(frozen=True)
 class Operand:
-    """Coded rows made ready for one side of an engine's products; reuse it for many blocks.
+    """Coded rows prepared for one side of an engine's products, for use in many blocks.
 
-    `n` is the number of rows, `chunks` has a list in the engine's own layout for each prime.
+    `n` is the number of rows; `chunks` has a list in the engine's own layout for each prime.
     """
 
     engine: str
@@ -345,7 +340,7 @@ def prepare(shares: _Array, system: ResidueSystem, engine: Engine, side: str) ->
 
 @lru_cache(maxsize=64)
 def _self_test(engine: Engine, primes: tuple[int, ...], n_columns: int) -> str | None:
-    """Return None when the engine is exact on residues at the extremes, else what went wrong.
+    """Return None when the engine is exact on extreme residues, else the reason.
 
     Kernels may saturate (uint8 x int8 without VNNI) or sum in an order that rounds; extremes of the
     balanced and canonical residues, with equal signs, make the largest sums.
@@ -374,8 +369,8 @@ def _self_test(engine: Engine, primes: tuple[int, ...], n_columns: int) -> str |
 def select_engine(system: ResidueSystem, n_columns: int, prefer: str | None = None) -> Engine:
     """Return the fastest engine that is exact for k columns, after a test at its first use.
 
-    `prefer` is where to start in the order int8, f32, f64; an engine that is not available or fails
-    is skipped, with a warning in the log. All engines give the same residues.
+    `prefer` is the first engine to try in the order int8, f32, f64; one that is not available or
+    fails is skipped, with a warning in the log.
     """
     names = list(ENGINES)
     if prefer is not None:

@@ -1,7 +1,7 @@
 """Matrix products of bytes through onnxruntime, without the `onnx` package.
 
-The model is one node, MatMulInteger (uint8 x int8 -> int32), written here in the wire format of
-protocol buffers: a field is its number and type, then a length and bytes, or a varint.
+The model is one node, MatMulInteger (uint8 x int8 -> int32), in the wire format of protocol
+buffers: a field is its number and type, then a length and bytes, or a varint.
 """
 
 from functools import lru_cache
@@ -62,7 +62,7 @@ def _session() -> Any:
 
 
 def available() -> str | None:
-    """Return None when products of bytes can be computed, else why not."""
+    """Return None when products of bytes can be computed, else the reason."""
     try:
         _session()
     except ImportError:
@@ -76,7 +76,7 @@ def available() -> str | None:
 
 @lru_cache(maxsize=1)
 def _saturates() -> bool:
-    """Return whether kernels add pairs of products in 16 bits, as they do without VNNI."""
+    """Return whether kernels add pairs of products in 16 bits, as without VNNI."""
     a, b = np.full((16, 64), 255, np.uint8), np.full((64, 16), 127, np.int8)
     return bool((_product(a, b, np.empty((16, 16), np.int32)) != 64 * 255 * 127).any())
 
@@ -84,7 +84,7 @@ def _saturates() -> bool:
 def multiply(
     a: NDArray[np.uint8], b: NDArray[np.int8], out: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Write a (m, k) @ b (k, n) into `out`; the interpreter lock is released meanwhile."""
+    """Write a (m, k) @ b (k, n) into `out`, without the interpreter lock."""
     return _product(a, b, out)
 
 

@@ -21,7 +21,7 @@ def _torch() -> Any:
 
 
 def available() -> str | None:
-    """Return None when products of bytes can be computed, else why not."""
+    """Return None when products of bytes can be computed, else the reason."""
     try:
         return None if hasattr(_torch(), "_int_mm") else "this torch has no product of bytes"
     except ImportError:
@@ -29,7 +29,7 @@ def available() -> str | None:
 
 
 def multiply(a: NDArray[np.int8], b: NDArray[np.int8], out: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Write a (m, k) @ b.T, b of (n, k), into `out`; the interpreter lock is released meanwhile."""
+    """Write a (m, k) @ b.T, b of (n, k), into `out`, without the interpreter lock."""
     torch = _torch()
     torch._int_mm(torch.from_numpy(a), torch.from_numpy(b).t(), out=torch.from_numpy(out))
     return out

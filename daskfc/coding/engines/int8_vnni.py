@@ -1,12 +1,10 @@
-"""Products of bytes by the processor's VNNI instructions, compiled by numba; no other library.
+"""Products of bytes by the processor's AVX-512 VNNI instructions, compiled by numba.
 
 Libraries pack the right operand again at every product and return int32. Here it is packed once
 per panel, and 8 rows of products are reduced modulo p while they are in the L1 cache. The inner
 loop is an outer product: 8 rows times 32 columns, four columns of the operands at a time, in 16
 registers of 16 int32 (the scheme of Goto and van de Geijn, "Anatomy of high-performance matrix
 multiplication", 2008).
-
-AVX-512 VNNI only, without which the engine is another one (see `daskfc.coding.engines.engines`).
 """
 
 import importlib
@@ -44,7 +42,7 @@ _AVAILABLE = NUMBA and _feature()
 
 
 def available() -> str | None:
-    """Return None when this module computes here, else why not."""
+    """Return None when this processor and numba can compute the products, else the reason."""
     if _AVAILABLE:
         return None
     return "the processor has no AVX-512 VNNI" if NUMBA else "numba is not installed"
@@ -214,7 +212,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, z: NDArray[np.uint8], norms: NDArray[np.int64]) -> "Rows":
-        """Take rows as they are; they are copied only when columns must be added."""
+        """Wrap rows; they are copied only when columns must be added."""
         spare = -z.shape[1] % 4
         values = np.pad(z, ((0, 0), (0, spare))) if spare else np.ascontiguousarray(z)
         return cls(values, norms.astype(np.int32))

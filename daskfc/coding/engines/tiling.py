@@ -1,4 +1,4 @@
-"""The tiles into which a block of distances is cut; the same for every engine and evaluator."""
+"""The tiles of a block of distances, the same for every engine and evaluator."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ TILE_COLUMNS = 256  # and onnxruntime's int8 kernel is fastest for at most 256 c
 def block_tiles(
     shape: tuple[int, int], symmetric: bool = False
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (top, left, bottom, right) of the tiles of a block, row of tiles by row of tiles.
+    """Yield (top, left, bottom, right) of the tiles of a block, by rows of tiles.
 
     If `symmetric`, whole squares below the diagonal are left out, to be mirrored.
     """

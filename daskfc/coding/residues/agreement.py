@@ -1,4 +1,4 @@
-"""Keys that two parties share, by Diffie and Hellman's agreement on Curve25519 (RFC 7748)."""
+"""Keys that two parties share, by Diffie-Hellman agreement on Curve25519 (RFC 7748)."""
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -13,7 +13,7 @@ _BYTES = 32
 
 
 class KeyPair:
-    """A party's key pair, made of the secret's 256 bits; the private key is never sent."""
+    """A party's key pair, derived from a secret of 256 bits; the private key is never sent."""
 
     __slots__ = ("_private", "public")
 
@@ -24,8 +24,8 @@ class KeyPair:
     def shared(self, other: bytes, purpose: str) -> SecretKey:
         """Return the key that only the holders of the two private keys can derive.
 
-        Keys of different purposes are independent; bytes that are no public key (32 bytes), or our
-        own, raise InvalidInput.
+        Keys of different purposes are independent. Raises InvalidInput for bytes that are no public
+        key (32 bytes), or this party's own.
         """
         try:
             if other == self.public:

@@ -1,8 +1,7 @@
-"""The passes over single entries: numba when it is installed, numpy otherwise, same results.
+"""Inner loops over residues: numba when it is installed, numpy otherwise, same results.
 
-All work on tiles that fit an L2 cache. Each compiled function has a numpy twin; tests set
-`NUMBA` to False and compare the two. Compiled at first call (about 0.3 s
-each) and cached on disk.
+All work on tiles that fit an L2 cache. Tests set `NUMBA` to False and compare the two. Numba
+compiles at the first call (about 0.3 s each) and caches on disk.
 
 Reduction modulo p rounds x / p to the nearest integer by adding and subtracting 1.5 * 2**23 (or
 2**52), which vectorises where rint does not; x - q p then lies in (-p, p), and one
@@ -54,7 +53,7 @@ _ROUND64 = 1.5 * 2.0**52
 
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile at first call, running without the interpreter lock."""
+    """Compile a function at its first call, to run without the interpreter lock."""
     if numba is None:
         return function
     compiled: Callable[..., Any]
@@ -82,9 +81,9 @@ def _rejected(words: _Array, limit: Any, found: _Array) -> int:
 
 
 def rejected(words: _Array, limit: int, found: _Array) -> _Array:
-    """Return the positions of words of at least `limit`, ascending; few are expected.
+    """Return the positions of words of at least `limit`, ascending.
 
-    `limit` may be one more than the largest word: none is rejected then. `found` (int64, as long as
+    `limit` may be one more than the largest word, which rejects none. `found` (int64, as long as
     `words`) is work memory.
     """
     if limit >> (8 * words.itemsize):
@@ -126,10 +125,7 @@ def reduce_bytes(
     acc: _Array, words: _Array, row: int, column: int, factors: _Array, P: Any, inv: Any,
     out: _Array,
 ) -> None:  # fmt: skip
-    """Do the work of `reduce_tile` for words of `row` from `column` on.
-
-    P and inv are p and 1 / p as int32 and float32.
-    """
+    """Do `reduce_tile` for words of `row` from `column` on; P is p (int32), inv 1 / p (float32)."""
     if words.shape[0] == 0:
         for j in range(out.size):
             out[j] = np.uint8(modulo_byte(_I(acc[j]), P, inv))
@@ -270,7 +266,7 @@ def look_up(z: _Array, table: _Array, out: _Array) -> None:
 
 
 def no_words(dtype: np.dtype[Any]) -> tuple[_Array, _Array]:
-    """Return words and factors for results of a dtype to which nothing is added."""
+    """Return empty words and factors, for results of a dtype that are not hidden."""
     byte = dtype == np.uint8
     words = np.empty((0, 1, 1), dtype=np.uint16 if byte else np.uint32)
     return words, np.empty(0, dtype=np.int32 if byte else np.int64)
@@ -312,10 +308,10 @@ def _cut_rows(rows: _Array, start: int, p: int, segments: _Array, l: int, n: int
 
 
 def cut_rows(rows: _Array, start: int, p: int, segments: _Array, l: int, n: int) -> None:  # noqa: E741
-    """Write rows (N, d) from `start`, |x| < 2**57, modulo p, canonical, cut into segments.
+    """Write rows (N, d) from `start`, |x| < 2**57, modulo p, canonical, split into segments.
 
-    ``segments[:l, :n]`` is overwritten, but for what lies beyond column d; it is contiguous, of
-    shape (at least l, at least n, k).
+    ``segments[:l, :n]`` is overwritten except beyond column d; `segments` is contiguous, of shape
+    (at least l, at least n, k).
     """
     if NUMBA:
         _cut_rows(rows, start, p, segments, l, n)

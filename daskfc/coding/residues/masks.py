@@ -1,4 +1,4 @@
-"""Masks that vanish in a sum: what each pair of parties adds and takes away."""
+"""Pairwise masks that cancel in a sum: one party of each pair adds, the other subtracts."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ _CHUNK = 1 << 15  # ours: words; a chunk of mask and one of the array stay in a 
 def add_mask(values: NDArray[np.uint64], key: SecretKey, sign: int = 1) -> None:
     """Add the mask of a key to an array, or subtract it (sign -1), modulo 2**64 and in place.
 
-    A key masks one array only: two arrays under one mask would tell their difference.
+    A key must mask one array only: two arrays with one mask reveal their difference.
     """
     stream, flat = key.stream(), values.reshape(-1)
     update = np.add if sign > 0 else np.subtract
@@ -28,10 +28,9 @@ def add_mask(values: NDArray[np.uint64], key: SecretKey, sign: int = 1) -> None:
 
 
 def add_pair_masks(values: NDArray[np.uint64], party: str, keys: Mapping[str, SecretKey]) -> None:
-    """Add one party's masks in place: plus for the pairs that it leads by name, minus for others.
+    """Add one party's masks in place: plus for parties with a later name, minus for others.
 
-    `keys` are those shared with each other party for this array; summed over all parties, the masks
-    cancel.
+    `keys` are shared with each other party for this array; in a sum over all, the masks cancel.
     """
     for other in sorted(keys):
         add_mask(values, keys[other], 1 if party < other else -1)

@@ -1,4 +1,4 @@
-"""Reals as integers modulo 2**64, where sums and masks wrap around for free."""
+"""Fixed-point numbers as integers modulo 2**64, for exact masked sums."""
 
 import math
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from daskfc.errors import InvalidInput, OverflowRefused
 
 __all__ = ["FixedPoint"]
 
-_CHUNK = 1 << 15  # ours: numbers; a chunk and what is made of it stay in a 1 MiB L2 cache
+_CHUNK = 1 << 15  # ours: numbers; a chunk and its results stay in a 1 MiB L2 cache
 
 
 @dataclass(frozen=True)
 class FixedPoint:
     """Fixed-point numbers, integers round(2**q x), whose sum over the parties cannot overflow.
 
-    `max_abs` is a public bound on every entry of every party; OverflowRefused if a sum could pass
-    2**63. Each entry is rounded once: a sum, in any order, is off by at most n_terms 2**-(q + 1).
+    `max_abs` is a public bound on every entry of every party; OverflowRefused if a sum could reach
+    2**63. Each entry is rounded once: the error of a sum is at most n_terms 2**-(q + 1).
     """
 
     max_abs: float
@@ -50,7 +50,7 @@ class FixedPoint:
     def for_bound(cls, max_abs: float, *, n_terms: int) -> "FixedPoint":
         """Return the numbers with the most fraction bits that cannot overflow."""
         if not (math.isfinite(max_abs) and max_abs >= 0) or n_terms < 1:
-            return cls(max_abs, n_terms, 0)  # which refuses
+            return cls(max_abs, n_terms, 0)  # raises
         room = 62.0 - math.log2(n_terms)  # one bit for roundings and for this rounding
         exponent = math.frexp(max_abs)[1]  # max_abs < 2**exponent; 0 for 0
         return cls(max_abs, n_terms, max(-900, min(900, math.floor(room) - exponent)))
@@ -61,10 +61,9 @@ class FixedPoint:
         return math.ldexp(self.n_terms, -(self.fraction_bits + 1))
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.uint64]:
-        """Return round(2**q values) modulo 2**64; OverflowRefused for values beyond `max_abs`.
+        """Return round(2**q values) modulo 2**64; raise OverflowRefused beyond `max_abs`.
 
-        The message does not count them: whoever chooses the bound would learn how many lie above
-        it.
+        The error does not count them, or whoever chooses the bound would learn their number.
         """
         values = np.ascontiguousarray(values, dtype=np.float64)
         scale = math.ldexp(1.0, self.fraction_bits)  # products are exact: ldexp, five times as fast
@@ -80,7 +79,7 @@ class FixedPoint:
                     "must be finite. Look where they come from."
                 )
             if beyond := beyond or max(-low, high) > self.max_abs:
-                continue  # and look for NaN
+                continue  # the other chunks are checked for NaN
             scaled = scratch("fixed point", part.shape, np.float64)
             np.rint(np.multiply(part, scale, out=scaled), out=scaled)
             np.copyto(to[start : start + _CHUNK], scaled, casting="unsafe")

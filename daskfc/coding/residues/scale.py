@@ -1,4 +1,4 @@
-"""Scale and residue number system: how many primes an exact distance needs, and what overflows.
+"""Scale and residue number system: the primes that exact distances need, and overflow checks.
 
 Integer rows are round(S (x - c)); their squared distances are S**2 times the real ones (the
 paper's Eq. 6 divides by 2**q where 2**(2q) is right), and are recovered modulo M, the product
@@ -27,18 +27,18 @@ GRIDS = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 255, 256, 1000)
 """Scales tried for data on a grid: integers, binary fractions, up to 3 decimals, pixels / 255."""
 
 NARROW = 1 << 48  # |x~| then stays below 2**24 and every sum of the decoder fits an int64
-MAX_MODULUS = 1 << 104  # ... below 2**51, and `WideIntegers` hold the distances
+MAX_MODULUS = 1 << 104  # |x~| then stays below 2**51, and `WideIntegers` hold the distances
 _MOST_PRIMES = 13  # of a byte each: their product is 2**101
 ASSUMED_SPREAD = 12.0  # ours: radius**2 / mean squared distance where no mean is public
-RESOLVED = 1e-3  # ours: of a squared distance that labels depend on; it may be off by so much
+RESOLVED = 1e-3  # ours: largest relative error of a squared distance that labels depend on
 
 
 @dataclass(frozen=True)
 class ResidueSystem:
     """Primes, scale S and bound of a run, the same at every party; integer rows are round(S x).
 
-    Primes are all below 2**8 (a byte a residue) or all below 2**24; their product exceeds `bound`,
-    the largest integer squared distance; `exact` rows lie on the grid: nothing is rounded.
+    Primes are all below 2**8 (one byte per residue) or all between 2**8 and 2**24; their product
+    exceeds `bound`, the largest integer squared distance; `exact` rows lie on the grid.
     """
 
     primes: tuple[int, ...]
@@ -80,7 +80,7 @@ class ResidueSystem:
         return residue_dtype(self.primes[0])
 
     def first(self, count: int) -> "ResidueSystem":
-        """Return the system of the first primes, for numbers that are known up to its modulus."""
+        """Return the system of the first primes, for numbers whose range is below its modulus."""
         primes = self.primes[:count]
         return replace(self, primes=primes, bound=min(self.bound, math.prod(primes) - 1))
 
@@ -90,7 +90,7 @@ class ResidueSystem:
         return result
 
     def error_of(self, squared: float, n_features: int) -> float:
-        """Return how far a squared distance of that size may be off, in squared units of the data.
+        """Return the largest error of a squared distance of that size, in squared units of data.
 
         Every coordinate is rounded by 1 / (2 S) at most, a difference of two by 1 / S: for
         δ = √d / S, (√D + δ)² - D = 2 √D δ + δ².
@@ -100,10 +100,10 @@ class ResidueSystem:
 
 
 def detect_grids(X: NDArray[Any]) -> int:
-    """Return which of `GRIDS` make S X integral: bit i stands for GRIDS[i], no rows give all.
+    """Return the `GRIDS` S that make S X integral, as bits: bit i for GRIDS[i]; all for no rows.
 
-    A value is on the grid if it is a grid point up to the rounding of its precision (float32 if all
-    values are float32 numbers). The bitwise AND over blocks and clients gives the common grids.
+    A value may differ from a grid point by the rounding of its precision (float32 if all values are
+    float32 numbers). The bitwise AND over blocks and clients gives the common grids.
     """
     values = np.asarray(X, dtype=np.float64)
     if not np.isfinite(values).all():
@@ -123,7 +123,7 @@ def detect_grids(X: NDArray[Any]) -> int:
 
 def _on_grid(values: NDArray[np.float64], grid: int, rounding: float) -> bool:
     scaled = values * grid
-    # 3 roundings: k/255 or k * (1/255), and the product here; 2**-8 keeps large values honest
+    # 3 roundings: k/255 or k * (1/255), and the product here; at most 2**-8 for large values
     allowed = np.minimum(3 * rounding * np.abs(scaled), 2.0**-8)
     return bool((np.abs(scaled - np.rint(scaled)) <= allowed).all())
 
@@ -145,14 +145,12 @@ def _tolerated_scale(tolerance: float, n_features: int, mean_square: float) -> f
 
 
 def _resolving_scale(squared: float, n_features: int) -> float:
-    """Return the least S that tells a squared distance within `RESOLVED` of it: see `error_of`."""
+    """Return the least S that keeps a squared distance exact to `RESOLVED`; see `error_of`."""
     return math.sqrt(n_features / squared) / (math.sqrt(1.0 + RESOLVED) - 1.0)
 
 
 def _families(engine_family: str, n_columns: int, n_points: int) -> list[tuple[int, ...]]:
-    """Return the primes on offer, per family: n distinct points need a prime of at least n.
-
-    First those whose distances fit an int64, then more of them.
+    """Return the families of primes, of at least n for n points; first those for int64 distances.
     """
     small = tuple(p for p in primes_below(max(BYTE_PRIMES), _MOST_PRIMES) if p >= n_points)
     # the f64 engine is exact for (k + 2) ((p - 1) / 2)**2 <= 2**53
@@ -163,7 +161,7 @@ def _families(engine_family: str, n_columns: int, n_points: int) -> list[tuple[i
 
 
 def _within(primes: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Return the first primes whose product is at most so large."""
+    """Return the most first primes whose product is at most `most`."""
     counts = range(len(primes), 0, -1)
     return next((primes[:r] for r in counts if math.prod(primes[:r]) <= most), ())
 
@@ -193,7 +191,7 @@ def choose_residues(
     """Return scale and primes for squared distances that are exact, or accurate to `tolerance`.
 
     `radius` bounds |x - c| and becomes public: round it up. `tolerance` is the RMS error over the
-    mean squared distance (public guess, else radius**2 / 12); on common `grids` all is exact; a
+    mean squared distance (`mean_square`, else radius**2 / 12); on common `grids` all is exact; a
     squared distance `resolve` is accurate to `RESOLVED` of it. `n_points` is m + l + t; `spare`
     adds a prime: data outside the radius is noticed with probability > 1 - 2**-7 per wrong entry.
     """
@@ -247,7 +245,7 @@ def choose_residues(
 
 
 def _bound(radius: float, scale: float, n_features: int) -> int | None:
-    """Return what no whole squared distance exceeds; None where a float64 does not hold it."""
+    """Return a bound on whole squared distances; None where float64 overflows."""
     root = _largest(radius, scale, n_features)
     square = root * root * (1.0 + 1e-12)
     return math.floor(square) + 1 if math.isfinite(square) else None
@@ -256,7 +254,7 @@ def _bound(radius: float, scale: float, n_features: int) -> int | None:
 def _finest(
     needed: tuple[int, ...], primes: tuple[int, ...], scale: float, radius: float, n_features: int
 ) -> ResidueSystem:
-    """Return a grid so many times finer by two that these primes are still just enough."""
+    """Return the system with the scale doubled as often as the `needed` primes allow."""
     while (
         radius > 0
         and (bound := _bound(radius, 2.0 * scale, n_features))
@@ -273,8 +271,8 @@ def quantise(
 ) -> NDArray[np.int64]:
     """Return round(S (x - c)), (n, d), with 4 |x~|**2 <= B: no squared distance can exceed B.
 
-    Rows beyond the radius raise OverflowRefused, which does not count them: whoever chooses the
-    radius would learn how many lie beyond it. The centre is public, 0 by default.
+    Rows beyond the radius raise OverflowRefused, which does not count them, or whoever chooses the
+    radius would learn their number. The centre is public, 0 by default.
     """
     if not np.isfinite(X).all():
         bad = int((~np.isfinite(X)).any(axis=1).sum())

@@ -1,4 +1,4 @@
-"""Work memory kept per thread: fresh pages cost more than the sums that are written to them."""
+"""Work memory kept per thread, as fresh pages cost more than the computations on them."""
 
 import math
 import threading
@@ -19,10 +19,7 @@ _local = _Buffers()
 
 
 def scratch(purpose: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """Return a contiguous array of unknown content, valid until the thread asks for it again.
-
-    It is a view of the calling thread's buffer for this purpose; different purposes do not overlap.
-    """
+    """Return an uninitialised array, a view of the thread's buffer for this purpose."""
     buffers = _local.arrays
     key = (purpose, np.dtype(dtype))
     size = math.prod(shape)

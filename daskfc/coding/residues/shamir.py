@@ -1,4 +1,4 @@
-"""Secrets cut into shares, any `threshold` of which give them back (Shamir 1979)."""
+"""Secret sharing: any `threshold` shares give a secret back (Shamir 1979)."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ SHARE_BYTES = 33
 
 
 def share_secret(secret: bytes, n_shares: int, threshold: int, stream: KeyStream) -> list[bytes]:
-    """Cut a secret of 32 bytes into shares; fewer than `threshold` of them say nothing about it.
+    """Split a secret of 32 bytes into shares; fewer than `threshold` reveal nothing about it.
 
-    Share i, 33 bytes, is the polynomial's value at i + 1; `stream` gives the coefficients, a secret
-    of the dealer that is used for nothing else.
+    Share i, 33 bytes, is the polynomial's value at i + 1; its coefficients come from `stream`, a
+    secret of the dealer with no other use.
     """
     if len(secret) != 32:
         raise InvalidInput(f"a secret to share must have 32 bytes; got {len(secret)}.")
@@ -37,10 +37,7 @@ def share_secret(secret: bytes, n_shares: int, threshold: int, stream: KeyStream
 
 
 def combine_shares(shares: Mapping[int, bytes], threshold: int) -> bytes:
-    """Return the secret from shares by their number, from 0 on.
-
-    DecodingError for fewer than `threshold`, or when more than needed do not agree.
-    """
+    """Return the secret from shares by number, from 0 on; raise DecodingError if few or wrong."""
     if len(shares) < threshold:
         raise DecodingError(
             f"a secret needs {threshold} of its shares; got {len(shares)}. "

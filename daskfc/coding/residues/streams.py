@@ -1,4 +1,4 @@
-"""Secrets from the operating system, and the exactly uniform numbers expanded from them."""
+"""Secret keys, keys derived from them, and exactly uniform random numbers (AES-CTR, HKDF)."""
 
 import os
 from functools import lru_cache
@@ -17,7 +17,7 @@ from daskfc.errors import InvalidInput
 __all__ = ["KeyStream", "SecretKey", "word_dtype", "word_limit"]
 
 _KEY_BYTES = 32
-_ZEROS = memoryview(bytes(1 << 17))  # what AES-CTR encrypts: the result is the bare key stream
+_ZEROS = memoryview(bytes(1 << 17))  # AES-CTR of zeros is the key stream
 _CHUNK_WORDS = 1 << 17  # ours: a chunk of words and its residues stay in a 1 MiB L2 cache
 
 
@@ -36,10 +36,10 @@ def _label_bytes(labels: tuple[str | int, ...]) -> bytes:
 
 
 class SecretKey:
-    """A secret of 256 bits that prints as nothing; see `from_os` and `derive`.
+    """A secret of 256 bits whose `repr` hides it; see `from_os` and `derive`.
 
-    HKDF-SHA256 (expand only: the key is uniform): derived keys, streams and the fingerprint tell
-    nothing of it or each other. It can be pickled: a party hands it to its own processes.
+    By HKDF-SHA256 (expand only: the key is uniform) derived keys, streams and the fingerprint
+    reveal nothing of it or each other. Pickling serves a party's own processes.
     """
 
     __slots__ = ("_key",)
@@ -60,7 +60,7 @@ class SecretKey:
         return cls(key)
 
     def to_bytes(self) -> bytes:
-        """Return the 32 bytes of the key itself; whoever holds them holds the secret."""
+        """Return the 32 secret bytes of the key."""
         return self._key
 
     def derive(self, *labels: str | int) -> "SecretKey":
@@ -90,7 +90,7 @@ class SecretKey:
 
 @lru_cache(maxsize=256)
 def word_dtype(p: int) -> np.dtype[np.unsignedinteger]:
-    """Return the words from which residues modulo p are drawn: at least 8 bits wider than p."""
+    """Return the dtype of words from which residues modulo p are drawn: 8 or more bits wider."""
     for bits, dtype in ((8, np.uint16), (24, np.uint32), (56, np.uint64)):
         if p <= 1 << bits:
             return np.dtype(dtype)
@@ -136,7 +136,7 @@ class KeyStream:
         limit = word_limit(p)
         wrong = rejected(flat, limit, scratch("rejected words", flat.shape, np.int64))
         filled = 0
-        while filled < len(wrong):  # draws as many as missing: stops at the last accepted word
+        while filled < len(wrong):  # draws as many as missing, so ends at the last accepted word
             size = (len(wrong) - filled) * flat.itemsize
             more = np.frombuffer(self._spare.update(bytes(size)), dtype=flat.dtype)
             more = more[more < limit]

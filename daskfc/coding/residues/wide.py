@@ -1,4 +1,4 @@
-"""Whole numbers that an int64 does not hold: squared distances of far samples on a fine grid."""
+"""Whole numbers beyond int64, for squared distances of far samples on a fine grid."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class WideIntegers:
-    """Whole numbers in [0, 2**104): a float64 near each, and the rest, an int64 small beside 2**63.
+    """Whole numbers in [0, 2**104): a float64 near each, and the rest, an int64 far below 2**63.
 
     `numpy.asarray` gives the nearest float64 of each, and ``% p`` the residues.
     """
@@ -48,7 +48,7 @@ class WideIntegers:
 
     @classmethod
     def joined(cls, parts: Sequence["WideIntegers"], axis: int = 0) -> "WideIntegers":
-        """Return several arrays of numbers as one."""
+        """Concatenate arrays of numbers."""
         return cls(
             np.concatenate([part.near for part in parts], axis=axis),
             np.concatenate([part.rest for part in parts], axis=axis),

@@ -1,4 +1,4 @@
-"""Ranges of columns that a caller declares, and noise on what is told of values within them.
+"""Standardisation with differential privacy: declared ranges of columns, and noise on moments.
 
 With v = (x - low) / (high - low) - 1/2 in [-1/2, 1/2] a client's sums hold v and 3 v² of every
 column. To replace one sample moves those of one column by at most 1 in Euclidean norm: with
@@ -31,15 +31,12 @@ from daskfc.stores.store.prepared import FittedStep, PreparedStore, numbers_of
 
 __all__ = ["Declared", "declared_width", "noisy_moments", "noisy_scales"]
 
-_SQUARES = 3.0  # squares bear a third of the noise so, at no cost
+_SQUARES = 3.0  # reduces the noise on squares to a third, at no cost
 
 
 @dataclass(frozen=True)
 class Declared:
-    """Public ranges of columns, to which values are clipped, and the noise multiplier of the sums.
-
-    The multiplier is the standard deviation over the sensitivity √d.
-    """
+    """Public ranges, to which values are clipped, and the noise multiplier: deviation over √d."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -58,14 +55,14 @@ class Declared:
         return self.multiplier * math.sqrt(len(self.low))
 
     def bound(self, n_samples: int, n_shares: int) -> float:
-        """Return the largest number that a client's noisy sums can have."""
+        """Return a bound on the numbers in a client's noisy sums."""
         return _SQUARES / 4.0 * n_samples + REACH_OF_NOISE * self.sigma / math.sqrt(n_shares)
 
 
 def declared_width(
     params: Mapping[str, Any], columns: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return each column's lowest declared value and its range's width; refuse bad ranges."""
+    """Return each column's declared low and the width of its range; refuse bad ranges."""
     low, high = (_by_column(params[key], columns, key) for key in ("low", "high"))
     width = tuple(above - below for below, above in zip(low, high, strict=True))
     if empty := [name for name, wide in zip(columns, width, strict=True) if wide <= 0]:
@@ -96,7 +93,7 @@ def noisy_moments(
 ) -> Noised:
     """Return sums of v and 3 v², (2, column), with the client's share of the noise.
 
-    A repetition, also in a resumed run, returns the same: it is no second release.
+    A repetition, also in a resumed run, returns the same noise, so it is no second release.
     """
     store = PreparedStore.of(data, so_far)
     low, width = np.array(declared.low), np.subtract(declared.high, declared.low)
@@ -116,10 +113,7 @@ def noisy_moments(
 
 
 def noisy_scales(total: Total, declared: Declared, n_samples: int) -> NoisyScales:
-    """Report to the caller the mean and deviation of each column, as far as the noise permits.
-
-    No variance is below what the noise alone would give.
-    """
+    """Report to the caller noisy means and deviations, none below that of the noise alone."""
     low, width = np.array(declared.low), np.subtract(declared.high, declared.low)
     mean = np.clip(total.values[0] / n_samples, -0.5, 0.5)
     squares = total.values[1] / (_SQUARES * n_samples)

@@ -1,4 +1,4 @@
-"""Finding the values of one step after the other, for clients that have the same columns."""
+"""The fit of a preparation, step after step, for clients that have the same columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,16 +26,16 @@ from daskfc.stores.store.prepared import but_for_words, scale_of, width_of
 __all__ = ["SMALLEST", "STRATEGIES", "Fitting"]
 
 STRATEGIES = ("mean", "median", "most-frequent")
-SMALLEST = 5  # ours: samples that a word must have before it is told
-_MOST = 2.0**40  # public bound on what is counted
+SMALLEST = 5  # ours: samples that a word must have to be revealed
+_MOST = 2.0**40  # public bound on counts
 
 
 @dataclass
 class Fitting:
-    """Fitted steps so far, and the columns that rows have after them; made by `of`.
+    """Fitted steps so far, and the columns after them; see `of`.
 
-    `categories` holds the columns of words, with the agreed words once there are some. Words of
-    fewer than `smallest` samples are revealed to nobody.
+    `categories` maps columns of words to the agreed words, once there are some. Words of fewer than
+    `smallest` samples are revealed to nobody.
     """
 
     federation: Federation
@@ -50,10 +50,7 @@ class Fitting:
 
     @classmethod
     def of(cls, federation: Federation, clients: tuple[str, ...], smallest: int) -> "Fitting":
-        """Begin with the clients' stores and agree on the words of columns.
-
-        A column that holds words at one client and numbers at another is refused.
-        """
+        """Begin with the clients' stores; refuse columns with words at some clients only."""
         contract = federation.contract
         of_words = {client: set(contract.categorical.get(client, ())) for client in clients}
         columns = contract.columns[clients[0]]
@@ -73,11 +70,11 @@ class Fitting:
 
     @property
     def alone(self) -> bool:
-        """Whether one client alone has these columns."""
+        """Whether only one client has these columns."""
         return len(self.clients) == 1
 
     def add(self, name: str, params: Mapping[str, Any]) -> None:
-        """Find the values of the next step; refuse a step that does not suit the columns."""
+        """Fit the next step; refuse a step that does not suit the columns."""
         joint = name in ("pca", "normalise")
         if joint and (told := unprepared(self.categories, self.missing)):
             raise InvalidInput(
@@ -106,7 +103,7 @@ class Fitting:
         elif name == "standardise" and params.get("within") is not None:
             within = {} if self.alone else {"within": params["within"]}
             self.steps.append({"step": name, "own": True, **within})
-            if any(self.made_of):  # what sites add is to measures; words have none
+            if any(self.made_of):  # effects of sites are in numbers, not in words
                 self._standardise_words(params)
         elif name == "standardise" and params.get("low") is not None:
             self._check_numbers(name)
@@ -124,7 +121,7 @@ class Fitting:
         self._go_on_after(name, params)
 
     def _check_numbers(self, name: str) -> None:
-        """Refuse columns of words and gaps, of which there are no declared ranges."""
+        """Refuse columns of words and missing values, which have no declared ranges."""
         if told := unprepared(self.categories, self.missing):
             raise InvalidInput(
                 f"the step {name!r} with 'low' and 'high' needs numbers without gaps; {told}. "
@@ -153,14 +150,14 @@ class Fitting:
 
     @property
     def _numbers(self) -> list[str]:
-        """The columns that were not made of words."""
+        """The columns that are not made of words."""
         made_of = self.made_of or ("",) * len(self.columns)
         return [name for name, of in zip(self.columns, made_of, strict=True) if not of]
 
     def _by_column(
         self, first: Sequence[float], second: Sequence[float], of_words: tuple[float, float]
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return pairs of the columns of numbers as those of all columns."""
+        """Expand pairs of the columns of numbers to all columns."""
         pairs = iter(zip(first, second, strict=True))
         made_of = self.made_of or ("",) * len(self.columns)
         found = [of_words if of else next(pairs) for of in made_of]
@@ -175,7 +172,7 @@ class Fitting:
         self.steps.append(step)
 
     def _tell_of_zeros(self) -> None:
-        """Warn of samples that have no direction."""
+        """Warn of samples that are all zeros."""
         counts = self.federation.on_clients(steps.zero_rows, self.steps, clients=self.clients)
         total = self._summing().sum(counts, max_abs=_MOST)
         n = self.federation.publish(steps.zero_total, total).n_samples
@@ -220,7 +217,7 @@ class Fitting:
         self.warnings += words_of_one(*args)
 
     def _filling(self, strategy: str) -> list[float]:
-        """Return what stands for a missing value, column by column."""
+        """Return the value that replaces missing ones, by column."""
         numbers = [name for name in self.columns if name not in self.categories]
         if strategy == "most-frequent" and numbers:
             shared, _ = shared_words(
@@ -247,7 +244,7 @@ class Fitting:
         return quantiles(self.federation, self._summing(), self.steps, levels, self.clients)
 
     def _between(self, name: str) -> dict[str, list[float]]:
-        """Return what min-max and robust scaling subtract, and divide by."""
+        """Return the values that min-max and robust scaling subtract and divide by."""
         levels = [0.0, 1.0] if name == "min-max" else [0.25, 0.5, 0.75]
         found = self._quantiles(levels)
         self._known(found[:, 0])
@@ -257,7 +254,7 @@ class Fitting:
         return dict(zip(SHIFTED[name], map(np.ndarray.tolist, values), strict=True))
 
     def _known(self, values: np.ndarray) -> np.ndarray:
-        """Return values of columns, each of which must have one."""
+        """Return values of columns; refuse columns without one."""
         if np.isnan(values).any():
             empty = self.columns[int(np.isnan(values).argmax())]
             samples, clients = self.federation.smallest
@@ -271,14 +268,14 @@ class Fitting:
         return MaskedSum(self.federation, clients=self.clients)
 
     def _magnitudes(self, means: Any) -> tuple[Local, Sent]:
-        """Return the largest of all clients, where they lie at the server and as they are told."""
+        """Return the clients' largest magnitudes, at the server and as sent to the clients."""
         federation, clients = self.federation, self.clients
         told = federation.ask(steps.column_magnitudes, self.steps, means, clients=clients)
         largest = federation.on_server(steps.common_magnitudes, told)
         return largest, federation.tell(largest, clients=clients)
 
     def _means(self) -> tuple[np.ndarray, Local]:
-        """Return the mean of each column, and where it lies at the server."""
+        """Return the mean of each column, at the caller and at the server."""
         largest, told = self._magnitudes(None)
         parts = self.federation.on_clients(steps.sums, self.steps, told, clients=self.clients)
         total = self._summing().sum(parts)
@@ -286,7 +283,7 @@ class Fitting:
         return self.federation.publish(fitted).means, fitted
 
     def _sums(self, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of a step that sums over columns give."""
+        """Return the values of a step that needs sums over columns."""
         federation, clients, summing = self.federation, self.clients, self._summing()
         plain, fitted = self._means()
         mean = self._known(plain).tolist()

@@ -1,8 +1,8 @@
-"""Which of the words that clients agreed on one client alone has: who, or only how many.
+"""Agreed words that only one client has: which client, or only how many words.
 
-Who has a word is told where every client's site allows it (``words: allow`` in its policy). Were
-some told, the others would follow from the rest; so where one site does not allow it nobody is
-asked, and the caller gets a number for each column, from a masked sum.
+The caller learns who has a word where every client's site allows it (``words: allow`` in its
+policy). From some clients' words those of the others would follow; so if one site does not allow
+it, no client reports its words, and the caller gets a number for each column, from a masked sum.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def words_of_one(
     words: Mapping[str, Sequence[str]],
     clients: tuple[str, ...],
 ) -> list[str]:
-    """Return sentences for the caller on words of one client alone, or that differ only in case.
+    """Return warnings of words that only one client has, or that differ only in case.
 
     The last step so far must be the one that holds the words.
     """
@@ -61,12 +61,12 @@ def words_of_one(
 
 
 def may_be_told(site: SiteRules = FREE) -> WordsLeave:
-    """Tell whether the site lets the caller know which words its samples have."""
+    """Report whether the site lets the caller know which words its samples have."""
     return WordsLeave(int(site.tells_words))
 
 
 def own_words(data: ClientStore, so_far: Sequence[FittedStep], site: SiteRules = FREE) -> OwnWords:
-    """Tell which of the words that all clients agreed on the client's samples have."""
+    """Report which of the agreed words the client's samples have."""
     site.check_words()
     return OwnWords(_held(data, so_far))
 
@@ -77,7 +77,7 @@ def words_held(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
 
 
 def lone_words(total: Total, sizes: tuple[int, ...]) -> LoneWords:
-    """Tell of how many words of each column one client alone has samples."""
+    """Report the number of words of each column that only one client has."""
     alone = np.rint(total.values[0]) == 1
     ends = np.cumsum(sizes)
     counts = [int(alone[end - size : end].sum()) for size, end in zip(sizes, ends, strict=True)]

@@ -1,4 +1,4 @@
-"""What leaves a party for the sake of preparing features: these classes and nothing else."""
+"""All messages that leave a party in the preparation of features."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class ColumnMagnitudes(
     route="client → server",
     reveals="the largest magnitude of each of the client's columns, rounded up to a power of two",
 ):
-    """Powers of two that no magnitude of a column is above; they fix the precision of sums."""
+    """Powers of two that bound the magnitudes of a column; they fix the precision of sums."""
 
     powers: np.ndarray = array("column", dtype="int16")
 
@@ -80,7 +80,7 @@ class SampleTotal(
     route="server → caller",
     reveals="to the caller the number of samples of all clients",
 ):
-    """How many samples a noisy sum is of."""
+    """The number of samples in a noisy sum."""
 
     n_samples: int
 
@@ -90,7 +90,7 @@ class ZeroRows(
     route="server → caller",
     reveals="to the caller how many samples of all clients have zeros alone",
 ):
-    """Samples that have no direction, from a masked sum."""
+    """The number of samples that are all zeros, from a masked sum."""
 
     n_samples: int
 
@@ -100,7 +100,7 @@ class NoisyScales(
     route="server → caller",
     reveals="to the caller the mean and standard deviation of each column, with noise",
 ):
-    """Of values within declared ranges, from a masked sum in which every client's noise is."""
+    """Moments of values within declared ranges, from a masked sum with every client's noise."""
 
     means: np.ndarray = array("column", dtype="float64")
     scales: np.ndarray = array("column", dtype="float64")
@@ -111,7 +111,7 @@ class NarrowedRanges(
     route="server → client",
     reveals="in which range of values the wanted quantiles of each column lie, ever narrower",
 ):
-    """Where the samples at the wanted ranks lie: the first bits of their sortable numbers."""
+    """Ranges of the samples at the wanted ranks: the first bits of their sortable numbers."""
 
     prefixes: np.ndarray = array("column", "rank", dtype="uint64")
     bits: int
@@ -132,7 +132,7 @@ class HashKey(
     route="client → client",
     reveals="nothing: random bits",
 ):
-    """The key of a hash that the clients share, and the server does not."""
+    """The key of a hash that the clients share and the server does not have."""
 
     key: np.ndarray = array(32, dtype="uint8")
 
@@ -143,7 +143,7 @@ class KeptBuckets(
     reveals="which hashes, by a key that the server has not, enough samples of all clients share; "
     "and how many words of each column enough samples have, but of too few clients",
 ):
-    """Hashes whose words are asked for: the column, and the hash."""
+    """Hashes whose words the clients shall send, each with its column."""
 
     columns: np.ndarray = array("kept", dtype="int64")
     buckets: np.ndarray = array("kept", dtype="int64")
@@ -156,7 +156,7 @@ class FittedWords(
     reveals="to the caller the words that enough samples of all clients share, and how many do; "
     "and how many words enough samples have, but of too few clients",
 ):
-    """Words of columns, from a masked sum of their bytes; not who has which."""
+    """Words of columns, from a masked sum of their bytes; not which client has them."""
 
     columns: np.ndarray = array("word", dtype="int64")
     counts: np.ndarray = array("word", dtype="int64")
@@ -171,7 +171,7 @@ class WordsLeave(
     route="client → caller",
     reveals="to the caller whether the site's policy lets it know which words its samples have",
 ):
-    """``words`` of a site's policy: 1 for allow."""
+    """The entry ``words`` of a site's policy: 1 for allow."""
 
     told: int
 
@@ -182,7 +182,7 @@ class OwnWords(
     reveals="to the caller which of the agreed words the client's samples have; not sent unless "
     "the policies of all sites allow it",
 ):
-    """The agreed words of all columns, one after the other: whether any sample has it."""
+    """For the agreed words of all columns in turn, whether any sample has it."""
 
     held: np.ndarray = array("word", dtype="bool")
 
@@ -192,6 +192,6 @@ class LoneWords(
     route="server → caller",
     reveals="to the caller, of each column, how many of the agreed words one client alone has",
 ):
-    """Numbers of words, from a masked sum: neither which, nor whose."""
+    """Numbers of words that only one client has, from a masked sum; not which, nor whose."""
 
     counts: np.ndarray = array("column", dtype="int64")

@@ -1,4 +1,4 @@
-"""Federated preparation of features: which steps, and how their values are found."""
+"""Federated preparation of features (imputation, scaling, one-hot, PCA): steps and their fit."""
 
 import uuid
 import warnings
@@ -54,23 +54,23 @@ STEPS: dict[str, Mapping[str, Constraint]] = {
 
 
 class PreparationWarning(UserWarning):
-    """What a preparation found that makes clusters doubtful, such as words of one site alone."""
+    """A finding of a preparation that makes clusters doubtful, such as words of only one site."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Steps with the values that were found for them; set it as `Federation.preparation`.
+    """Fitted steps; set it as `Federation.preparation`.
 
     Attributes
     ----------
     steps : mapping of str to list of mapping
-        Of each client, in their order, as plain values; see ``daskfc.stores.store.fitted_steps``.
+        Of each client, in order, as plain values; see ``daskfc.stores.store.fitted_steps``.
     ledger : Ledger
-        Every message that finding them took.
+        Every message of the fit.
     bare : tuple of str
-        Steps whose values tell of the samples without noise.
+        Steps whose values depend on the samples and have no noise.
     warnings : tuple of str
-        Sentences on words that differ only in case or that one client alone has, and on samples
+        Sentences on words that differ only in case or that only one client has, and on samples
         that cannot be normalised.
     """
 
@@ -81,13 +81,13 @@ class Prepared:
 
     @property
     def spent(self) -> Accountant:
-        """What the noisy steps cost the client that they cost most."""
+        """The privacy cost of the noisy steps, at the client where it is largest."""
         made = self.ledger.releases().values()
         return max(made, key=lambda accountant: accountant.mu, default=Accountant())
 
 
 class Prepare:
-    """Steps that the features of all clients go through before a method reads them.
+    """Preparation of all clients' features before a method reads them.
 
     Parameters
     ----------
@@ -101,20 +101,20 @@ class Prepare:
             A column of 0 and 1/√2 for each word that at least `smallest` samples of all clients
             have; samples with other words, and with none, have 0 in all of them. Two samples with
             different words are at the squared distance 1: Gower's weight [1]_ of one column,
-            however many words there are. Steps after it but ``standardise``, ``normalise`` and
-            ``pca`` leave these columns alone.
+            however many words there are. Of later steps, only ``standardise``, ``normalise`` and
+            ``pca`` change these columns.
         ``"standardise"``
             Mean 0 and variance 1 of every column over all clients that have it; the columns of one
             column of words have variance 1 together. With ``low`` and ``high``, numbers or mappings
-            of columns to such, that are known without looking at the samples, and ``epsilon`` and
-            ``delta``: mean and variance are told with noise.
+            of columns to numbers that do not depend on the samples, and ``epsilon`` and ``delta``:
+            mean and variance have noise.
         ``{"standardise": {"within": "site"}}``
-            Mean 0 and variance 1 of every column of numbers at each client by itself, which takes
-            off what sites add; columns of words over all clients. Wrong where sites have different
-            samples: what is truly different between sites vanishes as well.
+            Mean 0 and variance 1 of every column of numbers at each client by itself, which removes
+            effects of sites; columns of words over all clients. Wrong where sites have different
+            samples: true differences between sites vanish as well.
         ``"min-max"``
-            Smallest value 0 and largest value 1. With ``low`` and ``high``: low 0 and high 1, and
-            nothing is asked of the samples.
+            Smallest value 0 and largest value 1. With ``low`` and ``high``: low 0 and high 1,
+            without any message about the samples.
         ``"robust"``
             Median 0, and 1 between the first and the third quartile.
         ``"log"``
@@ -127,35 +127,36 @@ class Prepare:
         ``{"pca": {"n_components": k}}``
             The k directions in which all samples vary most; for clients with the same columns.
 
-        Columns of words are left alone by the steps before ``one-hot``, but for ``impute``.
+        Of the steps before ``one-hot``, only ``impute`` changes columns of words.
 
     Raises
     ------
     InvalidInput
-        For a step that is not known, and parameters that break their rules.
+        For an unknown step, and parameters that break their rules.
 
     Notes
     -----
-    Privacy: the server learns sums over all clients alone, by masks, and the largest magnitude of
-    each client's columns as a power of two; the caller and all clients get the values of the steps.
+    Privacy: the server learns only masked sums over all clients, and the largest magnitude of each
+    client's columns as a power of two; the caller and all clients get the values of the steps.
     A quantile is between two samples' values, and the smallest and largest value are samples' own:
     the server and the caller learn them, but not whose they are. Of words the server learns how
-    many samples share each, and the words that `smallest` samples share; what the others are called
-    is told to nobody. The caller learns which client has which of the words where the policies of
-    all sites say ``words: allow``, and else how many words of each column one client alone has.
-    Columns that one client alone has are prepared there, and nothing of them is
-    told. Only ``standardise`` with ``epsilon`` bears noise, on the sums, in shares of the clients:
-    (epsilon, delta) for each sample, whatever it is replaced by; the number of all samples is told.
+    many samples share each, and the words that `smallest` samples share; nobody learns the others.
+    The caller learns which client has which of the words where the policies of all sites say
+    ``words: allow``, and else how many words of each column only one client has. Columns that only
+    one client has are prepared there, and nothing of them is revealed. Only ``standardise`` with
+    ``epsilon`` has noise, on the sums, in shares of the clients: (epsilon, delta) for the
+    replacement of each sample; the number of all samples is revealed.
 
-    Warns: of words that differ only in case, of words that one client alone has (which separate
-    sites and not samples, if others write them another way), and of rows of zeros.
+    Warns: of words that differ only in case, of words that only one client has (which separate
+    sites and not samples, if other sites spell them differently), and of rows of zeros.
 
     Error: values are those of scikit-learn's `StandardScaler`, `MinMaxScaler`, `RobustScaler` and
     `SimpleImputer` on the pooled samples to 1e-9 of a column's largest magnitude, quantiles to the
     last bits; components are those of `PCA` as far as variances differ.
 
-    Cost: two rounds and 2 d numbers a client for a mean, as many for deviations, d² for directions;
-    eight rounds of 512 d numbers for each quantile; for words 32,768 numbers a column.
+    Cost: two rounds and 2 d numbers per client for a mean, as many for deviations, d² for
+    directions; eight rounds of 512 d numbers for each quantile; for words 32,768 numbers per
+    column.
 
     References
     ----------
@@ -175,12 +176,12 @@ class Prepare:
         self.steps: list[tuple[str, dict[str, Any]]] = [_checked(step) for step in listed]
 
     def fit(self, federation: Federation) -> Prepared:
-        """Find the values of all steps, in a run of its own.
+        """Fit all steps, in a run of its own.
 
         Parameters
         ----------
         federation : Federation
-            Its clients have samples of the same columns, or columns of their own, or views.
+            Its clients have samples of the same columns, or own columns, or views.
 
         Returns
         -------
@@ -189,19 +190,19 @@ class Prepare:
         Raises
         ------
         InvalidInput
-            For a step that does not go with the clients' columns.
+            For a step that does not suit the clients' columns.
         PrivacyError
-            Where too few clients share columns for a sum to hide theirs.
+            Where too few clients share columns for a sum to hide their values.
 
         Warns
         -----
         PreparationWarning
-            Of each of the sentences in `Prepared.warnings`.
+            For each sentence in `Prepared.warnings`.
         """
         before, federation.preparation = federation.preparation, None
         try:
             run_id = f"preparing-{uuid.uuid4().hex}"
-            # what sites asked for noise allow, and hold each step to
+            # sites that require noise allow this, and check each step against it
             asked = {"noised": self.noised}
             request = RunRequest("preparation", masked=True, parameters=asked)
             federation.start_run(
@@ -219,7 +220,7 @@ class Prepare:
 
     @property
     def bare(self) -> tuple[str, ...]:
-        """The steps whose values depend on the samples and bear no noise."""
+        """The steps whose values depend on the samples and have no noise."""
         return tuple(
             name
             for name, params in self.steps
@@ -228,14 +229,14 @@ class Prepare:
 
     @property
     def noised(self) -> bool:
-        """Whether all that is told of the samples bears noise."""
+        """Whether everything that a fit reveals of the samples has noise."""
         zeros_are_counted = any(name == "normalise" for name, _ in self.steps)
         return not self.bare and not zeros_are_counted
 
     def _fit_group(
         self, federation: Federation, clients: tuple[str, ...], found: dict[str, list[FittedStep]]
     ) -> list[str]:
-        """Find the values for clients that have the same columns, and return what they warn of."""
+        """Fit the steps for clients that have the same columns; return the warnings."""
         smallest = next(
             (params.get("smallest") for name, params in self.steps if name == "one-hot"), None
         )
@@ -249,7 +250,7 @@ class Prepare:
 
 
 def _groups(federation: Federation) -> list[tuple[str, ...]]:
-    """Return the clients that have the same columns, together."""
+    """Return groups of clients that have the same columns."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for name in federation.clients:
         groups.setdefault(federation.contract.columns[name], []).append(name)

@@ -1,10 +1,10 @@
-"""Quantiles over all clients by masked histograms: exact, and no client's values are told.
+"""Exact quantiles over all clients by masked histograms, which hide each client's values.
 
-A float64 is put as a whole number of 64 bits whose order is that of the values. Clients count how
-many of their values begin with each of 256 next bytes; the server has the sums, finds the byte in
-which the wanted rank lies, and asks again within it: after eight rounds all 64 bits are known.
-Where a run opens no sums of few samples, it asks no further once fewer would lie there: the
-quantile is then between the ends of the narrowest range of enough of them.
+A float64 maps to a whole number of 64 bits in the same order. Clients count their values by the
+next byte, of 256; the server gets the sums, finds the byte in which the wanted rank lies, and goes
+on within it: after eight rounds all 64 bits are known. In a run that reveals no sums of few
+samples, the search ends before a range has too few: the quantile is then between the ends of the
+narrowest range of enough of them.
 """
 
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ _LEAST, _MOST = (np.finfo(np.float64).min, np.finfo(np.float64).max)
 
 @dataclass(frozen=True)
 class _Search:
-    """What the server knows of the samples at the wanted ranks, column by column.
+    """The server's state of the search for the samples at the wanted ranks, by column.
 
-    `ranks` (d, r) are among the samples that begin with `prefixes` (d, r), of which `bits` are
-    known; `weights` (d, levels) of the upper of two neighbours; `counts` (d,) values; `known`
-    (d, r) quantiles where the search ended early, with too few samples left, else NaN.
+    `ranks` (d, r) are among the samples that begin with the first `bits` of `prefixes` (d, r);
+    `weights` (d, levels) of the upper of two neighbours; `counts` (d,) values; `known` (d, r)
+    quantiles where the search ended early, with too few samples left, else NaN.
     """
 
     ranks: np.ndarray
@@ -55,8 +55,8 @@ def quantiles(
 ) -> np.ndarray:
     """Return quantiles, at levels in [0, 1], of each column over all clients, (column, level).
 
-    Those of `numpy.nanquantile` where the run opens sums of single samples; NaN for a column with
-    no value, or fewer than the run opens.
+    They equal `numpy.nanquantile` where the run reveals sums of single samples; NaN for a column
+    with no value, or fewer than the run requires.
     """
     keys = federation.on_clients(sorted_keys, so_far, clients=clients)
     counted = federation.on_clients(histograms, keys, None, clients=clients)
@@ -72,14 +72,14 @@ def quantiles(
 
 
 def sorted_keys(data: ClientStore, so_far: Sequence[FittedStep]) -> list[np.ndarray]:
-    """Return the values of each column as sortable numbers, in order; without missing ones."""
+    """Return the values of each column that are not missing, as sorted whole numbers."""
     store = PreparedStore.of(data, so_far)
     rows = np.concatenate([numbers_of(store, block) for _, block in store.blocks()])
     return [np.sort(_keys(column[~np.isnan(column)])) for column in rows.T]
 
 
 def _keys(values: np.ndarray) -> np.ndarray:
-    """Return whole numbers in the order of values; 0.0 and -0.0 are one value."""
+    """Return whole numbers in the order of values; 0.0 and -0.0 give one number."""
     bits = np.ascontiguousarray(values + 0.0, dtype=np.float64).view(np.uint64)
     found: np.ndarray = np.where(bits & _SIGN, ~bits, bits | _SIGN)
     return found
@@ -91,10 +91,7 @@ def _values(keys: np.ndarray) -> np.ndarray:
 
 
 def histograms(keys: list[np.ndarray], ranges: NarrowedRanges | None) -> np.ndarray:
-    """Count values by the byte that follows each range's first bits, (columns × ranges, 256).
-
-    Each entry also encodes whether the client has any such value.
-    """
+    """Count values by the byte that follows each range's first bits, (columns × ranges, 256)."""
     bits = 0 if ranges is None else ranges.bits
     prefixes = np.zeros((len(keys), 1), np.uint64) if ranges is None else ranges.prefixes
     shift = np.uint64(64 - bits - _BYTE)
@@ -118,7 +115,7 @@ def begun(total: Total, levels: tuple[float, ...], site: SiteRules = FREE) -> _S
     lower = np.floor(at).astype(np.int64)
     upper = np.minimum(lower + 1, np.maximum(n - 1, 0)[:, None])
     ranks = np.stack([lower, upper], axis=2).reshape(len(n), -1)
-    # Of clients there are at least as many as have any one of the bytes.
+    # There are at least as many clients as have values of any one byte.
     told = Held(n, held.holders.max(axis=1)).enough(site.smallest)
     prefixes = np.where(told[:, None], np.zeros(ranks.shape, np.uint64), _NOWHERE)
     known = np.full(ranks.shape, np.nan)
@@ -159,7 +156,7 @@ def _narrower(search: _Search, held: Held, smallest: Smallest) -> _Search:
 def _between(
     counts: np.ndarray, rank: int, prefix: np.uint64, shift: np.uint64, least: int
 ) -> float:
-    """Return where a rank lies in the range of the bytes that `least` samples around it have."""
+    """Return a value for a rank, interpolated in the range of `least` samples around it."""
     below = counts.cumsum()
     start = min(max(0, rank - least // 2), int(below[-1]) - least)
     first, last = (below > np.array([[start], [start + least - 1]])).argmax(axis=1)
@@ -173,12 +170,12 @@ def _between(
 
 
 def narrowed(search: _Search) -> NarrowedRanges:
-    """Tell the clients in which ranges to count."""
+    """Send the clients the ranges to count in."""
     return NarrowedRanges(search.prefixes, search.bits)
 
 
 def quantiles_of(search: _Search) -> FittedQuantiles:
-    """Tell the quantiles, between the samples at two neighbouring ranks."""
+    """Report the quantiles, between the samples at two neighbouring ranks."""
     exact = search.prefixes != _NOWHERE
     values = np.where(exact, _values(search.prefixes), search.known)
     values = values.reshape(len(search.counts), -1, 2)

@@ -1,4 +1,4 @@
-"""What clients and server do to fit a preparation: sums over columns, scaled to be exact enough."""
+"""Steps of clients and server to fit a preparation: sums over columns, scaled for precision."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,13 +36,13 @@ __all__ = [
     "zero_total",
 ]
 
-_NOTHING = -1074  # of a column that is 0 everywhere: the least power of two of float64
+_NOTHING = -1074  # for a column of zeros: the least power of two in float64
 
 
 def column_magnitudes(
     data: ClientStore, so_far: Sequence[FittedStep], means: FittedMeans | None
 ) -> ColumnMagnitudes:
-    """Tell the largest magnitude of each column, or of its distance from the mean."""
+    """Report the largest magnitude of each column, or of its distance from the mean."""
     store = PreparedStore.of(data, so_far)
     shift = 0.0 if means is None else means.means
     largest = np.zeros(store.n_features)
@@ -53,7 +53,7 @@ def column_magnitudes(
 
 
 def powers_above(largest: np.ndarray) -> np.ndarray:
-    """Return the powers of two that magnitudes are at most, but for rounding, as int16."""
+    """Return the least powers of two, int16, that are not below magnitudes, up to rounding."""
     powers = np.full(largest.shape, _NOTHING)
     seen = largest > 0
     powers[seen] = np.ceil(np.log2(largest[seen]))
@@ -61,7 +61,7 @@ def powers_above(largest: np.ndarray) -> np.ndarray:
 
 
 def common_magnitudes(parts: Mapping[str, ColumnMagnitudes]) -> CommonMagnitudes:
-    """Tell the clients the largest of all."""
+    """Send the clients the largest of all magnitudes."""
     return CommonMagnitudes(np.max([part.powers for part in parts.values()], axis=0))
 
 
@@ -89,7 +89,7 @@ def sums(
 
 
 def means_of(total: Total, magnitudes: CommonMagnitudes, site: SiteRules = FREE) -> FittedMeans:
-    """Tell the mean of each column; NaN where no client has a value, or fewer than the run says."""
+    """Report each column's mean; NaN if values or clients are fewer than the run requires."""
     found, (counts, holders) = total.values[0], np.rint(total.values[1:]).astype(np.int64)
     counts = np.where(Held(counts, holders).enough(site.smallest), counts, 0)
     plain = np.ldexp(found, magnitudes.powers.astype(int))
@@ -115,7 +115,7 @@ def squares(
 def scales_of(
     total: Total, means: FittedMeans, magnitudes: CommonMagnitudes, made_of: Sequence[str]
 ) -> FittedScales:
-    """Tell the standard deviation of each column, one for those made of one column of words."""
+    """Report the deviation of each column, one for all that are made of one column of words."""
     found, counts = total.values[0], np.maximum(np.rint(total.values[1]), 1.0)
     variance = np.maximum(found, 0.0) / counts
     powers = magnitudes.powers.astype(int)
@@ -124,13 +124,13 @@ def scales_of(
 
 
 def zero_rows(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
-    """Return how many samples have zeros alone, (1, 1)."""
+    """Return the number of samples that are all zeros, (1, 1)."""
     blocks = PreparedStore.of(data, so_far).blocks()
     return np.array([[float(sum((~block.any(axis=1)).sum() for _, block in blocks))]])
 
 
 def zero_total(total: Total) -> ZeroRows:
-    """Report to the caller how many samples have zeros alone."""
+    """Report to the caller the number of samples that are all zeros."""
     return ZeroRows(round(float(total.values[0, 0])))
 
 
@@ -154,7 +154,7 @@ def covariances(
 def components_of(
     total: Total, magnitudes: CommonMagnitudes, *, n_components: int
 ) -> FittedComponents:
-    """Tell the directions in which the samples vary most; refuse more than there are columns."""
+    """Report the directions in which the samples vary most; refuse more than there are columns."""
     found, d = total.values, total.values.shape[1]
     if n_components > d:
         raise InvalidInput(

@@ -1,10 +1,10 @@
-"""Words of columns that enough samples share, without showing who has which.
+"""Agreement on the words (categories) of columns that enough samples share, hiding who has which.
 
 The clients share the key of a hash, which the server does not have. Each counts its samples by the
-hash of their word; the server has the sums, and asks for the words of hashes that enough samples
-share. Of these it gets one more sum: counts times the words' bytes, which over the sum of counts
-are the bytes. Two words of one hash would give a mixture, which no digest fits: then the column is
-counted again, by another key.
+hash of their word; the server gets the sums, and selects the hashes that enough samples share. For
+these it gets one more sum, counts times the words' bytes, which divided by the sum of counts gives
+the bytes. Two words of one hash give a mixture, which no digest fits: then the column is counted
+again, with another key.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ from daskfc.stores.store.prepared import FittedStep, PreparedStore
 __all__ = ["Shared", "shared_words"]
 
 _BUCKETS = 1 << 15  # ours
-_TRIES = 8  # ours: with 200 different words all eight collide once in twenty times
-_DIGEST = 8  # ours: bytes that tell one word from a mixture
+_TRIES = 8  # ours: with 200 different words all eight keys collide once in 500 times
+_DIGEST = 8  # ours: bytes that distinguish a word from a mixture
 _MOST = 2.0**40  # public bound on counts times bytes
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A word, or a number's text, with the number of samples of all clients that have it."""
+    """A word, or a number as text, with its number of samples over all clients."""
 
     word: str
     count: int
@@ -52,10 +52,10 @@ def shared_words(
     smallest: int,
     most_frequent: bool = False,
 ) -> tuple[dict[str, list[Shared]], dict[str, int]]:
-    """Return the words shared by enough samples, alphabetical, and how many words are withheld.
+    """Return the words shared by enough samples, sorted, and numbers of withheld words, by column.
 
     Words of fewer than `smallest` samples are revealed to nobody; withheld ones have enough samples
-    but too few clients. Numbers count as their text in Python. Columns without any are refused.
+    but too few clients. Numbers count as their text in Python. Columns without words are refused.
     """
     found: dict[str, list[Shared]] = {}
     withheld: dict[str, int] = {}
@@ -125,7 +125,7 @@ def hash_key(tag: str, clients: Sequence[str], secret: SecretKey) -> dict[str, H
 def bucket_counts(
     data: ClientStore, so_far: Sequence[FittedStep], columns: tuple[str, ...], key: HashKey
 ) -> np.ndarray:
-    """Count samples by the hash of their word, and say who has any, (columns, buckets)."""
+    """Count samples by the hash of their word, and clients with any, (columns, buckets)."""
     found = np.zeros((len(columns), _BUCKETS))
     for i, counts in enumerate(_counted(data, so_far, columns)):
         for word, count in counts.items():
@@ -136,7 +136,7 @@ def bucket_counts(
 def kept_buckets(
     total: Total, smallest: int, most_frequent: bool, site: SiteRules = FREE
 ) -> KeptBuckets:
-    """Tell the clients which words are asked for: of none that the run says too few have."""
+    """Send the clients the hashes of enough samples and clients, whose words they shall send."""
     held = held_counts(total)
     wanted = held.counts >= smallest
     kept = wanted & held.enough(site.smallest)
@@ -155,7 +155,7 @@ def spelt_buckets(
     key: HashKey,
     kept: KeptBuckets,
 ) -> np.ndarray:
-    """Return for each kept hash the number of samples, times 1 and the bytes of their word."""
+    """Return, by kept hash, the number of samples times 1 and their word's bytes and digest."""
     found = np.zeros((len(kept.columns), 1 + LONGEST_WORD + _DIGEST))
     at = {place: i for i, place in enumerate(zip(kept.columns.tolist(), kept.buckets.tolist(),
                                                  strict=True))}  # fmt: skip
@@ -168,7 +168,7 @@ def spelt_buckets(
 
 
 def words_of(total: Total, kept: KeptBuckets) -> FittedWords:
-    """Tell the words, and which columns have two words of one hash."""
+    """Report the words, and the columns that have two words of one hash."""
     found = np.rint(total.values)
     words, counts, columns, collided = [], [], [], set()
     for row, column in zip(found, kept.columns.tolist(), strict=True):
@@ -193,7 +193,7 @@ def words_of(total: Total, kept: KeptBuckets) -> FittedWords:
 def _counted(
     data: ClientStore, so_far: Sequence[FittedStep], columns: tuple[str, ...]
 ) -> list[Mapping[str, int]]:
-    """Return how many of a client's samples have each word of each column."""
+    """Return the number of a client's samples with each word of each column."""
     store = PreparedStore.of(data, so_far)
     at = [store.feature_names.index(name) for name in columns]
     found: list[dict[float, int]] = [{} for _ in columns]
@@ -219,6 +219,6 @@ def _bucket(word: str, column: str, key: HashKey) -> int:
 
 
 def _spelt(word: str) -> bytes:
-    """Return a word's bytes and a digest of them, always as many."""
+    """Return a word's bytes, padded to a fixed length, and a digest of them."""
     content = word.encode()
     return content.ljust(LONGEST_WORD, b"\0") + hashlib.sha256(content).digest()[:_DIGEST]

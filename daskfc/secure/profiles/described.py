@@ -1,4 +1,4 @@
-"""What is found of clusters: figures of every feature, those that tell them apart first."""
+"""Profiles of clusters: figures of every feature, sorted by how well it separates the clusters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,35 +14,35 @@ __all__ = ["ClusterProfiles"]
 
 @dataclass(frozen=True)
 class ClusterProfiles:
-    """What the samples of each cluster have in common, in the units of the clients' stores.
+    """Figures of the samples of each cluster, in the units of the clients' stores.
 
     Attributes
     ----------
     columns : tuple of str
-        Features, those that tell the clusters apart best first.
+        Features, those that separate the clusters best first.
     clusters : tuple of int
-        Numbers of the clusters that are described; all below is of their samples alone.
+        Numbers of the described clusters; all figures below are of their samples only.
     sizes : ndarray of shape (cluster,), int64
         Samples of each.
     counts : ndarray of shape (cluster, column), int64
         Samples that have a value; 0 where the figures of a column are withheld.
     means, stds : ndarray of shape (cluster, column)
-        Mean and standard deviation (divided by n) of the values that are there; NaN for columns of
-        words, and where withheld. The mean of a column of 0 and 1 is a share.
+        Mean and standard deviation (divided by n) of the values that are not missing; NaN for
+        columns of words, and where withheld. The mean of a column of 0 and 1 is a share.
     withheld : mapping of int to str
         Clusters that are not described, and why.
     ledger : Ledger
-        Every message that finding them took.
+        Every message of the run that found them.
     categories : mapping of str to tuple of str
-        Words of each column of words, as the preparation's clients agreed on them.
+        Words of each column of words, as the clients agreed on them in the preparation.
     shares : mapping of str to ndarray of shape (cluster, word + 1)
-        For each column of words, each word's share of the values that are there; the last is that
-        of all other words. NaN where withheld.
+        For each column of words, each word's share of the values that are not missing; the last is
+        that of all other words. NaN where withheld.
     withheld_cells : mapping of (int, str) to str
         Clusters and columns that have too few values to be described, and why.
     left_out : mapping of int to int
-        How many samples of a cluster that is described enter no figure, `sizes` neither: those of
-        clients that have fewer of them than the run's `Federation.smallest` says.
+        Samples of each described cluster that enter no figure, nor `sizes`: those of clients that
+        have fewer of them than the run's `Federation.smallest` requires.
 
     Examples
     --------
@@ -77,26 +77,26 @@ class ClusterProfiles:
 
     @cached_property
     def overall_mean(self) -> np.ndarray:
-        """Mean of each column over all cells that are described, ``(column,)``."""
+        """Mean of each column over all described cells, ``(column,)``."""
         return _overall(self.means, self.counts)
 
     @cached_property
     def overall_std(self) -> np.ndarray:
-        """Standard deviation of each column over all cells that are described."""
+        """Standard deviation of each column over all described cells."""
         between, within = self._variances()
         return np.where(np.isnan(self.overall_mean), np.nan, np.sqrt(between + within))
 
     @cached_property
     def overall_shares(self) -> dict[str, np.ndarray]:
-        """Each word's share over all cells that are described, by column of words."""
+        """Each word's share over all described cells, by column of words."""
         return {name: _overall(own, self._counts_of(name)) for name, own in self.shares.items()}
 
     @cached_property
     def separation(self) -> np.ndarray:
         """Share of each column's variance that is between clusters (η²), in [0, 1].
 
-        Of words it is the same of the columns of 0 and 1 that stand for them, whose variances are
-        added up (Goodman and Kruskal's τ). NaN where nothing of a column is told.
+        For a column of words, variances of the words' columns of 0 and 1 are added up (Goodman and
+        Kruskal's τ). NaN where all cells of a column are withheld.
         """
         between, within = self._variances()
         for name, own in self.shares.items():
@@ -109,15 +109,15 @@ class ClusterProfiles:
 
     @cached_property
     def standardised(self) -> np.ndarray:
-        """How many overall deviations a cluster's mean is off the overall mean, (cluster, column).
+        """Clusters' means minus the overall mean, in overall deviations, (cluster, column).
 
-        0 for columns that are constant, NaN where there is no mean.
+        0 for constant columns, NaN where there is no mean.
         """
         return _off(self.means, self.overall_mean, self.overall_std)
 
     @cached_property
     def standardised_shares(self) -> dict[str, np.ndarray]:
-        """The same for the shares of words, which are means of columns of 0 and 1."""
+        """`standardised` for the shares of words, which are means of columns of 0 and 1."""
         overall = self.overall_shares
         return {
             name: _off(own, overall[name], np.sqrt(overall[name] * (1.0 - overall[name])))
@@ -129,13 +129,13 @@ class ClusterProfiles:
 
     def _variances(self) -> tuple[np.ndarray, np.ndarray]:
         between = _between(self.means, self.counts)
-        # A column whose clusters' means differ by rounding alone does not tell them apart.
+        # A column whose clusters' means differ by rounding only does not separate them.
         largest = np.nan_to_num(np.abs(self.means)).max(axis=0, initial=0.0)
         between[between <= (10.0 * np.finfo(np.float64).eps * largest) ** 2] = 0.0
         return between, _mean(np.square(self.stds), self.counts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values, for JSON.
+        """Return all figures as plain values, for JSON.
 
         Returns
         -------
@@ -143,9 +143,9 @@ class ClusterProfiles:
             ``columns``, ``clusters``, ``sizes``, ``counts``, ``missing``, ``means``, ``stds``,
             ``overall_mean``, ``overall_std``, ``standardised``, ``separation``, ``shares``,
             ``withheld``, ``withheld_cells``, ``left_out``; tables are lists of one list a cluster,
-            with None for NaN. ``shares`` has of each column of words its ``words`` and tables
-            ``shares`` and ``standardised``, a list ``overall``, with the share of all other words
-            as the last.
+            with None for NaN. For each column of words, ``shares`` has its ``words``, the tables
+            ``shares`` and ``standardised``, and a list ``overall``, each with the share of all
+            other words last.
         """
         return {
             "columns": list(self.columns),
@@ -177,7 +177,7 @@ class ClusterProfiles:
         }
 
     def ranked(self) -> "ClusterProfiles":
-        """Return the same with the columns that tell clusters apart best first."""
+        """Return the same profiles with the columns that separate clusters best first."""
         order = np.argsort(-self.separation, kind="stable")  # NaN last
         columns = tuple(self.columns[i] for i in order)
         return replace(
@@ -192,7 +192,7 @@ class ClusterProfiles:
 
 
 def _mean(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the mean over clusters of figures that count as often as values are there."""
+    """Return the mean of figures over clusters, weighted by their counts of values."""
     weights = counts / np.maximum(counts.sum(axis=0), 1)
     mean: np.ndarray = (weights * np.nan_to_num(values)).sum(axis=0)
     return mean

@@ -1,7 +1,4 @@
-"""Which clusters, and columns in them, have enough samples to be described.
-
-This is decided before anything of them is summed.
-"""
+"""Which clusters, and columns in them, have enough samples to be described, before any sum."""
 
 from collections.abc import Mapping
 
@@ -32,14 +29,14 @@ def withheld_clusters(
     """Return the clusters that must not be described, in order, each with the reason.
 
     `smallest` samples must remain without those of any one client, or in all if `of_one_client`,
-    and `clients` clients have some. If `all_are_told`, means of all samples are known: subtraction
-    then reveals the sum of what is withheld, which must be as large.
+    and `clients` clients must have some. If `all_are_told`, means of all samples are known, and
+    subtraction reveals the sum of the withheld clusters, which must be as large.
     """
     table = np.array(list(counts.values()), dtype=np.int64)  # (client, cluster)
     others = np.array([outside[name] for name in counts], dtype=np.int64)
 
     def left(each: np.ndarray) -> int:
-        """Return how many of some samples, by client, protect a single one among them."""
+        """Return the number of some samples, by client, that is compared with `smallest`."""
         return int(each.sum() if of_one_client else each.sum() - each.max())
 
     without = "" if of_one_client else " without those of any one client"

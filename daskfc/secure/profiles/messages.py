@@ -1,4 +1,4 @@
-"""What leaves a party for the sake of cluster profiles, beside magnitudes: these classes alone."""
+"""Messages of cluster profiles; magnitudes are those of `daskfc.secure.prepare`."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ class WithheldCells(
     route=("server → client", "server → caller"),
     reveals="which columns have too few values in which clusters",
 ):
-    """Cells that are not described: 1 for too few values, 2 for what they would tell of others."""
+    """Cells that are not described: 1 for too few values, 2 if they would reveal others'."""
 
     why: np.ndarray = array("cluster", "column", dtype="uint8")
 

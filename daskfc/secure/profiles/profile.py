@@ -1,4 +1,4 @@
-"""Describing clusters: which features tell them apart, from sums over all clients."""
+"""`Profile` describes clusters by means, deviations and shares of words, from masked sums."""
 
 import uuid
 from collections.abc import Mapping
@@ -29,19 +29,20 @@ _RULES: Mapping[str, Constraint] = {"smallest": integer(low=2), "of_one_client":
 class Profile:
     """Figures of every feature by cluster, for clients with the same columns.
 
-    Of columns of numbers these are means and deviations, of columns of words the share of each word
-    that the preparation's clients agreed on, and of all others together; of the values that are
-    there, where some are missing.
+    For columns of numbers these are means and deviations; for columns of words the share of each
+    word that the clients agreed on in the preparation, and of all others together. Missing values
+    do not count.
 
     Parameters
     ----------
     smallest : int
-        A cluster is described where at least so many of its samples are left without those of any
-        one client: who reads a profile and knows one client's samples learns of no smaller group.
-        Where values may be missing, a column is described in a cluster where as many values are
-        left as well, and twice as many are there in all.
+        A cluster is described where at least this many of its samples remain without those of any
+        one client, so that a reader who knows one client's samples learns of no smaller group.
+        Where values may be missing, a column is described in a cluster where as many values remain
+        too, and there are twice as many in all.
     of_one_client : bool
-        Count the samples of all clients instead; a cluster may then be one client's own.
+        Count the samples of all clients instead; all samples of a cluster may then be of one
+        client.
 
     Raises
     ------
@@ -52,27 +53,27 @@ class Profile:
     -----
     Figures are in the units of the clients' stores, whatever features were prepared for the fit.
 
-    Between sites no figure is of fewer samples or clients than `Federation.smallest` says: a
+    Between sites no figure is of fewer samples or clients than `Federation.smallest` requires: a
     client that has fewer samples of a cluster, or values of a column in it, adds none of these
-    (`ClusterProfiles.left_out`). A site's policy holds its own samples to that, and lets one
-    grouping of a data set be described unless it says more.
+    (`ClusterProfiles.left_out`). A site's policy enforces that for its own samples, and allows
+    profiles of one grouping of a data set unless it says more.
 
-    Privacy: the server and all clients learn the mean of every column in every cluster that is
-    described, the server these clusters' sizes, the caller also the deviations; of a client alone
-    the server learns the largest magnitude of each column, and of its distance from the clusters'
-    means, as powers of two, from which it sees a column that is empty or 0 there.
+    Privacy: the server and all clients learn the mean of every column in every described cluster,
+    the server these clusters' sizes, the caller also the deviations; of a single client the server
+    learns the largest magnitude of each column, and of its distance from the clusters' means, as
+    powers of two, from which it sees a column that is empty or 0 there.
     The server and the caller learn the words' shares and how many samples lack a value. The rule is
     on the samples that a figure is of: the share of a word, or of missing values, may be one
-    sample's, and that of all other words tells how often a word that few have occurs.
-    Samples of clusters that are withheld, and those in no cluster, enter no sum of values and no
-    magnitude. Where values may be missing the server learns how many are there in each cluster that
-    is described and column, and of all other samples in each column, each client's counted up to
-    `smallest`, which is what the rule needs: nobody learns who has how many. A column that is
-    withheld in a cluster enters nothing more there; all learn that it is.
-    Where a preparation told means of all samples, or counts of words, more clusters are withheld
-    until what is left over is large enough itself; and of a column one more cluster, where the
-    values that are left over are few. Profiles of two fits whose clusters differ by a few samples
-    tell of these by their difference: nothing here hinders that, and none of it bears noise.
+    sample's, and that of all other words reveals how often words of few samples occur.
+    Samples of withheld clusters, and those in no cluster, enter no sum of values and no magnitude.
+    Where values may be missing the server learns how many there are by described cluster and
+    column, and of all other samples by column, each client's counted up to `smallest`, as the rule
+    requires; nobody learns a client's own counts. A column that is withheld in a cluster enters
+    nothing more there; all learn that it is.
+    Where a preparation revealed means of all samples, or counts of words, more clusters are
+    withheld until the withheld ones together are large enough; and one more cluster of a column,
+    where its withheld values together are too few. The difference of profiles of two fits whose
+    clusters differ by a few samples reveals these: nothing prevents that, and no figure has noise.
 
     Error: means are those of the pooled samples to 1e-9 of a column's largest magnitude, and
     deviations to 1e-9 of the largest distance from a cluster's mean; counts and shares are exact.
@@ -102,8 +103,7 @@ class Profile:
         Parameters
         ----------
         federation : Federation
-            Whose clients have samples of the same columns; a method's model that lies with the
-            parties is gone afterwards.
+            Its clients have samples of the same columns. A method's model at the parties is lost.
         labels : xarray.DataArray
             ``(sample,)`` int64, -1 for samples in no cluster, with the coordinates ``client`` and
             ``sample_id``: the `labels_` of a fit on these clients.
@@ -115,8 +115,8 @@ class Profile:
         Raises
         ------
         InvalidInput
-            For clients with other columns than each other, labels without their coordinates, and
-            columns of words without a preparation whose clients agreed on them.
+            For clients with different columns, labels without their coordinates, and columns of
+            words without a preparation in which clients agreed on the words.
         PartyError
             For labels of other samples than the clients'.
         PrivacyError
@@ -152,7 +152,7 @@ class Profile:
             for name in federation.clients
         }
         real, least = found >= 0, federation.smallest
-        # What a site would refuse: too few of its own samples.
+        # A site would refuse groups of too few of its own samples.
         enters = {name: np.where(n < least.samples, 0, n)[real] for name, n in by_client.items()}
         reasons = withheld_clusters(
             enters,
@@ -210,7 +210,7 @@ class Profile:
         words: Words,
         all_are_told: bool,
     ) -> "_Sums":
-        """Return what masked sums tell of groups."""
+        """Return the figures of groups, by masked sums."""
         summing, k = MaskedSum(federation), len(sizes)
         groups = federation.on_clients(
             steps.own_groups,
@@ -231,7 +231,7 @@ class Profile:
             needed = max(needed, (federation.smallest.clients - 1) * self.smallest + 1)
             cells = federation.on_server(steps.cells_of, total, needed, all_are_told=all_are_told)
             there, why = federation.tell(cells), federation.publish(cells).why
-        # Public, so that no client tells how large its own sums are: each term is at most 1.
+        # Public, so that no client reveals the size of its own sums: each term is at most 1.
         most = 2.0 * float(sizes.max())
         args = (groups, words, there)
 
@@ -250,7 +250,7 @@ class Profile:
         squares = summing.sum(own, max_abs=most)
         spreads = federation.publish(steps.spreads_of, squares, fitted, farthest, counts).spreads
         found = federation.publish(fitted).means
-        if cells is None and not words:  # then all is known of counts
+        if cells is None and not words:  # counts are the sizes
             everyone = np.tile(sizes[:, None], found.shape[1])
             return _Sums(why, everyone, np.zeros((k, 0), dtype=np.int64), found, spreads)
         told = federation.publish(counts)
@@ -273,7 +273,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class _Sums:
-    """What sums tell of groups: tables of (group, column), and of (group, word)."""
+    """Figures of groups from sums: tables of (group, column), and of (group, word)."""
 
     why: np.ndarray
     counts: np.ndarray
@@ -288,7 +288,7 @@ class _Sums:
         return cls(counts, counts, np.zeros((0, n_words), dtype=np.int64), none, none)
 
     def shares(self, columns: tuple[str, ...], words: Words) -> dict[str, np.ndarray]:
-        """Return for each column of words the share of each, and of all others."""
+        """Return for each column of words the share of each word, and of all others."""
         found, start = {}, 0
         for name, own in words.items():
             values = self.counts[:, [columns.index(name)]]
@@ -300,19 +300,19 @@ class _Sums:
 
 
 def _entering(groups: np.ndarray, least: int) -> np.ndarray:
-    """Return a client's groups without those in which too few of its samples are."""
+    """Return a client's groups, -1 in place of those of too few of its samples."""
     sizes = np.bincount(groups[groups >= 0], minlength=groups.max(initial=0) + 1)
     return np.where(sizes[groups] < least, -1, groups).astype(np.int32)
 
 
 def _tells_totals(preparation: Any) -> bool:
-    """Return whether finding a preparation told means of all samples, or counts of words."""
+    """Return whether a preparation revealed means of all samples, or counts of words."""
     told = {"mean", "fill", "words"}
     return any(told & set(step) for own in preparation.steps.values() for step in own)
 
 
 def _words_of(contract: Contract, preparation: Any) -> Words:
-    """Return the words that clients agreed on when features were prepared, by column.
+    """Return the words that clients agreed on in the preparation, by column.
 
     A second agreement here would reveal counts of words twice, by two rules.
     """

@@ -1,4 +1,4 @@
-"""What clients and server do for cluster profiles: sums over the samples of a cluster, scaled."""
+"""Steps of clients and server for cluster profiles: scaled sums over the samples of a cluster."""
 
 import hashlib
 import json
@@ -54,10 +54,10 @@ def own_groups(
     party: str,
     site: SiteRules = FREE,
 ) -> np.ndarray:
-    """Keep each of a client's samples' group, (n_samples,), -1 for none.
+    """Keep the group of each of a client's samples, (n_samples,), -1 for none.
 
-    `ids` is the digest of the samples' names (of the run's pseudonyms, where `names` is given):
-    groups of other samples are refused. The site refuses small groups, and a grouping too many.
+    Groups are refused unless `ids` is the digest of the samples' ids (of the run's pseudonyms,
+    where `names` is given). The site refuses small groups, and too many groupings.
     """
     own = data.sample_ids().tolist()
     if names is not None:
@@ -81,16 +81,16 @@ def cell_counts(
 ) -> np.ndarray:
     """Count the values of each column in each group, and last in none; at most `smallest` of each.
 
-    Over all clients such counts reach twice `smallest` exactly where so many values exist and
-    `smallest` of them remain without any one client. Whole counts would reveal more than needed.
-    Values that are too few at this client count as missing.
+    Summed over all clients such counts reach twice `smallest` exactly where there are as many
+    values and `smallest` of them remain without any one client. Full counts would reveal more than
+    this needs. Values that are too few at this client count as missing.
     """
     found: np.ndarray = np.minimum(_counts(data, groups, n_groups, site), smallest)
     return found
 
 
 def _counts(data: ClientStore, groups: np.ndarray, n_groups: int, site: SiteRules) -> np.ndarray:
-    """Return how many values of each column enter sums over each group, and last over none."""
+    """Return the numbers of values of each column in sums over each group, and last over none."""
     place = np.where(groups < 0, n_groups, groups)
     found = np.zeros((n_groups + 1, data.n_features))
     for start, block in data.blocks():
@@ -101,7 +101,7 @@ def _counts(data: ClientStore, groups: np.ndarray, n_groups: int, site: SiteRule
 
 
 def cells_of(total: Total, needed: int, *, all_are_told: bool) -> WithheldCells:
-    """Tell which columns have too few values in which groups."""
+    """Report the columns and groups with too few values."""
     counts = np.rint(total.values).astype(np.int64)
     return WithheldCells(withheld_cells(counts, needed, all_are_told=all_are_told))
 
@@ -137,10 +137,7 @@ def cluster_magnitudes(
     means: ClusterMeans | None,
     site: SiteRules = FREE,
 ) -> ColumnMagnitudes:
-    """Tell the largest magnitude of each column, or of its distance from the cluster's mean.
-
-    Samples in no group do not count.
-    """
+    """Report the largest magnitude of each column in groups, or of its distance from their mean."""
     largest = np.zeros(data.n_features)
     for own, _, told in _told(data, groups, words, withheld, site):
         shifted = told if means is None else told - means.means[own]
@@ -160,8 +157,8 @@ def cluster_sums(
 ) -> np.ndarray:
     """Return sums and counts of each group, side by side.
 
-    Columns' sums in units of their magnitudes, numbers of values (where some may be missing),
-    samples with each word, and 1 where the client contributes to the sum of a column.
+    They are columns' sums in units of their magnitudes, numbers of values (where some may be
+    missing), of samples with each word, and 1 where the client contributes to a column.
     """
     powers, numbers = magnitudes.powers.astype(int), [*map(data.feature_names.index, words)]
     listed = [np.arange(len(own)) for own in words.values()]
@@ -180,7 +177,7 @@ def cluster_sums(
 
 
 def _members(groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Return of samples in which group each is, (sample, group)."""
+    """Return 1 for each sample in its group, else 0, (sample, group)."""
     members: np.ndarray = np.eye(n_groups)[groups]
     return members
 
@@ -192,10 +189,7 @@ def counts_of(
     withheld: WithheldCells | None,
     site: SiteRules = FREE,
 ) -> ClusterCounts:
-    """Tell how many values, and how many of each word, are in each group.
-
-    PrivacyError when a sum holds samples of too few clients.
-    """
+    """Report numbers of values and words by group; raise PrivacyError if of too few clients."""
     d, least = len(magnitudes.powers), site.smallest.clients
     counted = np.rint(total.values[:, d:-d]).astype(np.int64)
     held = np.rint(total.values[:, -d:])
@@ -210,7 +204,7 @@ def counts_of(
 
 
 def means_of(total: Total, magnitudes: CommonMagnitudes, counts: ClusterCounts) -> ClusterMeans:
-    """Tell the mean of each column in each group."""
+    """Report the mean of each column in each group."""
     powers = magnitudes.powers.astype(int)
     return ClusterMeans(_each(np.ldexp(total.values[:, : len(powers)], powers), counts))
 
@@ -241,7 +235,7 @@ def cluster_squares(
 def spreads_of(
     total: Total, means: ClusterMeans, magnitudes: CommonMagnitudes, counts: ClusterCounts
 ) -> ClusterSpreads:
-    """Tell the standard deviation of each column in each group; 0 where it is but rounding."""
+    """Report the standard deviation of each column in each group; 0 where it is rounding."""
     variance = _each(np.maximum(total.values, 0.0), counts)
     spreads = np.ldexp(np.sqrt(variance), magnitudes.powers.astype(int))
     spreads[spreads <= 10.0 * np.finfo(np.float64).eps * np.abs(means.means)] = 0.0

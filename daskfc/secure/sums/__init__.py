@@ -1,7 +1,4 @@
-"""Sums of the clients' arrays, plain or masked, behind one signature.
-
-What the server learns beside the sum, how exact it is and what it costs is in docs/secure.md.
-"""
+"""Sums of the clients' arrays, plain or masked (secure aggregation); see docs/secure.md."""
 
 from daskfc.secure.sums.centre import Centre, agree_on_centre
 from daskfc.secure.sums.interpoint import KernelWidth, agree_on_width

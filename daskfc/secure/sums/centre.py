@@ -1,7 +1,7 @@
-"""Clients agree on a point among their samples, where these lie far from the origin.
+"""Clients agree on a point among their samples, a centre, where these lie far from the origin.
 
-Distances do not depend on where the origin is, but what they are computed from does: of values
-near 1e6 rounding leaves little to tell neighbours apart by.
+Distances do not depend on the origin, but their rounding errors do: for values near 1e6 they hide
+the differences between neighbours.
 
 Messages    of the sum   client → server   once; d + 1 numbers
             Centre       server → client   once
@@ -36,8 +36,8 @@ def agree_on_centre(
 ) -> Local[Centre]:
     """Return, at the server, a point near the mean of all clients' samples, by one sum.
 
-    Privacy: server and clients learn the number of samples and their mean. `step` above 0 rounds to
-    the power of two at or below it, so that the sum's last bits seldom move the point.
+    Privacy: server and clients learn the number of samples and their mean. A `step` above 0 rounds
+    the point, so that the sum's last bits seldom move it.
     """
     total = sums.sum(federation.on_clients(sum_of_rows))
     return federation.on_server(centre_of_total, total, step=step)

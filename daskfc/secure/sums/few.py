@@ -1,6 +1,6 @@
-"""Counts that tell how many clients have any, too: what is of few is opened to nobody.
+"""Sums of counts that also count the clients with any, so that small groups stay hidden.
 
-A client adds one number for both, so that a masked sum of counts costs what it did.
+A client adds one number for both, so a masked sum of them costs no more than one of counts.
 """
 
 from typing import NamedTuple
@@ -25,13 +25,13 @@ class Held(NamedTuple):
     holders: NDArray[np.int64]
 
     def enough(self, smallest: Smallest) -> NDArray[np.bool_]:
-        """Return where they are as many as a run opens, of as many clients."""
+        """Return where samples and clients are as many as a run requires to reveal a count."""
         found: NDArray[np.bool_] = self.counts >= smallest.samples
         return found & (self.holders >= smallest.clients)
 
 
 def counts_and_holder(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a client's summand for its counts: plus 2**33 where any, which counts the clients."""
+    """Return a client's counts plus 2**33 where they are above 0, which counts the clients."""
     return counts + _HOLDER * (counts > 0)
 
 

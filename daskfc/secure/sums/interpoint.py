@@ -1,4 +1,4 @@
-"""Clients agree on the width of a kernel: how far their samples lie from each other.
+"""Clients agree on the width of a kernel, from the average distance of their samples.
 
 Paper       A Communication Efficient Federated Kernel k-means, Section 6.1, which leaves open how
             clients learn the average distance of all samples: here by one sum.
@@ -21,7 +21,7 @@ from daskfc.stores import ClientStore
 
 __all__ = ["KernelWidth", "agree_on_width", "interpoint_moments", "width_of_total"]
 
-_RELATIVE = 1e-4  # ours: error of the squared width at most; a width is a rule of thumb
+_RELATIVE = 1e-4  # ours: largest error of the squared width; a width is a rule of thumb
 _ROUNDING = 16 * np.finfo(np.float64).eps  # of sums of squares in float64
 
 
@@ -50,18 +50,18 @@ def agree_on_width(
     federation : Federation
         In a run; clients hold samples with the same features.
     sums : Aggregation
-        From `open_sum`; the server sees what it lets through.
+        From `open_sum`; it decides what the server sees besides the sum.
     kernel_kind : {"gaussian", "laplacian", "polynomial"}
         The kernel; see `daskfc.clustering.kernels.width.width_of_moments`.
     centre : Sent, optional
-        From where samples are seen; by default the origin.
+        The point that samples are relative to; by default the origin.
     hidden : float, optional
-        The width where rounding hides it; by default that is refused.
+        The width to use where rounding hides it; by default that is an error.
 
     Returns
     -------
     Local of KernelWidth
-        At the server: ``federation.tell`` it to the clients, ``federation.publish`` it to the
+        At the server; ``federation.tell`` sends it to the clients, ``federation.publish`` to the
         caller.
 
     Raises
@@ -71,11 +71,11 @@ def agree_on_width(
 
     Notes
     -----
-    Privacy: beside the width the server learns the number of samples and their mean; with the
+    Privacy: besides the width the server learns the number of samples and their mean; with the
     Laplacian kernel also the variance of each feature; with the polynomial one the number and the
-    mean squared norm only. The squared width is exact to 1e-4; where rounding would leave more,
-    because samples are equal, or lie far from the origin and close to each other, the step at the
-    server refuses.
+    mean squared norm only. The squared width is exact to 1e-4; where rounding would leave a larger
+    error, because samples are equal, or lie far from the origin and close to each other, the step
+    at the server raises InvalidInput.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def interpoint_moments(
 ) -> NDArray[np.float64]:
     """Return a client's summand for the kernel's width, of rows relative to `centre` or the origin.
 
-    n; the sum of all squares, or of each feature's for the Laplacian kernel; the sum of each
+    It has n; the sum of all squares, or of each feature's for the Laplacian kernel; the sum of each
     feature, except for the polynomial kernel.
     """
     d = data.n_features
@@ -112,10 +112,7 @@ def interpoint_moments(
 
 
 def width_of_total(total: Total, kernel_kind: str, *, hidden: float | None = None) -> KernelWidth:
-    """Return the width at the server, from the sum of `interpoint_moments`.
-
-    Where rounding hides distances between samples it is `hidden`, or refused if that is None.
-    """
+    """Return the width of `interpoint_moments`' sum; where rounding hides it, `hidden` or raise."""
     values, error = total.values.ravel(), total.error_bound
     n_squares = (len(values) - 1) // 2 if kernel_kind == "laplacian" else 1
     n, n_doubt = max(float(values[0]), 1.0), error
@@ -127,7 +124,7 @@ def width_of_total(total: Total, kernel_kind: str, *, hidden: float | None = Non
     else:
         size, offset = np.abs(means), np.square(means)
     variances = squares - offset  # of the polynomial kernel, mean squares themselves
-    # What rounding may have moved them by: of squares and means, and of n, which scales both.
+    # The most that rounding may have moved them: of squares and means, and of n, which scales both.
     doubt = (error * (1.0 + 2.0 * size) + n_doubt * (squares + 2.0 * offset)) / n
     doubt = doubt + _ROUNDING * squares
     variances = np.where(variances > doubt / _RELATIVE, variances, 0.0)

@@ -1,4 +1,4 @@
-"""The ways of summing by name, as a method's parameter gives it."""
+"""The kinds of secure sums by name, for a method's parameter."""
 
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
@@ -28,13 +28,14 @@ def open_sum(
     federation : Federation
         In a run.
     kind : {"masked", "recovering", "plain"}
-        Whether the server sees only sums, only sums whoever leaves meanwhile, or every array.
+        Whether the server sees only sums, only sums and clients may leave meanwhile, or every
+        array.
     clients : tuple of str, optional
-        Who takes part; by default all clients.
+        The clients that take part; by default all.
     n_colluding : int
         Clients that may pool what they know with the server.
     allow_few : bool
-        Allow fewer than two honest clients, whose arrays are then known.
+        Allow fewer than two honest clients, whose arrays are then revealed.
     patience_s : float
         Seconds that "recovering" waits for stragglers once two thirds have answered.
 
@@ -48,7 +49,7 @@ def open_sum(
     InvalidInput
         For another kind.
     PrivacyError
-        With fewer than two honest clients, unless the kind is "plain".
+        With fewer than two honest clients, unless the kind is "plain" or `allow_few` is given.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""Secure sums while every client stays: pairwise masks that cancel (kCAGC, Protocol 4).
+"""Secure sums in which every client must stay: pairwise masks that cancel (kCAGC, Protocol 4).
 
-Pairs of clients agree on a key and expand it to a mask as large as the array; one adds what the
-other subtracts, in the ring of 64-bit integers. The server's sum is exact. Clients and pairs form a
-graph; what the server and some clients learn together is the sum over each connected part of the
-others, and nothing else. Where clients are many, masks between all of them would cost most of the
-time, so each has a few neighbours on a circle: enough for the others to stay connected
+Pairs of clients agree on a key and expand it to a mask as large as the array; one adds the mask,
+the other subtracts it, in the ring of 64-bit integers, where the sum is exact. Clients and pairs
+form a graph; the server and some clients together learn the sum over each connected part of the
+others, and nothing else. As masks between all of many clients would take most of the time, each
+has a few neighbours on a circle: enough for the others to stay connected
 (Bell et al. 2020, "Secure single-server aggregation with (poly)logarithmic overhead").
 """
 
@@ -31,7 +31,7 @@ _NEIGHBOURS = 4  # ours, at least: holds against any 3 colluders, announced or n
 
 
 def check_maskers(n_clients: int, n_colluding: int, allow_few: bool) -> None:
-    """Refuse a sum in which a client's array would stand alone among colluders.
+    """Refuse a sum in which a client's array would be alone among those of colluders.
 
     Raises
     ------
@@ -49,8 +49,8 @@ def check_maskers(n_clients: int, n_colluding: int, allow_few: bool) -> None:
 def mask_neighbours(clients: tuple[str, ...], n_colluding: int) -> dict[str, tuple[str, ...]]:
     """Return each client's partners for masks: the nearest on both sides on the circle `clients`.
 
-    They are ``max(4, n_colluding + 1)`` or one more, so that without any `n_colluding` clients the
-    others stay connected; all others, where these are no more.
+    They are ``max(4, n_colluding + 1)`` or one more, or all others if fewer, so that without any
+    `n_colluding` clients the others stay connected.
     """
     n, reach = len(clients), -(-max(_NEIGHBOURS, n_colluding + 1) // 2)
     return {
@@ -64,15 +64,12 @@ def mask_neighbours(clients: tuple[str, ...], n_colluding: int) -> dict[str, tup
 
 
 def mask_key(key: SecretKey, tag: str, told: bytes) -> SecretKey:
-    """Return the key of one mask of a pair: of one sum, and of what both of them were told."""
+    """Return the key of a pair's mask for one sum, derived also from the data that both got."""
     return key.derive("mask", tag, told.hex())
 
 
 class PairKeys:
-    """A client's keys by neighbour, which it keeps to itself.
-
-    `n_members` clients, this one included, are in the sums; `once` records used tags.
-    """
+    """A client's secret keys by neighbour, for sums of `n_members` clients, itself included."""
 
     def __init__(
         self,
@@ -87,7 +84,7 @@ class PairKeys:
         self._once = OnceOnly() if once is None else once
 
     def mask(self, encoded: NDArray[np.uint64], tag: str, told: bytes) -> None:
-        """Add the masks of a tag, and of what this party was told, to an array, in place."""
+        """Add the masks of a tag, and of the data that this party got, to an array, in place."""
         self._once.hold("masks", tag, told + hashlib.sha256(encoded.data).digest())
         keys = {other: mask_key(key, tag, told) for other, key in self._keys.items()}
         add_pair_masks(encoded, self.party, keys)
@@ -104,11 +101,11 @@ class MaskedSum(Aggregation):
     federation : Federation
         In a run.
     clients : sequence of str, optional
-        Who takes part; by default all clients, each of which must stay to the end.
+        The clients that take part, each of which must stay to the end; by default all.
     n_colluding : int
         Clients that may pool what they know with the server.
     allow_few : bool
-        Allow fewer than two honest clients, whose arrays are then known.
+        Allow fewer than two honest clients, whose arrays are then revealed.
 
     Raises
     ------
@@ -119,8 +116,8 @@ class MaskedSum(Aggregation):
     -----
     Privacy: the views of the server and of any `n_colluding` clients are uniformly random but for
     the sum of the others; this also holds for any 3, announced or not. Parties are semi-honest: a
-    client that sends a wrong array spoils the sum unseen. Masks are AES-256-CTR streams, of keys
-    that X25519 and HKDF-SHA256 give; they are fresh for every sum and every start of a run.
+    client that sends a wrong array spoils the sum undetected. Masks are AES-256-CTR streams with
+    keys of X25519 and HKDF-SHA256; they are fresh for every sum and every start of a run.
 
     References
     ----------
@@ -151,7 +148,7 @@ class MaskedSum(Aggregation):
 
     @property
     def n_noise_shares(self) -> int:
-        """See `Aggregation`: all clients but the colluders."""
+        """All clients but the colluders; see `Aggregation`."""
         return max(1, len(self.clients) - self._n_colluding)
 
     def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
@@ -167,7 +164,7 @@ class MaskedSum(Aggregation):
         return federation.on_server(masked_total, sent, ring, tag, self.clients)
 
     def prepare(self) -> None:
-        """See `Aggregation`: clients exchange their keys."""
+        """Have the clients exchange keys; see `Aggregation`."""
         self._agreed()
 
     def _agreed(self) -> PerClient[Local[PairKeys]]:
@@ -183,7 +180,7 @@ class MaskedSum(Aggregation):
 def public_key(
     members: tuple[str, ...], n_colluding: int, secret: SecretKey, party: str
 ) -> dict[str, PublicKeys]:
-    """Send our neighbours our public key."""
+    """Send the client's public key to its neighbours."""
     own = KeyPair(secret.derive("aggregation")).public
     message = PublicKeys(np.frombuffer(own, dtype=np.uint8).reshape(1, 32).copy())
     return dict.fromkeys(mask_neighbours(members, n_colluding)[party], message)
@@ -200,7 +197,7 @@ def agree(
 ) -> PairKeys:
     """Derive the keys shared with each neighbour.
 
-    PrivacyError for keys of others than the neighbours: sums of chosen ones reveal an array.
+    Raises PrivacyError for keys of other clients: a sum over chosen ones reveals an array.
     """
     if set(public) != set(mask_neighbours(members, n_colluding)[party]):
         raise PrivacyError(
@@ -218,7 +215,7 @@ def agree(
 def masked_part(
     part: Part, keys: PairKeys, ring: FixedPoint, tag: str, told_alike: bytes = b""
 ) -> MaskedPart:
-    """Send an array behind the masks of a tag, and of what this client was told."""
+    """Send an array behind the masks of a tag and of the data that this client got."""
     noise = noise_of_part(part, keys.n_members)
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
     keys.mask(encoded, tag, told_alike)
@@ -231,8 +228,8 @@ def add_up(
 ) -> NDArray[np.uint64]:
     """Return the sum of masked arrays in the ring.
 
-    DecodingError where masks cannot cancel: a part is missing, extra or of another sum, or clients
-    received different data.
+    Raises DecodingError where masks cannot cancel: a part is missing, extra or of another sum, or
+    clients received different data.
     """
     if set(parts) != set(expected):
         odd = sorted(set(parts) ^ set(expected))
@@ -267,6 +264,6 @@ def masked_total(
     clients: tuple[str, ...],
     site: SiteRules = FREE,
 ) -> Total:
-    """Decode the sum, from which all masks have vanished."""
+    """Decode the sum, in which the masks cancel."""
     site.check_maskers(len(clients))
     return Total(ring.decode(add_up(parts, tag, clients)), ring.error_bound, tuple(clients))

@@ -1,4 +1,4 @@
-"""What the parties of a sum send each other."""
+"""Messages of secure sums."""
 
 import math
 
@@ -15,7 +15,7 @@ class Magnitude(
     route=("client → server", "server → caller"),
     reveals="the largest magnitude in a client's array, as a power of two",
 ):
-    """An upper bound on what a client will add to a sum."""
+    """An upper bound on the entries that a client adds to a sum."""
 
     bound: float
 
@@ -33,7 +33,7 @@ class PublicKeys(
     reveals="nothing; a public key says nothing of the private one",
     signed=True,
 ):
-    """Public halves of keys for Diffie and Hellman's agreement."""
+    """Public keys for Diffie-Hellman key agreement."""
 
     keys: np.ndarray = array("key", 32, dtype="uint8")
 
@@ -55,13 +55,10 @@ class MaskedPart(
     route="client → server",
     reveals="nothing but the sum over the clients",
 ):
-    """One client's array in fixed point, behind masks that vanish in the sum.
-
-    It carries a digest of the data that the client received, from which the masks are derived.
-    """
+    """One client's array in fixed point, behind masks that cancel in the sum."""
 
     tag: str = text(64)
-    told: str = text(64)
+    told: str = text(64)  # digest of the data that the client got, from which masks derive
     public: np.ndarray = array("key", 32, dtype="uint8")
     values: np.ndarray = array("row", "column", dtype="uint64")
     noise_multiplier: NoiseMultiplier = math.inf
@@ -73,7 +70,7 @@ class RevealedShares(
     route="client → server",
     reveals="with a threshold of answers, masks of this one sum: never both of a client",
 ):
-    """Shares with which the server takes away the masks that remain in a sum."""
+    """Shares with which the server removes the masks that remain in a sum."""
 
     tag: str = text(64)
     own: np.ndarray = array("present", SHARE_BYTES, dtype="uint8")

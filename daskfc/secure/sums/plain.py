@@ -1,4 +1,4 @@
-"""Sums of arrays that the server sees one by one: for comparison, and where nothing is secret."""
+"""Sums of arrays that clients send in the clear: for comparison, and where nothing is secret."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ __all__ = ["PlainSum"]
 
 
 class PlainSum(Aggregation):
-    """The server sums what every client sends in the clear.
+    """The server sums arrays that every client sends in the clear.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def plain_part(part: Part) -> PlainPart:
 
 
 def plain_total(parts: Mapping[str, PlainPart]) -> Total:
-    """Sum arrays, in the order of the clients' names, so that the result is always the same."""
+    """Sum arrays in the order of the clients' names, so that the result is always the same."""
     shapes = {message.values.shape for message in parts.values()}
     if len(shapes) != 1:
         raise InvalidInput(f"arrays to be summed must have one shape; got {sorted(shapes)}.")

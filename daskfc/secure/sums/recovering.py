@@ -1,8 +1,8 @@
 """Secure sums that survive clients which leave (Bonawitz et al. 2017, the semi-honest variant).
 
 A client hides its array behind the pairwise masks of `daskfc.secure.sums.masked` and a mask of its
-own. Shares of both keys lie with the other clients. Of each client that sent its array, a threshold
-of them reveals the own mask; of each that did not, the key of its pairwise masks.
+own; the other clients hold shares of both keys. A threshold of clients reveals the own mask of each
+client that sent its array, and the key of the pairwise masks of each that did not.
 """
 
 import math
@@ -28,7 +28,7 @@ _M = TypeVar("_M", bound=Message)
 
 @dataclass
 class _Batch:
-    """Keys for some sums: who got shares of them, and who of these sent shares too."""
+    """Keys for some sums: `holders` got shares of them, `members` also dealt shares in time."""
 
     tags: list[str]
     holders: tuple[str, ...]
@@ -37,14 +37,14 @@ class _Batch:
 
 
 class RecoveringSum(Aggregation):
-    """The server learns the sum of those clients that sent their arrays, whoever leaves meanwhile.
+    """The server learns the sum over the clients that sent their arrays; clients may leave.
 
     Parameters
     ----------
     federation : Federation
         In a run.
     clients : sequence of str, optional
-        Who takes part; by default all clients.
+        The clients that take part; by default all.
     threshold : int, optional
         Clients that must remain to the end of a sum, above `n_colluding` and at least 2; two thirds
         of all, rounded up, by default.
@@ -53,9 +53,9 @@ class RecoveringSum(Aggregation):
     patience_s : float
         Seconds to wait for stragglers once a threshold of clients has answered.
     sums_per_batch : int
-        For how many sums keys are exchanged at once.
+        Number of sums for which keys are exchanged at once.
     allow_few : bool
-        Allow fewer than two honest clients, whose arrays are then known.
+        Allow fewer than two honest clients, whose arrays are then revealed.
 
     Raises
     ------
@@ -64,15 +64,15 @@ class RecoveringSum(Aggregation):
     PrivacyError
         With fewer than two honest clients.
     DeadlineError
-        Of a sum, when fewer than the threshold remain; a run can be resumed.
+        From a sum, when fewer than the threshold remain; a run can be resumed.
 
     Notes
     -----
-    Privacy: as `MaskedSum`, and a client that leaves after it sent is in the sum, one that leaves
-    before is not; in both cases its array alone stays hidden from the server and fewer than
-    `threshold` colluding clients. Clients refuse to reveal both shares of one client. Semi-honest:
-    a server that tells clients different sets of survivors opens an array with 2 `threshold`
-    answers, of which a client gives one, and one that colludes with it two.
+    Privacy: as `MaskedSum`. A client that leaves after it sent its array is in the sum, one that
+    leaves before is not; in both cases its array alone stays hidden from the server and fewer than
+    `threshold` colluding clients. Clients refuse to reveal both shares of one client. Parties are
+    semi-honest: a server that sends clients different sets of survivors opens an array with
+    2 `threshold` answers, of which an honest client gives one, and a colluding one two.
 
     References
     ----------
@@ -117,11 +117,11 @@ class RecoveringSum(Aggregation):
 
     @property
     def n_noise_shares(self) -> int:
-        """See `Aggregation`: of the fewest clients that a sum may end with, all but colluders."""
+        """The threshold without the colluders; see `Aggregation`."""
         return self.threshold - self._n_colluding
 
     def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
-        # Waits for the clients; `Total.terms` says who is in the sum.
+        # Waits for the clients; `Total.terms` names those in the sum.
         if self._batch is None or not self._batch.tags:
             self._batch = self._exchange_keys(tuple(parts))
         batch, federation = self._batch, self._federation
@@ -157,11 +157,11 @@ class RecoveringSum(Aggregation):
         )
         return _Batch(tags, holders, members, vaults)
 
-    # A message stays at its sender until its receiver fetches it, and is lost with the sender: only
-    # what has arrived counts.
+    # A message stays at its sender until its receiver fetches it, and is lost with the sender, so
+    # only messages that have arrived count.
 
     def _arrived(self, sent: PerClient[Sent]) -> PerClient[Local]:
-        """Return the messages that arrive at the server in time, at least a threshold of them."""
+        """Return the messages that arrive at the server in time, at least the threshold."""
         federation = self._federation
         self._enough(sent)
         received = {name: federation.on_server(receive, one) for name, one in sent.items()}
@@ -170,7 +170,7 @@ class RecoveringSum(Aggregation):
         return PerClient({name: received[name] for name in received if name in there})
 
     def _at_clients(self, sent: PerClient[PerClient[Sent]]) -> PerClient[PerClient[Local]]:
-        """Return, by receiver and sender, what arrives in time among clients that all have all."""
+        """Return messages by receiver and sender, among clients that all got those of all."""
         federation = self._federation
         self._enough(sent)
         received = {
@@ -180,7 +180,7 @@ class RecoveringSum(Aggregation):
         }
         there = self._in_time(received, self.threshold**2)
         whole = set(sent)
-        while whole:  # leave out whoever misses most, until nobody misses anything
+        while whole:  # remove the client with most missing messages, until none is missing
             missing = {
                 name: sum(((name, o) not in there) + ((o, name) not in there) for o in whole)
                 for name in sorted(whole)
@@ -194,10 +194,10 @@ class RecoveringSum(Aggregation):
         return PerClient({r: PerClient({s: received[r, s] for s in names}) for r in names})
 
     def _in_time(self, handles: Mapping[_Key, Handle], least: int) -> set[_Key]:
-        """Wait for some steps to end well, then for the others a while; return which did."""
+        """Wait for `least` steps to succeed, then a while for the others; return those that did."""
         federation = self._federation
         federation.wait(list(handles.values()), count=least)
-        # What a client refuses is an error; that one is away, or dies, is what we are here for.
+        # A client's refusal is an error; one that is away, or dies, is left out.
         federation.wait(list(handles.values()), timeout=self._patience, needed=False)
         there = {key for key, h in handles.items() if h.done() and not h.failed()}
         federation.cancel([h for key, h in handles.items() if key not in there])
@@ -212,7 +212,7 @@ class RecoveringSum(Aggregation):
 
 
 def receive(message: _M) -> _M:
-    """Keep a message where it arrived."""
+    """Return a message at its receiver."""
     return message
 
 
@@ -227,8 +227,8 @@ def recovered_total(
 ) -> Total:
     """Remove the masks that did not cancel, and decode the sum.
 
-    At least `threshold` answers must be `revealed`. `holders` got shares, numbered in sorted order;
-    the masks are made of the keys of `members`. DecodingError for too few or contradicting shares.
+    `holders` got shares, numbered in sorted order; the masks derive from the keys of `members`.
+    Raises DecodingError for contradicting shares or fewer than `threshold` of them.
     """
     present = tuple(sorted(parts))
     total = add_up(parts, tag, present)

@@ -1,4 +1,4 @@
-"""What stands for the steps of secure sums in a rehearsal: arrays of their shapes, no keys."""
+"""Stubs for the steps of secure sums in a rehearsal: arrays of their shapes, no keys."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from daskfc.stores import ClientStore
 
 __all__ = ["STAND_INS"]
 
-_SEAL = 16  # bytes by which ChaCha20-Poly1305 makes a text longer
+_SEAL = 16  # bytes that ChaCha20-Poly1305 adds to a text
 
 
 def _summed(parts: Mapping[str, MaskedPart | PlainPart]) -> Total:

@@ -1,4 +1,4 @@
-"""What every way of summing gives: one signature, whatever protects the parts."""
+"""The interface of every secure sum: `Aggregation`, and the `Total` that it gives the server."""
 
 import math
 from abc import ABC, abstractmethod
@@ -18,21 +18,21 @@ __all__ = ["Aggregation", "OwnParts", "Total", "as_matrix", "itself", "largest",
 
 OwnParts: TypeAlias = PerClient[Local] | PerClient[Inline]  # of clients, where they are
 
-_LARGEST = 2.0**1023  # of the powers of two that a float64 holds
+_LARGEST = 2.0**1023  # the largest power of two in float64
 
 
 @dataclass(frozen=True)
 class Total:
-    """A sum, as the server holds it.
+    """A sum at the server.
 
     Parameters
     ----------
     values : ndarray of float64, shape (a, b)
         The sum.
     error_bound : float
-        How far an entry may be off by rounding to fixed point; 0 when nothing was rounded.
+        Largest error of an entry by rounding to fixed point; 0 when nothing was rounded.
     terms : tuple of str
-        Whose arrays are in it.
+        The clients whose arrays are in it.
     """
 
     values: NDArray[np.float64]
@@ -58,12 +58,12 @@ class Aggregation(ABC):
         Parameters
         ----------
         parts : PerClient of Local or Inline
-            Arrays of one shape, (a,) or (a, b), of float64, each at its client; `Noised` ones go
-            into the ledger with their noise.
+            Arrays of one shape, (a,) or (a, b), of float64, each at its client; the ledger records
+            the noise of `Noised` ones.
         max_abs : float, optional
             Public bound on the magnitude of every entry of every client; it fixes the precision
-            of sums in fixed point, and a larger entry is refused at its client. Without it the
-            clients agree on one: each tells its largest magnitude, as a power of two.
+            of sums in fixed point, and a client refuses a larger entry. Without it the clients
+            agree on one: each reports its largest magnitude, rounded up to a power of two.
 
         Returns
         -------
@@ -79,33 +79,33 @@ class Aggregation(ABC):
         return self._sum(parts.only(told), bound)
 
     def prepare(self) -> None:  # noqa: B027 - a sum in the clear needs nothing
-        """Have the clients agree now on what the first sum needs; nobody waits for it.
+        """Start the key agreement of the first sum now, without waiting for it.
 
-        A sum does it by itself. Done before, it is under way beside other messages: between sites
-        agreeing takes three round trips.
+        Otherwise the first sum starts it; between sites it takes three round trips, which this
+        call lets overlap with other messages.
         """
 
     @property
     def n_noise_shares(self) -> int:
-        """Clients, at least, in every sum whose shares of noise are hidden from the server.
+        """Least number of clients in a sum whose shares of noise are hidden from the server.
 
-        Where each adds Gaussian noise of variance σ² / `n_noise_shares`, what the server and the
-        announced colluders do not know of the sum's noise has a variance of σ² or more. One, where
-        the server sees every array: then each bears the whole noise.
+        Where each adds Gaussian noise of variance σ² / `n_noise_shares`, the part of the sum's
+        noise that server and announced colluders do not know has a variance of σ² or more. It is
+        one where the server sees every array: each array then needs the whole noise.
         """
         return 1
 
     @abstractmethod
     def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
-        """Sum arrays with entries of a known size."""
+        """Sum arrays whose entries are within a bound."""
 
     def _arrived(self, sent: PerClient[Sent]) -> PerClient[Any]:
-        """Return the messages that the server goes on with: all of them."""
+        """Return the messages that the server uses: all of them."""
         return sent
 
 
 def itself(part: Part) -> Part:
-    """Keep an array."""
+    """Return an array as it is, as a step that keeps it at its client."""
     return part
 
 
@@ -122,7 +122,7 @@ def magnitude(part: Part) -> Magnitude:
 
 
 def largest(parts: Mapping[str, Magnitude]) -> Magnitude:
-    """Report to the caller the largest of all magnitudes: it becomes the bound of the sum."""
+    """Report to the caller the largest of all magnitudes, as the bound of the sum."""
     return Magnitude(max(part.bound for part in parts.values()))
 
 

@@ -1,7 +1,7 @@
-"""What a client keeps for sums that survive the loss of others: its own steps, and what it refuses.
+"""A client's keys, shares and steps in sums that survive clients which leave; its refusals.
 
 Letters of Bonawitz et al. (2017), Figure 4: b_u the seed of a client's own mask, s_u the private
-key of its pair masks; both are new for every sum: what is revealed of one says nothing of another.
+key of its pair masks; both are new for every sum, so shares of one reveal nothing of another.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ __all__ = [
     "seal",
 ]
 
-_NONCE = bytes(12)  # each sealing key seals one message: it is of one dealing
+_NONCE = bytes(12)  # each sealing key seals one message, of one dealing of shares
 
 
 def own_seed(secret: SecretKey, tag: str) -> SecretKey:
@@ -60,7 +60,7 @@ def _sealing(secret: SecretKey, batch: str) -> KeyPair:
 def _dealing(
     public: Mapping[str, PublicKeys], batch: str, tags: Sequence[str], threshold: int
 ) -> str:
-    """Return the digest of one dealing: of what, to whom under which keys, how many open it."""
+    """Return the digest of one dealing of shares: its sums, holders, their keys and threshold."""
     holders = [(name, public[name].keys.tobytes().hex()) for name in sorted(public)]
     about = json.dumps([batch, list(tags), threshold, holders])
     return hashlib.sha256(about.encode()).hexdigest()
@@ -69,7 +69,7 @@ def _dealing(
 def advertise(
     receivers: Sequence[str], batch: str, tags: Sequence[str], secret: SecretKey
 ) -> dict[str, PublicKeys]:
-    """Send every client our public keys: one for sealing, and one for each sum."""
+    """Send every client this client's public keys: one for sealing, and one for each sum."""
     pairs = [_sealing(secret, batch), *(KeyPair(pair_secret(secret, tag)) for tag in tags)]
     keys = np.frombuffer(b"".join(pair.public for pair in pairs), dtype=np.uint8)
     return dict.fromkeys(receivers, PublicKeys(keys.reshape(-1, 32).copy()))
@@ -84,7 +84,7 @@ def seal(
     party: str,
     site: SiteRules = FREE,
 ) -> dict[str, KeyShares]:
-    """Cut both keys of every sum into shares and send each client its own, encrypted.
+    """Split both keys of every sum into shares and send each client its own, encrypted.
 
     Coefficients derive from the party's secret, so that a restarted client sends the same shares,
     and from the recipients, so that no two sets of clients hold points of one polynomial.
@@ -117,7 +117,7 @@ class Vault:
     """A client's keys, and the shares it keeps for others, for the sums (`tags`) of one batch.
 
     `shares` holds, by member and for each tag, the share of its own mask's seed, then of its key;
-    `threshold` clients must remain. `once` records the used tags, in other vaults too.
+    `once` records the tags used in this and other vaults.
     """
 
     def __init__(
@@ -137,14 +137,11 @@ class Vault:
         self._once = OnceOnly() if once is None else once
 
     def mask(self, encoded: NDArray[np.uint64], tag: str, secret: SecretKey, told: bytes) -> bytes:
-        """Add own and pair masks of a tag and of the received data, in place.
-
-        Returns our public key of the tag.
-        """
+        """Add own and pair masks of a tag and the received data, in place; return a public key."""
         self._once.hold("masks", tag, told + hashlib.sha256(encoded.data).digest())
         own = KeyPair(pair_secret(secret, tag))
         row = 1 + self._place[tag]
-        # only who has our shares: its masks can be taken away should it leave
+        # only members that dealt shares: their masks can be removed should they leave
         others = {m: self._public[m].keys[row].tobytes() for m in self._shares if m != self.party}
         keys = {
             member: mask_key(own.shared(key, "masks"), tag, told) for member, key in others.items()
@@ -154,10 +151,10 @@ class Vault:
         return own.public
 
     def reveal(self, tag: str, present: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
-        """Return shares of the own masks of who is present, and of the keys of who is not.
+        """Return shares of the own masks of members that are present, and of the others' keys.
 
-        PrivacyError when fewer than the threshold are present, or another set was asked for this
-        tag before: both shares of one client would reveal its array.
+        Raises PrivacyError for fewer than the threshold, or for another set than before with this
+        tag: both shares of one client would reveal its array.
         """
         if len(set(present)) < self.threshold or not set(present) <= set(self._shares):
             raise PrivacyError(
@@ -189,7 +186,7 @@ def open_vault(
     party: str,
     site: SiteRules = FREE,
 ) -> Vault:
-    """Decrypt the shares from the other clients; DecodingError if changed or of another batch."""
+    """Decrypt the other clients' shares; raise DecodingError if changed or of another batch."""
     site.check_maskers(len(public), threshold)
     sealing, dealing = _sealing(secret, batch), _dealing(public, batch, tags, threshold)
     shares = {}
@@ -227,7 +224,7 @@ def masked_once(
 def reveal(
     vault: Vault, tag: str, present: tuple[str, ...], site: SiteRules = FREE
 ) -> RevealedShares:
-    """Send the shares that let the server take away the masks of a tag."""
+    """Send the shares with which the server removes the masks of a tag."""
     site.check_members(present)
     own, pairs = vault.reveal(tag, present)
     return RevealedShares(tag, _stack(own), _stack(pairs))
