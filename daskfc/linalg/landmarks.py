@@ -295,8 +295,7 @@ def _rows_of(panels: Sequence[Floats], rows: Ints) -> Floats:
 
 
 def row_factors(points: ArrayLike) -> tuple[Floats, Floats]:
-    """Return U = [g, 1, Y] and V = [1, g, -2 Y] with U Vᵀ the squared distances of points Y (n, q).
-    """
+    """Return U = [g, 1, Y] and V = [1, g, -2 Y]; U Vᵀ has the squared distances of Y (n, q)."""
     Y = np.asarray(points, dtype=np.float64)
     g = np.einsum("ij,ij->i", Y, Y)[:, None]
     one = np.ones_like(g)

@@ -60,7 +60,7 @@ def contingency(true: ArrayLike, pred: ArrayLike) -> tuple[Ints, Ints, Ints]:
 
 
 def match_labels(true: ArrayLike, pred: ArrayLike) -> tuple[Ints, Ints]:
-    """Give predicted clusters the numbers of the true classes they match best.
+    """Give predicted clusters the numbers of the true classes that they match best.
 
     The matching is one-to-one and maximises the number of samples that agree (the Hungarian
     method); among equal ones it has the smallest agreement by chance, so that kappa is unique.
@@ -75,8 +75,8 @@ def match_labels(true: ArrayLike, pred: ArrayLike) -> tuple[Ints, Ints]:
     classes : ndarray of shape (n,), int64
         True classes as 0, 1, ... in sorted order.
     matched : ndarray of shape (n,), int64
-        Matched classes; clusters left over when there are more clusters than classes have
-        numbers of their own from n_classes on, and agree with nothing.
+        Matched classes; clusters beyond the number of classes have numbers from n_classes on, and
+        match no class.
 
     Raises
     ------

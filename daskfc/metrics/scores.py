@@ -1,4 +1,4 @@
-"""How well a clustering agrees with known classes: five scores, one definition each."""
+"""Scores of a clustering against known classes: kappa, NMI, ARI, accuracy and macro F1."""
 
 from collections.abc import Callable, Iterable
 
@@ -98,7 +98,7 @@ def ari(true: ArrayLike, pred: ArrayLike) -> float:
     Returns
     -------
     float
-        At most 1; 0 is what chance gives on average.
+        At most 1; 0 is the average of random labels.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Privacy: Gaussian mechanisms and what they cost, FedSC's noise, measures of leakage, attacks."""
+"""Differential privacy by Gaussian noise, its accounting, measures of leakage, and attacks."""
 
 from daskfc.privacy.accounting import Accountant, GaussianEvent, noise_multiplier
 from daskfc.privacy.asked import asked_noise, budget_left, multiplier_of_each

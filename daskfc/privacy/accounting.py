@@ -1,11 +1,11 @@
-"""What all of a run's noisy releases together cost: an accountant of Gaussian mechanisms.
+"""Privacy accounting: the total cost of a run's noisy releases by Gaussian mechanisms.
 
 Paper       Dong, Roth, Su, "Gaussian Differential Privacy", JRSS B 2022 (arXiv:1905.02383):
             Corollary 3.3, composition; Balle and Wang, ICML 2018, for (ε, δ) from it.
 Notation    paper  here               meaning
             μ      1/noise_multiplier  sensitivity over sigma
-Departures  None. No amplification by sampling of clients is claimed: a participation that the
-            server sees amplifies nothing.
+Departures  None. No amplification by sampling of clients is claimed, as the server sees which
+            clients take part.
 """
 
 import dataclasses
@@ -20,15 +20,15 @@ __all__ = ["Accountant", "GaussianEvent", "noise_multiplier"]
 
 @dataclasses.dataclass(frozen=True)
 class GaussianEvent:
-    """Values of bounded sensitivity were released with Gaussian noise.
+    """One or more releases of values of bounded sensitivity with Gaussian noise.
 
     Parameters
     ----------
     noise_multiplier : float
-        σ over the L2 sensitivity of what was released, above 0. The sensitivity is over
+        σ over the L2 sensitivity of the released values, above 0. The sensitivity is over
         neighbouring data of one client, the same notion in all events of one accountant.
     count : int, default 1
-        How many such releases, each chosen with the earlier ones in sight or not.
+        Number of such releases, each of which may depend on the earlier ones.
 
     Raises
     ------
@@ -60,9 +60,9 @@ class Accountant:
 
     Notes
     -----
-    Releases with multipliers z_1, z_2, ... are together exactly as revealing as one Gaussian
-    release with multiplier (Σ 1/z_i²)^(-1/2), even when each was chosen after seeing the earlier
-    ones. Therefore `epsilon` is no bound that can be improved, it is the smallest true one.
+    Releases with multipliers z_1, z_2, ... together reveal exactly as much as one Gaussian release
+    with multiplier (Σ 1/z_i²)^(-1/2), even when each was chosen after seeing the earlier ones.
+    Therefore `epsilon` is the smallest true bound.
 
     Clients hold different rows: a neighbouring data set changes one client's rows, and the whole
     run is as private as its least private client, not the sum of all. Compose within a client.
@@ -78,7 +78,7 @@ class Accountant:
     events: tuple[GaussianEvent, ...] = ()
 
     def compose(self, *events: GaussianEvent) -> "Accountant":
-        """Return the accountant after further events; this one stays as it was."""
+        """Return a new accountant with further events."""
         return Accountant((*self.events, *events))
 
     @property
@@ -109,7 +109,7 @@ class Accountant:
 
 
 def noise_multiplier(epsilon: float, delta: float, n_rounds: int = 1) -> float:
-    """Return the least noise multiplier with which a number of releases fit a budget.
+    """Return the least noise multiplier with which a number of releases stay within a budget.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a caller asks for as noise: a mapping of (ε, δ), or of a noise multiplier and δ."""
+"""Checks of the noise that a caller requests: a mapping with (ε, δ), or a multiplier and δ."""
 
 import math
 from collections.abc import Mapping
@@ -23,26 +23,26 @@ _KEYS: dict[str, Constraint] = {
 def asked_noise(
     asked: Mapping[str, Any] | None, method: str, more: Mapping[str, Constraint] | None = None
 ) -> dict[str, Any] | None:
-    """Return the entries of a method's ``noise`` that are given, checked.
+    """Check a method's ``noise`` and return the entries that are given.
 
     Parameters
     ----------
     asked : mapping or None
         "delta", and one of "epsilon" and "multiplier"; entries of None count as not given.
     method : str
-        Whose noise it is.
+        Name of the method, for errors.
     more : mapping of str to Constraint, optional
-        Other entries that there may be.
+        Other allowed entries.
 
     Returns
     -------
     dict or None
-        None where no noise is asked for.
+        None where no noise is requested.
 
     Raises
     ------
     InvalidInput
-        For what is no mapping, and for keys or values that do not go together.
+        For something other than a mapping, and for keys or values that do not go together.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def asked_noise(
 
 
 def multiplier_of_each(given: Mapping[str, Any], releases: int) -> float:
-    """Return the noise multiplier of each of so many releases, as asked for by `asked_noise`.
+    """Return the noise multiplier of each of a number of releases, from `asked_noise`.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def budget_left(asked: Mapping[str, Any], spent: Accountant) -> Mapping[str, Any
     Returns
     -------
     mapping
-        With the "epsilon" with which all releases together cost what was asked for, at the same
+        With the "epsilon" with which all releases together cost the requested one, at the same
         "delta".
 
     Raises

@@ -1,12 +1,12 @@
-"""Attacks on what a server, a client or a caller sees, to measure what that tells.
+"""Attacks on data that a server, a client or a caller sees, to measure what it reveals.
 
 Each is short, and stronger ones may exist: an attack that fails is no guarantee. One that succeeds
-says that something told more than it should.
+shows that the data reveals too much.
 
 Notation    here        meaning
-            digests     what is seen in place of values that an attacker can guess
+            digests     seen in place of values that an attacker can guess
             members     (q, m), which of m clients are in each of q sums
-            sums        (q, ...), what is seen of them
+            sums        (q, ...), the sums that are seen
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -32,28 +32,28 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 Guess = TypeVar("Guess")
 
-_EXACT = 1e-9  # ours: a client whose unit vector is so near to the rows of `members` is determined
-_ONE_ROW = 1e-7  # ours: of the largest square; a sum of squares so near to a square is of one row
+_EXACT = 1e-9  # ours: a client with a unit vector this near to the rows of `members` is determined
+_ONE_ROW = 1e-7  # ours: of the largest square; a sum of squares this near to a square is of one row
 
 
 def guesses_behind(
     digests: Iterable[Hashable], guesses: Iterable[Guess], digest: Callable[[Guess], Hashable]
 ) -> list[Guess | None]:
-    """Find by trial which values stand behind digests.
+    """Find the values behind digests by trying guesses.
 
     Parameters
     ----------
     digests : iterable of hashable
-        As they were seen.
+        The digests that the attacker saw.
     guesses : iterable
-        Values that may stand behind them: a list of ids, or all rows of small numbers.
+        Possible values behind them: a list of ids, or all rows of small numbers.
     digest : callable
-        What the attacker can compute of a value; under a key that it lacks, with any other.
+        The attacker's digest of a value; with some other key where it lacks the key.
 
     Returns
     -------
     list
-        For each digest the guess that has it, None where there is none. The first of several.
+        For each digest the first guess that has it, or None.
 
     Examples
     --------
@@ -74,19 +74,19 @@ def guesses_behind(
 
 
 def holders_by_order(digests: ArrayLike, holders: Sequence[Guess]) -> list[Guess]:
-    """Guess who holds which sample from the order in which the holders' samples stand.
+    """Guess who holds which sample from the order of the holders' samples.
 
     Parameters
     ----------
     digests : array_like of shape (N,)
-        What the attacker computes of each guessed id, N at least n.
+        The attacker's digest of each guessed id, N at least n.
     holders : sequence of length n
         Who holds the sample at each place, in the order of the samples' true digests.
 
     Returns
     -------
     list of length N
-        For each guessed id the holder of the place at which it should stand.
+        For each guessed id the holder of its expected place.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def holders_by_order(digests: ArrayLike, holders: Sequence[Guess]) -> list[Guess
 
     Notes
     -----
-    Right for all ids where the guesses are those of the samples and digests are the true ones.
+    Right for all ids where the guesses are exactly the samples' ids and digests are the true ones.
     With more guesses than samples, places are off by about the root of their number.
 
     Examples
@@ -118,14 +118,14 @@ def holders_by_order(digests: ArrayLike, holders: Sequence[Guess]) -> list[Guess
 
 @dataclass(frozen=True)
 class SubsetTerms:
-    """What sums over changing subsets tell of single clients.
+    """Terms of single clients that sums over changing subsets reveal.
 
     Parameters
     ----------
     values : ndarray of shape (m, ...)
         The least-squares estimate of each client's term.
     determined : ndarray of bool, shape (m,)
-        Whether the subsets single a client out; the values of others are no estimate.
+        Whether the subsets determine a client's term; the values of others are no estimate.
     """
 
     values: Floats
@@ -140,12 +140,12 @@ def terms_of_subset_sums(
     Parameters
     ----------
     members : array_like of shape (q, m)
-        Weights of the clients in each sum: 1 and 0 for those who took part and others.
+        Weights of the clients in each sum: 1 for those that took part, 0 for others.
     sums : array_like of shape (q, ...)
-        What the server learned of each, without masks.
+        The sums that the server learned, without masks.
     follows : array_like of shape (q, ...), optional
-        What is known of every sum's time, and every client's term follows by one unknown factor: in
-        FedSC the dictionary that the round began with.
+        A known value for each sum, which every client's term follows by one unknown factor: in
+        FedSC the dictionary at the start of the round.
 
     Returns
     -------
@@ -159,9 +159,9 @@ def terms_of_subset_sums(
 
     Notes
     -----
-    Exact where terms do not change between the sums but as `follows` says. Masks hide a client
-    within its sum alone: one that the subsets single out is known as if it had sent its term in the
-    clear.
+    Exact where terms change between the sums only as `follows` says. Masks hide a client within a
+    single sum only: the term of a client that the subsets determine is known as if it had been sent
+    in the clear.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def averaged_releases(releases: Iterable[ArrayLike]) -> Floats:
     Returns
     -------
     ndarray
-        Their mean. Independent noise of σ in each of k leaves σ / √k; noise that is the same in
+        Their mean. Independent noise of σ in each of k becomes σ / √k; noise that is the same in
         all of them stays.
 
     Raises
@@ -236,12 +236,12 @@ def averaged_releases(releases: Iterable[ArrayLike]) -> Floats:
 
 
 def rows_by_distances(known: ArrayLike, squared: ArrayLike) -> tuple[Floats, Floats]:
-    """Place rows by their squared distances to rows that are known, as an insider's own are.
+    """Place rows by their squared distances to known rows, such as an insider's own.
 
     Parameters
     ----------
     known : array_like of shape (m, d)
-        Rows that the attacker knows, or a mean that was told.
+        Rows that the attacker knows, or a mean that was revealed.
     squared : array_like of shape (n, m)
         Squared distances of the unknown rows to them.
 
@@ -249,9 +249,9 @@ def rows_by_distances(known: ArrayLike, squared: ArrayLike) -> tuple[Floats, Flo
     -------
     rows : ndarray of shape (n, d)
         The nearest point to each row in the affine space that the known rows span. With d + 1 rows
-        that span all of it, the row itself.
+        that span the whole space, the row itself.
     left : ndarray of shape (n,)
-        How far the rows are from there: the attacker knows which ones it has found.
+        Distance of each row from that point: the attacker knows which rows it has found.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def rows_by_distances(known: ArrayLike, squared: ArrayLike) -> tuple[Floats, Flo
     -----
     Known rows and distances to a rigid motion: Giannella, Liu and Kargupta, "Breaching Euclidean
     distance-preserving data perturbation using few known inputs" (arXiv 0911.2942), who choose the
-    remaining rotation at random where this takes the point in the middle.
+    remaining rotation at random, where this function takes the point in the middle.
 
     Examples
     --------
@@ -294,24 +294,24 @@ def rows_between_sums(
     squares: ArrayLike,
     members: Callable[[Floats], ArrayLike] | None = None,
 ) -> Floats:
-    """Find rows by which two sums differ, as those of two rounds of k-means do.
+    """Find single rows by which two sums differ, as sums of two rounds of k-means may.
 
     Parameters
     ----------
     counts : array_like of shape (q,)
-        How many rows are in each sum.
+        Number of rows in each sum.
     sums, squares : array_like of shape (q, d)
         Of the rows, and of their squares entry by entry.
     members : callable, optional
-        Which of the sums rows (r, d) are in, as bool (q, r): whoever told the centres of a round
-        knows in whose cell a row lies. Rows that are found are then taken out of all sums, and
-        what is left gives others.
+        Which of the sums rows (r, d) are in, as bool (q, r): an attacker that knows the centres of
+        a round knows in which cell a row lies. Found rows are then subtracted from all sums, and
+        the remainders give others.
 
     Returns
     -------
     ndarray of shape (r, d)
-        Rows that are in one sum alone, or are all that two sums differ by. No assignment of rows
-        need be known: of one row the sum of squares is the square of the sum.
+        Rows that are the only row of a sum, or the only difference of two sums. The assignment of
+        rows need not be known: for one row the sum of squares is the square of the sum.
 
     Raises
     ------
@@ -348,7 +348,7 @@ def rows_between_sums(
 
 
 def _apart_by_one(n: Floats, S: Floats, Q: Floats, near: float) -> Floats:
-    """Return the distinct rows by which any two sums differ, or a sum and nothing."""
+    """Return the distinct single rows by which any two sums, or a sum and zero, differ."""
     own = np.column_stack([np.append(0.0, n), np.pad(S, ((1, 0), (0, 0)))])  # and a sum of nothing
     _, first = np.unique(np.round(own / np.sqrt(near)), axis=0, return_index=True)
     n, S, Q = own[first, 0], own[first, 1:], np.pad(Q, ((1, 0), (0, 0)))[first]
@@ -368,16 +368,17 @@ def rows_by_centres(weights: ArrayLike, squared: ArrayLike) -> tuple[Floats, Flo
     Parameters
     ----------
     weights : array_like of shape (c, n)
-        Of each row in each mean, as who asked for the distances knows them; each adds up to 1.
+        Weight of each row in each mean, known to whoever requested the distances; each mean's
+        weights add up to 1.
     squared : array_like of shape (n, c)
         Squared distances of the rows to the means.
 
     Returns
     -------
     rows : ndarray of shape (n, r)
-        Coordinates in what the means span.
+        Coordinates in the span of the means.
     left : ndarray of shape (n,)
-        How far the rows are from there: the attacker knows which ones it has placed exactly.
+        Distance of each row from the span: the attacker knows which rows it has placed exactly.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How much Gaussian noise gives (ε, δ)-differential privacy, exactly.
+"""The Gaussian mechanism: exact noise for (ε, δ)-differential privacy.
 
 Paper       Balle and Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018
             (arXiv:1805.06530); Dwork and Roth, "The Algorithmic Foundations of Differential
@@ -8,8 +8,8 @@ Notation    paper  here          meaning
             σ      sigma         standard deviation of the noise, in the unit of the result
             ε, δ   epsilon       in nats
                    delta         in (0, 1)
-Departures  None. Neighbours are what `sensitivity` says they are: with rows clipped to norm B,
-            2B for data in which one row is replaced by another, B for one added or removed.
+Departures  None. `sensitivity` decides what neighbouring data are: with rows clipped to norm B,
+            2B for the replacement of one row, B for one row added or removed.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ __all__ = ["classical_sigma", "gaussian_delta", "gaussian_epsilon", "gaussian_si
 _OWNER = "the Gaussian mechanism"
 _ROOT2 = float(np.sqrt(2.0))
 _NEAR = 1e-9  # ours: a smaller result is rounded up to about this
-_FAR_EPSILON = 1e15  # ours: float64 tells no more of an epsilon beyond
+_FAR_EPSILON = 1e15  # ours: a larger epsilon is beyond the precision of float64
 _FAR_RATIO = 1e9  # ours: with more noise, Eq. (6) loses its sixth digit to cancellation
 
 
@@ -33,7 +33,7 @@ def _log_delta(epsilon: float, mu: float) -> float:
     """Return log δ(ε) of noise with σ = Δ / mu; Balle and Wang, Eq. (6)."""
     a = mu / 2 - epsilon / mu
     b = -mu / 2 - epsilon / mu
-    # e^ε Φ(b) = ½ exp(-a²/2) erfcx(-b/√2): the exponent cancels on paper, not in floating point
+    # e^ε Φ(b) = ½ exp(-a²/2) erfcx(-b/√2), which avoids the overflow of e^ε
     if a > 0:
         delta = ndtr(a) - 0.5 * np.exp(-a * a / 2) * erfcx(-b / _ROOT2)
         return float(np.log(delta)) if delta > 0 else -np.inf
@@ -108,7 +108,7 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float) -> float:
     Returns
     -------
     float
-        Nats; 0 where the noise already hides more than δ asks.
+        Nats; 0 where the noise hides more than δ requires.
 
     Raises
     ------
@@ -117,8 +117,8 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float) -> float:
 
     Notes
     -----
-    Exact for one release, up to the last bits, which are rounded up. For all of a run's
-    releases see `daskfc.privacy.Accountant`.
+    Exact for one release, up to the last bits, which are rounded up. For several releases see
+    `daskfc.privacy.Accountant`.
 
     References
     ----------
@@ -197,8 +197,8 @@ def classical_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     Raises
     ------
     InvalidInput
-        For a parameter outside its range, and for epsilon of 1 or more: the proof does not reach
-        that far, and for large epsilon the noise is too little.
+        For a parameter outside its range, and for epsilon of 1 or more, which the proof does not
+        cover; for large epsilon the noise is too small.
 
     References
     ----------

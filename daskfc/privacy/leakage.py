@@ -1,20 +1,20 @@
-"""How much a shared value tells about private features: privacy level and leakage.
+"""Measures of what a shared value reveals about private features: privacy level and leakage.
 
 Paper       Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Appendix C and
             Table VII, after Agrawal and Aggarwal (PODS 2001).
 Notation    paper     here             meaning
             Y         Y                (n, q), the shared sum, one row for each node
-            X         X                (n, d), the original features that an adversary is after
+            X         X                (n, d), the original features that an adversary wants
             Π(Y|X)    privacy_level    2^h(Y|X), h the differential entropy in bits
             P(Y|X)    privacy_leakage  1 - 2^(h(Y|X) - h(Y)) = 1 - 2^(-I(X; Y))
 Departures  The paper names no estimator of h. Its Table VII has 2^h(Y) = level / (1 - leakage)
-            between 2534 and 2689, a little under the 2708 nodes of Cora: the ceiling of a plug-in
+            between 2534 and 2689, a little under the 2708 nodes of Cora: the maximum of a plug-in
             entropy of n observed values (2684 for Cora's rows, a few of which repeat), not of a
             density. The table is therefore not reproduced. Here both quantities come from one of
-            two stated estimators, and compare between runs of the same estimator only.
+            two documented estimators; compare only values of the same estimator.
 
-The level carries the unit of Y to the power q; twice the data, 2^q times the level. Only the
-leakage is free of units. Both are averages over the nodes and no guarantee for any one of them.
+The level has the unit of Y to the power q: twice the values give 2^q times the level. Only the
+leakage has no unit. Both are averages over the nodes and no guarantee for any one of them.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -57,7 +57,7 @@ def _rows(values: ArrayLike, name: str, n: int | None) -> Floats:
 
 
 def _reach(rows: Floats, n_neighbours: int) -> Floats:
-    """Distances (n,) to the n-th nearest other sample, in the largest coordinate difference."""
+    """Return distances (n,) to the n-th nearest other sample, as largest coordinate differences."""
     if len(rows) <= n_neighbours:
         raise InvalidInput(
             f"a leakage measure with {n_neighbours} neighbours needs more than {n_neighbours} "
@@ -111,7 +111,7 @@ def entropy(
     -----
     "nearest": consistent; within 0.1 bits of a Gaussian in 1 to 3 dimensions with 4,000 samples
     (tested); the bias grows with the dimension. "histogram" never exceeds log2(n) plus the
-    volume term, so that it is far too small as soon as n_bins^q is not well below n.
+    volume term, so it is far too small unless n_bins^q is well below n.
 
     References
     ----------
@@ -172,9 +172,9 @@ def mutual_information(
 
     Notes
     -----
-    "nearest" grows with the logarithm of n at most: where Y is a function of X, as a sum without
-    noise is of all its terms, the true value is infinite and the estimate only says "large".
-    Scale X and Y alike in their coordinates; one wide coordinate hides the others.
+    "nearest" grows at most with the logarithm of n: where Y is a function of X, as a sum without
+    noise is of all its terms, the true value is infinite and the estimate is only large.
+    Scale all coordinates of X and of Y alike; one wide coordinate hides the others.
     "histogram" is biased upwards, by about (cells of the pair) / 2n.
 
     References
@@ -280,7 +280,8 @@ def privacy_leakage(
     Returns
     -------
     float
-        In [0, 1]: 0 when Y tells nothing about X, near 1 when it tells all. Symmetric in X and Y.
+        In [0, 1]: 0 when Y reveals nothing about X, near 1 when it reveals all. Symmetric in X
+        and Y.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a client does to its values before they leave: clip them, then add Gaussian noise."""
+"""Clipping of a client's values and the addition of Gaussian noise before they leave."""
 
 import hashlib
 import os
@@ -30,11 +30,11 @@ REACH_OF_NOISE = 8.3
 _CHUNK = 1 << 17  # ours: a chunk of words and of numbers stays in a 2 MiB cache
 _SHRINK = 1.0 - 2.0**-44  # ours: more than rounding can add to the norm of 2**8 coordinates
 _GRID_BITS = 30  # ours: noise moves in steps of at most sigma / 2**30
-_LARGEST = 2.0**20  # in units of sigma: with the grid's bits less than float64 holds exactly
+_LARGEST = 2.0**20  # in units of sigma: with the grid's bits still exact in float64
 
 
 class RandomWords(Protocol):
-    """Where noise comes from: `daskfc.coding.KeyStream` is one; never a seeded generator."""
+    """Source of random bits for noise, as `daskfc.coding.KeyStream`; never a seeded generator."""
 
     def fill(self, out: NDArray[np.unsignedinteger]) -> None:
         """Overwrite a contiguous array with uniform bits."""
@@ -75,15 +75,15 @@ def clip_rows(X: ArrayLike, bound: float) -> tuple[Floats, int]:
     X : array_like of shape (n, m)
         Private rows, finite.
     bound : float
-        Largest L2 norm a row may keep, above 0, in the unit of X. Chosen without looking at X.
+        Largest L2 norm a row may keep, above 0, in the unit of X. Must not depend on X.
 
     Returns
     -------
     clipped : ndarray of shape (n, m)
-        Rows of norm at most `bound`, in their old direction; a new array.
+        Rows of norm at most `bound`, in the same direction; a new array.
     n_clipped : int
-        Number of rows shortened. It is a fact about private data like any other: a client keeps
-        it, or counts it against the budget.
+        Number of rows shortened. It is private like the data: a client keeps it, or counts it
+        against the budget.
 
     Raises
     ------
@@ -115,14 +115,14 @@ def clip_matrix(Z: ArrayLike, bound: float) -> tuple[Floats, bool]:
     Z : array_like of shape (d, m)
         A client's contribution, for example its dictionary minus the round's.
     bound : float
-        Largest Frobenius norm it may keep, above 0. Chosen without looking at Z.
+        Largest Frobenius norm it may keep, above 0. Must not depend on Z.
 
     Returns
     -------
     clipped : ndarray of shape (d, m)
         A new array.
     was_clipped : bool
-        A fact about private data, as the count of `clip_rows` is.
+        Private, as the count of `clip_rows` is.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def clip_matrix(Z: ArrayLike, bound: float) -> tuple[Floats, bool]:
 
 
 def input_digest(*inputs: object) -> str:
-    """Return a digest of all that a release is computed from, for its `noise_label`.
+    """Return a digest of all inputs of a release, for its `noise_label`.
 
     Parameters
     ----------
@@ -158,12 +158,12 @@ def input_digest(*inputs: object) -> str:
     Returns
     -------
     str
-        64 digits; other inputs have another.
+        64 digits; different for other inputs.
 
     Notes
     -----
-    Of the inputs, not of the values to protect: these may differ in their last bits when a step is
-    repeated, and the same values under fresh noise are a second release.
+    The digest is of the inputs and not of the values to protect: these may differ in their last
+    bits when a step is repeated, and the same values with new noise would be a second release.
 
     Examples
     --------
@@ -194,29 +194,28 @@ def noise_label(
     round: int = 0,
     purpose: str = "",
 ) -> tuple[str | int, ...]:
-    """Return what a release's noise is derived by from a party's secret.
+    """Return the label by which a release's noise derives from a party's secret.
 
-    Whoever has a party repeat a step under one secret gets the same noise for the same release
-    only; under another σ or bound, or for other inputs, two releases would tell the values by
-    their difference.
+    A step that is repeated with one secret has the same noise for the same release only: with
+    another σ, bound or inputs, the difference of two releases would reveal the values.
 
     Parameters
     ----------
     mechanism : str
-        What is released, and by which method.
+        The released values and the method.
     sigma, clip : float
-        Of the release; no clip is None.
+        Of the release; None for no clipping.
     inputs : str
         From `input_digest`.
     round : int
         Number of the release among those of one mechanism.
     purpose : str
-        What it is for.
+        Distinguishes uses of one mechanism.
 
     Returns
     -------
     tuple
-        For `SecretKey.derive`, which gives every label its type and length; of fixed size.
+        For `SecretKey.derive`; of fixed size.
 
     Examples
     --------
@@ -237,8 +236,8 @@ def normal_deviates(shape: int | tuple[int, ...], stream: RandomWords | None = N
     shape : int or tuple of int
         Of the result, filled in C order.
     stream : RandomWords, optional
-        Default: the operating system's generator. A `daskfc.coding.KeyStream` under a fresh key
-        is as good; a key that repeats, as in tests, makes the numbers repeat.
+        Default: the operating system's generator. A `daskfc.coding.KeyStream` with a fresh key
+        is as good; with the same key, as in tests, the numbers are the same.
 
     Returns
     -------
@@ -248,7 +247,7 @@ def normal_deviates(shape: int | tuple[int, ...], stream: RandomWords | None = N
     Notes
     -----
     Inverse distribution function of 53 uniform bits, with a 54th for the sign. Symmetric; the
-    tail beyond 8.3, of probability 2**-53 for each number, is folded into the last step.
+    tail beyond 8.3, of probability 2**-53 for each number, becomes part of the last step.
 
     Examples
     --------
@@ -279,7 +278,7 @@ def add_gaussian_noise(
     Parameters
     ----------
     values : array_like
-        Private, finite, and clipped before: noise alone bounds nothing.
+        Private, finite, and already clipped, as noise does not bound the sensitivity.
     sigma : float
         Standard deviation, above 0, in the unit of `values`; from `gaussian_sigma`, or
         `noise_multiplier` times the sensitivity.
@@ -290,7 +289,7 @@ def add_gaussian_noise(
     -------
     ndarray
         Of the shape of `values`, float64; every number is a multiple of one power of two that
-        depends on sigma alone, between σ/2³⁰ and σ/2³¹.
+        depends on sigma only, between σ/2³¹ and σ/2³⁰.
 
     Raises
     ------
@@ -302,15 +301,14 @@ def add_gaussian_noise(
     Notes
     -----
     The (ε, δ) statements are about real numbers. In floating point, a value plus noise can only
-    reach doubles that depend on the value, so that the last bits of one output can tell two
-    inputs apart (Mironov, "On significance of the least significant bits for differential
-    privacy", CCS 2012). Here values and noise are both rounded to one grid, on which their sum is
-    exact, so that the outputs' last bits are the same for all inputs. What remains: rounding
-    adds up to (grid √size) to the sensitivity, less than 10⁻⁷ σ for a thousand changed numbers;
-    the noise is a Gaussian of 54 bits, not of infinitely many, whose missing tail can add about
-    2**-53 for each number to δ; and the time taken is not constant. A discrete Gaussian sampled
-    exactly (Canonne, Kamath, Steinke 2020) would leave only the first. None of it helps when the
-    sensitivity is not true.
+    be one of the doubles that depend on the value, so that the last bits of one output can
+    distinguish two inputs (Mironov, "On significance of the least significant bits for
+    differential privacy", CCS 2012). Here values and noise are both rounded to one grid, on which
+    their sum is exact, so that the possible outputs are the same for all inputs. What remains:
+    rounding adds up to (grid √size) to the sensitivity, less than 10⁻⁷ σ for a thousand changed
+    numbers; the noise is a Gaussian of 54 bits, whose missing tail can add about 2**-53 for each
+    number to δ; and the time taken is not constant. A discrete Gaussian sampled exactly (Canonne,
+    Kamath, Steinke 2020) would leave only the first. All of this requires a true sensitivity.
 
     Examples
     --------
@@ -326,7 +324,7 @@ def add_gaussian_noise(
     exact = _finite(values, "the values to protect", None)
     grid = 2.0 ** (np.floor(np.log2(sigma)) - _GRID_BITS)
     steps: NDArray[Any] = exact / grid
-    if np.abs(exact).max() > _LARGEST * sigma:  # up to there steps and their sums are exact
+    if np.abs(exact).max() > _LARGEST * sigma:  # below it steps and their sums are exact
         raise PrivacyError(
             "the values to protect must be at most 2**20 times the noise's sigma; some are not. "
             "Such noise hides nothing: clip the values, or raise sigma."

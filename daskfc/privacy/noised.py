@@ -1,4 +1,4 @@
-"""Arrays that bear noise already, with what the ledger says of it."""
+"""Arrays that already contain noise, with its multiplier for the ledger."""
 
 import math
 from dataclasses import dataclass
@@ -15,16 +15,17 @@ __all__ = ["Noised", "Part", "noise_of_part", "with_noise_share"]
 
 @dataclass(frozen=True)
 class Noised:
-    """An array with Gaussian noise in it already, on its way to another party.
+    """An array that already contains Gaussian noise, to be sent to another party.
 
     Parameters
     ----------
     values : ndarray of float64
-        As they are sent.
+        The values with noise.
     noise_multiplier : float
         Standard deviation of the noise over the sensitivity of the values; for the ledger.
     n_shares : int
-        Of how many shares of that noise the values bear one: others bear the rest.
+        Number of shares of that noise, of which the values contain one; other arrays contain the
+        rest.
     """
 
     values: NDArray[np.float64]
@@ -43,12 +44,12 @@ def noise_of_part(part: Part, n_hidden: float = math.inf) -> float:
     part : ndarray or Noised
         A term of a sum.
     n_hidden : int, optional
-        Terms, at least, that its receiver sees the sum of and none of which it sees alone.
+        Least number of terms of the sum in which its receiver sees the array, none of them alone.
 
     Raises
     ------
     PrivacyError
-        For a share of noise of which the sum may lack others.
+        For a share of noise in a sum that may lack other shares.
     """
     if not isinstance(part, Noised):
         return math.inf
@@ -75,18 +76,18 @@ def with_noise_share(
     values : ndarray of float64
         The client's part of the sum.
     sigma : float
-        Standard deviation that the sum's noise shall have, in the unit of `values`.
+        Standard deviation of the sum's noise, in the unit of `values`.
     sensitivity : float
-        How far one sample can move the sum, in Euclidean norm.
+        The most by which one sample can move the sum, in Euclidean norm.
     n_shares : int
-        Clients whose shares are sure to be in the sum, at least 1; the share has σ / √n_shares.
+        Clients whose shares are certain to be in the sum, at least 1; the share has σ / √n_shares.
     stream : RandomWords, optional
         As in `normal_deviates`.
 
     Returns
     -------
     Noised
-        Its multiplier is that of the sum, since nobody sees the part itself.
+        Its multiplier is that of the sum, as no other party sees the part itself.
 
     Examples
     --------

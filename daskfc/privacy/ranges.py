@@ -1,4 +1,4 @@
-"""The ranges in which the parameters of mechanisms, bounds and accountants mean something."""
+"""The valid ranges of the parameters of mechanisms, bounds and accountants."""
 
 from daskfc.checks import Constraint, between_0_and_1, check_params, integer, real
 
@@ -43,5 +43,5 @@ _RANGES: dict[str, Constraint] = {
 
 
 def check(owner: str, **params: object) -> None:
-    """Refuse the first parameter outside its range in this package's one table of ranges."""
+    """Refuse the first parameter outside its range."""
     check_params(owner, params, _RANGES)

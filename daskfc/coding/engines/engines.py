@@ -255,8 +255,7 @@ class _Int8Onnx(Engine):
 
 
 class _Int8Vnni(Engine):
-    """Shares as they are on the left, balanced int8 panels on the right; norms are added to sums.
-    """
+    """Shares as they are on the left, balanced int8 panels on the right; norms added to sums."""
 
     name = "int8"
     dtype = np.int32

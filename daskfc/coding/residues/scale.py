@@ -150,8 +150,7 @@ def _resolving_scale(squared: float, n_features: int) -> float:
 
 
 def _families(engine_family: str, n_columns: int, n_points: int) -> list[tuple[int, ...]]:
-    """Return the families of primes, of at least n for n points; first those for int64 distances.
-    """
+    """Return families of primes, of at least n for n points; first those for int64 distances."""
     small = tuple(p for p in primes_below(max(BYTE_PRIMES), _MOST_PRIMES) if p >= n_points)
     # the f64 engine is exact for (k + 2) ((p - 1) / 2)**2 <= 2**53
     largest = min(int(2.0 * math.sqrt(2.0**53 / (n_columns + 2))), (1 << 24) - 1)
