@@ -16,16 +16,12 @@ _RANK = 1e-10  # ours: least part of a block's column outside of the blocks befo
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """Leading eigenpairs, largest first, vectors in orthonormal columns, with an error bound.
-
-    `residual` is the largest norm of A u - λ u: an eigenvalue of A lies within it of each value.
-    `n_products` counts products with a block.
-    """
+    """Leading eigenpairs, largest first, vectors in orthonormal columns, with an error bound."""
 
     values: Floats
     vectors: Floats
-    residual: float
-    n_products: int
+    residual: float  # largest norm of A u - λ u: an eigenvalue of A lies within it of each value
+    n_products: int  # with a block
 
 
 def block_eigenpairs(

@@ -52,14 +52,10 @@ _LARGEST = 2.0**50  # squared distance up to which sums of them are exact
 
 @dataclass(frozen=True)
 class IntegerPoints:
-    """Coordinates (n, r), about the samples' mean, whose squared distances round to whole numbers.
-
-    `error` bounds the error of squared distances in float64, from differences or as a product; it
-    may be infinite.
-    """
+    """Coordinates (n, r) about the samples' mean with whole squared distances when rounded."""
 
     coordinates: Floats
-    error: float
+    error: float  # bound for squared distances in float64, differences or products; may be inf
 
     @property
     def n(self) -> int:

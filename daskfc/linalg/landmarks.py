@@ -91,10 +91,7 @@ class LandmarkEmbedding:
 
     @property
     def scale(self) -> float:
-        """Estimate of the mean squared distance of two samples; 0 before the first round.
-
-        It is twice the mean squared distance to the centroid of the first landmarks.
-        """
+        """Mean squared distance of two samples, estimated as twice that to c; 0 at first."""
         return 2.0 * float(self._offsets.mean()) if self._rounds else 0.0
 
     @property
@@ -173,10 +170,7 @@ class LandmarkEmbedding:
         return least, inner
 
     def next_landmarks(self, count: int = 128) -> Ints:
-        """Return up to `count` samples farthest from the span; empty when the search is over.
-
-        Ties are by sample number; the first round is spread evenly over the sample numbers.
-        """
+        """Return up to `count` samples farthest from the span, ties by number; none at the end."""
         check_params("next_landmarks", {"count": count}, {"count": integer(1)})
         if not self._rounds:
             return np.unique(np.linspace(0, self.n - 1, min(count, self.n)).astype(np.int64))
@@ -220,10 +214,7 @@ class LandmarkEmbedding:
         self._used[new] = True
 
     def project(self, columns: ArrayLike) -> Floats:
-        """Return coordinates of new samples, in the frame of `coordinates`.
-
-        `columns` (n_new, s) are their squared distances to all landmarks, in their order.
-        """
+        """Return coordinates of new samples from squared distances (n_new, s) to all landmarks."""
         D = np.asarray(columns, dtype=np.float64)
         if D.ndim != 2 or D.shape[1] != self._landmarks.size:
             raise InvalidInput(

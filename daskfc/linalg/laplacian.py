@@ -17,10 +17,7 @@ Adjacency: TypeAlias = "NDArray[np.float64] | sparse.csr_array[Any, Any]"
 
 
 def components_of(weights: Adjacency) -> NDArray[np.int64]:
-    """Return the connected component of every node, numbered in order of first nodes.
-
-    Entries above 0 of the symmetric (n, n) weights are edges.
-    """
+    """Return each node's component, numbered by first nodes; weights above 0 are edges."""
     if isinstance(weights, np.ndarray):
         return components_of_rows(lambda node: weights[node], len(weights))
     labels = connected_components(weights, directed=False)[1].astype(np.int64)

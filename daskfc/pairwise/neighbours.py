@@ -72,10 +72,7 @@ class NeighbourTiles(BlockGroup):
     def create(
         cls, path: str, grid: SymmetricGrid, n_neighbors: int, *, resume: bool = False
     ) -> "NeighbourTiles":
-        """Create an empty group, which must not exist, or `resume` one of the same settings.
-
-        `n_neighbors`, below ``grid.n``, does not count the sample itself.
-        """
+        """Create a new group, or `resume` one like it; `n_neighbors` is below ``grid.n``."""
         check_params(cls.__name__, {"n_neighbors": n_neighbors}, {"n_neighbors": integer(low=1)})
         if n_neighbors >= grid.n:
             raise InvalidInput(

@@ -33,10 +33,7 @@ def within_of_block(
 
 
 class RadiusTiles(BlockGroup):
-    """The pairs of samples whose squared distance is at most ``radius2``.
-
-    Stored as bits: n (n + tile) / 16 bytes before compression, however many pairs there are.
-    """
+    """The pairs within squared distance ``radius2``, in at most n (n + tile) / 16 bytes."""
 
     kind = "radius tiles"
 
@@ -50,10 +47,7 @@ class RadiusTiles(BlockGroup):
         max_edges: int | None = None,
         resume: bool = False,
     ) -> "RadiusTiles":
-        """Create an empty group, which must not exist, or `resume` one of the same settings.
-
-        Writing more than `max_edges` pairs in all is refused.
-        """
+        """Create a new group, or `resume` one like it; refuse beyond `max_edges` pairs."""
         check_params(
             cls.__name__,
             {"radius2": radius2, "max_edges": max_edges},
@@ -141,10 +135,7 @@ class RadiusTiles(BlockGroup):
         )
 
     def edges(self) -> Iterator[Edges]:
-        """Iterate over int32 arrays (rows, cols) of pairs, ``rows < cols``, every pair once.
-
-        Each is of one block, or of a part of a block with more than 2**18 pairs.
-        """
+        """Iterate over blocks' int32 (rows, cols) of pairs, ``rows < cols``, every pair once."""
         self.require_complete()
         for i, j in self.grid.blocks():
             count = self._known[i, j]

@@ -29,10 +29,7 @@ class DistanceTiles(BlockGroup):
     def create(
         cls, path: str, grid: SymmetricGrid, dtype: str = "float32", *, resume: bool = False
     ) -> "DistanceTiles":
-        """Create an empty group, which must not exist, or `resume` one of the same grid and dtype.
-
-        "float32" rounds distances to 24 bits.
-        """
+        """Create a new group, or `resume` one of the same settings; "float32" rounds to 24 bits."""
         check_params(cls.__name__, {"dtype": dtype}, {"dtype": one_of("float32", "float64")})
 
         def fill(group: zarr.Group) -> None:
@@ -115,10 +112,7 @@ class DistanceTiles(BlockGroup):
         return out
 
     def panels(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Iterate over (first row, rows of shape (tile, n)) from top to bottom.
-
-        Every block off the diagonal is read twice; :meth:`blocks` reads each once.
-        """
+        """Iterate over (first row, rows of (tile, n)); reads blocks twice, unlike `blocks`."""
         for i in range(self.grid.n_panels):
             panel = self.grid.panel(i)
             yield panel.start, self.rows(panel.start, panel.stop)

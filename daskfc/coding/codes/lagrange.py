@@ -137,10 +137,7 @@ class LagrangeCode:
         return share
 
     def weights(self, evaluators: Sequence[int], p: int) -> NDArray[np.int64]:
-        """Return w_j = sum over the segments o of L_j(α_o) mod p, for K >= R distinct evaluators.
-
-        Squared distances are sum_j w_j D_j mod p (Eq. 5).
-        """
+        """Return w_j = sum_o L_j(α_o) mod p over segments; distances are sum_j w_j D_j, Eq. 5."""
         return _summed_weights(self, tuple(evaluators), p).copy()
 
     def check_evaluators(self, evaluators: Sequence[int]) -> None:

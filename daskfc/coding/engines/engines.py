@@ -78,11 +78,7 @@ class Engine(ABC):
         self, left: list[Any], right: list[Any], tile: tuple[int, int, int, int],
         p: int, words: _Array, factors: _Array, out: _Array,
     ) -> None:  # fmt: skip
-        """Write a tile's products plus its hiding words, modulo p, into the tile of `out`.
-
-        `left` and `right` are chunks of the operands; a tile is (top, left, bottom, right); for
-        `words` and `factors` see `reduce_tile`.
-        """
+        """Write a tile's (top, left, bottom, right) products of chunks, by `reduce_tile`."""
         top, first, bottom, last = tile
         acc = scratch("products", (bottom - top, last - first), self.dtype)
         self.product(left[0], right[0], tile, acc)
@@ -311,15 +307,12 @@ ENGINES: dict[str, Engine] = {"int8": _int8(), "f32": _F32(), "f64": _F64()}
 
 @dataclass(frozen=True)
 class Operand:
-    """Coded rows prepared for one side of an engine's products, for use in many blocks.
-
-    `n` is the number of rows; `chunks` has a list in the engine's own layout for each prime.
-    """
+    """Coded rows prepared for one side of an engine's products, for use in many blocks."""
 
     engine: str
     side: str
-    n: int
-    chunks: list[list[Any]]
+    n: int  # rows
+    chunks: list[list[Any]]  # by prime, in the engine's own layout
 
 
 def prepare(shares: _Array, system: ResidueSystem, engine: Engine, side: str) -> Operand:

@@ -12,10 +12,7 @@ TILE_COLUMNS = 256  # and onnxruntime's int8 kernel is fastest for at most 256 c
 def block_tiles(
     shape: tuple[int, int], symmetric: bool = False
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (top, left, bottom, right) of the tiles of a block, by rows of tiles.
-
-    If `symmetric`, whole squares below the diagonal are left out, to be mirrored.
-    """
+    """Yield (top, left, bottom, right) of a block's tiles, or of a `symmetric` one's upper part."""
     for top in range(0, shape[0], TILE_ROWS):
         bottom = min(top + TILE_ROWS, shape[0])
         for left in range(0, shape[1], TILE_COLUMNS):

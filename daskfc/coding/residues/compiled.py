@@ -81,11 +81,7 @@ def _rejected(words: _Array, limit: Any, found: _Array) -> int:
 
 
 def rejected(words: _Array, limit: int, found: _Array) -> _Array:
-    """Return the positions of words of at least `limit`, ascending.
-
-    `limit` may be one more than the largest word, which rejects none. `found` (int64, as long as
-    `words`) is work memory.
-    """
+    """Return ascending positions of words of at least `limit`; `found`, int64, is work memory."""
     if limit >> (8 * words.itemsize):
         return found[:0]
     bound = words.dtype.type(limit)

@@ -28,9 +28,6 @@ def add_mask(values: NDArray[np.uint64], key: SecretKey, sign: int = 1) -> None:
 
 
 def add_pair_masks(values: NDArray[np.uint64], party: str, keys: Mapping[str, SecretKey]) -> None:
-    """Add one party's masks in place: plus for parties with a later name, minus for others.
-
-    `keys` are shared with each other party for this array; in a sum over all, the masks cancel.
-    """
+    """Add one party's pair masks in place: plus for parties with a later name, else minus."""
     for other in sorted(keys):
         add_mask(values, keys[other], 1 if party < other else -1)

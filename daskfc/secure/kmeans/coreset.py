@@ -114,11 +114,7 @@ def sample_sizes(costs: Mapping[str, float], coreset_size: int) -> dict[str, int
 def coreset_part(
     rows: Floats, solution: LocalSolution, size: SampleSize, plan: KMeansPlan, party: str
 ) -> CoresetPart:
-    """Send sampled rows and local centres (Algorithm 1, round 2).
-
-    The t_i rows, drawn with replacement in proportion to their costs, come before the centres; the
-    weights sum to the number of rows.
-    """
+    """Send t_i rows, drawn by cost with replacement, then the centres (Algorithm 1, round 2)."""
     counts = np.bincount(solution.labels, minlength=len(solution.centers)).astype(np.float64)
     if size.n_samples == 0:
         return CoresetPart(solution.centers, counts)

@@ -84,12 +84,9 @@ def _joined(edges: Integers, least: int) -> Booleans:
 
 
 def moments_about(rows: Floats, groups: Integers, n_groups: int, origin: Floats) -> Floats:
-    """Return a client's count, Σ (x - origin), Σ (x - origin)² of groups, (n_groups, 1 + 2 s).
-
-    Rows of group -1 are left out. The origin saves digits where rows lie far from 0.
-    """
+    """Return a client's count, Σ (x - origin), Σ (x - origin)² of groups, (n_groups, 1 + 2 s)."""
     total = np.zeros((n_groups, 1 + 2 * rows.shape[1]))
     those = groups >= 0
-    apart = rows[those] - origin
+    apart = rows[those] - origin  # saves digits where rows lie far from 0
     np.add.at(total, groups[those], np.hstack([np.ones((len(apart), 1)), apart, apart**2]))
     return total

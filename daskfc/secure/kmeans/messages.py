@@ -90,12 +90,9 @@ class KMeansProgress(
     reveals="a bound on the sums of the next round, who takes part, whether it is the last, and "
     "how many rows are in parts of too few clients",
 ):
-    """The state of a search, from which the caller starts the next round.
-
-    `held_back` counts rows in parts that are large enough but of too few clients to be groups.
-    """
+    """The state of a search, from which the caller starts the next round."""
 
     settled: int
-    held_back: int
+    held_back: int  # rows in parts that are large enough but of too few clients
     bound: float
     clients: np.ndarray = array("client", dtype="str")

@@ -98,10 +98,7 @@ def sensitivity_of(largest_norm: float) -> float:
 
 
 def sums_in_ball(rows: Floats, centers: Floats, largest_norm: float) -> Floats:
-    """Return a client's R times counts and row sums of the clusters, (k, 1 + s), without noise.
-
-    Rows are shortened to norm R first; the centres are public.
-    """
+    """Return R times counts, and sums of rows shortened to norm R, by cluster, (k, 1 + s)."""
     k, s = centers.shape
     total = np.zeros((k, 1 + s))
     if len(rows):
@@ -142,10 +139,7 @@ def noisy_sums(
     number: int,
     secret: SecretKey,
 ) -> Noised:
-    """Return a client's part of a round's sums, (k, 1 + s), with its share of the noise.
-
-    Noise derives from the client's secret of this run, so a repeated step is no second release.
-    """
+    """Return a client's part of a round's sums, (k, 1 + s), with its share of the noise."""
     values = sums_in_ball(rows, centers.centers, noise.largest_norm)
     label = noise_label(
         "k-means sums",
@@ -159,7 +153,7 @@ def noisy_sums(
         sigma=noise.sigma,
         sensitivity=sensitivity_of(noise.largest_norm),
         n_shares=n_shares,
-        stream=secret.derive(*label).stream(),
+        stream=secret.derive(*label).stream(),  # a repeated step is no second release
     )
 
 

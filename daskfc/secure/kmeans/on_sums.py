@@ -54,24 +54,19 @@ _GROUPS = 100  # ours: per cluster, at which groups are fine enough too
 
 @dataclass(frozen=True)
 class Search:
-    """The server's state between two rounds.
+    """The server's state between two rounds."""
 
-    `origin` (s,) is the mean of all rows, `scatter` at least their summed squared distance to it,
-    which bounds later sums of all or some `clients`. `moments` are (m, 1 + 2 s). `settled`: only
-    the round of all rows is left; `held_back`: rows in large parts of too few clients.
-    """
-
-    origin: Floats
+    origin: Floats  # (s,), the mean of all rows
     n_rows: float
-    scatter: float
+    scatter: float  # at least the summed squared distance to it; bounds later sums
     clients: tuple[str, ...]
-    moments: Floats
+    moments: Floats  # (m, 1 + 2 s)
     centers: Floats
     n_rounds: int = 0
     inertia: float = np.inf
     idle: int = 0
-    settled: bool = False
-    held_back: int = 0
+    settled: bool = False  # only the round of all rows is left
+    held_back: int = 0  # rows in large parts of too few clients
 
 
 class KMeansOnSums(DistributedKMeans):

@@ -91,10 +91,7 @@ def noisy_moments(
     n_shares: int,
     durable_secret: SecretKey,
 ) -> Noised:
-    """Return sums of v and 3 v², (2, column), with the client's share of the noise.
-
-    A repetition, also in a resumed run, returns the same noise, so it is no second release.
-    """
+    """Return sums of v and 3 v², (2, column), with the client's share of the noise."""
     store = PreparedStore.of(data, so_far)
     low, width = np.array(declared.low), np.subtract(declared.high, declared.low)
     found = np.zeros((2, store.n_features))
@@ -108,7 +105,7 @@ def noisy_moments(
         sigma=declared.sigma,
         sensitivity=math.sqrt(store.n_features),
         n_shares=n_shares,
-        stream=durable_secret.derive(*label).stream(),
+        stream=durable_secret.derive(*label).stream(),  # a repetition is no second release
     )
 
 

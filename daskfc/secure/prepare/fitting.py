@@ -32,18 +32,14 @@ _MOST = 2.0**40  # public bound on counts
 
 @dataclass
 class Fitting:
-    """Fitted steps so far, and the columns after them; see `of`.
-
-    `categories` maps columns of words to the agreed words, once there are some. Words of fewer than
-    `smallest` samples are revealed to nobody.
-    """
+    """Fitted steps so far, and the columns after them; see `of`."""
 
     federation: Federation
     clients: tuple[str, ...]
     columns: tuple[str, ...]
-    categories: dict[str, Sequence[str]]
+    categories: dict[str, Sequence[str]]  # columns of words; agreed words, once there are some
     missing: bool
-    smallest: int
+    smallest: int  # words of fewer samples are revealed to nobody
     steps: list[FittedStep] = field(default_factory=list)
     made_of: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)

@@ -31,19 +31,14 @@ _LEAST, _MOST = (np.finfo(np.float64).min, np.finfo(np.float64).max)
 
 @dataclass(frozen=True)
 class _Search:
-    """The server's state of the search for the samples at the wanted ranks, by column.
+    """The server's state of the search for the samples at the wanted ranks, by column."""
 
-    `ranks` (d, r) are among the samples that begin with the first `bits` of `prefixes` (d, r);
-    `weights` (d, levels) of the upper of two neighbours; `counts` (d,) values; `known` (d, r)
-    quantiles where the search ended early, with too few samples left, else NaN.
-    """
-
-    ranks: np.ndarray
-    prefixes: np.ndarray
+    ranks: np.ndarray  # (d, r), among the samples that begin with the prefixes
+    prefixes: np.ndarray  # (d, r), of which the first `bits` are known
     bits: int
-    weights: np.ndarray
-    counts: np.ndarray
-    known: np.ndarray
+    weights: np.ndarray  # (d, levels), of the upper of two neighbours
+    counts: np.ndarray  # (d,), values
+    known: np.ndarray  # (d, r), quantiles where too few samples ended the search, else NaN
 
 
 def quantiles(

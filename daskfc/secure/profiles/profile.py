@@ -312,10 +312,7 @@ def _tells_totals(preparation: Any) -> bool:
 
 
 def _words_of(contract: Contract, preparation: Any) -> Words:
-    """Return the words that clients agreed on in the preparation, by column.
-
-    A second agreement here would reveal counts of words twice, by two rules.
-    """
+    """Return the preparation's agreed words by column; agreeing again would reveal more counts."""
     steps = [] if preparation is None else next(iter(preparation.steps.values()))
     agreed: Words = next((step["words"] for step in steps if "words" in step), {})
     for client, of_words in contract.categorical.items():

@@ -54,11 +54,7 @@ def own_groups(
     party: str,
     site: SiteRules = FREE,
 ) -> np.ndarray:
-    """Keep the group of each of a client's samples, (n_samples,), -1 for none.
-
-    Groups are refused unless `ids` is the digest of the samples' ids (of the run's pseudonyms,
-    where `names` is given). The site refuses small groups, and too many groupings.
-    """
+    """Keep each sample's group, (n_samples,), -1 for none; refuse groups unless `ids` agree."""
     own = data.sample_ids().tolist()
     if names is not None:
         own = names.of(own, names.key(party, data.id_key()))
@@ -113,10 +109,7 @@ def _told(
     withheld: WithheldCells | None,
     site: SiteRules,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield, in blocks of samples in a group: groups, values, and values with 0 for words.
-
-    Words are numbered as all clients agreed; missing and withheld values are NaN.
-    """
+    """Yield blocks of groups, of values, NaN if withheld, and of these with 0 for words."""
     store = PreparedStore.of(data, [{"step": "categories", "words": words}])
     if withheld is not None:
         k = len(withheld.why)

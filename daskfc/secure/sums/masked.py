@@ -195,10 +195,8 @@ def agree(
     party: str,
     site: SiteRules = FREE,
 ) -> PairKeys:
-    """Derive the keys shared with each neighbour.
-
-    Raises PrivacyError for keys of other clients: a sum over chosen ones reveals an array.
-    """
+    """Derive the keys shared with each neighbour; raise PrivacyError for keys of other clients."""
+    # a sum over chosen clients would reveal an array
     if set(public) != set(mask_neighbours(members, n_colluding)[party]):
         raise PrivacyError(
             f"client {party!r} got the keys of {', '.join(sorted(public)) or 'nobody'}, who are "

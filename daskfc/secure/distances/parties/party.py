@@ -89,10 +89,10 @@ def rounded_up(radius: float) -> float:
 def describe(
     data: ClientStore, key: SecretKey, durable_secret: SecretKey, *, max_abs: float | None
 ) -> SampleSummary:
-    """Read the client's samples and report number, range and keyed id digests to the server.
+    """Report number, keyed id digests and range of the client's samples to the server.
 
     With `max_abs`, a public bound on every ``|x|``, no range is reported, and larger values raise
-    OverflowRefused. The durable secret makes the tag by which a resumed run knows its samples.
+    OverflowRefused.
     """
     radius2, grids, bad = 0.0, -1, 0
     least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
@@ -146,10 +146,7 @@ def nearest_apart(data: ClientStore) -> NearestApart:
 def refuse_far_samples(
     data: ClientStore, centre: Centre | None, *, radius: float, why: str
 ) -> None:
-    """Raise OverflowRefused, naming columns but no values, if samples reach `radius` from `centre`.
-
-    `radius` is the largest of all clients; a `centre` of None is the origin.
-    """
+    """Raise OverflowRefused, with column names and no values, if samples reach `radius`."""
     point = 0.0 if centre is None else centre.point
     reach = np.zeros(data.n_features)
     largest = 0.0
@@ -185,11 +182,7 @@ def encode_rows(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
-    """Quantise rows and evaluate their Lagrange polynomials at every evaluator's point.
-
-    Evaluator j of the code is the client ``evaluators[j]``. Noise segments derive from the client's
-    key of this run, so a repeated step yields the same shares, never a second encoding.
-    """
+    """Quantise rows and evaluate their Lagrange polynomials at the points of `evaluators`."""
     point = None if centre is None else centre.point
     rows = quantise(data.rows(start, stop), system, center=point)  # Eq. (1)
     # rows relative to another centre are other rows
@@ -215,12 +208,9 @@ def share_out(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
-    """Evaluate the Lagrange polynomials of quantised rows (n, d) at every evaluator's point.
-
-    `digest` identifies the whole that they belong to, of which they are the rows from `start` on.
-    """
-    # the same noise never hides other rows, nor these at another scale, in another code or for
-    # other evaluators
+    """Evaluate the Lagrange polynomials of quantised rows (n, d) at every evaluator's point."""
+    # A repeated step gives the same shares, never a second encoding. The same noise never hides
+    # other rows, nor these at another scale, in another code or for other evaluators.
     key = secret.derive("noise segments", digest, repr(system), repr(code), repr(list(evaluators)))
     own = key.derive(start, start + len(rows))
     shares = code.encode(rows, system, own)  # Eqs. (2), (3): (evaluator, prime, row, column)
@@ -300,10 +290,7 @@ def _hiding(
     what: tuple[str | int, ...],
     block: tuple[int, int],
 ) -> HidingPolynomial | None:
-    """Return the evaluator's values of a block's random polynomial; None if nothing is hidden.
-
-    `what` must differ for every computation on one encoding: no polynomial may serve two.
-    """
+    """Return an evaluator's hiding polynomial or None; `what` must differ for every computation."""
     if hiding is None:
         return None
     key = SecretKey.from_bytes(hiding.key.tobytes()).derive(*what)
@@ -347,14 +334,10 @@ def answer_columns(
     evaluators: Sequence[str],
     engine: str,
 ) -> CodedDistances:
-    """Evaluate the squared distances of coded rows [start, stop) to those of the landmarks.
-
-    Each round, numbered `turn`, has its own hiding polynomial. The system may have fewer primes
-    than the rows were shared with.
-    """
+    """Evaluate squared distances of coded rows [start, stop) to the landmarks of round `turn`."""
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
-    count = len(system.primes)
+    count = len(system.primes)  # or fewer than the rows were shared with
     left = np.ascontiguousarray(coded.residues[:count, start:stop])
     right = np.ascontiguousarray(coded.residues[:count, landmarks.positions])
     mask = _hiding(code, system, number, hiding, ("columns", coded.encoding, turn), (start, stop))

@@ -145,10 +145,7 @@ def open_tiles(
     n_neighbors: int | None,
     radius2: float | None,
 ) -> Tiles:
-    """Create the server's store of blocks, or continue that of an earlier run of this problem.
-
-    With neither `n_neighbors` nor `radius2` it keeps all distances.
-    """
+    """Create the server's store of blocks, or continue that of an earlier run of this problem."""
     path = f"{workspace}/{name}"
 
     def create() -> Tiles:

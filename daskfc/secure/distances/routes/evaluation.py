@@ -54,11 +54,7 @@ class Evaluation:
         step: Callable[..., Any],
         *args: Any,
     ) -> None:
-        """Have clients share out their rows and the evaluators put them in the order of the plan.
-
-        `places` has (client, start, stop) of each part, whose shares a step like
-        `party.encode_rows` makes.
-        """
+        """Have clients share out (client, start, stop) by `step`, and evaluators order them."""
         federation = self._federation
         if self._hide_segments:
             leader = self.names[0]

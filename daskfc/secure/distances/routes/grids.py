@@ -78,10 +78,7 @@ def choose_grid(
 
 
 def nearest_apart(federation: Federation, place: Place) -> float:
-    """Return a small squared distance between different samples of one client.
-
-    Where no client has two different samples, it is float64's resolution, `EQUAL`.
-    """
+    """Return a small squared distance between different samples of one client, else `EQUAL`."""
     told = federation.ask(party.nearest_apart)
     found = federation.publish(server.nearest_of_all, told).squared
     return found if math.isfinite(found) else EQUAL * place.public.radius**2

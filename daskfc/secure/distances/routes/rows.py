@@ -49,10 +49,7 @@ class RowSummary(
 
 @dataclass(frozen=True)
 class QuantisedRows:
-    """Integer rows round(S B_p), (N_p, d), at their client, with a digest of rows and purpose.
-
-    `noise_multiplier` is None unless the rows are a noised release.
-    """
+    """Integer rows round(S B_p), (N_p, d), with a digest and the multiplier of any noise."""
 
     rows: Integers
     digest: str

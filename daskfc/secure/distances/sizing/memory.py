@@ -41,13 +41,10 @@ _SMALL = 4_000_000  # ours: Python objects, markers, codecs
 
 @dataclass(frozen=True)
 class Reader:
-    """The clusterer that reads all distances at the server, and its own memory and disk in bytes.
-
-    `memory` includes the distances where the clusterer holds them all in memory.
-    """
+    """The clusterer that reads all distances at the server, its own memory and disk in bytes."""
 
     name: str = ""
-    memory: int = 0
+    memory: int = 0  # including the distances, if it keeps them all
     disk: int = 0
 
     @property
@@ -62,24 +59,20 @@ NOBODY = Reader()
 
 @dataclass(frozen=True)
 class Workload:
-    """One computation of all pairwise distances from coded shares.
-
-    `n_answers` is 2l + 2t - 1 and the spares; `n_keys` evaluators get the key of their share in
-    place of the share; `n_neighbors` goes with mode "neighbours" only.
-    """
+    """One computation of all pairwise distances from coded shares."""
 
     n_samples: int
     n_features: int
     n_segments: int
     n_primes: int
-    n_answers: int
+    n_answers: int  # 2l + 2t - 1 and the spares
     mode: str
     n_neighbors: int | None = None
     window: int = 2
     residue_bytes: int = 1
     distance_bytes: int = 4
     reader: Reader = NOBODY
-    n_keys: int = 0
+    n_keys: int = 0  # evaluators that get the key of their share in place of it
 
     def __post_init__(self) -> None:
         rules: dict[str, Constraint] = {
@@ -124,17 +117,14 @@ class Workload:
 
 @dataclass(frozen=True)
 class Needs:
-    """Peak bytes that a computation needs of each evaluator, the server and its workers.
-
-    `tile` is the rows of a panel; `wire_bytes` counts all shares and answers.
-    """
+    """Peak bytes that a computation needs of each evaluator, the server and its workers."""
 
     operation: str
-    tile: int
+    tile: int  # rows of a panel
     evaluator_bytes: int
     server_bytes: int
     server_disk_bytes: int
-    wire_bytes: int
+    wire_bytes: int  # of all shares and answers
     way_out: str = "lower the tile or the number of samples, or use distances='landmark'"
     worker_bytes: int = 0
 

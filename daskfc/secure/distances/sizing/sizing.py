@@ -38,10 +38,7 @@ _SPARES = 8  # ... landmarks of full rank modulo primes: one more fails 1 time i
 
 
 class Sizing:
-    """What the distances of some rows need, compared with the limits of the parties.
-
-    `tile` is the rows of a block; None chooses the largest that every party's memory allows.
-    """
+    """Needs of the distances of some rows, compared with the parties' limits, and the tile."""
 
     def __init__(
         self,
@@ -51,7 +48,7 @@ class Sizing:
         n_samples: int,
         n_features: int,
         names: Sequence[str],
-        tile: int | None,
+        tile: int | None,  # None for the largest that every party's memory allows
     ) -> None:
         self._federation, self._names, self._tile = federation, names, tile
         self._system, self._n_samples, self._n_features = system, n_samples, n_features
