@@ -11,7 +11,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def squared_distances(rows: Floats, points: Floats) -> Floats:
-    """Return the squared distances (n, k) of rows (n, d) to points (k, d), at least 0."""
+    """Return squared distances (n, k) of rows (n, d) to points (k, d), >= 0, by inner products."""
     offset = points.mean(axis=0)  # shorter vectors, less cancellation
     rows, points = rows - offset, points - offset
     squared: Floats = rows @ points.T
@@ -22,7 +22,7 @@ def squared_distances(rows: Floats, points: Floats) -> Floats:
 
 
 def symmetric_squared_distances(points: Floats) -> Floats:
-    """Return all squared distances (n, n) of points, exactly symmetric, with a diagonal of 0."""
+    """Return `squared_distances` (n, n) of points, exactly symmetric, with a diagonal of 0."""
     centred = points - points.mean(axis=0)
     squared: Floats = centred @ centred.T  # half a matrix product and its mirror image
     norms = squared.diagonal().copy()

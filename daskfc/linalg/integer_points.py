@@ -185,7 +185,7 @@ def _row_norms(rows: Floats) -> Floats:
 
 
 def _norm_of_residual(L: Floats, G: Floats) -> float:
-    """Return a bound on the norm of L Lᵀ - G, which is tiny beside both."""
+    """Return a bound on the norm of L Lᵀ - G, which is tiny compared to both."""
     r = len(L)
     if r == 0:
         return 0.0

@@ -78,7 +78,7 @@ class BlockGroup:
 
     @classmethod
     def open(cls, path: str) -> Self:
-        """Open an existing group, by local folder or fsspec URL; StoreError if it is incomplete."""
+        """Open a group by folder or fsspec URL; StoreError if its creation was interrupted."""
         path = str(path)
         settings = _settings_of(path)
         if settings is None or settings["state"] == "of another program":

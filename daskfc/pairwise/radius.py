@@ -33,7 +33,7 @@ def within_of_block(
 
 
 class RadiusTiles(BlockGroup):
-    """The pairs within squared distance ``radius2``, in at most n (n + tile) / 16 bytes."""
+    """The pairs within squared distance ``radius2``, as bits in about n (n + tile) / 16 bytes."""
 
     kind = "radius tiles"
 

@@ -78,7 +78,7 @@ class Engine(ABC):
         self, left: list[Any], right: list[Any], tile: tuple[int, int, int, int],
         p: int, words: _Array, factors: _Array, out: _Array,
     ) -> None:  # fmt: skip
-        """Write a tile's (top, left, bottom, right) products of chunks, by `reduce_tile`."""
+        """Write a tile's (top, left, bottom, right) products and words mod p; see `reduce_tile`."""
         top, first, bottom, last = tile
         acc = scratch("products", (bottom - top, last - first), self.dtype)
         self.product(left[0], right[0], tile, acc)

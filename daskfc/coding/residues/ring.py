@@ -50,7 +50,7 @@ class FixedPoint:
     def for_bound(cls, max_abs: float, *, n_terms: int) -> "FixedPoint":
         """Return the numbers with the most fraction bits that cannot overflow."""
         if not (math.isfinite(max_abs) and max_abs >= 0) or n_terms < 1:
-            return cls(max_abs, n_terms, 0)  # raises
+            return cls(max_abs, n_terms, 0)  # which refuses
         room = 62.0 - math.log2(n_terms)  # one bit for roundings and for this rounding
         exponent = math.frexp(max_abs)[1]  # max_abs < 2**exponent; 0 for 0
         return cls(max_abs, n_terms, max(-900, min(900, math.floor(room) - exponent)))

@@ -19,7 +19,7 @@ _local = _Buffers()
 
 
 def scratch(purpose: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """Return an uninitialised array, a view of the thread's buffer for this purpose."""
+    """Return an uninitialised array, valid until the thread's next call with this purpose."""
     buffers = _local.arrays
     key = (purpose, np.dtype(dtype))
     size = math.prod(shape)

@@ -171,7 +171,7 @@ def all_moments(rows: Floats, proposal: KMeansProposal) -> Floats:
 
 
 def own_counts(rows: Floats, groups: Integers, proposal: KMeansProposal) -> Floats:
-    """Return numbers of a client's rows by group and nearest centre, (m, k); see `few`."""
+    """Return `counts_and_holder` of a client's rows by group and nearest centre, (m, k)."""
     found = np.zeros((proposal.n_groups, len(proposal.centers)))
     np.add.at(found, (groups, nearest_labels(rows, proposal.centers)), 1.0)
     return counts_and_holder(found)

@@ -4,7 +4,7 @@ Paper       A Communication Efficient Federated Kernel k-means, Section 6.1, whi
             clients learn the average distance of all samples: here by one sum.
 Messages    of the sum      client → server    once; d + 2 numbers, 2 d + 1 for the Laplacian
                                                kernel, 2 for the polynomial one
-            KernelWidth     server → client    where the method tells it
+            KernelWidth     server → client    where the method sends it
 """
 
 import numpy as np

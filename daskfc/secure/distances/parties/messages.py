@@ -49,7 +49,7 @@ class Reach(
     route="client → server",
     reveals="how far a client's samples go from the centre, rounded up to a power of 2**(1/8)",
 ):
-    """The range of a client's samples, seen from the centre of all."""
+    """The range of a client's samples about the centre of all."""
 
     radius: float  # >= max |x - c|
 

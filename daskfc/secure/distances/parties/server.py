@@ -59,7 +59,7 @@ __all__ = [
     "told_landmarks",
 ]
 
-# ours: the modulus beside what distances may be; a wrong one falls into the rest 1 time in 5
+# ours: the modulus over the range of distances; detects a wrong distance 1 time in 5
 _TO_SPARE = 1.25
 _LARGEST = 2.0**52  # whole numbers a little above it are exact in float64
 
