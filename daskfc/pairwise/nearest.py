@@ -26,15 +26,11 @@ _EXACT = 1 << 53  # integers up to here are exact in float64
 
 @dataclass(frozen=True)
 class Nearest:
-    """The nearest neighbours of some rows, nearest first, ties by the smaller neighbour.
+    """The nearest neighbours of some rows, nearest first, ties by the smaller neighbour."""
 
-    `owners` (h,) ascend; squared `distances` and `others` (h, w) have infinity and ``NOBODY`` in
-    empty places.
-    """
-
-    owners: Ints
-    distances: Floats
-    others: Ints
+    owners: Ints  # (h,), ascending
+    distances: Floats  # (h, w), squared, infinity in empty places
+    others: Ints  # (h, w), NOBODY in empty places
 
     @property
     def width(self) -> int:

@@ -31,17 +31,13 @@ _PAIRS = 1 << 22  # residues of listed pairs at a time
 
 @dataclass(frozen=True)
 class ResidueColumns:
-    """Whole squared distances of all samples, each modulo the product of some primes.
-
-    `left` and `right`, (primes, n, max(1, rank)), are V and K of the module; `row_terms` and
-    `column_terms`, (primes, n), are D_0i - |V_i|² and D_0j - |K_j|².
-    """
+    """Whole squared distances of all samples, each modulo the product of some primes."""
 
     system: ResidueSystem
-    left: NDArray[np.unsignedinteger]
-    right: NDArray[np.unsignedinteger]
-    row_terms: Ints
-    column_terms: Ints
+    left: NDArray[np.unsignedinteger]  # V, (primes, n, max(1, rank)), modulo each prime
+    right: NDArray[np.unsignedinteger]  # K, in the same shape
+    row_terms: Ints  # D_0i - |V_i|², (primes, n)
+    column_terms: Ints  # D_0j - |K_j|², (primes, n)
 
     @classmethod
     def among(

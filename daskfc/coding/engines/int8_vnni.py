@@ -223,14 +223,10 @@ class Rows(NamedTuple):
 
 
 class Panels(NamedTuple):
-    """A right operand: balanced residues of -2 z and int32 norms, in panels of 32 rows.
+    """A right operand: balanced residues of -2 z and int32 norms, in panels of 32 rows."""
 
-    `values` is (panels, k / 4, 32, 4): panel, four columns, row, column, zeros where there is no
-    row; `norms` is (panels, 32).
-    """
-
-    values: NDArray[np.int8]
-    norms: NDArray[np.int32]
+    values: NDArray[np.int8]  # (panel, four columns, row, column), (panels, k / 4, 32, 4); 0 beyond
+    norms: NDArray[np.int32]  # (panels, 32)
 
     @classmethod
     def of(cls, z: NDArray[np.uint8], norms: NDArray[np.int64], p: int) -> "Panels":

@@ -1,6 +1,6 @@
 """Groups of rows that are large enough for the server to learn their sums.
 
-Other federated k-means open a sum over each cluster in each round of Lloyd's algorithm. Two such
+Other federated k-means reveal a sum over each cluster in each round of Lloyd's algorithm. Two such
 sums that differ by one row reveal that row, and some hundred reveal all rows (docs/attacks.md).
 Here all rows are one group at first. Each round splits groups by the nearest centres of their
 rows; a part of fewer than `SMALLEST` rows, or of fewer clients than the run requires, stays with

@@ -190,7 +190,7 @@ class PointsStatus(
     route="server → caller",
     reveals="to the caller the rank of the data and how surely its distances follow from columns",
 ):
-    """The error bound of distances from coordinates, in units of 1 / S², and if it suffices."""
+    """The error bound of distances from coordinates, in 1 / S², and whether it suffices."""
 
     rank: int
     error: float

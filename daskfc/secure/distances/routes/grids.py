@@ -25,14 +25,11 @@ LEAST = 1e-2 / 12  # ours: of the squared radius; labels seldom depend on smalle
 
 @dataclass(frozen=True)
 class Place:
-    """The order and range of the samples, relative to `centre`, or to the origin if it is None.
+    """The order and range of the samples, relative to a centre."""
 
-    The full plan is at the server, its public part at the caller, the centre at the clients.
-    """
-
-    plan: Local[RowPlan]
-    public: PublicPlan
-    centre: Sent[Centre] | None = None
+    plan: Local[RowPlan]  # at the server
+    public: PublicPlan  # at the caller
+    centre: Sent[Centre] | None = None  # at the clients; None is the origin
 
 
 def place_of_samples(federation: Federation, code: LagrangeCode, max_abs: float | None) -> Place:

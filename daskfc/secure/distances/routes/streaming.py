@@ -26,19 +26,15 @@ SHORTEST_GRACE = 0.5  # seconds to wait for spare answers, at least
 
 @dataclass
 class AnswerStream(Generic[Task]):
-    """Ask the evaluators for block after block and have the server decode them.
-
-    `window` bounds the tasks in progress, and so the memory of all parties. Late answers may take
-    `grace` times as long again as the first ones took.
-    """
+    """Ask the evaluators for block after block and have the server decode them."""
 
     federation: Federation
     code: LagrangeCode
     evaluators: Sequence[str]
     ask: Callable[[Task, Sequence[str]], PerClient[Sent]]
     decode: Callable[[Task, PerClient[Sent]], Sent]
-    window: int = 3
-    grace: float = 1.0
+    window: int = 3  # tasks in progress at most, which bounds the memory of all parties
+    grace: float = 1.0  # patience with late answers, over the time that the first ones took
     deadline_s: float | None = None
     dropped: dict[str, str] = field(default_factory=dict)
     _strikes: Counter[str] = field(default_factory=Counter)
