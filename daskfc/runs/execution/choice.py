@@ -1,4 +1,4 @@
-"""The number of clusters, chosen without labels: by what a server knows, or by stability."""
+"""Choose the number of clusters without labels: by a criterion of the server or by stability."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ from daskfc.seeds import fresh_seed, integer_seed
 __all__ = ["choose_n_clusters"]
 
 _GAP = "gap"
-_SEEDS = 3  # ours: fits of a number of clusters that are compared with each other
+_SEEDS = 3  # ours: fits that are compared with each other, for each number of clusters
 _AS_STABLE = 0.02  # ours: adjusted Rand indices that are nearer than this count as equal
-_SHARE = 0.1  # ours: of a column's deviation; 0.05 tells clear clusters less well
+_SHARE = 0.1  # ours: shift in deviations of a column; 0.05 separates clear clusters less well
 
 Fitting = Callable[[int, int], tuple[xr.DataArray, pd.DataFrame]]
 """From a number of clusters and a seed to a fit's labels and its messages."""
@@ -40,9 +40,10 @@ def choose_n_clusters(
     seeds: Sequence[int] = (),
     fitting: Fitting | None = None,
 ) -> Choice:
-    """Choose among ascending numbers of clusters, without labels; the least on ties.
+    """Choose among ascending numbers of clusters, without labels.
 
-    "stability" shifts features a little, for else a cluster cut in two may be cut alike each time.
+    Ties go to the least, with "stability" to the largest. "stability" shifts features a little, as
+    otherwise a cluster cut in two may be cut alike each time.
     Privacy: the caller learns a score of each number, with "stability" also all fits' labels.
     """
     if by is None:
@@ -61,7 +62,7 @@ def choose_n_clusters(
         labels = []
         for seed in seeds:
             with _shifted(federation, seed), warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # of what is only tried
+                warnings.simplefilter("ignore", ConvergenceWarning)  # of trial fits
                 found, ledger = fit(k, seed)
             labels.append(found.to_numpy())
             ledgers.append(ledger)
@@ -71,7 +72,7 @@ def choose_n_clusters(
 
 @contextmanager
 def _shifted(federation: Federation, seed: int) -> Iterator[None]:
-    """Have methods read features that chance has shifted a little, after their preparation."""
+    """Add a small random shift to the features that methods read, after their preparation."""
     before = federation.preparation
     steps = {} if before is None else before.steps
     step = {"step": "jitter", "share": _SHARE, "seed": integer_seed(seed, "jitter")}
@@ -108,7 +109,7 @@ def _best(scores: Mapping[int, float | None], by: str) -> int:
 
 
 def _first_enough(scores: Mapping[int, float | None], errors: Mapping[int, float]) -> int:
-    """Return the number of clusters that the gap statistic's authors take."""
+    """Return the number of clusters by the rule of the gap statistic's authors."""
     told = _told(scores, _GAP)
     for k, after in pairwise(told):
         if told[k] >= told[after] - errors.get(after, 0.0):

@@ -1,4 +1,4 @@
-"""Carry out a run: open the parties, fit, score, write; and say what is left when it breaks off."""
+"""Carry out a run: open the parties, fit, score and write, or record why it broke off."""
 
 import logging
 import shutil
@@ -27,11 +27,11 @@ __all__ = ["execute"]
 
 log = logging.getLogger("daskfc.runs")
 
-_LAST_RESULTS = ".last-results"  # beside the runs: what the next one may start from
+_LAST_RESULTS = ".last-results"  # beside the runs: results that the next one may start from
 
 
 def _end(federation: Federation) -> None:
-    """Tell parties that nothing of the run is needed again; who is away keeps it."""
+    """Tell the parties to discard what they keep of the run; a party that is away keeps it."""
     try:
         if federation.run_id is not None:
             federation.end_run()
@@ -59,7 +59,7 @@ def _record_failure(
         )
         folder.write_summary(unfinished_summary(folder.record))
         write_report(folder)
-    except (OSError, InvalidInput) as other:  # the disk that ended the run may not hold its end
+    except (OSError, InvalidInput) as other:  # as of a full disk, which may have ended the run
         log.error("the failure could not be recorded: %s", other)
     return failure
 
@@ -67,13 +67,13 @@ def _record_failure(
 def execute(
     folder: RunFolder, record: Mapping[str, Any], checked: CheckedPipeline, tell: Progress
 ) -> None:
-    """Run what ``run.json`` of a folder that is claimed says; fits that are done are kept.
+    """Carry out the run of a claimed folder, without repeating fits that are done.
 
-    InvalidInput or ClusterError: nothing was started, and the folder of a run that never started is
-    deleted. RunFailed or KeyboardInterrupt: it broke off later, and the folder says whether it can
-    be resumed.
+    Raises InvalidInput or ClusterError if nothing was started; the folder of a run that never
+    started is then deleted. Raises RunFailed or KeyboardInterrupt if the run broke off later; the
+    folder says whether it can be resumed.
     """
-    # As if the interruptions had not been: the seconds of all attempts count.
+    # The seconds of all attempts count.
     started = time.monotonic() - float(record.get("elapsed_s", 0.0))
     opened = False
     fits: Fits | None = None

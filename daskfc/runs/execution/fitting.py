@@ -1,4 +1,4 @@
-"""The fits of a run: with every method and seed, each once, whoever broke off before."""
+"""Fit every method of a run with every seed, without repeating fits that are done."""
 
 import logging
 import warnings
@@ -29,7 +29,7 @@ log = logging.getLogger("daskfc.runs")
 
 
 class Fits:
-    """The fits of a run, one after the other; those that are done are kept."""
+    """The fits of a run, one after the other; finished fits are kept."""
 
     def __init__(
         self, checked: CheckedPipeline, folder: RunFolder, shelf: FitShelf, progress: Progress
@@ -41,7 +41,7 @@ class Fits:
         self._under_way: BaseEstimator | None = None
         self._noted = True
         self._name = ""
-        self._released: dict[str, list[float]] = {}  # by name of the fit, beside the server's list
+        self._released: dict[str, list[float]] = {}  # noise multipliers, by name of the fit
 
     @property
     def can_go_on(self) -> bool:
@@ -62,7 +62,7 @@ class Fits:
     def _kept_or_made(
         self, federation: Federation, method: str, model: BaseEstimator, seed: int, tried: str = ""
     ) -> Fit:
-        """Return a fit that is kept or made; one under a name, `tried`, is no start of the run."""
+        """Return a stored or new fit; a trial, stored as `tried`, is no start of the run."""
         fit = self._shelf.get(tried or method, seed)
         if fit is not None:
             log.info("%s, seed %d: done before, kept", tried or method, seed)
@@ -79,7 +79,7 @@ class Fits:
         return fit
 
     def choose(self, federation: Federation) -> Choice | None:
-        """Choose the number of clusters where that is asked for; `run` goes on with it."""
+        """Choose the number of clusters if the pipeline asks for it; `run` then uses it."""
         choices, pipeline = self.checked.choices, self.checked.pipeline
         if not choices:
             return None
@@ -117,7 +117,7 @@ class Fits:
         self._under_way = model
 
     def note(self) -> None:
-        """Keep ``run.json`` true for whoever reads it after this process was killed."""
+        """Update ``run.json``, so that it is right even if this process is killed."""
         changes: dict[str, Any] = {}
         if self.can_go_on != self._noted:
             changes["resumable"] = self._noted = self.can_go_on
@@ -153,7 +153,7 @@ class Fits:
             model.fit(federation)
         notices: list[str] = []
         own = method == self.checked.pipeline.method
-        for warning in noticed:  # for the run's folder, and in its summary or again at once
+        for warning in noticed:  # to the run's log, and to its summary or the caller
             log.warning("%s, seed %d: %s", method, seed, warning.message)
             if own and issubclass(warning.category, ConvergenceWarning):
                 notices.append(str(warning.message))
@@ -163,7 +163,7 @@ class Fits:
             )
         log.info("%s, seed %d: done in %.1f s", method, seed, model.timing_.get("total_s", 0.0))
         drawn: dict[str, Any] = {}
-        if not tried:  # nobody predicts by a fit that only tells how stable its number is
+        if not tried:  # trial fits measure stability and never predict
             drawn = self._map(federation, model, method, seed)
             keep_model(self.folder, model, method, seed)
         ledger = ledger_frame(federation.ledger if drawn else model.ledger_)
@@ -189,7 +189,7 @@ class Fits:
     def _map(
         self, federation: Federation, model: BaseEstimator, method: str, seed: int
     ) -> dict[str, Any]:
-        """Return the map of the fit that a report shows, where its server can draw one."""
+        """Return the map of the fit that a report shows, if its server can draw one."""
         pipeline = self.checked.pipeline
         shown = (method, seed) == (pipeline.method, pipeline.seeds[0])
         if not (shown and pipeline.map and hasattr(model, "sample_map")):

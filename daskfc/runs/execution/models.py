@@ -1,4 +1,4 @@
-"""Fitted methods in folders of their own, those of runs among them, and labels of new samples."""
+"""Load fitted methods, keep those of runs, and label new samples by them."""
 
 import shutil
 from collections.abc import Mapping
@@ -34,12 +34,12 @@ def load(folder: str | PathLike[str]) -> FederatedClusterer:
     Parameters
     ----------
     folder : path
-        Of the model.
+        The model's folder.
 
     Returns
     -------
     FederatedClusterer
-        Of any registered method's class.
+        Of the class of its method.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def _place(folder: RunFolder, method: str, seed: int) -> Path:
 
 
 def keep_model(folder: RunFolder, model: BaseEstimator, method: str, seed: int) -> None:
-    """Keep the model of a fit in the run's folder, where the caller has it."""
+    """Keep the model of a fit in the run's folder, if the caller has it."""
     if hasattr(model, "save") and hasattr(model, "predict") and not model.model_at_parties:
         place = _place(folder, method, seed)
         shutil.rmtree(place, ignore_errors=True)  # of a start that broke off
@@ -87,37 +87,36 @@ def predict_run(
     seed: int | None = None,
     name: str | None = None,
 ) -> Path:
-    """Label new samples by the model of a run, through a federation as the run's.
+    """Label new samples by the model of a run, on the run's cluster.
 
     Parameters
     ----------
     folder : path
-        Of the run.
+        The run's folder.
     stores : mapping of str to str
         For some clients the URL of a store with new samples, readable at that client.
     method : str, optional
-        By default the run's own.
+        The run's own by default.
     seed : int, optional
-        By default the run's first.
+        The run's first by default.
     name : str, optional
-        Of the prediction; by default the time.
+        Name of the prediction; the time by default.
 
     Returns
     -------
     pathlib.Path
         ``predictions/<name>`` in the run's folder: ``labels.csv``, ``labels.parquet`` and the
-        ledger of all that was told.
+        ledger of all messages.
 
     Raises
     ------
     InvalidInput
-        When the run is not done, its method keeps no model with the caller, or a store does not go
-        with it.
+        When the run is not done, the caller has no model of it, or a store does not suit the model.
 
     Notes
     -----
-    Privacy: the caller is told of new samples what it is told of the run's, under pseudonyms where
-    those have them.
+    Privacy: the caller learns of new samples what it learned of the run's, under pseudonyms if the
+    run has them.
     """
     found = RunFolder(folder)
     record = found.record

@@ -1,4 +1,4 @@
-"""What is settled with the parties before the first fit: names of samples, prepared features."""
+"""Agree with the parties on names of samples and prepared features, before the first fit."""
 
 import logging
 import warnings
@@ -44,7 +44,7 @@ def settle(
 def _name_samples(
     folder: RunFolder, federation: Federation, checked: CheckedPipeline
 ) -> pd.DataFrame:
-    """Settle by what names, kept over starts, samples are known; return all messages so far."""
+    """Settle the names of samples, once over all attempts; return all messages so far."""
     names = pseudonyms_of(folder.record.get("pseudonyms"))
     federation.pseudonyms = names
     agreed = folder.path / "fits" / "agreement.parquet"
@@ -61,7 +61,7 @@ def _name_samples(
     again = ledger_frame(federation.opening_ledger)
     try:
         kept = pd.read_parquet(agreed)
-        # pandas is about to change what an empty table does to the types of the others
+        # an empty table may change the others' dtypes in a later pandas
         return pd.concat([kept, again], ignore_index=True) if len(again) else kept
     except (OSError, ValueError):  # pyarrow's own errors are either
         log.warning("the messages by which clients agreed on pseudonyms are lost")

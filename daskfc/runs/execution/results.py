@@ -1,4 +1,4 @@
-"""What is told of the fits of a run, and the files that its folder has in the end."""
+"""Describe the clusters of a run, and write its results into its folder."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ __all__ = ["profiles_of", "write_results"]
 def profiles_of(
     federation: Federation, profile: Profile | None, labels: xr.DataArray
 ) -> tuple[ClusterProfiles | None, str]:
-    """Describe the clusters of a first fit where the pipeline asks for it, or say who refuses."""
+    """Return profiles of a first fit's clusters if asked for, or the reason why a site refuses."""
     if profile is None:
         return None, ""
     federation.report_progress("describing the clusters", 0, 0)
@@ -45,11 +45,11 @@ def write_results(
     made: Mapping[str, Any],
     missing: str,
 ) -> None:
-    """Write all that a done run's folder has; `missing` says why clusters are not described."""
+    """Write all files of a finished run; `missing` says why clusters are not described."""
     record = folder.record
     if missing:
         record["warnings"] = [*record.get("warnings", ()), missing]
-    cube = labels_cube(fits)  # first: what was paid for is there if a table or the page fails
+    cube = labels_cube(fits)  # first, so that labels are kept if a table or the page fails
     folder.write_labels(cube)
     write_tables(folder, cube["labels"])
     rows = [fit.ledger.assign(method=fit.method, seed=fit.seed) for fit in fits]

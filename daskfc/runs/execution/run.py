@@ -38,7 +38,7 @@ _VERSIONS = ("daskfc", "dask", "distributed", "zarr", "numpy", "scipy", "scikit-
 
 
 class Run:
-    """One run and what came of it, read from its folder.
+    """One run and its results, read from its folder.
 
     Parameters
     ----------
@@ -113,12 +113,12 @@ folder of a run, for example runs/<name>.
     def ledger(self) -> pd.DataFrame:
         """Every message of every fit, one row each, with the columns ``method`` and ``seed``.
 
-        The true labels that were asked for in the end have the method "evaluation".
+        Messages outside the fits have their step as ``method``, such as "evaluation".
         """
         return self._folder.read_ledger()
 
     def resume(self, *, progress: Progress | None = None) -> "Run":
-        """Continue the run; what is done is not done again, and the labels are the same.
+        """Continue the run; finished fits are kept, and the labels are those of an unbroken run.
 
         Parameters
         ----------
@@ -153,8 +153,7 @@ folder of a run, for example runs/<name>.
                 with folder.logging():
                     execute(folder, record, self._checked or checked_again(record), tell)
             finally:
-                # What only a resumed run would need; the server's distances are the data up to a
-                # rigid motion.
+                # Only resuming needs it; the server's distances are the data up to a rigid motion.
                 if folder.is_done:
                     try:
                         folder.drop_work()
@@ -254,7 +253,7 @@ def prepare(
     pipeline, storage, cluster, params, overrides, runs_dir, name, since, progress
         See `run`.
     run_key : str, optional
-        The key of which the name was made, see `daskfc.runs.start_or_resume`.
+        The key that the name was made from, see `daskfc.runs.start_or_resume`.
 
     Returns
     -------
@@ -264,7 +263,7 @@ def prepare(
     Raises
     ------
     InvalidInput
-        For the first thing that could not run; no folder is made then.
+        For the first rule that the input breaks; no folder is made then.
     """
     definition = load_pipeline(pipeline, params=params, overrides=overrides)
     check_pipeline(definition)  # the method first: stores may take a while to build
@@ -328,10 +327,10 @@ def run(
     pipeline : path, mapping or Pipeline
         What to run.
     storage : path or mapping, optional
-        Whose data. Stores that do not exist yet are built. With a running cluster, whose workers
-        bring their stores, it says which clients take part; without it, the cluster's file must.
+        The clients and their stores; missing stores are built. With a running cluster, which has
+        its own stores, it says which clients take part; without it, the cluster's file must.
     cluster : path or mapping, optional
-        Where; one process a party on this machine if not given.
+        Where to run; by default one process a party on this machine.
     params : mapping, optional
         Parameters of the method, in place of the pipeline's.
     overrides : sequence of str
@@ -341,7 +340,7 @@ def run(
     name : str, optional
         The run's name; made of pipeline, storage and time if not given.
     since : path, optional
-        Folder of an earlier run; summary and report then tell what changed since.
+        Folder of an earlier run; summary and report then show what changed since.
     progress : callable, optional
         ``progress(stage, done, total)``.
 

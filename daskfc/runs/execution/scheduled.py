@@ -1,4 +1,4 @@
-"""Runs that a timer starts: one run a key, never twice, and old ones removed."""
+"""Runs that a timer starts: one run per key, and removal of old runs."""
 
 import shutil
 import uuid
@@ -30,7 +30,7 @@ _REMOVED = ".removed-"
 
 
 def name_of_key(key: str, now: datetime) -> str:
-    """Return the run's name of a key: ``{date}`` is the day and ``{hour}`` the hour, local time."""
+    """Return the name of a key's run: ``{date}`` is the day, ``{hour}`` the hour, local time."""
     name = key.replace("{date}", f"{now:%Y-%m-%d}").replace("{hour}", f"{now:%H}")
     if "{" in name or "}" in name:
         raise InvalidInput(
@@ -50,10 +50,10 @@ def start_or_resume(
     progress: Progress | None = None,
     **where: Any,
 ) -> Run:
-    """Bring the run of a key to its end, whatever became of it before: what a timer should call.
+    """Start the run of a key, resume it or return it done: the call for a timer.
 
-    A run that is not there is started, one that broke off is resumed with the settings that it
-    began with, and one that is done stays as it is. Two calls at once start one run.
+    A run that broke off is resumed with the settings that it began with. Two calls at once start
+    one run.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def start_or_resume(
     Raises
     ------
     RunHeld
-        When another process carries it out; it goes on undisturbed.
+        When another process carries out the run, which goes on.
     InvalidInput, ClusterError
         For bad input, or a cluster that is away, before anything starts.
     RunFailed
@@ -108,7 +108,7 @@ got 'nightly-{day}'. Correct it.
 def find_or_prepare(
     pipeline: Any, *, run_key: str, runs_dir: str | PathLike[str] = "runs", **given: Any
 ) -> Run:
-    """Return the run of a key; it is made, and not started, where there is none."""
+    """Return the run of a key; make it, without starting it, if there is none."""
     name = name_of_key(run_key, datetime.now())
     found = _existing(runs_dir, name)
     if found is not None:
@@ -123,7 +123,7 @@ def find_or_prepare(
 
 
 def finish(run: Run, progress: Progress | None = None) -> None:
-    """Resume a run, unless it is done, by whichever process."""
+    """Resume a run, unless it is done or another process ends it meanwhile."""
     if run.status == "done":
         return
     try:
@@ -139,7 +139,7 @@ def _existing(runs_dir: str | PathLike[str], name: str) -> Run | None:
 
 
 def changed_settings(run: Run, pipeline: Any, overrides: Sequence[str] = ()) -> str | None:
-    """Return a sentence where a pipeline is not the one that a run began with, else None."""
+    """Return a sentence if a pipeline is not the one that a run began with, else None."""
     given = load_pipeline(pipeline, overrides=overrides).as_dict()
     if load_pipeline(run.config["pipeline"]).as_dict() == given:
         return None
@@ -150,7 +150,7 @@ def changed_settings(run: Run, pipeline: Any, overrides: Sequence[str] = ()) -> 
 
 
 def check_keep(run_key: str, keep: int) -> None:
-    """Refuse to keep fewer than one run of a key, and a key without ``{date}`` or ``{hour}``."""
+    """Raise for fewer than one run to keep, and for a key without ``{date}`` or ``{hour}``."""
     if keep < 1:
         raise InvalidInput(f"of a key's runs at least 1 must be kept; got {keep}. Raise it.")
     if "{" not in run_key:
@@ -161,16 +161,16 @@ def check_keep(run_key: str, keep: int) -> None:
 
 
 def remove_old_runs(runs_dir: str | PathLike[str], run_key: str, keep: int) -> list[str]:
-    """Remove the oldest runs of a key, and never one that could be resumed or is under way.
+    """Remove the oldest runs of a key, but none that could be resumed or is under way.
 
     Parameters
     ----------
     runs_dir : path
         The folder of all runs.
     run_key : str
-        As it was given when they were started, with ``{date}``.
+        The key that they were started with, with ``{date}``.
     keep : int
-        How many of those that ended stay, at least 1.
+        How many runs that ended to keep, at least 1.
 
     Returns
     -------
@@ -195,7 +195,7 @@ def remove_old_runs(runs_dir: str | PathLike[str], run_key: str, keep: int) -> l
     ended: list[tuple[str, RunFolder]] = []
     for file in root.glob("[!.]*/run.json"):
         folder = RunFolder(file.parent)
-        with suppress(InvalidInput):  # a damaged record says nothing of what it is
+        with suppress(InvalidInput):  # of a damaged record
             record = folder.record
             if record.get("run_key") == run_key and _is_over(record):
                 ended.append((str(record["created"]), folder))

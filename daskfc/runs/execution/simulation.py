@@ -1,4 +1,4 @@
-"""A federation of this machine's processes over arrays at hand, for notebooks and experiments."""
+"""Simulate a federation on this machine over arrays in memory, for notebooks and experiments."""
 
 import tempfile
 import uuid
@@ -26,7 +26,7 @@ __all__ = ["Simulation", "simulate"]
 
 
 class Simulation(Federation):
-    """A federation whose clients' data its caller has; see `simulate`."""
+    """A federation on this machine over data of its caller; see `simulate`."""
 
     folder: tempfile.TemporaryDirectory[str]
 
@@ -36,7 +36,7 @@ class Simulation(Federation):
         self.folder.cleanup()
 
     def distances(self, *, tolerance: float = 1e-4, **options: Any) -> "xr.DataArray":
-        """Have all squared distances computed as OmniFC does, and return them.
+        """Compute all squared distances as OmniFC does.
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class Simulation(Federation):
         -----
         Privacy: a real server's distances stay with it. In a simulation its disk is the caller's.
         """
-        from daskfc.pairwise.arrays import distance_array  # Dask's arrays, for these alone
+        from daskfc.pairwise.arrays import distance_array  # imports Dask's arrays, used only here
 
         run = f"distances-{uuid.uuid4().hex}"
         workspace = Path(self.folder.name) / run
@@ -74,16 +74,16 @@ class Simulation(Federation):
 
 
 def simulate(data: Any, *, clients: int | None = None, seed: int = 0, **options: Any) -> Simulation:
-    """Start a federation of worker processes on this machine over data that are at hand.
+    """Start a federation of worker processes on this machine over data in memory.
 
     Parameters
     ----------
     data : mapping, or what `write_store` takes as features
-        Samples of each client by its name; or of all, which are dealt at random.
+        Samples of each client by its name; or all samples, which are dealt at random.
     clients : int, optional
-        To how many clients samples of all are dealt, as client-1 and so on.
+        Number of clients to deal all samples to, named client-1 and so on.
     seed : int
-        Of the deal.
+        Random state of the deal.
     **options
         As for `Federation.local`: cluster, allow_raw.
 
@@ -95,11 +95,11 @@ def simulate(data: Any, *, clients: int | None = None, seed: int = 0, **options:
     Raises
     ------
     InvalidInput
-        For samples of all without a number of clients, or one with samples of each.
+        For all samples without a number of clients, or samples of each client with one.
 
     Notes
     -----
-    Privacy: that of a real federation among the processes; whoever simulates has all data anyhow.
+    Privacy: that of a real federation among the processes; the caller has all data anyway.
 
     Examples
     --------

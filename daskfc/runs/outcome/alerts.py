@@ -1,4 +1,4 @@
-"""Tell a program or an address how a run ended."""
+"""Report to a program or an address how a run ended."""
 
 import json
 import os
@@ -20,7 +20,7 @@ _OF_SAMPLES = ("map", "profiles", "histories")
 
 
 class NotTold(DaskfcError):
-    """An outcome that reached nobody; the run is what it is."""
+    """A run's outcome could not be reported; the run itself is unaffected."""
 
 
 def _is_url(target: str) -> bool:
@@ -28,7 +28,7 @@ def _is_url(target: str) -> bool:
 
 
 def check_target(target: str) -> None:
-    """Refuse a target that is no command, nor an address with https:// or of this machine."""
+    """Raise unless a target is a command, or an address with https:// or of this machine."""
     if _is_url(target):
         try:
             parts = urlsplit(target)
@@ -54,7 +54,7 @@ def check_target(target: str) -> None:
 def outcome_of(
     exit_code: int, *, name: str | None, error: str | None, summary: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return what is reported of a run's end, without what is of samples."""
+    """Return the report of a run's end, without values of samples."""
     told = {key: value for key, value in (summary or {}).items() if key not in _OF_SAMPLES}
     return {
         "run": name,
@@ -66,7 +66,7 @@ def outcome_of(
 
 
 def tell_outcome(target: str, outcome: Mapping[str, Any]) -> None:
-    """Run a command, or POST to an address, with an outcome as JSON; NotTold after 20 seconds."""
+    """Give an outcome as JSON to a command or address; raise NotTold on failure or after 20 s."""
     body = json.dumps(outcome, ensure_ascii=False, default=str).encode("utf-8")
     if _is_url(target):
         _post(target, body)

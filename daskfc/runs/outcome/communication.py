@@ -1,4 +1,4 @@
-"""What a ledger says, added up: messages, bytes, numbers uploaded."""
+"""Add up a ledger: messages, bytes, numbers uploaded."""
 
 import json
 import math
@@ -61,9 +61,9 @@ def communication_of(ledger: pd.DataFrame) -> dict[str, Any]:
 
 
 def costliest_client(ledgers: Sequence[pd.DataFrame], earlier: Sequence[float] = ()) -> Accountant:
-    """Return the noisy releases of the client that several fits on the same samples cost most.
+    """Return the noisy releases of the client with the largest privacy loss over several fits.
 
-    ``earlier`` are noise multipliers of starts that broke off, whose ledgers are not at hand.
+    ``earlier`` are noise multipliers of starts that broke off, for which there is no ledger.
     """
     rows = pd.concat(ledgers)
     noised = rows[rows["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])

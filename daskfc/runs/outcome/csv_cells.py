@@ -1,8 +1,7 @@
-"""Words in the cells of csv files that a spreadsheet must not take for formulas.
+"""Escape text in csv cells that a spreadsheet would run as a formula.
 
-A spreadsheet runs ``=HYPERLINK(...)`` as it opens a file, and whoever gave a sample its id wrote
-it. Such words get an apostrophe before them, as a person would type it; words that have one already
-get another, so that reading gives back exactly what was written.
+Sample ids come from others and may be formulas, such as ``=HYPERLINK(...)``. These get a leading
+apostrophe, and so do formulas that have one already, so that reading restores them exactly.
 """
 
 import csv
@@ -23,7 +22,7 @@ def csv_text(table: pd.DataFrame) -> str:
     """Return a table as csv, in which words that begin a formula get an apostrophe."""
     table, splits = table.copy(deep=False), False
     for name in table.columns:
-        if table[name].dtype.kind == "O":  # also pandas' own words
+        if table[name].dtype.kind == "O":  # also pandas' own string type
             table[name] = table[name].map(_guarded)
             splits |= any(isinstance(cell, str) and _SPLITS.search(cell) for cell in table[name])
     return table.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if splits else csv.QUOTE_MINIMAL)

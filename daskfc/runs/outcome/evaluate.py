@@ -1,4 +1,4 @@
-"""Scores against true labels, which the clients hold apart from their data."""
+"""Score labels against true labels, which the clients keep apart from their data."""
 
 import re
 import uuid
@@ -83,7 +83,7 @@ def evaluation_labels(data: ClientStore) -> EvaluationLabels:
 
 @dataclass(frozen=True)
 class Truth:
-    """The true labels ``(sample,)`` of a result's samples, or a sentence why there are none.
+    """The true labels ``(sample,)`` of a result's samples, or the reason why there are none.
 
     `classes` are the words of the labels, where the source had words.
     """
@@ -96,7 +96,7 @@ class Truth:
 def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
     """Join the clients' true labels, one client after another, by words where there are words.
 
-    None where a client has no labels, or one has numbers and another words: they cannot be matched.
+    None where a client has no labels, or where numbers meet words that are no whole numbers.
     """
     without = [name for name, part in parts.items() if not len(part.labels)]
     if without:
@@ -153,7 +153,7 @@ def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
     wanted = like["sample_id"].to_numpy().astype(str)
     labels = np.empty(len(owners), dtype=np.int64)
     for client, own in zip(parts, np.split(truth.labels, np.cumsum(sizes)[:-1]), strict=True):
-        # of a sample that several clients have, only the first one's is asked for
+        # of a sample that several clients have, only the first client's label is used
         by_id = pd.Series(own, index=parts[client].sample_ids())
         labels[owners == client] = by_id.loc[wanted[owners == client]]
     return Truth(labels, classes=truth.classes)

@@ -1,4 +1,4 @@
-"""How runs break off: the error, its sentence, and whether the same would happen again."""
+"""Why a run broke off, as one sentence, and whether the same would happen again."""
 
 import errno
 from pathlib import Path
@@ -49,9 +49,9 @@ def sentence_of(error: BaseException, folder: Path) -> str:
 
 
 def same_again(error: BaseException) -> bool:
-    """Return whether the same input would be refused again; all else may be the moment's fault."""
+    """Return whether resuming would fail again, as for invalid input or for privacy."""
     if isinstance(error, PartyError) and error.__cause__ is not None:
-        error = error.__cause__  # daskfc's own error, of which only the sentence crossed
-    # A store can be restored; the digest of its content tells that it is the same.
+        error = error.__cause__  # daskfc's own error; only its sentence was sent
+    # A store can be restored; the digest of its content shows that it is the same.
     lasting = isinstance(error, InvalidInput | PrivacyError)
     return lasting and not isinstance(error, StoreError)

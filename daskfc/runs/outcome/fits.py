@@ -1,4 +1,4 @@
-"""The fits of a run and its choice of a number of clusters, each kept as soon as it is done."""
+"""Store the fits of a run and its chosen number of clusters, each as soon as it is done."""
 
 import hashlib
 import io
@@ -89,7 +89,7 @@ def _digest(data: bytes) -> str:
 
 
 class FitShelf:
-    """Finished fits in a folder, each whole or absent, as those of other `settings` are."""
+    """Finished fits in a folder, each whole or absent; fits with other `settings` are ignored."""
 
     def __init__(self, path: str | Path, settings: str = "") -> None:
         self.path = Path(path)
@@ -156,13 +156,13 @@ class FitShelf:
         (folder / "fit.json").write_text(json.dumps(sealed), encoding="utf-8")
 
     def get(self, method: str, seed: int) -> Fit | None:
-        """Return a fit that is done, or None; what cannot be read was never done."""
+        """Return a finished fit; None if there is none that can be read."""
         place = self._place(method, seed)
         if not place.is_dir():
             return None
         try:
             return self._read(place)
-        except Exception as error:  # whatever a library says of bytes that were never written
+        except Exception as error:  # libraries raise anything for damaged bytes
             kind = type(error).__name__
             log.warning("%s, seed %d: its fit is damaged (%s), fit again", method, seed, kind)
             return None
@@ -194,7 +194,7 @@ class FitShelf:
 def labels_cube(fits: Sequence[Fit]) -> xr.Dataset:
     """Put the labels of all fits into one data set, over (algorithm, seed, sample).
 
-    Refuses fits that do not label the same samples in the same order.
+    Raises InvalidInput for fits that do not label the same samples in the same order.
     """
     first = fits[0].labels
     methods = list(dict.fromkeys(fit.method for fit in fits))

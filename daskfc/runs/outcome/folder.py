@@ -1,4 +1,4 @@
-"""A run's folder: what is in it, and that nothing in it is ever half-written."""
+"""The folder of a run: read and write its files, each whole or not at all."""
 
 import fcntl
 import hashlib
@@ -39,7 +39,7 @@ STATUSES = ("running", "failed", "done")
 # depends on where it is computed.
 _DECIDE = ("pipeline", "seeds", "storage", "contents")
 
-_BEGUN = (  # what a process that was killed while it wrote leaves behind
+_BEGUN = (  # left behind by a process that was killed while it wrote
     ".partial-*", ".labels-*", ".ledger.parquet*", ".run.json-*", ".summary.json-*",
     ".report.html-*", ".labels.csv-*", ".labels.parquet-*", ".labels.keys.json-*",
     "progress.json", ".progress.json-*",
@@ -55,10 +55,7 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def digests_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return by dotted key a digest of every setting that results depend on.
-
-    One each, so that the setting that was changed can be named.
-    """
+    """Return by dotted key a digest of each setting that results depend on."""
     plain = json.loads(json.dumps({key: record.get(key) for key in _DECIDE}))  # as it is read back
     leaves = (leaf for key in _DECIDE for leaf in _leaves(key, plain[key]))
     return {
@@ -79,7 +76,7 @@ def _plain(value: Any) -> Any:
 
 
 def _without_nan(value: Any) -> Any:
-    """Replace NaN and infinities by None: JSON has no word for them."""
+    """Replace NaN and infinities, which JSON lacks, by None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -104,7 +101,7 @@ class RunFolder:
     def create(
         cls, runs_dir: str | PathLike[str], name: str, record: Mapping[str, Any]
     ) -> "RunFolder":
-        """Make the folder of a new run, with status ``running``; never one that exists.
+        """Make the folder of a new run, with status ``running``; raise if there is one.
 
         `record` is the content of ``run.json`` beside name, status and time.
         """
@@ -117,7 +114,7 @@ class RunFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
             staged.mkdir(mode=0o700)  # labels of every sample id lie in it
             _write_json(staged / "run.json", full)
-            staged.rename(path)  # refused where a folder holds anything: no two runs share one
+            staged.rename(path)  # fails where a folder has any files: no two runs share one
             flush(path.parent)
         except OSError as error:
             if path.is_dir():
@@ -162,7 +159,7 @@ class RunFolder:
 
     @property
     def is_done(self) -> bool:
-        """Whether the run is done; False where its folder was removed or spoilt."""
+        """Whether the run is done; False if its folder was removed or damaged."""
         try:
             return self.status == "done"
         except (OSError, InvalidInput):
@@ -175,7 +172,7 @@ class RunFolder:
         return hashlib.sha256(told.encode()).hexdigest()
 
     def check_unedited(self) -> None:
-        """Refuse settings changed since the run began: its results would be of two kinds."""
+        """Raise if settings changed since the run began, which would mix results."""
         path, record = self.path / "run.json", self.record
         began, now = record.get("digests"), digests_of(record)
         if not isinstance(began, Mapping):
@@ -192,7 +189,7 @@ class RunFolder:
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Write what daskfc logs into ``log.txt`` meanwhile."""
+        """Write daskfc's log also to ``log.txt`` within the context."""
         handler = PrivateLog(self.path / "log.txt", delay=True)
         logger = logging.getLogger("daskfc")
         before = logger.level
@@ -212,10 +209,7 @@ class RunFolder:
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """Hold the folder for this process; the hold ends with the process, however it ends.
-
-        Raises RunHeld when another process carries out this run.
-        """
+        """Lock the folder until this process ends, in any way; raise RunHeld if it is locked."""
         handle = self._locked()
         try:
             self.sweep()
@@ -252,7 +246,7 @@ class RunFolder:
 
     @property
     def is_held(self) -> bool:
-        """Whether a process of this machine carries it out now."""
+        """Whether a process of this machine carries out the run now."""
         try:
             with (self.path / ".claim").open("rb") as handle:
                 return _is_locked(handle)
@@ -260,7 +254,7 @@ class RunFolder:
             return False
 
     def sweep(self) -> None:
-        """Remove what was begun and not finished, by whichever process."""
+        """Remove unfinished files of any process."""
         for pattern in _BEGUN:
             for left in self.path.glob(pattern):
                 if left.is_dir():
@@ -280,18 +274,18 @@ class RunFolder:
         return found
 
     def _keep_ledgers(self) -> None:
-        """Move the parties' own ledgers to where they stay."""
+        """Move the parties' own ledgers out of the working folder."""
         for party, paths in self.own_ledgers().items():
             for path in paths:
                 place = path.relative_to(self.path).parts
                 if place[0] == "work":
                     kept = self.path / "ledgers" / place[1] / f"{party}.jsonl"
-                    with suppress(OSError):  # what lies beside them must go all the same
+                    with suppress(OSError):  # the working folder is removed all the same
                         make_private(kept.parent)
                         path.replace(kept)
 
     def drop_work(self) -> None:
-        """Remove what only a resumed run would need; the parties' ledgers stay."""
+        """Remove what only resuming needs; the parties' ledgers stay."""
         self._keep_ledgers()
         for name in ("fits", "work"):
             shutil.rmtree(self.path / name, ignore_errors=True)
@@ -337,7 +331,7 @@ class RunFolder:
             # A chunk that gets lost would read as label 0 everywhere.
             plain.attrs["sha256"] = _fingerprint(plain)
             with warnings.catch_warnings():
-                # No part of Zarr v3 yet; without it, who opens it by xarray's defaults is warned.
+                # Not part of Zarr v3 yet; without it, opening with xarray's defaults warns.
                 warnings.filterwarnings("ignore", message="Consolidated metadata is")
                 plain.to_zarr(partial / "labels.zarr", mode="w", zarr_format=3, consolidated=True)
             flush_tree(partial)
@@ -350,7 +344,7 @@ class RunFolder:
             shutil.rmtree(partial, ignore_errors=True)
 
     def read_labels(self) -> xr.Dataset:
-        """Return ``labels.zarr``, loaded; refuse missing labels, or others than were written."""
+        """Load ``labels.zarr``; raise InvalidInput if it is missing or damaged."""
         path = self.path / "labels.zarr"
         if not path.exists() and self.status != "done":
             raise InvalidInput(
@@ -359,7 +353,7 @@ class RunFolder:
             )
         try:
             loaded: xr.Dataset = xr.open_zarr(path, consolidated=False).load()
-        except Exception:  # whatever the libraries say of bytes that were never written
+        except Exception:  # libraries raise anything for damaged bytes
             raise self._damaged("labels.zarr") from None
         text = [name for name, c in loaded.coords.items() if c.dtype.kind not in "iufb"]
         labels = loaded.assign_coords({name: loaded[name].astype(object) for name in text})
@@ -387,7 +381,7 @@ class RunFolder:
 
 
 def _is_locked(handle: IO[Any]) -> bool:
-    """Return whether somebody holds a file for himself alone."""
+    """Return whether a process has an exclusive lock on a file."""
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -416,9 +410,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
-    write_whole(
-        path, data, mode=0o644
-    )  # whom the owner lets into the folder may read what is in it
+    write_whole(path, data, mode=0o644)  # whoever may enter the folder may read what is in it
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:

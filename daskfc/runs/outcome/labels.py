@@ -1,4 +1,4 @@
-"""Labels as tables: all of them for the caller, and each site's own with its own ids."""
+"""Label tables: all labels for the caller, and each site's own under its own sample ids."""
 
 import json
 import re
@@ -78,7 +78,7 @@ def _of_file(path: Path) -> tuple[pd.DataFrame, Pseudonyms | None]:
             f"{path}: cannot be read ({error.strerror or type(error).__name__}). Give a run's "
             "folder, or the labels.csv or labels.parquet of one."
         ) from None
-    except ValueError:  # of pandas and of pyarrow; their words may quote the file
+    except ValueError:  # of pandas and of pyarrow; the message may quote the file
         raise _no_labels(path, "it is no table") from None
     named = [name for name in _NAMES if name in table.columns]
     fits = table.columns.difference([*_NAMES, "client"])
@@ -90,7 +90,7 @@ def _of_file(path: Path) -> tuple[pd.DataFrame, Pseudonyms | None]:
 
 
 def _names_in(path: Path, table: pd.DataFrame) -> Pseudonyms:
-    """Return what the pseudonyms of a file hang on."""
+    """Return the label and keys of the pseudonyms in a file."""
     found = [_PSEUDONYM.fullmatch(str(name)) for name in table["pseudonym"]]
     labels = {match.group(1) if match else "" for match in found}
     if len(labels) != 1 or "" in labels:
@@ -129,10 +129,9 @@ def site_labels(
         A run's folder, or its ``labels.csv`` or ``labels.parquet``; where clients share samples
         with its ``labels.keys.json`` beside it.
     store : str
-        URL of the client's store. What is needed to take pseudonyms back lies in it.
+        URL of the client's store, which has the key that resolves pseudonyms.
     samples : str, optional
-        URL of the store whose samples have the labels, where that is another one: new samples that
-        a run's model labelled.
+        URL of another store of the client, with new samples that a run's model labelled.
 
     Returns
     -------
@@ -143,12 +142,11 @@ def site_labels(
     Raises
     ------
     InvalidInput
-        For a source without labels, a store that they are not of, or one that was written again
-        with other samples.
+        For a source without labels, or a store with other samples than the labels are of.
 
     Notes
     -----
-    Privacy: of other clients' samples nothing is learned but what the source shows anybody.
+    Privacy: the result shows nothing of other clients' samples beyond what `source` shows anybody.
 
     Examples
     --------
@@ -185,7 +183,7 @@ def site_labels(
 
 
 def _check_own(table: pd.DataFrame, at: np.ndarray, path: Path, store: ClientStore) -> None:
-    """Refuse labels that are not of the samples of a store, all of them."""
+    """Raise unless each sample of a store has a label, and each label of its client a sample."""
     own = np.flatnonzero(table["client"].astype(str) == store.name)
     unlabelled = int((at < 0).sum())
     gone = len(np.setdiff1d(own, at))

@@ -1,4 +1,4 @@
-"""How far a run is, in a file of its folder, for those who did not start it."""
+"""A file with the progress of a run in its folder, for processes that did not start it."""
 
 import json
 import os
@@ -18,10 +18,7 @@ _EVERY_S = 1.0
 
 
 class KeptProgress:
-    """Progress that is passed on, and written down at most once a second.
-
-    The folder's claim removes the file in the end.
-    """
+    """Pass progress on and write it at most once a second; a claim removes the file in the end."""
 
     def __init__(self, folder: Path, told: Callable[[str, int, int], None]) -> None:
         self._path = folder / _NAME
@@ -29,7 +26,7 @@ class KeptProgress:
         self._last = float("-inf")
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Tell how far a stage is; see `daskfc.runs.pipeline.parties.Progress`."""
+        """Report how far a stage is; see `daskfc.runs.pipeline.parties.Progress`."""
         self._told(stage, done, total)
         if isinstance(stage, Notice) or time.monotonic() - self._last < _EVERY_S:
             return

@@ -1,4 +1,4 @@
-"""What can be said of clusters without true labels: sizes, sites, stability, warnings."""
+"""Describe clusters without true labels: sizes, sites, stability, warnings."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -13,10 +13,10 @@ from daskfc.runs.outcome.fits import Fit
 __all__ = ["quality_of", "told_by_one_column"]
 
 _FEW = 0.005  # ours: a smaller share of the samples is a small cluster
-# Ours: of what clusters tell, as much lies in the site. Where three quarters of each site's samples
-# are of one class of its own, it is 0.55, and 1 where a site is one cluster.
+# Ours: mutual information with the sites at which clusters are nearly sites. It is 0.55 where three
+# quarters of each site's samples are in one cluster of its own, and 1 where a site is one cluster.
 _OF_SITES = 0.75
-_ALONE, _OTHERS = 0.9, 0.5  # ours: of a column's variance between clusters, and of all others'
+_ALONE, _OTHERS = 0.9, 0.5  # ours: shares of variance between clusters, of one column and of others
 
 
 def quality_of(
@@ -26,7 +26,7 @@ def quality_of(
     *,
     by_rows: bool = True,
 ) -> dict[str, Any]:
-    """Describe the clusters of a first seed's fit; ``stability`` is that of pairs of seeds.
+    """Describe the clusters of the first seed's fit; ``stability`` compares pairs of seeds.
 
     ``sites`` is the adjusted mutual information of clusters and clients, None for one of either.
     """
@@ -59,14 +59,14 @@ def quality_of(
 
 
 def _sites(labels: np.ndarray, clients: np.ndarray, over: str) -> float | None:
-    """Return the adjusted mutual information of clusters and clients, over a mean entropy."""
+    """Return the adjusted mutual information of clusters and clients, normalised as `over` says."""
     if np.unique(clients).size < 2 or np.unique(labels).size < 2:
         return None
     return float(adjusted_mutual_info_score(clients, labels, average_method=over))
 
 
 def _made_by_sites(labels: np.ndarray, clients: np.ndarray) -> list[str]:
-    """Say so where a sample's client tells its cluster, or nearly."""
+    """Return a warning if a sample's client nearly determines its cluster."""
     told = _sites(labels, clients, "min")
     if told is None or told < _OF_SITES or labels.size == np.unique(clients).size:
         return []
@@ -79,7 +79,7 @@ def _made_by_sites(labels: np.ndarray, clients: np.ndarray) -> list[str]:
 
 
 def told_by_one_column(profiles: Mapping[str, Any]) -> list[str]:
-    """Return a sentence if one column alone makes the clusters of `ClusterProfiles.as_dict`."""
+    """Return a warning if one column alone separates the clusters of `ClusterProfiles.as_dict`."""
     told = [
         (share, name)
         for name, share in zip(
@@ -100,7 +100,7 @@ def told_by_one_column(profiles: Mapping[str, Any]) -> list[str]:
 
 
 def _drowned(noise: Mapping[str, Any]) -> list[str]:
-    """Say so where noise is larger than all that it covers."""
+    """Return a warning if noise exceeds the clipping norm of the values that it protects."""
     clip = noise.get("clip")
     sigma = max((v for k, v in noise.items() if k.startswith("sigma") and v), default=0.0)
     if not clip or sigma <= clip:

@@ -1,4 +1,4 @@
-"""What became of runs: of one that may be under way, and of all in a folder."""
+"""The state of one run, which may be under way, and of all runs in a folder."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,7 +24,7 @@ _COLUMNS = (
 
 
 def status_of(folder: str | PathLike[str]) -> dict[str, Any]:
-    """Return what became of a run so far, whoever started it.
+    """Return the state of a run so far, whoever started it.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def list_runs(runs_dir: str | PathLike[str] = "runs") -> pd.DataFrame:
         A row a run: ``name``, ``state``, ``created``, ``method``, ``clusters``, ``score`` (of the
         run's method by its first metric, as text with the metric's name), ``silhouette``,
         ``seconds`` (of the whole run), ``bytes`` (payload of one fit) and ``epsilon`` (of all fits,
-        where there was noise). None where a run has nothing to tell.
+        where there was noise). None where a run has no such value.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def _state(record: Mapping[str, Any], folder: RunFolder) -> str:
         return "done"
     if folder.is_held:
         return "running"
-    # What was killed before its parties were there has no such key, and can be resumed.
+    # A run killed before its parties were there has no such key, and can be resumed.
     return "broke off" if record.get("resumable", True) else "failed"
 
 

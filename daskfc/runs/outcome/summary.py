@@ -45,7 +45,7 @@ def unfinished_summary(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unprotected(record: Mapping[str, Any]) -> str:
-    """Return what was not protected in a run beside plain workers; empty for all others."""
+    """Return what a cluster of plain workers left unprotected; empty for other clusters."""
     cluster = record.get("cluster") or {}
     where = load_cluster(cluster) if cluster.get("trusted") else None
     return f"{where.unprotected}." if where is not None and where.cluster == "existing" else ""
@@ -65,7 +65,7 @@ def _timing(own: Sequence[Fit], fits: Sequence[Fit], total_s: float) -> dict[str
 
 
 def _noise(fits: Sequence[Fit], preparation: pd.DataFrame | None) -> dict[str, Any]:
-    """Return what a method's noise was, and what its fits with all seeds cost a client together."""
+    """Return a method's noise, and the privacy loss of a client over its fits with all seeds."""
     told = [fit.facts.get("noise") for fit in fits]
     if not told or not all(told):
         return {}
@@ -79,7 +79,7 @@ def _noise(fits: Sequence[Fit], preparation: pd.DataFrame | None) -> dict[str, A
 
 
 def _reconstruction(own: Fit) -> dict[str, Any]:
-    """Return the clients' errors of similarities, where they were measured, beside their bounds."""
+    """Return the clients' errors of reconstructed similarities and their bounds, if measured."""
     told = own.facts.get("reconstruction")
     if not told:
         return {}
@@ -119,9 +119,9 @@ def summary_of(
     total_s: float,
     preparation: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
-    """Return the summary of a finished run; what is of one fit is of the own method's first.
+    """Return the summary of a finished run; figures of one fit are of the own method's first.
 
-    `total_s` includes the start of the workers; messages of a `preparation` add to the noise.
+    `total_s` includes the start of the workers; messages of a `preparation` add to privacy loss.
     """
     pipeline = checked.pipeline
     own = [fit for fit in fits if fit.method == pipeline.method]

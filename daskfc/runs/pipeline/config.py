@@ -1,4 +1,4 @@
-"""Pipeline files: what to run. Read, overridden and checked before any worker starts."""
+"""Read and check pipeline files: the method to run, its parameters, metrics and seeds."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
@@ -39,19 +39,19 @@ class Pipeline(BaseModel):
         Whether the server draws a map of at most 2,000 samples for the report, where it can.
     seeds : list of int
         Values of ``random_state``; every method runs once with each. A ``null`` in the list draws
-        one, which the run's folder and summary tell.
+        one, which the run's folder and summary report.
     ids : {"pseudonyms", "clear"}
-        What stands for samples in the run's folder: pseudonyms, which each client alone can take
-        back, or the ids of the stores.
+        How the run's folder names samples: by pseudonyms, which only each client can resolve, or
+        by the ids of the stores.
     profiles : bool or {str: int or bool}
         Whether to describe the clusters of the own method's first fit by means and deviations of
-        all features, and shares of words; as a mapping with the rules of
+        all features, and shares of words; a mapping has the rules of
         `daskfc.secure.profiles.Profile`.
     smallest : {"samples": int, "clients": int}
-        The smallest groups, words and columns whose sums are opened; by default 1 and 1 on this
-        machine, 5 and 2 where parties are joined. Sites may ask for more.
+        The smallest groups, words and columns whose sums are revealed; by default 1 and 1 on this
+        machine, 5 and 2 on a running cluster. Sites may require more.
     choose : str or {str: object}
-        What ``n_clusters`` is chosen by; as a mapping ``by`` and, for stability, ``seeds``.
+        The criterion for ``n_clusters``; as a mapping ``by`` and, for stability, ``seeds``.
 
     Examples
     --------
@@ -181,12 +181,12 @@ def load_pipeline(
     Returns
     -------
     Pipeline
-        Whose method and parameters are still to be checked (``daskfc.runs.check_pipeline``).
+        With method and parameters still unchecked; see `daskfc.runs.check_pipeline`.
 
     Raises
     ------
     InvalidInput
-        Naming the file, the key, the rule, the value and the way out.
+        If a key or value breaks a rule; names the file, the key, the rule, the value and the fix.
 
     Examples
     --------

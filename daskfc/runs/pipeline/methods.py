@@ -1,4 +1,4 @@
-"""The methods that a pipeline may name, and the one check of a pipeline, which makes them."""
+"""List the methods that a pipeline may name; check a pipeline and make its estimators."""
 
 import inspect
 import json
@@ -42,10 +42,10 @@ _MOST = 12  # ours: clusters that "auto" goes up to
 
 @dataclass(frozen=True)
 class CheckedPipeline:
-    """A pipeline that can run, with the estimators that it asks for.
+    """A pipeline that can run, with its estimators.
 
-    `estimators` are by method, the run's own first, with its first seed and, where a number of
-    clusters is to be chosen, with the least. `choices` has the same pipeline with each such number.
+    `estimators` is by method, the run's own first, with its first seed and, where the number of
+    clusters is to be chosen, the least. `choices` has the pipeline for each such number.
     """
 
     pipeline: Pipeline
@@ -315,8 +315,8 @@ def check_pipeline(
     columns : mapping of str to sequence of str, optional
         The names of every client's columns, where they are known and the stores cannot be read.
     stores : mapping of str to ClientStore, optional
-        Every client's store, where it can be read from here: its columns, and for methods whose
-        clients share samples its sample ids.
+        Every client's store, where it can be read from here, to check its columns and, for methods
+        with clients that share samples, its sample ids.
 
     Returns
     -------
@@ -326,7 +326,7 @@ def check_pipeline(
     Raises
     ------
     InvalidInput
-        For the first thing that could not run.
+        For the first rule that the pipeline breaks.
 
     Examples
     --------
@@ -351,7 +351,7 @@ Lower 'n_clusters'.
             "table anyway. Remove it there."
         )
     checked = _made(pipeline, n_samples)
-    numbers = list(checked.choices)  # the least and the most stand for those between
+    numbers = list(checked.choices)  # checking the least and the most covers those between
     ends = [checked.choices[k] for k in (numbers[0], numbers[-1])] if numbers else [checked]
     asked = [pair for end in ends for pair in end.estimators.items()]
     for method, estimator in asked:

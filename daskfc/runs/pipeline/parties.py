@@ -1,4 +1,4 @@
-"""Whose data and where: from the storage and cluster files to an open federation."""
+"""Find the clients' stores by the storage and cluster files, and open the federation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ def locate(
     cluster: str | PathLike[str] | Mapping[str, Any] | None,
     progress: Any = None,
 ) -> Located:
-    """Find every client's store, building what is missing; a running cluster's are its own."""
+    """Find every client's store and build missing ones; on a running cluster, name the clients."""
     where = load_cluster(cluster)
     found: dict[str, Any] = {"cluster": where.model_dump(mode="json")}
     loaded = None
     if storage is not None:
         loaded = load_storage(storage if isinstance(storage, Mapping) else Path(storage))
     if where.cluster == "existing":
-        # The stores are the sites' own and may be out of reach here: only who takes part counts.
+        # The sites' own stores may be out of reach here, so only the clients' names count.
         names = list(who_takes_part(where, loaded.client_names() if loaded else None))
         return Located(
             {**found, "storage": {"clients": names}, "contents": {}, "n_clients": len(names)}
@@ -76,7 +76,7 @@ def locate(
 
 
 def _check_unchanged(record: Mapping[str, Any]) -> None:
-    """Refuse to continue on other data than the run began with."""
+    """Raise if a store was written again since the run began."""
     for name, digest in record["contents"].items():
         url = record["storage"]["clients"][name]["store"]
         if ClientStore.open(url).attributes.get("content_digest") != digest:
@@ -89,7 +89,7 @@ def _check_unchanged(record: Mapping[str, Any]) -> None:
 def open_federation(record: Mapping[str, Any], checked: CheckedPipeline) -> Federation:
     """Start the workers of a run, or join running ones, and check what they bring.
 
-    Use it as a context manager. Raw data may move only if one of the methods pools them.
+    Use it as a context manager. Raw data may be sent only if one of the methods needs them.
     """
     _check_unchanged(record)
     allow_raw = any(one.needs_raw for one in checked.estimators.values())
@@ -111,7 +111,7 @@ def open_federation(record: Mapping[str, Any], checked: CheckedPipeline) -> Fede
 
 
 def _check_same_builds(record: Mapping[str, Any], federation: Federation) -> None:
-    """Refuse to continue with a site whose store was written again."""
+    """Raise if a site's store was written again since the run began."""
     for name, build in federation.contract.builds.items():
         if record.get("builds", {}).get(name, build) != build:
             raise InvalidInput(

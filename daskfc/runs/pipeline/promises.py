@@ -1,4 +1,4 @@
-"""What a method's own documentation says: its paper, its privacy claim, its parameters."""
+"""Read from a method's docstrings its paper, its privacy claim and its parameters."""
 
 import inspect
 import re
@@ -29,10 +29,7 @@ def privacy_of(kind: type) -> str:
 
 
 def parameters_of(kind: type) -> dict[str, str]:
-    """Return a method's descriptions of its parameters by name, each on one line, in order.
-
-    Read from its numpydoc docstring; parameters that are described together have the same.
-    """
+    """Return the description of each parameter in a method's numpydoc docstring, on one line."""
     doc = inspect.getdoc(kind) or ""
     section = re.search(r"^Parameters\n-+\n(.+?)(?=^\S[^\n]*\n-{3,}$|\Z)", doc, re.M | re.S)
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What can be said of a run's data before it starts, where the stores can be read from here."""
+"""Check a run's data before it starts, where the stores can be read from here."""
 
 from collections.abc import Mapping
 
@@ -14,15 +14,12 @@ __all__ = ["check_bound", "data_warnings"]
 
 _SCALES = frozenset({"standardise", "min-max", "robust"})
 _LOOKED_AT = 500  # ours: samples of a client that are compared with each other
-_FEW = 0.05  # ours: copies of a few samples make no clusters
+_FEW = 0.05  # ours: least share of samples with a near one; copies of a few make no clusters
 _APART = 10.0  # ours: widths beyond which nothing is alike; the Gaussian kernel is 2e-22 there
 
 
 def check_bound(checked: CheckedPipeline, stores: Mapping[str, ClientStore]) -> None:
-    """Refuse features beyond a declared ``max_abs``, where nothing prepares them.
-
-    Names the first client with such features, and no value.
-    """
+    """Raise if unprepared features exceed a declared ``max_abs``; names a client, no value."""
     most = checked.pipeline.params.get("max_abs")
     if most is None or checked.prepare.steps:
         return
@@ -35,7 +32,7 @@ def check_bound(checked: CheckedPipeline, stores: Mapping[str, ClientStore]) -> 
 
 
 def data_warnings(checked: CheckedPipeline, stores: Mapping[str, ClientStore]) -> list[str]:
-    """Return sentences on what makes clusters of these stores doubtful, for the summary."""
+    """Return warnings, for the summary, on what makes clusters of these stores doubtful."""
     prepared = {name for name, _ in checked.prepare.steps}
     told = column_warnings(stores, scaled=bool(prepared & _SCALES))
     width = checked.pipeline.params.get("kernel_width")
@@ -48,10 +45,7 @@ def data_warnings(checked: CheckedPipeline, stores: Mapping[str, ClientStore]) -
 
 
 def _share_alike(stores: Mapping[str, ClientStore], width: float) -> float:
-    """Return the share of some samples that are near their nearest neighbour at the same client.
-
-    1 where it is not known.
-    """
+    """Return the share of some samples near another one of their client; 1 if it is not known."""
     near, n = 0, 0
     for store in stores.values():
         if store.unprepared:

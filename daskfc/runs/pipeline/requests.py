@@ -1,4 +1,4 @@
-"""What a pipeline asks of the sites: one request for each start of each method."""
+"""Make the requests of a pipeline to the sites: one for each start of each method."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from daskfc.site import BETWEEN_SITES, RunRequest
 
 __all__ = ["request_of", "requests_of"]
 
-_ASK_NOTHING = ("log", "clip")  # steps of a preparation that no client tells anything for
+_ASK_NOTHING = ("log", "clip")  # steps of a preparation that need nothing from any client
 
 
 def request_of(method: str, parameters: Mapping[str, Any], **more: Any) -> RunRequest:
@@ -27,7 +27,7 @@ def requests_of(
     n_samples: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> tuple[RunRequest, ...]:
-    """Return what a pipeline asks of every site; `columns` None means all."""
+    """Return all requests of a pipeline to every site; `columns` None means all."""
     checked = check_pipeline(pipeline, n_samples=n_samples)
     tried = list(checked.choices.values()) or [checked]
     prepare = checked.prepare

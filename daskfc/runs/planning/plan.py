@@ -1,4 +1,4 @@
-"""Plans: what a run would send, hold and reveal, before anything runs; ``daskfc plan``."""
+"""Plan a run: what it would send, keep in memory and reveal, before anything runs."""
 
 import math
 import warnings
@@ -35,8 +35,8 @@ from daskfc.stores.store.together import number_of_samples
 
 __all__ = ["Plan", "Planned", "check_memory", "plan", "surely_below"]
 
-# Ours, of what a run is surely below, so that it need not be planned to be let through: arrays of
-# n x n and copies of all samples in one step, and the process itself, a network's with it.
+# Ours, generous bounds on one step: arrays of n x n, copies of all samples, and the process with
+# a network's; a run within them need not be planned.
 _SQUARES, _COPIES, _PROCESS = 10, 20, 1_000_000_000
 
 LEFT_OUT = (
@@ -53,9 +53,9 @@ Source = str | PathLike[str] | Mapping[str, Any]
 class Planned:
     """One fit of one method, or "pseudonyms", "preparation" or "evaluation", shared by all methods.
 
-    `refused` and `too_large` are reasons, empty if none; `rounds` are the protocol's, `delays`
-    count messages that wait for one another, `seconds` are of messages on the network in one fit.
-    `memory` has each party's bytes and what for; `time` in `ledger` is when a message arrives.
+    `refused` and `too_large` are reasons, or empty; `delays` counts messages that wait for one
+    another, `seconds` is their time on the network. `memory` maps each party to its bytes and what
+    they are for; `time` in `ledger` is when a message arrives.
     """
 
     name: str
@@ -138,12 +138,12 @@ class Plan:
     n_samples : dict of str to int
         Samples of every client.
     limits : dict of str to int or None
-        Memory that every party may use, where the cluster's file says it.
+        Memory limit of every party, None where the cluster's file sets none.
     network : Network
-        For which times are.
+        Bandwidth and latency that all times assume.
     parts : tuple of Planned
-        Every method of the pipeline, its own first; before them a preparation, and the true labels
-        that are asked for in the end.
+        Pseudonyms and preparation, if any; every method, the pipeline's own first; and the
+        evaluation with true labels, if any.
     """
 
     pipeline: Pipeline
@@ -154,7 +154,7 @@ class Plan:
 
     @property
     def refused(self) -> str:
-        """Why a run would not begin, or break off; empty where it would not."""
+        """Why a run would be refused or break off; empty if it would not."""
         told = (part.refused or part.too_large for part in self.parts)
         return next((one for one in told if one), "")
 
@@ -191,19 +191,19 @@ def plan(
 ) -> Plan:
     """Plan a run: rounds, messages, bytes, memory, time, and what every party would reveal.
 
-    Every method's own wiring is gone through with stand-ins for its steps; no worker starts, and
-    nothing is sent. Stores are read where sizes depend on what is in them: norms and grids that the
-    code of OmniFC follows from, atoms of FedSC.
+    Each method runs with stubs for its steps: no worker starts, and nothing is sent. Stores are
+    read where sizes depend on their content: norms and grids that set OmniFC's code, and FedSC's
+    atoms.
 
     Parameters
     ----------
     pipeline, storage, cluster, params, overrides, progress
-        As of `daskfc.run`; stores that are missing are built. Their sizes are read, so that
-        they must be readable from here, on a running cluster as well.
+        As for `daskfc.run`; missing stores are built. All stores must be readable from here, on a
+        running cluster as well.
     network : Network, optional
         Bandwidth and latency; 100 Mbit/s and 50 ms by default.
     assumed : mapping of str to float, optional
-        What is known of a run that only a run can tell: values by what a plan says it assumes.
+        Values of quantities that only a run can measure, by the names that a plan gives them.
 
     Returns
     -------
@@ -212,11 +212,11 @@ def plan(
     Raises
     ------
     InvalidInput
-        For what a run would refuse before it starts, and for stores that cannot be read here.
+        If a run would be refused before it starts, or if stores cannot be read here.
 
     Notes
     -----
-    Privacy: nothing leaves any party. Whoever plans reads the stores, and must be allowed to.
+    Privacy: nothing leaves any party. The caller reads the stores, and must be allowed to.
 
     Examples
     --------
@@ -249,10 +249,10 @@ None; got 0.
 def check_memory(
     checked: CheckedPipeline, stores: Mapping[str, ClientStore], cluster: ClusterConfig
 ) -> None:
-    """Refuse a run that would not fit the memory of its parties, as far as this is known.
+    """Raise if a run would not fit the memory of its parties.
 
-    Of several numbers of clusters the largest counts; only limits of workers that the run itself
-    starts are known. Names method, step, party, bytes and limit.
+    Only limits of workers that the run itself starts are known. The largest number of clusters is
+    planned, if there are several.
     """
     limits = _limits(cluster, stores)
     surely = surely_below(stores)
@@ -266,13 +266,13 @@ def check_memory(
 
 
 def surely_below(stores: Mapping[str, ClientStore]) -> int:
-    """Return bytes that no party needs more than, of any run on these stores."""
+    """Return an upper bound, in bytes, on the memory of any party in any run on these stores."""
     n_bytes = sum(store.n_samples * store.n_features * 8 for store in stores.values())
     return _PROCESS + _COPIES * n_bytes + _SQUARES * 8 * number_of_samples(stores) ** 2
 
 
 def _limits(cluster: ClusterConfig, stores: Mapping[str, ClientStore]) -> dict[str, int | None]:
-    """Return the memory that every party may use, where the cluster's file says it."""
+    """Return the memory limit of every party, None where the cluster's file sets none."""
     return {
         name: cluster.limits(name).memory_limit if isinstance(cluster, LocalCluster) else None
         for name in (*stores, SERVER, *server_workers(cluster.server.workers))
@@ -323,7 +323,7 @@ def _parts(
 def _stores(
     storage: Source | None, cluster: Source | None, progress: Progress | None
 ) -> Mapping[str, ClientStore]:
-    """Open every client's store, those of a running cluster's sites too where they are at hand."""
+    """Open every client's store, for a running cluster too if its stores can be read here."""
     located = locate(storage, cluster, progress)
     if located.stores is not None:
         return located.stores
@@ -345,7 +345,7 @@ def _stores(
 
 
 def _first_owners(stores: Mapping[str, ClientStore]) -> list[str]:
-    """Return the clients in whose name results are, who are asked for true labels."""
+    """Return the clients that have a sample of which no client before them has a row."""
     seen, owners = set[str](), list[str]()
     for name, store in stores.items():
         ids = set(map(str, store.sample_ids()))

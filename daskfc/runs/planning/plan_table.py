@@ -1,4 +1,4 @@
-"""A plan as tables that a person can read in a terminal."""
+"""Print a plan as tables in a terminal."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def print_plan(found: Plan, console: Console) -> None:
     found : Plan
         From `daskfc.runs.plan`.
     console : rich.console.Console
-        Where to.
+        Where to print.
     """
     total = sum(found.n_samples.values())
     seeds = len(found.pipeline.seeds)

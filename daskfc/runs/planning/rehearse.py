@@ -1,4 +1,4 @@
-"""Every method's rehearsal: what stands for the steps of all of them."""
+"""Stubs for the steps of all methods, with which a plan rehearses them."""
 
 from daskfc.baselines import stand_ins as baselines
 from daskfc.federation.planning import stand_ins as federation

@@ -1,4 +1,4 @@
-"""What the parties' ledgers say of one another: whether A's messages are those that B got."""
+"""Audit the parties' ledgers of a run: whether the messages sent are those received."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,14 +18,14 @@ __all__ = ["Audit", "AuditedParty", "audit"]
 
 @dataclass(frozen=True)
 class AuditedParty:
-    """What was read of one party.
+    """What an audit read of one party.
 
     Parameters
     ----------
     name : str
         The party.
     files, lines : int
-        Of its ledgers.
+        Counts of its ledger files and of their lines.
     sent, received : int
         Messages in the runs that were compared.
     keys : tuple of str
@@ -47,11 +47,11 @@ class Audit:
     Parameters
     ----------
     parties : tuple of AuditedParty
-        Whose ledgers were read.
+        The parties with ledgers.
     findings : tuple of str
-        What does not hold, one sentence each.
+        Contradictions, one sentence each.
     notes : tuple of str
-        What holds, and a reader may wonder at.
+        Differences with a known reason, and refusals, one sentence each.
     """
 
     parties: tuple[AuditedParty, ...]
@@ -60,7 +60,7 @@ class Audit:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
 
@@ -79,7 +79,7 @@ def audit(
     ledgers : mapping of str to sequence of path, optional
         By party, files ``ledger.jsonl`` or folders with such files below, as sites hand them over.
     keys : mapping of str to str, optional
-        The public key that a party was agreed to have, 64 hexadecimal digits.
+        The agreed public key of a party, 64 hexadecimal digits.
 
     Returns
     -------
@@ -94,8 +94,8 @@ def audit(
     -----
     Every line must follow from the one before, be signed by the key of the party's start, and every
     message to another party must have a receipt there with the same digest, and every receipt a
-    message. Rows of the run's ``ledger.parquet`` must be in the ledgers of their senders. What the
-    caller got has no receipt. Two parties that agree to tell the same untruth are not found out.
+    message. Rows of the run's ``ledger.parquet`` must be in the ledgers of their senders. Messages
+    to the caller have no receipts. Two parties that agree on the same false lines go undetected.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def _speaks_of(chain: Chain, runs: frozenset[str]) -> bool:
 
 
 def _alone(party: Read, agreed: str | None) -> Iterator[str]:
-    """Yield what one party's ledgers show by themselves."""
+    """Yield the faults of one party's ledgers by themselves."""
     for chain in party.chains:
         for fault in chain.faults:
             yield f"the ledger of {party.name} {fault}."
@@ -219,7 +219,7 @@ def _settings(read: Sequence[Read]) -> Iterator[str]:
 def _against_the_run(
     parties: Mapping[str, Read], told: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield what the caller collected from parties and their ledgers lack, or have otherwise."""
+    """Yield messages of the run's ledger that senders' ledgers lack or have otherwise."""
     own = {_place(row): row for party in parties.values() for row in party.sent}
     lacking: dict[str, list[Mapping[str, Any]]] = {}
     for row in told:
@@ -230,7 +230,7 @@ def _against_the_run(
         same = found is not None and all(
             found.get(name) == row[name] for name in ("message", "protection", "payload_bytes")
         )
-        completed = row["wire_bytes"] != row["payload_bytes"]  # else collected before it was
+        completed = row["wire_bytes"] != row["payload_bytes"]  # else collected before it was sent
         if not same or (completed and found and found.get("wire_bytes") != row["wire_bytes"]):
             lacking.setdefault(sender, []).append(row)
     for sender, rows in lacking.items():

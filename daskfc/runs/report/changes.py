@@ -1,8 +1,8 @@
-"""What changed since an earlier run: clusters matched to its, their shares and profiles.
+"""Compare a run with an earlier one: clusters matched to its, their shares and profiles.
 
-Samples are matched where that tells the caller nothing new: by clear ids, or row by row where the
-stores can be read from here and are those of the earlier run, or grew from them. Pseudonyms of two
-runs have nothing in common. Elsewhere clusters are matched by their profiles.
+Samples are matched where that reveals nothing new to the caller: by clear ids, or row by row where
+the stores can be read from here and are those of the earlier run, or grew from them. Pseudonyms of
+two runs have nothing in common, so otherwise clusters are matched by their profiles.
 """
 
 from collections.abc import Mapping
@@ -22,17 +22,17 @@ from daskfc.stores.building.appending import rows_of_before
 
 __all__ = ["HEAD", "changes_in_words", "changes_rows", "changes_since", "earlier_run"]
 
-_FEATURES = 12  # ours: features of a cluster that are told, those that moved most
+_FEATURES = 12  # ours: features of a cluster that are listed, those that moved most
 HEAD = ("cluster", "was", "share", "share before", "stayed", "what moved most")
 
 
 def earlier_run(
     run: str | PathLike[str], stores: Mapping[str, ClientStore] | None
 ) -> dict[str, Any]:
-    """Return ``run_id``, ``folder`` and ``shared`` of a done run that a new one is compared with.
+    """Return ``run_id``, ``folder`` and ``shared`` of a finished run to compare a new one with.
 
-    ``shared`` counts for each client the rows, its first ones, that the earlier run read;
-    ``stores`` is None where stores cannot be read from here.
+    ``shared`` is the number of each client's first rows that the earlier run read; ``stores`` is
+    None where they cannot be read from here.
     """
     folder = RunFolder(run)
     record = folder.record
@@ -149,7 +149,7 @@ def _pairs_of_rows(
 
 
 def _matched_by_samples(pairs: np.ndarray) -> dict[int, int]:
-    """Return the earlier cluster of each, one to one, so that most samples stay where they were."""
+    """Match clusters to earlier ones, one to one, so that most samples stay where they were."""
     pairs = pairs[(pairs >= 0).all(axis=1)]  # noise is no cluster
     if not len(pairs):
         return {}
@@ -162,7 +162,7 @@ def _matched_by_samples(pairs: np.ndarray) -> dict[int, int]:
 
 
 def _matched_by_profiles(profiles: Mapping[str, Any], past: Mapping[str, Any]) -> dict[int, int]:
-    """Return the earlier cluster with the nearest means, one to one, in units of deviations."""
+    """Match clusters to earlier ones with the nearest means in deviations, one to one."""
     if not (profiles.get("clusters") and past.get("clusters")):
         return {}
     spread = dict(zip(past["columns"], past["overall_std"], strict=True))
@@ -188,7 +188,7 @@ def _shares(labels: np.ndarray) -> dict[int, float]:
 
 
 def _stayed(pairs: np.ndarray, was: Mapping[int, int], cluster: int | None) -> float | None:
-    """Return the share of shared samples, or those of one earlier cluster, that are where it is."""
+    """Return the share of shared samples, or of one earlier cluster's, that stayed in a cluster."""
     of = np.ones(len(pairs), dtype=bool) if cluster is None else pairs[:, 1] == was[cluster]
     if not of.any():
         return None
@@ -243,7 +243,7 @@ def _share(share: float | None) -> str:
 
 
 def changes_in_words(changes: Mapping[str, Any]) -> str:
-    """Return how many samples are new and how many stayed, and by what that is known."""
+    """Return in words how many samples are new, how many stayed, and how they were matched."""
     head = f"Since run {changes['since']}"
     if "n_samples" not in changes:
         return f"{head}: {changes['why']}"

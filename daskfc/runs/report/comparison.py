@@ -1,4 +1,4 @@
-"""Runs side by side: what was run, what came of it, and what it cost."""
+"""Compare runs side by side: settings, results and costs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def comparison(
     """Return one column a run: settings that differ, scores, sizes, bytes, seconds, memory.
 
     Index ``(part, what)``; None where a run has no value. Agreement is the adjusted Rand index with
-    the first run, where both have the same sample ids. Fewer than two runs are refused.
+    the first run, where both have the same sample ids. Raises InvalidInput for fewer than two runs.
     """
     if len(names) < 2:
         raise InvalidInput(
@@ -50,7 +50,7 @@ _PARTS = ("run", "settings", "scores", "clusters", "cost")
 
 
 def _is_told(key: tuple[str, str], values: Sequence[Any]) -> bool:
-    """Return whether a line says anything: settings only where they differ."""
+    """Return whether to show a line: of settings only those that differ."""
     if key[0] == "settings":
         return len({repr(value) for value in values}) > 1
     return any(value is not None for value in values)
@@ -109,7 +109,7 @@ def _agreement(first: xr.DataArray, other: xr.DataArray) -> float | None:
         pd.Series(one.to_numpy(), index=one["sample_id"].to_numpy().astype(str))
         for one in (first, other)
     )
-    # fewer ids, or one twice: other samples, of which some may be called the same
+    # with ids missing or repeated these are other samples, of which some may have equal ids
     if not (a.index.is_unique and b.index.is_unique) or set(a.index) != set(b.index):
         return None
     return float(ari(np.asarray(a), np.asarray(b.loc[a.index])))

@@ -1,4 +1,4 @@
-"""The figures of a report, from what a run's folder holds."""
+"""Draw the figures of a report from a run's summary and ledger."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ def _drawn(*figures: Figure) -> list[Figure]:
 
 
 def _largest(quality: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return what clients have of the largest clusters."""
+    """Return each client's numbers of samples in the largest clusters."""
     sizes, clients = quality.get("sizes", {}), quality.get("by_client", {})
     shown = sorted(sizes, key=lambda c: -sizes[c])[:_BARS]
     return {name: {c: own[c] for c in sizes if c in shown} for name, own in clients.items()}
@@ -106,13 +106,13 @@ def of_clusters(summary: Mapping[str, Any], profiles: str = "") -> list[Figure]:
 
 
 def of_histories(summary: Mapping[str, Any]) -> list[Figure]:
-    """Return a figure for each title among a fit's values step by step."""
+    """Return one figure per title of a fit's histories."""
     found = summary.get("histories", {})
     return _drawn(*(Figure(title, drawing(_finite(lines))) for title, lines in found.items()))
 
 
 def _finite(lines: Mapping[str, Sequence[float | None]]) -> dict[str, list[float]]:
-    """Return what was not finite when JSON was written as what it is."""
+    """Restore NaN, for which JSON has None."""
     return {n: [math.nan if v is None else v for v in line] for n, line in lines.items()}
 
 
@@ -120,7 +120,7 @@ def _finite(lines: Mapping[str, Sequence[float | None]]) -> dict[str, list[float
 
 
 def _shown_names(rows: pd.DataFrame) -> dict[str, str]:
-    """Return what parties are called in pictures of messages: clients together where many."""
+    """Return the parties' names in figures of messages; many clients share one."""
     parties = dict.fromkeys([*rows["sender"], *rows["receiver"]])
     clients = [name for name in parties if _is_client(name)]
     names = {name: name for name in parties}
@@ -181,10 +181,7 @@ def of_traffic(rows: pd.DataFrame) -> list[Figure]:
 
 
 def of_privacy(rows: pd.DataFrame, noise: Mapping[str, Any] | None) -> list[Figure]:
-    """Return the figures of what noisy releases cost the clients; none without a guarantee.
-
-    `noise` is ``privacy.noise`` of the summary.
-    """
+    """Return figures of privacy loss by the summary's ``privacy.noise``, if it has a guarantee."""
     if not noise or noise.get("delta") is None or not len(rows):
         return []
     delta = noise["delta"]

@@ -1,4 +1,4 @@
-"""One party's ledgers as an audit reads them, and what the ledgers of all say of one another."""
+"""One party's ledgers as an audit reads them, and the comparison of all parties' ledgers."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ def named(row: Line) -> str:
 
 @dataclass
 class Read:
-    """One party's ledger files, and their lines in the runs that are compared, by default all."""
+    """One party's ledger files, and their lines in the compared runs, by default all."""
 
     name: str
     chains: list[Chain]
@@ -69,7 +69,7 @@ class Read:
             if kind == "sent":
                 if (row := rows.get(str(line.get("mark")))) is not None:
                     row.update(whole=True, wire_bytes=line.get("wire_bytes"))
-            elif not _can_be_read(kind, line):  # somebody changed it, as its chain shows
+            elif not _can_be_read(kind, line):  # it was changed, as its chain shows
                 continue
             elif self.runs is not None and line.get("run") not in self.runs:
                 continue
@@ -86,9 +86,9 @@ class Read:
 
 
 class Compared:
-    """The ledgers of all parties compared: `findings` are contradictions.
+    """The comparison of all parties' ledgers: `findings` are contradictions.
 
-    `notes` are differences with a known reason, and refusals. In `finished` runs whatever was sent
+    `notes` are differences with a known reason, and refusals. In `finished` runs every message
     must have been received.
     """
 

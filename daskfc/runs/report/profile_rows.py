@@ -8,7 +8,7 @@ from daskfc.runs.report.figures import heat_table
 
 __all__ = ["cells_in_words", "profile_head", "profile_heat_map", "profile_rows"]
 
-_NOT_TOLD = "–"  # stands for figures of a feature that are withheld in a cluster
+_NOT_TOLD = "–"  # in place of figures of a feature that are withheld in a cluster
 _DRAWN = 40  # ours: lines of the heat map
 _WORDS = 8  # ours: words of a feature that have a line
 
@@ -18,7 +18,7 @@ def profile_rows(
 ) -> list[list[str]]:
     """Return rows for each feature: name, share between clusters, and each cluster's figures.
 
-    Words have a row each, most frequent first, below their feature; so has the share of gaps. With
+    Words have a row each, most frequent first, below their feature; so do missing values. With
     `features` only those that separate the clusters best are shown.
     """
     rows = []
@@ -38,14 +38,14 @@ def profile_rows(
 
 
 def _words_shown(own: Mapping[str, Any]) -> list[int]:
-    """Return which words of a feature have a line: the most frequent ones, and those left over."""
+    """Return which words of a feature have a line: the most frequent, and all other words."""
     shares, n = own["overall"], len(own["words"])
     order = sorted(range(n), key=lambda i: (-(shares[i] or 0.0), i))[:_WORDS]
     return [*order, *([n] if shares[n] else [])]
 
 
 def _word_name(column: str, own: Mapping[str, Any], i: int) -> str:
-    """Return what a line of a word is called; the last word stands for all that few have."""
+    """Return the label of a word's line; the index after the last word means other words."""
     words = own["words"]
     return f"{column} = {words[i]}" if i < len(words) else f"{column}: other words"
 
@@ -72,7 +72,7 @@ def _share(share: float | None) -> str:
 
 
 def _figure(value: float, digits: int) -> str:
-    """Return a number with so many digits, or all before the point where these are more."""
+    """Return a number with so many significant digits, or its integer part where that has more."""
     whole = 10**digits <= abs(value) < 1e9
     return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
 
@@ -92,11 +92,9 @@ def cells_in_words(profiles: Mapping[str, Any]) -> str:
 
 
 def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
-    """Return clusters by columns, shaded by each mean's distance from that of all samples.
+    """Return a heat map of cluster means, in standard deviations from those of all samples.
 
-    Distances are ``standardised``, in standard deviations, a row a cluster, None where withheld;
-    ``shares`` has the same of each word of columns of words. Columns that separate clusters best
-    come first; empty without profiles.
+    Columns that separate clusters best come first; empty without profiles.
     """
     if not profiles or not profiles.get("standardised"):
         return ""

@@ -119,7 +119,7 @@ def _choice(summary: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _tiles(summary: Mapping[str, Any]) -> dict[str, str]:
-    """Return the numbers that a reader looks for first."""
+    """Return the key figures at the top of the page."""
     if not summary.get("n_samples"):
         return {}
     sizes = (summary.get("quality") or {}).get("sizes")

@@ -1,4 +1,4 @@
-"""Where a report can be seen: below a notebook's cell, or in the browser of this machine."""
+"""Show a report below a notebook's cell, or in the browser of this machine."""
 
 import sys
 import webbrowser
@@ -18,7 +18,7 @@ _CLUSTERS = 40  # ours: clusters that a notebook lists
 
 def shown_in_notebook(page: Path) -> bool:
     """Show a page below the cell that runs; return whether there is one."""
-    # A notebook has imported IPython; who has not needs none of it.
+    # A notebook has imported IPython; elsewhere it is not needed.
     ipython, display = sys.modules.get("IPython"), sys.modules.get("IPython.display")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None or display is None or not hasattr(shell, "kernel"):

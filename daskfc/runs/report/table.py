@@ -1,4 +1,4 @@
-"""A run's outcome as tables that a person can read in a terminal."""
+"""Print a run's outcome as tables in a terminal."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -186,7 +186,7 @@ _FEATURES = 10  # ours: features of a profile that are in a terminal
 
 
 def _profiles(profiles: Mapping[str, Any]) -> list[RenderableType]:
-    """Return the features that tell clusters apart best, and which clusters are withheld."""
+    """Return the features that separate clusters best, and which clusters are withheld."""
     parts: list[RenderableType] = []
     if profiles["clusters"]:
         title = "What tells the clusters apart (mean ± standard deviation, or share)"
@@ -236,7 +236,7 @@ def print_summary(summary: Mapping[str, Any], folder: object, console: Console) 
     folder : path
         The run's folder.
     console : rich.console.Console
-        Where to.
+        Where to print.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Chunks of Zarr arrays are decompressed into what their shape holds, and not beyond.
+"""Read Zarr arrays without decompressing a chunk beyond the size that its shape needs.
 
-33 kB of zstd can stand for 1 GiB. Whoever writes a store that others open could so take their
-memory. Here every codec that decompresses asks before how large its chunk will be: the compressed
-chunk says so itself, or it is tried in the room that there is.
+33 kB of zstd can expand to 1 GiB, so that a malicious store could exhaust a reader's memory. Here
+every decompressing codec first checks the size of its chunk: the header declares it, or the chunk
+is decompressed into limited room.
 """
 
 import gzip
@@ -38,14 +38,14 @@ _SAME_SIZE = {
 
 
 class ChunkError(StoreError):
-    """A chunk holds what its array cannot: it was damaged, replaced, or made to take memory."""
+    """A chunk is larger than its array allows: damaged, replaced, or made to exhaust memory."""
 
 
 def bounded(array: Any, url: str) -> Any:
-    """Return an array that reads the same chunks, and none that expands beyond its shape.
+    """Return an array that reads the same chunks, but expands none beyond its shape.
 
-    A larger chunk raises ChunkError when it is read; codecs that cannot tell how large a chunk is,
-    and chunks far larger than the array, raise StoreError here. Zarr 2 and 3.
+    A larger chunk raises ChunkError when it is read; codecs without a known size of a chunk, and
+    chunks far larger than the array, raise StoreError here. For Zarr 2 and 3.
     """
     where = f"{url}: the array {array.path!r}" if array.path else f"{url}: the array"
     native = array.dtype
@@ -69,7 +69,7 @@ def bounded(array: Any, url: str) -> Any:
 
 
 def _limit(shape: Iterable[int], dtype: np.dtype[Any]) -> int:
-    """Return the most bytes of a chunk, before it is compressed."""
+    """Return the most bytes of a decompressed chunk."""
     return math.prod(shape) * (_WORD if dtype.kind in ("O", "T") else dtype.itemsize) + _SPARE
 
 
@@ -111,8 +111,8 @@ def _checked_name(found: Any, where: str, *, sharding: bool = False) -> str:
 
 
 def _zstd(data: memoryview, limit: int) -> int:
-    """Return the size of a chunk in zstd: what its one frame declares, or whether it fits."""
-    # numcodecs adds up what all frames declare, and without a declaration goes on to the end
+    """Return the size of a chunk in zstd that its one frame declares, or `limit` if it fits."""
+    # numcodecs adds up the declared sizes of all frames, and without one decompresses to the end
     if (size := _declared(data)) is not None:
         return size
     try:
@@ -124,7 +124,7 @@ def _zstd(data: memoryview, limit: int) -> int:
 
 
 def _declared(data: memoryview) -> int | None:
-    """Return what the only frame of zstd declares (RFC 8878, 3.1.1), or None."""
+    """Return the size that the only frame of zstd declares (RFC 8878, 3.1.1), or None."""
     if len(data) < 6 or bytes(data[:4]) != b"\x28\xb5\x2f\xfd":
         return None
     head = data[4]
@@ -157,7 +157,7 @@ _SIZES: dict[str, Callable[[memoryview, int], int]] = {
 
 @contextmanager
 def _fitting(limit: int, where: str) -> Iterator[None]:
-    """Refuse what codecs cannot decompress into so many bytes."""
+    """Raise ChunkError where codecs cannot decompress a chunk into `limit` bytes."""
     try:
         yield
     except ChunkError:
@@ -175,7 +175,7 @@ def _check_size(name: str, data: memoryview, limit: int) -> None:
 
 
 def _check_count(data: memoryview, shape: Iterable[int], where: str) -> None:
-    """Refuse words whose number, which room is made for, is not that of the chunk."""
+    """Raise unless a chunk declares as many words, for which room is made, as its shape has."""
     if int.from_bytes(data[:4], "little") != math.prod(shape):
         raise ChunkError(
             f"{where} must have chunks of {math.prod(shape)} words; one says that it has others. "
@@ -185,7 +185,7 @@ def _check_count(data: memoryview, shape: Iterable[int], where: str) -> None:
 
 @dataclass(frozen=True)
 class _Bounded(BytesBytesCodec):
-    """A codec of Zarr 3 that asks for the size of each chunk before it decompresses it."""
+    """A codec of Zarr 3 that checks the size of each chunk before it decompresses it."""
 
     inner: Any
     name: str
@@ -208,7 +208,7 @@ class _Bounded(BytesBytesCodec):
 
 @dataclass(frozen=True)
 class _Counted(BytesBytesCodec):
-    """A codec that changes nothing, between words and their compression."""
+    """A codec between words and their compression that only checks the number of words."""
 
     where: str
     is_fixed_size = True
@@ -225,7 +225,7 @@ class _Counted(BytesBytesCodec):
 
 
 class _BoundedV2(FilterV2):  # type: ignore[misc]
-    """A compressor or filter of Zarr 2 behind a check of its chunk."""
+    """A compressor or filter of Zarr 2 that checks its chunk first."""
 
     codec_id = "daskfc-bounded"
 

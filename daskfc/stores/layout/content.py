@@ -1,4 +1,4 @@
-"""What a store holds, read once more and held against the rules."""
+"""Validate the content of a store: its rows, ids and the size of its values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST = 2.0**480  # ours: squares leave room for sums of 2**63
 
 @contextmanager
 def understood(url: str) -> Iterator[None]:
-    """Turn whatever reading a damaged or foreign store raises into one StoreError."""
+    """Turn any error from reading a damaged or foreign store into one StoreError."""
     try:
         yield
     except (DaskfcError, OSError):
@@ -37,10 +37,10 @@ def check_rows(
     client: str,
     url: str,
 ) -> str:
-    """Read a store's blocks of stored features and ids in order, and return the digest of all rows.
+    """Read a store's blocks of (stored features, ids) in order; return the digest of all rows.
 
-    Features that are not finite (NaN passes if `missing`) and repeated ids raise StoreError, which
-    names row numbers, never values.
+    Raises StoreError for features that are not finite (NaN passes if `missing`) and for repeated
+    ids; it names row numbers, never values.
     """
     n_rows, n_bad, first_bad = 0, 0, -1
     ids: list[np.ndarray] = []
@@ -69,9 +69,9 @@ def check_rows(
 
 
 def of_size(rows: np.ndarray, names: Sequence[str], client: str) -> np.ndarray:
-    """Return rows (n, d), unless a value is above 2**480, whose square no method can sum.
+    """Return rows (n, d), unless a value is above 2**480, as no method can sum its square.
 
-    The StoreError names the first such column, and no values.
+    Raises StoreError, which names the first such column, and no values.
     """
     if rows.max(initial=0) <= _LARGEST and rows.min(initial=0) >= -_LARGEST:
         return rows
@@ -86,12 +86,12 @@ def of_size(rows: np.ndarray, names: Sequence[str], client: str) -> np.ndarray:
 
 
 def finite(rows: np.ndarray, start: int, client: str, *, missing: bool) -> np.ndarray:
-    """Return rows (n, d) unless they hold infinity, or NaN where not `missing`: no store has such.
+    """Return rows (n, d); raise StoreError for infinity, or for NaN unless `missing`.
 
-    The StoreError names rows, counted from `start`, and no values.
+    The error names rows, counted from `start`, and no values.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(rows.sum()):  # as it is only if all are
+        if np.isfinite(rows.sum()):  # then all are
             return rows
     wrong = (np.isinf(rows) if missing else ~np.isfinite(rows)).any(axis=1)
     if wrong.any():

@@ -32,10 +32,7 @@ Read = Callable[[Any, int, int], np.ndarray]
 
 
 def checked_graph(adjacency: Any, n_samples: int, owner: str) -> sparse.csr_array:
-    """Return an adjacency matrix (n, n) as rows with sorted columns, or refuse it.
-
-    It must be symmetric, with finite weights that are not negative.
-    """
+    """Return an adjacency matrix (n, n) as sorted CSR; raise unless symmetric, finite and >= 0."""
     graph = sparse.csr_array(adjacency, dtype=np.float64)
     if graph.shape != (n_samples, n_samples):
         raise StoreError(
@@ -61,9 +58,9 @@ def checked_graph(adjacency: Any, n_samples: int, owner: str) -> sparse.csr_arra
 
 
 def neighbour_graph(X: np.ndarray, n_neighbours: int, owner: str) -> sparse.csr_array:
-    """Join each sample to its nearest ones: an unweighted, symmetric graph without loops.
+    """Connect each sample to its nearest ones: an unweighted, symmetric graph without loops.
 
-    A sample may have more neighbours than `n_neighbours`, for those that it is near to count too.
+    As it is symmetric, a sample may have more neighbours than `n_neighbours`.
     """
     from sklearn.neighbors import kneighbors_graph  # 60 MB that a worker does not need
 
@@ -150,8 +147,8 @@ def split_edges(
 ) -> list[sparse.csr_array]:
     """Deal the edges of a symmetric graph to clients, each to one or several (kCAGC, Appendix D).
 
-    Each client holds `share` of them, by default 1 / n_clients, none held twice; a larger share
-    adds to a smaller one's of the same seed, and a client has most in common with the next one.
+    Each client gets `share` of them, by default 1 / n_clients without overlap. A larger share
+    contains a smaller one of the same seed; a client overlaps most with the next one.
     """
     if share is not None and not 1 - 1e-9 <= share * n_clients <= n_clients:  # 1/3 is not exact
         raise StoreError(
@@ -170,10 +167,9 @@ def split_edges(
 
 
 def _deal_edges(n_edges: int, n_clients: int, seed: int, share: float) -> list[np.ndarray]:
-    """Return the numbers of each client's edges.
+    """Return the numbers of each client's edges: an arc, from its own on, of a circle of all edges.
 
-    All edges lie on a circle, those of one owner side by side. A client holds an arc that begins
-    with its own edges; as arcs begin at equal distances, they cover all edges equally often.
+    Arcs begin at equal distances, so that they cover all edges equally often.
     """
     owners = generator(seed, "edges").permutation(np.arange(n_edges) % n_clients)
     ends = np.arange(n_clients + 1) * n_edges // n_clients  # of equal distances, rounded down

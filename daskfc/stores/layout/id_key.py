@@ -1,7 +1,7 @@
-"""The secret of a store's sample ids: who can read the ids has it, and nobody else.
+"""The secret key of a store's sample ids, from which keys of pseudonyms are derived.
 
-It lies beside the ids, as an attribute of their array. Pseudonyms are made under keys derived from
-it, so that a site can take them back with its store alone.
+It is an attribute of the array of ids: whoever can read the ids has it, and nobody else. A site can
+so resolve pseudonyms with its store alone.
 """
 
 import contextlib
@@ -32,10 +32,7 @@ def stored_key(sample_ids: Any) -> bytes | None:
 
 
 def kept_key(url: str, client: str, *, replaces: bool) -> dict[str, Any]:
-    """Return the attributes of a new array of ids: the key of the store it replaces, or a new one.
-
-    Another client's key is never taken over.
-    """
+    """Return as attributes the key of the replaced store, if it is of this client, or a new one."""
     key = None
     if replaces:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # no whole store
@@ -51,9 +48,9 @@ def new_key() -> bytes:
 
 
 def content_key(features: Iterable[np.ndarray], sample_ids: np.ndarray) -> bytes:
-    """Return the secret of a store that has no key: a digest of all that only its readers know.
+    """Return the key of a store without one: a digest of its content, which its readers know.
 
-    Features are all rows in their stored type; their division into blocks does not matter.
+    `features` are blocks of all rows in their stored type.
     """
     digest = hashlib.sha256(b"daskfc.id_key")
     for block in features:

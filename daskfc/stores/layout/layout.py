@@ -7,14 +7,13 @@ A store is a group with
   their pseudonyms as its attribute ``id_key`` (see `daskfc.stores.layout.id_key`);
 - ``evaluation/labels``: ``(n_samples,)`` int64, where labels are known; apart, so that a site can
   remove them;
-- attributes, of which ``complete: true`` is written last. Version 2 has two more: ``categories``,
-  the words of the columns whose features are their numbers, 0, 1, ..., and ``missing``, whether
-  features may be NaN, where nothing is known. Stores with neither are of version 1. Stores that
-  grew have ``appended``, a list of ``samples`` and ``content_digest`` as they were before each
-  time: those are the first rows now.
+- attributes, of which ``complete: true`` is written last. Version 2 has two more than version 1:
+  ``categories``, the words of columns of words, which features number 0, 1, ..., and ``missing``,
+  whether features may be NaN. Stores that grew have ``appended``, a list of the ``samples`` and
+  ``content_digest`` before each time.
 
-Every chunk is compressed by zstd and then carries a CRC-32C of its bytes. Chunks of zeros are
-written too: a chunk that is not there is then a loss, never a fill value.
+Every chunk is compressed by zstd, followed by a CRC-32C. Chunks of zeros are written too, so that a
+missing chunk is a loss, never a fill value.
 """
 
 import hashlib
@@ -52,7 +51,7 @@ WITH_GAPS = 2  # the version of stores with categories, or with missing values
 def array_options(
     shape: tuple[int, ...], chunks: tuple[int, ...], axes: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return what every array of a store is created with; `axes` are names for xarray."""
+    """Return the options to create an array of a store with; `axes` are names for xarray."""
     return {
         "shape": shape,
         "chunks": chunks,
@@ -73,10 +72,7 @@ def default_names(n_features: int) -> tuple[str, ...]:
 
 
 def checked_width(n_features: int) -> int:
-    """Return a number of columns, or refuse more than 4,194,304, which only a damaged head has.
-
-    Call it before anything is made for each column.
-    """
+    """Return a number of columns; raise for over 4,194,304, which a damaged file may claim."""
     if n_features > _MOST_FEATURES:
         raise StoreError(
             f"a table must have at most {_MOST_FEATURES} columns; the head of the file says "
@@ -92,10 +88,7 @@ def digest_of(value: Any) -> str:
 
 
 class ContentDigest:
-    """A digest of samples in their order, whatever the blocks they arrive in.
-
-    Labels have their own digest (see `labels_digest`), for they may be removed.
-    """
+    """A digest of samples in order, in any blocks, without labels, which may be removed."""
 
     def __init__(
         self,
@@ -124,9 +117,9 @@ class ContentDigest:
 
 
 def data_set_of(attributes: Mapping[str, Any]) -> str:
-    """Return the digest by which budgets know a store's data: that before anything was appended.
+    """Return the digest by which privacy budgets know a store: that before anything was appended.
 
-    Whoever was in the data before is in it still, so that new rows bring no new budget.
+    The samples from before stay in the data, so that new rows bring no new budget.
     """
     first = next(iter(attributes.get("appended", ())), attributes)
     return str(first["content_digest"])

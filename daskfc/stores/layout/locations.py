@@ -1,4 +1,4 @@
-"""Where stores and sources lie: URLs of fsspec, environment variables, space that is left."""
+"""Locate stores and sources: URLs of fsspec, environment variables, free space."""
 
 import os
 import re
@@ -63,11 +63,7 @@ def matching_files(path: str) -> list[str]:
 
 
 def resolve_url(url: str) -> str:
-    """Return the absolute URL of a path or URL, the same in every process.
-
-    Local paths become ``file:///...``, relative ones from the working directory; no slash is at the
-    end.
-    """
+    """Return the absolute URL of a path or URL, ``file:///...`` if local, without a final slash."""
     text = expand(url)
     path = local_path(text)
     return text.rstrip("/") if path is None else f"file://{os.path.abspath(path)}"
@@ -81,10 +77,7 @@ def local_path(url: str) -> Path | None:
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL and the path on it.
-
-    StoreError for a protocol that is unknown or whose package is not installed.
-    """
+    """Return the fsspec file system of a URL and the path on it; StoreError if it has none here."""
     try:
         fs, path = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
@@ -98,9 +91,10 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 @contextmanager
 def reaching(url: str) -> Iterator[None]:
-    """Turn what a remote storage library raises into one sentence; errors of local files pass.
+    """Turn errors of a remote storage library into one sentence; errors of local files pass.
 
-    StoreError when credentials are missing or refused, StoreAway for no answer and all else.
+    StoreError for credentials that are missing or refused, else StoreAway, but for errors of the
+    content, which pass.
     """
     try:
         yield
@@ -134,13 +128,13 @@ def files_of(url: str) -> list[str]:
 
 
 def metadata_of(url: str) -> bytes:
-    """Return what a Zarr group says of itself, which is another after it was written again."""
+    """Return the metadata file of a Zarr group, which differs after each writing."""
     fs, path = filesystem(url)
     return bytes(fs.cat_file(f"{path}/zarr.json"))
 
 
 def zarr_store(url: str, *, read_only: bool) -> Store:
-    """Return Zarr's store object of a URL; refuse to write where a URL is a pattern to fsspec."""
+    """Return Zarr's store object of a URL; refuse to write to a pattern of fsspec."""
     path = local_path(url)
     if path is not None:
         return LocalStore(path, read_only=read_only)
@@ -149,15 +143,12 @@ def zarr_store(url: str, *, read_only: bool) -> Store:
             f"{url}: a store that is not on this machine must have no *, ? or [ in its name, which "
             "would stand for other names. Choose another one."
         )
-    filesystem(url)  # refuses unknown protocols in our words
+    filesystem(url)  # raises StoreError for unknown protocols
     return FsspecStore.from_url(url, read_only=read_only)
 
 
 def free_bytes(url: str) -> int | None:
-    """Return the bytes free where a local URL lies, or None where that is not known.
-
-    The store need not exist yet.
-    """
+    """Return the free bytes at a local URL, which need not exist yet; None where not known."""
     path = local_path(url)
     if path is None:
         return None
@@ -168,7 +159,7 @@ def free_bytes(url: str) -> int | None:
 
 
 def check_space(url: str, needed: int, whose: str) -> None:
-    """Refuse to write `needed` bytes (before compression: an upper bound) where fewer are free."""
+    """Raise if fewer than `needed` bytes (an upper bound, before compression) are free."""
     free = free_bytes(url)
     if free is not None and free < needed:
         raise StoreError(

@@ -1,4 +1,4 @@
-"""Which types hold the values of columns, told as rows come in."""
+"""Find the smallest type that holds the values of columns, as rows arrive."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 __all__ = ["TOLERATED", "ColumnRounding"]
 
 TOLERATED = 1e-6  # of a column's standard deviation
-_FAR = 16.0  # ours: times the deviation of the middle half, above which a few values make it
+_FAR = 16.0  # ours: ratio to the deviation of the middle half from which a few values dominate it
 _ROWS = 128  # ours: of a block, whose middle half is looked at
 _NORMAL = 1.349  # of a normal distribution, the middle half over the standard deviation
 
@@ -19,8 +19,8 @@ class ColumnRounding:
     """How rounding to the smaller float `dtype` changes columns of rows that arrive in blocks.
 
     A type holds a column if no value moves by more than `TOLERATED` standard deviations and no
-    whole number at all; missing values do not count. Where a few far values, as codes, make the
-    deviation, that of the middle half replaces it, or the other values would collapse into one.
+    whole number at all; missing values do not count. Where a few far values, such as codes,
+    dominate the deviation, that of the middle half replaces it, or other values would be merged.
     """
 
     def __init__(self, n_features: int, dtype: np.dtype[Any]) -> None:
@@ -33,7 +33,7 @@ class ColumnRounding:
 
     def add(self, rows: np.ndarray) -> None:
         """Add the next rows, (rows, n_features) float64, finite or NaN."""
-        for first in range(0, len(rows), _ROWS):  # what is computed with stays in the cache
+        for first in range(0, len(rows), _ROWS):  # parts that fit the cache
             self._add(rows[first : first + _ROWS])
         if len(rows):
             self._middles.append(_middle_half(rows[:: max(1, len(rows) // _ROWS)]))
@@ -50,7 +50,7 @@ class ColumnRounding:
             count = there.sum(axis=0)
             mean = rows.sum(axis=0, where=there) / np.maximum(count, 1)
             squares = np.square(rows - mean).sum(axis=0, where=there)
-            # two sets of values make one: Chan, Golub and LeVeque, 1983
+            # merges the moments of two sets: Chan, Golub and LeVeque, 1983
             both = np.maximum(self._count + count, 1)
             step = mean - self._mean
             self._squares += squares + step**2 * self._count * (count / both)
@@ -70,11 +70,7 @@ class ColumnRounding:
         return found
 
     def smallest(self, *, gaps: bool = False) -> np.dtype[Any]:
-        """Return the smallest type that holds every column.
-
-        Whole numbers take an integer type where it is smaller than the float that holds them,
-        unless there may be `gaps`, which only floats hold.
-        """
+        """Return the smallest type that holds every column; an integer type only without `gaps`."""
         if (short := self._integer_type(_SHORT)) is not None and not gaps:
             return short
         if not self.moved().any():

@@ -31,9 +31,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class View:
-    """Neighbouring columns [start, stop) of a source that describe its samples in one way.
+    """Adjacent columns [start, stop) of a source that are one view of its samples.
 
-    `made` is what daskfc made it from, where no file has it.
+    `made` says what daskfc made it from, where no file has it.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Samples:
     n_samples, feature_names : int, tuple of str
         The number of rows, and a name for each column.
     blocks : callable
-        ``blocks(rows)`` yields arrays of at most so many rows, in order; called again, once more.
+        ``blocks(rows)`` yields arrays of at most so many rows, in order, afresh at each call.
     labels, classes : ndarray of int64 of shape (n_samples,), tuple of str, optional
         True classes, which only scores read, and their names where they were words.
     sample_ids : ndarray of str of shape (n_samples,), optional
@@ -59,10 +59,10 @@ class Samples:
     graph : csr_array of shape (n_samples, n_samples), optional
         Symmetric adjacency.
     views, present : tuple of View, ndarray of bool of shape (n_samples, n_views), optional
-        Empty for a table; False where blocks hold NaN, None where every view has all samples.
+        None for a table; False where a sample lacks a view, as NaN, None if no sample lacks any.
     categories, words, missing, scaling : mappings, and missing a bool
-        The words of columns, whose numbers blocks hold, and what was replaced by them; whether
-        blocks may hold NaN; what was done to columns, by view, or under "".
+        The words that numbers in columns stand for, and the replacements that led to them; whether
+        blocks may hold NaN; the scaling of columns, by view, or under "".
     """
 
     n_samples: int
@@ -81,7 +81,7 @@ class Samples:
 
     @property
     def unprepared(self) -> str:
-        """What must be prepared before features are numbers, in words; empty for nothing."""
+        """What to prepare before features are numbers, in words; empty if nothing."""
         return unprepared(self.categories, self.missing)
 
     def ids(self) -> np.ndarray:
@@ -155,16 +155,13 @@ def blocks_of(table: Any) -> Callable[[int], Iterator[np.ndarray]]:
 
 
 def unprepared(categories: Collection[str], missing: bool) -> str:
-    """Say what must be prepared before features are numbers without gaps; empty for nothing.
-
-    `categories` are columns of words.
-    """
+    """Return what to prepare before features are numbers without gaps, in words; or empty."""
     words = [f"column {next(iter(categories))!r} holds words"] if categories else []
     return ", and ".join([*words, *(["cells may be empty"] if missing else [])])
 
 
 def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Return labels as int64, and the class names in alphabetical order where they were words.
+    """Return labels as int64, and the class names in alphabetical order if they are words.
 
     Missing labels, and numbers that are not whole, raise StoreError.
     """
@@ -228,8 +225,7 @@ def ids_as_text(values: Any, where: str) -> np.ndarray:
 def stacked(parts: Sequence[Samples], names: Sequence[str]) -> Samples:
     """Return the samples of several files, one after the other.
 
-    All have the same columns, and all or none have ids and labels; the first file that differs
-    raises StoreError.
+    Raises StoreError for the first file that differs in its columns, or in having ids or labels.
     """
     first = parts[0]
     if len(parts) == 1:
@@ -306,7 +302,7 @@ def reading(path: str, format_name: str) -> Iterator[None]:
     try:
         with reaching(path):
             yield
-    except (DaskfcError, MemoryError):  # of which the file is not to blame
+    except (DaskfcError, MemoryError):  # not the file's fault
         raise
     except FileNotFoundError as error:
         raise StoreError(

@@ -1,9 +1,9 @@
-"""How words of columns are written: equal numbers one way, and as a mapping of the site says.
+"""Normalise the words of columns: one spelling for equal numbers, and the site's own mapping.
 
-Programs write 1 as 1.0 where a cell of the column is empty, and then one word is two. So a word
-that is a plain decimal number is the number: 1, 1.0 and 1.00 are ``1``, and .50 is ``0.5``. Plain
-is what has digits, at most one decimal mark and at most a minus before: codes with leading zeros
-(007), exponents (1E5) or a plus (+1) stay the words that they are.
+Programs write 1 as 1.0 if a cell of the column is empty, which would make two words of one. So a
+word that is a plain decimal number becomes that number: 1, 1.0 and 1.00 are ``1``, and .50 is
+``0.5``. A plain number has digits, at most one decimal mark and at most a minus before: codes with
+leading zeros (007), exponents (1E5) or a plus (+1) stay as they are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMED = 6  # ours: words of one client in a sentence
 
 
 def plain_word(word: str, decimal: str = ".", thousands: str | None = None) -> str:
-    """Return a word without blanks around it, in NFC, a plain number as one number is written.
+    """Return a word in NFC, without blanks around it, and a plain number in its one spelling.
 
     So " m" is "m", "1.0" is "1", ".5" is "0.5", but "007", "1E5" and "+1" stay. `decimal` is
     accepted beside a point, and `thousands` groups digits by three.
@@ -66,7 +66,7 @@ class Spelling:
     thousands: str | None = None
 
     def of(self, word: str, column: str) -> str:
-        """Return what a word of a column is written as."""
+        """Return the normalised spelling of a column's word."""
         plain = plain_word(word, self.decimal, self.thousands)
         own = self.words.get(column)
         for table in (own if isinstance(own, Mapping) else {}, self.words):
@@ -96,8 +96,7 @@ def renumbered(
 ) -> np.ndarray:
     """Return rows with each word's number in `own` replaced by its number in `words`.
 
-    A word that is not in `words` gets the number after its last; NaN stays. The type grows if
-    needed.
+    A word that is not in `words` gets the number after its last; NaN stays. The type may grow.
     """
     if all(tuple(own[name]) == tuple(words[name]) for name in words):
         return block
@@ -113,20 +112,14 @@ def renumbered(
 
 
 def as_spelt(rows: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:
-    """Return rows of a store as float64, with one number for words that are one, as 1 and 1.0.
-
-    Stores of an earlier daskfc may have both.
-    """
+    """Return a store's rows as float64; 1 and 1.0, two words in old stores, get one number."""
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     own = spelt_alike(attributes.get("categories", {}))
     return renumbered(rows, attributes["feature_names"], own, categories_of(attributes))
 
 
 def word_map(value: Any, of_columns: bool = True) -> Any:
-    """Return a mapping of words as a file has it, with text in place of YAML's numbers.
-
-    ValueError for what is neither a word nor a number.
-    """
+    """Return a file's mapping of words, with numbers as text; ValueError for other values."""
     if not isinstance(value, Mapping):
         raise ValueError("must map words to words, or columns to such mappings")
     return {

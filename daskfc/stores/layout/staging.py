@@ -1,4 +1,4 @@
-"""How a whole store gets its name: temporary names, renames, and what killed builds leave."""
+"""Put a whole store in its place: temporary names, renames, and what killed builds leave."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def unfinished(url: str, storage_digest: str) -> bool:
     except StoreError:
         raise
     except (OSError, ValueError, KeyError, TypeError):
-        return False  # nothing that a reader of ours began
+        return False  # nothing that daskfc began
     attributes = dict(group.attrs)
     ours = attributes.get("format") == FORMAT and attributes.get("complete") is False
     return ours and attributes.get("storage_digest") == storage_digest
@@ -63,10 +63,7 @@ def partial_name(url: str) -> str:
 
 
 def sweep(path: Path) -> None:
-    """Remove what killed processes of this host left beside a store's path.
-
-    A store that one had set aside, and not yet replaced, is put back.
-    """
+    """Remove what killed processes of this host left at a path; put a set-aside store back."""
     for aside in path.parent.glob(f".{path.name}.replaced-*"):
         if path.exists():
             shutil.rmtree(aside, ignore_errors=True)
@@ -80,7 +77,7 @@ def sweep(path: Path) -> None:
 
 
 def put_in_place(staged: str, url: str) -> None:
-    """Give a complete store its own name, on the same file system; the old one goes only now."""
+    """Rename a complete store, on one file system, to its URL; remove the old one only then."""
     target = local_path(url)
     if target is not None:
         _replace_folder(Path(str(local_path(staged))), target)
@@ -93,7 +90,7 @@ def _replace_folder(staged: Path, target: Path) -> None:
     if not target.exists():
         staged.rename(target)
         return
-    flush_tree(staged)  # before the names are, on the disk: nothing else has the old rows
+    flush_tree(staged)  # before the rename, after which nothing else has the old rows
     old = staged
     if not _exchanged(staged, target):
         old = target.with_name(f".{target.name}.replaced-{secrets.token_hex(4)}")
@@ -108,7 +105,7 @@ def _replace_folder(staged: Path, target: Path) -> None:
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Let two folders change names at once; tell whether the system could."""
+    """Swap the names of two folders at once; return whether the system could."""
     exchange = getattr(_LIBC, "renameat2", None)
     if exchange is None:
         return False
@@ -123,8 +120,7 @@ def _exchanged(one: Path, other: Path) -> bool:
 def _replace_keys(staged: str, url: str) -> None:
     """Copy a whole store over another where nothing can be renamed.
 
-    Readers see the old mark vanish first and the new one appear last; the staged copy stays until
-    then.
+    The old ``zarr.json`` is removed first, the new one copied last, and then the staged copy goes.
     """
     fs, target = filesystem(url)
     _, source = filesystem(staged)

@@ -1,4 +1,4 @@
-"""Writing one client's store in blocks, so that a reader sees all of it or nothing."""
+"""Write one client's store in blocks, so that a reader sees all of it or nothing."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from daskfc.stores.layout.staging import partial_name, put_in_place, remove, sto
 
 __all__ = ["StoreWriter", "bytes_needed"]
 
-_SMALLER = np.dtype("float32")  # what is tried by default
+_SMALLER = np.dtype("float32")  # the type that is tried by default
 _UNDECIDED = "undecided"  # the array of rows whose type is not known yet
 
 
 def bytes_needed(n_samples: int, n_features: int, dtype: str | np.dtype[Any] | None) -> int:
-    """Return how many bytes a store takes at most while it is written, but for a graph."""
+    """Return the most bytes that a store takes while it is written, without its graph."""
     a_value = 16 if dtype is None else np.dtype(dtype).itemsize  # float64, and once more
     return n_samples * (n_features * a_value + 24)  # a label, and an id of up to 16 bytes
 
@@ -69,16 +69,16 @@ class StoreWriter:
     dtype : str, optional
         Stored type of the features. By default the smallest that holds every column: an integer
         type of whole numbers; float32 where it moves no value by more than a millionth of the
-        column's standard deviation, and no whole number; else float64. Rows wait as float64 until
-        all are there.
+        column's standard deviation, and no whole number; else float64. Rows are kept as float64
+        until all are there.
     overwrite : bool
-        Whether a store that is there may be replaced.
+        Whether an existing store may be replaced.
     attributes : mapping, optional
         Further attributes, for provenance.
     graph : sparse array of shape (n_samples, n_samples), optional
         Symmetric adjacency of the samples.
     categories : mapping of str to sequence of str, optional
-        Words of the columns whose features are their numbers, 0, 1, ...
+        Words of the columns whose features are numbers, 0, 1, ..., of words.
     missing : bool
         Whether features may be NaN.
 
@@ -144,7 +144,7 @@ class StoreWriter:
         self._waiting: list[np.ndarray] = []  # rows of the chunk that is not full yet
         self._categories = {name: tuple(words) for name, words in (categories or {}).items()}
         small = self._dtype if self._decided else _SMALLER
-        self._rounding = None  # of a type that moves no value that it takes
+        self._rounding = None  # for a type that moves no value
         if small.kind == "f" and small.itemsize < 8:
             self._rounding = ColumnRounding(n_features, small)
         self._classes = classes
@@ -309,7 +309,7 @@ class StoreWriter:
             self._flush(last=False)
 
     def _checked(self, features: np.ndarray) -> np.ndarray:
-        """Return rows as they wait: floats in float64; or refuse what cannot be stored."""
+        """Return rows to keep, floats as float64; raise for values that cannot be stored."""
         if features.dtype.kind not in "fiub":
             raise StoreError(
                 f"client {self.name!r}: features must be real numbers; got type "
@@ -347,7 +347,7 @@ class StoreWriter:
         return kept
 
     def _refuse_merging(self, features: np.ndarray, stored: np.ndarray) -> None:
-        """Refuse whole numbers that a float cannot tell from their neighbours."""
+        """Raise for whole numbers that a float rounds to others."""
         read = stored if stored.dtype.kind == "f" else stored.astype(np.float64)  # as fits do
         digits = np.finfo(read.dtype).nmant + 1
         large = (features > 2**digits) | (features < -(2**digits))
@@ -371,7 +371,7 @@ class StoreWriter:
         done = self._at - len(rows)
         keep = 0 if last else len(rows) % self._chunk_rows
         whole = rows[: len(rows) - keep]
-        for start in range(0, len(whole), self._chunk_rows):  # whatever the blocks that came
+        for start in range(0, len(whole), self._chunk_rows):  # whatever the blocks of `append`
             self._write(done + start, whole[start : start + self._chunk_rows])
         self._waiting = [rows[len(whole) :].copy()]
 
@@ -392,7 +392,7 @@ class StoreWriter:
         self._features[start : start + len(rows)] = stored
 
     def _decide(self) -> None:
-        """Write what waited for its type, now that all rows are known."""
+        """Choose the type, now that all rows are known, and write them in it."""
         assert self._rounding is not None
         self._dtype = self._rounding.smallest(gaps=self._missing)
         with self._refusing_disk_errors():
@@ -403,9 +403,9 @@ class StoreWriter:
         self._decided = True
 
     def check(self) -> None:
-        """Write what waits, and refuse a store that is not as it must be.
+        """Write the rows that wait, and validate the store.
 
-        `close` does so too. Whoever closes several writers checks all of them before.
+        `close` does so too; before closing several writers, check all of them.
 
         Raises
         ------
@@ -440,7 +440,7 @@ class StoreWriter:
         self._whole = True
 
     def close(self) -> None:
-        """Write what waits and the mark, then put the store in its place.
+        """Write the rows that wait and ``complete``, then put the store in its place.
 
         Raises
         ------
@@ -465,7 +465,7 @@ class StoreWriter:
                     "feature_names": list(self._names),
                     "content_digest": self._digest.hexdigest(),
                     "chosen_dtype": self._chosen,
-                    "build_id": uuid.uuid4().hex,  # tells two builds apart and nothing of the data
+                    "build_id": uuid.uuid4().hex,  # differs by build, reveals no data
                     "complete": True,  # last: a reader refuses a group without it
                 }
             )

@@ -45,16 +45,16 @@ _GRAPH_ROWS = 1 << 16  # ours: rows of a graph read at once
 class ClientStore:
     """One client's samples on disk or in an object store; made by `open`, never written to.
 
-    Rows are read chunk by chunk and handed out as float64. An instance holds no data and pickles
-    as its URL. When the store is replaced while it is open, reads are refused: rows of one store
-    never go by the digest of another, which keys the noise that covers them.
+    Rows are read chunk by chunk and returned as float64. An instance holds no data and pickles as
+    its URL. If the store is replaced while it is open, reads raise StoreError: rows never go with
+    the digest of another store, which seeds the noise that protects them.
 
     Parameters
     ----------
     url : str
         Absolute URL.
     group, mark
-        The opened group, and its metadata file as it was before that.
+        The opened group, and its metadata file as read before that.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class ClientStore:
     feature_names : tuple of str
         Columns.
     categories : dict of str to tuple of str
-        Words of the columns whose features are their numbers, 0, 1, ...
+        Words of the columns whose features are numbers, 0, 1, ..., of words.
     missing : bool
         Whether features may be NaN.
     attributes : dict
@@ -247,7 +247,7 @@ class ClientStore:
         return part
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Read rows, and no chunk but theirs.
+        """Read rows, and only the chunks that have them.
 
         Parameters
         ----------
@@ -315,19 +315,19 @@ class ClientStore:
         return fixed_width(self._read(self._ids, 0, self.n_samples))
 
     def id_key(self) -> bytes:
-        """Return the 32 secret bytes by which the store's owner makes and reads pseudonyms."""
+        """Return the 32 secret bytes from which keys of the store's pseudonyms are derived."""
         n, step = self.n_samples, self.chunk_rows
         rows = (self.stored(i, min(i + step, n)) for i in range(0, n, step))
         return stored_key(self._ids) or content_key(rows, self.sample_ids())
 
     @property
     def unprepared(self) -> str:
-        """What must be prepared before rows are numbers, in words; empty for nothing."""
+        """What to prepare before rows are numbers, in words; empty if nothing."""
         return unprepared(self.categories, self.missing)
 
     @property
     def build_id(self) -> str:
-        """What this writing of the store is called, at random; empty in stores of daskfc 0.1."""
+        """Random id of this writing of the store; empty in stores of daskfc 0.1."""
         return str(self.attributes.get("build_id", ""))
 
     def labels(self) -> np.ndarray | None:
@@ -430,7 +430,7 @@ class ClientStore:
         Parameters
         ----------
         chunks : "auto", or as of `xarray.Dataset.chunk`, optional
-            Have Dask read ``features``: "auto" takes whole chunks of the store at a time.
+            Read ``features`` by Dask: "auto" takes whole chunks of the store at a time.
 
         Returns
         -------
@@ -439,7 +439,7 @@ class ClientStore:
 
         Notes
         -----
-        For a site's own people. Computing it within a step of a run is refused: a step finds no
+        For use at a site. Computing it within a step of a run raises an error: steps have no
         scheduler, which could place tasks at another party.
         """
         # here, since xarray takes 80 MB that steps do not need

@@ -31,10 +31,7 @@ def write_clusters(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write clusters, (n_samples, n_fits) int64 in the store's order, into the store.
-
-    `name` is what they are called there, and `fits` names the columns.
-    """
+    """Write clusters, (n_samples, n_fits) int64 in the store's order; `fits` names the columns."""
     check_new_clusters(store, name, overwrite=overwrite)
     values = np.ascontiguousarray(clusters, dtype=np.int64)
     shape = (store.n_samples, len(fits))
@@ -62,7 +59,7 @@ def write_clusters(
 
 
 def check_new_clusters(store: ClientStore, name: str, *, overwrite: bool = False) -> None:
-    """Refuse a name for clusters that is no name, or is taken and may not be replaced."""
+    """Raise if a name for clusters is not valid, or is taken and not to be overwritten."""
     check_folder_name("set of clusters", name)
     root = zarr.open_group(zarr_store(store.url, read_only=True), mode="r", zarr_format=3)
     if f"{_GROUP}/{name}" in root and not overwrite:
@@ -78,7 +75,7 @@ _AXES = ("sample", "fit")
 def read_clusters(store: ClientStore, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return clusters, (n_samples, n_fits) int64 in the store's order, and their columns' names.
 
-    InvalidInput is raised when the store has no complete clusters of that name.
+    Raises InvalidInput if the store has no complete clusters of that name.
     """
     with understood(store.url):
         return _read_clusters(store, name)

@@ -1,4 +1,4 @@
-"""What fitted steps of a preparation do to rows, and to the columns that rows have.
+"""Apply the fitted steps of a preparation to rows, and to the columns that rows have.
 
 A step is a mapping of plain values, so that a run's folder and every party's settings can hold it:
 
@@ -13,22 +13,22 @@ A step is a mapping of plain values, so that a run's folder and every party's se
 ``{"step": "one-hot", "height": h}``                        a column of 0 and h for each word
 ``{"step": "normalise"}``                                   x / |x|, row by row; zeros stay zeros
 ``{"step": "pca", "mean": [...], "components": [[...]]}``   (x - mean) componentsᵀ
-``{"step": "jitter", "share": a, "seed": s}``               x plus chance of a times the client's
-                                                            own deviation of the column, not
-                                                            beyond its largest magnitude
+``{"step": "jitter", "share": a, "seed": s}``               x plus noise of a times the client's
+                                                            own deviation of the column, within
+                                                            the client's largest magnitude
 
-Columns of words are left alone by all steps but ``impute`` before they are one-hot, and by ``log``
-and ``clip`` after. With ``"own": true`` in place of its values a step takes those of the client's
+Steps leave columns of words alone, except ``impute`` before they are one-hot, and ``log`` and
+``clip`` after. With ``"own": true`` in place of its values a step computes them from the client's
 own samples.
 
-**What a column of words weighs.** With h = 1/√2 two samples with different words of a column are at
-the squared distance 1 in it, and those with the same word at 0, however many words there are. That
-is what Gower's coefficient of similarity gives a qualitative character, where it divides a number's
+**Weight of a column of words.** With h = 1/√2 two samples with different words in a column are at
+the squared distance 1 in it, and those with the same word at 0, however many words there are.
+Gower's coefficient of similarity gives a qualitative character the same, and divides a number's
 distance by the range, as ``min-max`` does: J. C. Gower, "A general coefficient of similarity and
 some of its properties", Biometrics 27 (1971) 857-871. ``standardise`` divides all columns of one
 column of words by one number, the square root of the sum of their variances, so that two random
-samples are at the mean squared distance 2 in it, as they are in a standardised column of numbers.
-A column of two words so weighs what one of the numbers 0 and 1 does in their place.
+samples are at the mean squared distance 2 in it, as in a standardised column of numbers. A column
+of two words thus weighs as much as the numbers 0 and 1 would.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Change: TypeAlias = Callable[[np.ndarray, int], np.ndarray]  # rows, and which i
 HEIGHT = 0.5**0.5
 """What stands for a word that is there: two different ones are at the squared distance 1"""
 
-_BLOCK = 1024  # ours: rows whose chance is made together
+_BLOCK = 1024  # ours: rows whose noise is drawn together
 
 SHIFTED = {
     "standardise": ("mean", "scale"),
@@ -99,9 +99,9 @@ class Columns:
 
 
 def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
-    """Return what a step (see the module) does to rows, and the columns that result.
+    """Return the change that a step (see the module) makes to rows, and the resulting columns.
 
-    Unknown steps, and steps fitted on other columns, raise StoreError.
+    Raises StoreError for unknown steps, and for steps fitted on other columns.
     """
     kind, width = step["step"], len(columns.names)
     for value in ("mean", "low", "center", "fill"):
@@ -156,7 +156,7 @@ def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
 
 def _log(rows: np.ndarray, columns: Columns) -> np.ndarray:
     numbers = columns.numbers
-    if ((rows <= -1.0) & numbers).any():  # not how many: the steps before it move the values
+    if ((rows <= -1.0) & numbers).any():  # without a count: earlier steps moved the values
         raise StoreError(
             f"client {columns.client!r}: the step 'log' needs features above -1; some of "
             f"{len(rows)} rows have others. Leave the step out, or clip first."
@@ -166,7 +166,7 @@ def _log(rows: np.ndarray, columns: Columns) -> np.ndarray:
 
 
 def _chance(name: str, seed: int, start: int, n: int, d: int) -> np.ndarray:
-    """Return standard normal numbers of some rows, the same whichever rows are read together."""
+    """Return standard normal numbers for rows, the same in whatever blocks rows are read."""
     first, last = start // _BLOCK, (start + max(n, 1) - 1) // _BLOCK
     blocks = [
         generator(seed, "jitter", name, block).standard_normal((_BLOCK, d))

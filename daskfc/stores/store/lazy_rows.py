@@ -23,8 +23,7 @@ _Store: TypeAlias = Any  # a ClientStore, whose module imports this one
 class _Rows(BackendArray):
     """A store's features, read by the store itself, so that all its checks hold.
 
-    Dask's tasks open the store again where they run, and are named by its version: what is computed
-    of one version never passes for another's, nor mixes with it.
+    Dask's tasks are named by the store's version, so that results of two versions never mix.
     """
 
     def __init__(self, store: _Store, writing: tuple[str, str]) -> None:
@@ -55,7 +54,7 @@ class _Rows(BackendArray):
 
 
 def lazy_dataset(store: _Store, chunks: Any = None) -> xr.Dataset:
-    """Return what `ClientStore.dataset` does."""
+    """Return the dataset of `ClientStore.dataset`."""
     features = indexing.LazilyIndexedArray(_Rows(store, _writing(store)))
     attributes = {**store.attributes, "client": store.name}
     dataset = xr.Dataset({"features": (("sample", "feature"), features)}, attrs=attributes)

@@ -1,7 +1,4 @@
-"""A client's store as a method reads it: features go through prepared steps as they are read.
-
-``daskfc.stores.store.fitted_steps`` says what steps there are, and what each does.
-"""
+"""A client's store with features prepared as they are read, by steps of ``fitted_steps``."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ class PreparedStore(ClientStore):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what was written and of the steps."""
+        """SHA-256 of the store's content and of the steps."""
         told = json.dumps([super().digest, *self._steps], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()
 
@@ -189,6 +186,6 @@ def scale_of(variance: np.ndarray, mean: np.ndarray, made_of: Sequence[str] = ()
 def but_for_words(
     made_of: Sequence[str], shift: np.ndarray, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what columns are shifted and divided by, 0 and 1 for those made of words."""
+    """Return the shifts and divisors of columns, 0 and 1 for those made of words."""
     words = np.array([bool(name) for name in made_of] or False)
     return np.where(words, 0.0, shift), np.where(words, 1.0, scale)

@@ -1,4 +1,4 @@
-"""What is worth saying of columns before they are clustered: one value alone, unlike ranges."""
+"""Warn of columns before they are clustered: of constant ones, and of very unlike ranges."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ _NAMED = 3
 
 
 def column_warnings(stores: Mapping[str, ClientStore], *, scaled: bool = False) -> list[str]:
-    """Return sentences on columns that tell no clusters apart, or that dwarf others in distances.
+    """Return sentences on columns that separate no clusters, or that dwarf others in distances.
 
     They name columns, and no values; they are for those who can read the stores: nothing is sent.
     Clients with the same columns are compared; columns of words, and ranges if `scaled`, are not.
@@ -40,10 +40,7 @@ def column_warnings(stores: Mapping[str, ClientStore], *, scaled: bool = False) 
 
 
 def _spans(stores: Sequence[ClientStore]) -> tuple[np.ndarray, bool]:
-    """Return the range of each column over stores, and whether all rows were read.
-
-    0 for a column that has no value at all.
-    """
+    """Return each column's range over stores, 0 if it has no value, and whether all was read."""
     low = np.full(stores[0].n_features, np.inf)
     high = -low
     whole = True

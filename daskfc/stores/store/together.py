@@ -1,4 +1,4 @@
-"""Which clients go together: the same columns, columns of the same samples, or several views."""
+"""Check that clients fit together: by the same columns, columns of the same samples, or views."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, zip_longest
@@ -30,7 +30,7 @@ SPLITS: tuple[Split, ...] = ("samples", "columns", "views")
 
 
 def check_owner(owner: str, client: str, store: str) -> None:
-    """Refuse a store that was written for another client; the StoreError names both."""
+    """Raise StoreError for a store that was written for another client; it names both."""
     if owner != client:
         raise StoreError(
             f"client {client!r} must bring a store of its own; {store} was written for client "
@@ -39,10 +39,10 @@ def check_owner(owner: str, client: str, store: str) -> None:
 
 
 def check_columns(columns: Mapping[str, Sequence[str]], split: Split, method: str) -> None:
-    """Refuse clients whose ordered columns do not go together as a method needs.
+    """Raise unless the clients' ordered columns fit together as a method needs.
 
-    samples: the same in the same order; columns: none in common; views: for every two clients
-    either one. The InvalidInput names the first difference, or shared column, and both clients.
+    samples: the same in the same order; columns: none in common; views: one of the two for every
+    two clients. The InvalidInput names the first difference, or shared column, and both clients.
     """
     if split == "columns":
         _check_own_columns(columns, method)
@@ -127,7 +127,7 @@ def _first_mixed(columns: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def check_samples(stores: Mapping[str, ClientStore], split: Split) -> None:
-    """Refuse stores whose samples do not go together, after `check_columns` passed.
+    """Raise unless the stores' samples fit together, after `check_columns` passed.
 
     columns: the same samples in order; views: clients of one view differ in samples, which link all
     views; samples: nothing is read. Errors name clients and counts, never ids.
@@ -163,7 +163,7 @@ def check_together(stores: Mapping[str, ClientStore]) -> Split:
 
 
 def check_unique(stores: Mapping[str, ClientStore]) -> None:
-    """Refuse clients that share sample ids; the error names clients and counts, never ids."""
+    """Raise if clients share sample ids; the error names clients and counts, never ids."""
     if number_of_samples(stores) == sum(store.n_samples for store in stores.values()):
         return
     ids = {name: store.sample_ids() for name, store in stores.items()}
@@ -220,7 +220,7 @@ def _check_linked_views(stores: Mapping[str, ClientStore], ids: Mapping[str, np.
 
 
 def _check_apart(clients: Mapping[str, np.ndarray]) -> None:
-    """Refuse clients of one view that share samples."""
+    """Raise if clients of one view share samples."""
     if positions_of_repeats(np.concatenate(list(clients.values()))) is None:
         return
     for (one, own), (other, others) in combinations(clients.items(), 2):

@@ -14,7 +14,7 @@ _MOST = 24  # ours: bars of one drawing
 
 
 def _joined(parts: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
-    """Return the clients with most samples, and the others as one: ten colours tell apart."""
+    """Keep the clients with most samples and join the others, as there are only ten colours."""
     if len(parts) <= _CLIENTS + 1:
         return parts
     ranked = sorted(parts, key=lambda name: -sum(parts[name].values()))
@@ -26,10 +26,7 @@ def _joined(parts: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str,
 
 
 def stacked_bars(parts: Mapping[str, Mapping[str, int]]) -> str:
-    """Return a bar for each cluster, of every client's samples in it, escaped.
-
-    All clients have the same clusters; of more than ten clients the smaller ones are one part.
-    """
+    """Return a bar per cluster of ``parts[client][cluster]``; many small clients are joined."""
     parts = _joined(parts)
     clusters = list(next(iter(parts.values()), {}))
     totals = {c: sum(own[c] for own in parts.values()) for c in clusters}

@@ -24,7 +24,7 @@ def shortened(text: str, most: int) -> str:
 def words(
     x: float, y: float, text: str, *, anchor: str = "start", style: str = "", most: int = 40
 ) -> str:
-    """Return a text at a place, shortened where it is long, with the whole of it to hover over."""
+    """Return a text at a place; a long one is shortened, and whole on hovering."""
     short = shortened(text, most)
     whole = f"<title>{escape(text)}</title>" if short != text else ""
     anchored = f' text-anchor="{anchor}"' if anchor != "start" else ""
@@ -38,10 +38,7 @@ def chart(
     parts: Iterable[str],
     legend: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return a drawing from SVG elements, `WIDTH` units wide, with its HTML legend below.
-
-    The label describes it to those who do not see it; the legend wraps on a narrow screen.
-    """
+    """Return SVG elements as a drawing `WIDTH` wide, with a description and a legend below."""
     items = "".join(f"<li>{sample}{escape(name)}</li>" for sample, name in legend)
     below = f'<ul class="legend">{items}</ul>' if items else ""
     return (

@@ -1,4 +1,4 @@
-"""Lines of what a fit told step by step."""
+"""Line charts of a fit's values step by step."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -38,10 +38,7 @@ def _stroke(number: int) -> str:
 
 
 def drawing(lines: Mapping[str, Sequence[float]], steps: str = "step", *, first: int = 1) -> str:
-    """Return named lines over their steps, escaped; empty where nothing can be drawn.
-
-    Values that are not finite are gaps; `first` is the number of the first step.
-    """
+    """Return named lines over steps from `first` on, with gaps where values are not finite."""
     every = [value for line in lines.values() for value in line if math.isfinite(value)]
     longest = max((len(line) for line in lines.values()), default=0)
     if longest < 2 or not every:

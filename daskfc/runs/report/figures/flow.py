@@ -1,4 +1,4 @@
-"""Bytes as streams: from who sent them, by the kind of message, to who got them."""
+"""Flow diagrams of bytes: from senders, by kind of message, to receivers."""
 
 from collections.abc import Callable, Iterable
 from html import escape
@@ -75,10 +75,7 @@ class _Ribbons:
 
 
 def flow(streams: Iterable[Stream], shown: Callable[[int], str]) -> str:
-    """Return streams as wide as their bytes: senders, kinds of messages, receivers; escaped.
-
-    A stream is (sender, kind, receiver, bytes); the smallest of many kinds are one.
-    """
+    """Return streams (sender, kind, receiver, bytes) as ribbons as wide as their bytes."""
     kept = _fewer(streams)
     total = sum(size for *_, size in kept)
     if not total:

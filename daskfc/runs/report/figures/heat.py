@@ -1,4 +1,4 @@
-"""Tables whose cells are shaded by their values: read aloud, they are tables."""
+"""Heat maps as HTML tables, which screen readers can read."""
 
 import math
 from collections.abc import Sequence
@@ -19,10 +19,9 @@ def heat_table(
     corner: str = "",
     by_row: bool = False,
 ) -> str:
-    """Return a table with cells shaded by their values, those below 0 in another colour; escaped.
+    """Return a table with cells shaded by their values, those below 0 in another colour.
 
-    Values that are not finite shade none. `corner` names rows and columns; `by_row` makes the
-    darkest cell each row's own.
+    Values that are not finite are not shaded; with `by_row` each row has its own darkest cell.
     """
     if not rows or not columns:
         return ""

@@ -1,4 +1,4 @@
-"""A map of samples: where they lie in a plane, coloured by cluster."""
+"""A map of samples in a plane, coloured by cluster."""
 
 from collections.abc import Sequence
 
