@@ -1,7 +1,7 @@
-"""New samples for a store that is there: it is written anew beside itself and takes its own place.
+"""Append samples to a store: it is written anew beside itself and then takes its own place.
 
-Whoever opens it sees the old one or the new one. A run that reads it meanwhile is refused its next
-rows, since the store's metadata is another's then (see `ClientStore`).
+A reader sees the old store or the new one. A run that is reading it gets an error at its next rows,
+since the store's metadata have changed (see `ClientStore`).
 """
 
 from __future__ import annotations
@@ -52,30 +52,27 @@ def append_store(
     files : sequence of str
         Paths or URLs, or patterns of them, with the columns of the store in its order.
     source : mapping, optional
-        Keys of `SourceConfig` beside the path: ``ids`` and ``labels`` where the store has them.
-        Columns of words are those of the store and written as there, and cells may be empty where
-        its may.
+        Columns of words, the mapping of words, and whether cells may be empty are the store's.
     progress : callable, optional
-        Called with rows done and rows in all: those that were there are copied.
+        Called with rows done and rows in all, those of the old store included.
 
     Returns
     -------
     dict
-        A row about the store, see `Storage.inspect`; how many samples were ``appended``, and names
-        of the clusters that were ``left_out``.
+        A row about the store, see `Storage.inspect`, with the number of ``appended`` samples and
+        the names of clusters that were ``left_out``.
 
     Raises
     ------
-    StoreError, InvalidInput
-        For a store that is none or has a graph or scaled features, for other columns, and for
-        samples that are there already. The store is as it was then.
+        For a URL without a store, a store with a graph or scaled features, other columns, and
+        samples that the store has already. The store is unchanged then.
 
     Notes
     -----
-    A store whose type was chosen by its values gets the one that all its samples need, see
-    `write_store`; a type that was given by hand stays. Its labels for evaluation grow with it, the
-    key of its pseudonyms and what it records of its source stay. Clusters that ``daskfc labels
-    --into-store`` put there are of fewer samples, and are left out.
+    A type that was chosen by the store's values is chosen again by all samples, see `write_store`;
+    a type that was given stays. Evaluation labels grow with the store; the key of its pseudonyms
+    and what it records of its source stay. Clusters that ``daskfc labels --into-store`` put there
+    lack the new samples, and are left out.
 
     Examples
     --------
@@ -111,7 +108,7 @@ def append_samples(
     feature_names: Sequence[str] | None = None,
     dates: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Append samples at hand to one client's store.
+    """Append an array, a table or a file of samples to one client's store.
 
     Parameters
     ----------
@@ -123,12 +120,12 @@ def append_samples(
     Returns
     -------
     dict
-        As of `append_store`.
+        As for `append_store`.
 
     Raises
     ------
     StoreError
-        As `append_store`.
+        As for `append_store`.
 
     Examples
     --------
@@ -173,7 +170,7 @@ def _names_for(features: Any, store: ClientStore) -> tuple[str, ...] | None:
 
 @contextmanager
 def _alone(url: str) -> Iterator[ClientStore]:
-    """Open a store that nobody else appends to meanwhile; elsewhere than on a disk none is kept."""
+    """Open a store, locked against other appends where it lies on a local disk."""
     url = resolve_url(url)
     path = local_path(url)
     if path is None:
@@ -182,7 +179,7 @@ def _alone(url: str) -> Iterator[ClientStore]:
     path = path.resolve()  # behind a link, which stays
     url = resolve_url(str(path))
     sweep(path)
-    ClientStore.open(url)  # whatever is no store is refused in its own words
+    ClientStore.open(url)  # raises for anything but a store
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
@@ -190,7 +187,7 @@ def _alone(url: str) -> Iterator[ClientStore]:
         except BlockingIOError:
             raise _in_use(url) from None
         except OSError:
-            pass  # a file system without locks: what is read last still notices another writer
+            pass  # a file system without locks: the last reads still notice another writer
         if not os.path.samestat(os.fstat(handle), os.stat(path)):
             raise _in_use(url)  # another's new one has just taken its place
         yield ClientStore.open(url)
@@ -221,7 +218,7 @@ def _grow(
         store.url,
         store.name,
         whole,
-        # a store of fewer rows than a chunk has one chunk of so many
+        # a store with fewer rows than a chunk has one chunk of that size
         chunk_rows=store.chunk_rows if store.chunk_rows < store.n_samples else _CHUNK_ROWS,
         # new samples may need another type; one that was given by hand stays
         dtype=None if _is_chosen(store) else store.dtype.name,
@@ -234,12 +231,12 @@ def _grow(
 
 
 def _is_chosen(store: ClientStore) -> bool:
-    """Whether the store's type was chosen by its values; all of float32 were, before 0.1."""
+    """Return whether the store's type was chosen by its values, as was all float32 before 0.1."""
     return bool(store.attributes.get("chosen_dtype", store.dtype == np.float32))
 
 
 def _check_kind(store: ClientStore, new: Samples, where: str) -> None:
-    """Refuse what rows of a table cannot be appended to, and what is no table."""
+    """Raise unless the new samples are a table, and the store one that rows can be appended to."""
     whose = f"client {store.name!r}: samples cannot be appended to the store {store.url}"
     if store.has_graph:
         raise StoreError(
@@ -262,7 +259,7 @@ def _check_kind(store: ClientStore, new: Samples, where: str) -> None:
 
 
 def _check_columns(store: ClientStore, new: Samples, where: str) -> None:
-    """Refuse other columns than the store has, or other kinds of them."""
+    """Raise for other columns than the store has, or for other kinds of them."""
     wanted, got = store.feature_names, new.feature_names
     lacking = [name for name in wanted if name not in got]
     surplus = [name for name in got if name not in wanted]
@@ -296,7 +293,7 @@ def _check_columns(store: ClientStore, new: Samples, where: str) -> None:
 
 
 def _with_ids(store: ClientStore, new: Samples, where: str) -> Samples:
-    """Return the new samples with ids that the store has not."""
+    """Return the new samples with ids, none of which the store has."""
     there = store.sample_ids()
     ids = new.sample_ids
     if ids is None:
@@ -326,7 +323,7 @@ def _with_ids(store: ClientStore, new: Samples, where: str) -> Samples:
 def _with_labels(store: ClientStore, new: Samples, where: str, named: bool) -> Samples:
     """Return the new samples with labels if the store has some, of the same kind."""
     if not store.has_labels and not named:
-        return replace(new, labels=None, classes=None)  # a format's usual array of them
+        return replace(new, labels=None, classes=None)  # an array found by its usual name
     if store.has_labels != (new.labels is not None):
         rule = "has labels for evaluation, and new samples need them too. Name their column as"
         other = "has no labels for evaluation. Leave out"
@@ -344,7 +341,7 @@ def _with_labels(store: ClientStore, new: Samples, where: str, named: bool) -> S
 
 
 def _samples_of(store: ClientStore, new: Samples) -> Samples:
-    """Return the samples that are there, as they are stored, with the words of all samples."""
+    """Return the stored samples, as they are, with the words of all samples."""
     words = {
         name: tuple(sorted({*own, *new.categories[name]})) for name, own in store.categories.items()
     }

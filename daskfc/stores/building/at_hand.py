@@ -1,7 +1,4 @@
-"""Samples that a caller has at hand: arrays, tables, sparse matrices, or the path of a file.
-
-Everything becomes `Samples`, as sources return them.
-"""
+"""Turn arrays, tables, sparse matrices or the path of a file into `Samples`."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ def samples_at_hand(
 ) -> Samples:
     """Return an array, list, DataFrame, DataArray, Dataset, sparse array or path as samples.
 
-    `sample_ids` and `labels` are values or a column's name; ids default to an index that is not 0,
+    `sample_ids` and `labels` are values or a column's name; ids default to an index other than 0,
     1, ..., or a DataArray's coordinates. `columns` picks columns, or names those of an array.
     """
     kinds = {"categorical": categorical, "dates": dates, "missing": missing, "words": words}

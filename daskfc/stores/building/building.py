@@ -1,4 +1,4 @@
-"""Writing stores: of all clients in one pass over their source, or of one from its own files."""
+"""Write stores: of all clients in one pass over their source, or of one from its own files."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -35,10 +35,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Origin:
-    """What a store is made from: digests of its part of the storage file and of the source's files.
-
-    `fingerprint` is None where there are no files, or where they are gone.
-    """
+    """The origin of a store: digests of its part of the storage file, and of its files or None."""
 
     digest: str
     fingerprint: str | None
@@ -49,7 +46,7 @@ class Origin:
         return {"storage_digest": self.digest, "source_fingerprint": self.fingerprint}
 
     def check(self, name: str, store: ClientStore) -> None:
-        """Refuse a store made from something else; say whether storage file or source changed."""
+        """Raise if a store has another origin; say whether storage file or source changed."""
         recorded, stamp = store.attributes, self.fingerprint
         same_source = stamp is None or recorded.get("source_fingerprint") == stamp
         if recorded.get("storage_digest") == self.digest and same_source:
@@ -105,8 +102,7 @@ def write_samples(
 ) -> None:
     """Write one client's store of all the samples; on a StoreError nothing is left.
 
-    Samples without ids get the client's name and a number; `progress` is called with rows done and
-    rows in all; the rest is as for `StoreWriter`, and the graph is the samples' own by default.
+    Samples without ids get the client's name and a number; `graph` is the samples' own by default.
     """
     samples = numbered(samples, name)
     assert samples.sample_ids is not None
@@ -147,10 +143,9 @@ def write_shares(
     progress: Progress | None,
     storage: str,
 ) -> None:
-    """Write clients' shares of an opened source in one pass; all get their names at the end.
+    """Write clients' shares of an opened source in one pass; all stores appear at the end.
 
-    `shares` has every client, `urls` those whose stores are written; `attributes` record where a
-    store is from; `storage` is the name for messages. On a StoreError nothing is left.
+    `shares` has every client, `urls` those to write. On a StoreError nothing is left.
     """
     ids = samples.ids()
     repeats = positions_of_repeats(ids)
@@ -209,7 +204,7 @@ def write_shares(
 
 
 def _done_to(samples: Samples, view: str | None = None) -> dict[str, Any]:
-    """Return what a store records of how its values came of the source's."""
+    """Return how the values were made of the source's, for the store to record."""
     done = {"steps": samples.steps(view), "words": samples.words}
     return {key: value for key, value in done.items() if value}
 
@@ -233,10 +228,7 @@ def described(name: str, store: ClientStore) -> dict[str, Any]:
 
 
 def views_of_store(url: str, storage_digest: str) -> tuple[str, ...] | None:
-    """Return the source's views that a store was built from.
-
-    None when no whole store of the storage file with this digest is there.
-    """
+    """Return the source's views that a store was built from; None without such a whole store."""
     if not store_exists(url):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Samples of labelled and of lazy arrays, xarray's and Dask's, read a block at a time."""
+"""Samples of arrays of xarray and Dask, read a block at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["samples_of_array"]
 def samples_of_array(
     data: Any, columns: Sequence[str] | None, missing: str | None, where: str
 ) -> Samples:
-    """Return the samples of an array of xarray or Dask, computed when blocks are asked for.
+    """Return the samples of an array of xarray or Dask, computed as blocks are read.
 
     Axes are samples and features, of a Dataset those of its variable ``features``. Dask's chunks of
     rows are computed one after the other, each once and small ones together.
@@ -75,7 +75,7 @@ def samples_of_array(
 
 
 def _ends(rows: xr.Variable, n: int) -> Iterator[int]:
-    """Yield where blocks end: after whole chunks of Dask, as many as n rows hold, one at least."""
+    """Yield where blocks end: after whole chunks of Dask, at least one, of up to n rows."""
     n_rows = rows.shape[0]
     sizes = (
         [min(n, n_rows - at) for at in range(0, n_rows, n)]
@@ -93,7 +93,7 @@ def _ends(rows: xr.Variable, n: int) -> Iterator[int]:
 
 
 def _words(data: xr.DataArray, names: Sequence[str], where: str) -> dict[str, tuple[str, ...]]:
-    """Return the words of the columns that a store's dataset has them of."""
+    """Return the words of columns of words, which a store's dataset has as a coordinate."""
     if WORDS not in data.coords:
         return {}
     try:
@@ -115,7 +115,7 @@ def _check_words(
     start: int,
     where: str,
 ) -> None:
-    """Refuse numbers that are of no word, as words that were computed with are."""
+    """Raise for numbers that stand for no word, as after arithmetic on columns of words."""
     for name, listed in words.items():
         column = block[:, names.index(name)]
         known = np.isnan(column) | np.isin(column, np.arange(len(listed)))

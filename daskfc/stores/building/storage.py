@@ -1,4 +1,4 @@
-"""A storage file: whose data, from where, in what layout; and the stores built from it."""
+"""Read a storage file, which names clients, sources and layout, and build its stores."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class Storage(BaseModel):
     Parameters
     ----------
     source : SourceConfig, optional
-        Where samples come from; with `partition`, or else `clients`.
+        Where samples come from; given together with `partition`, and without `clients`.
     partition : PartitionConfig, optional
-        How they are dealt.
+        How samples are dealt to clients.
     layout : LayoutConfig
         How stores are laid out.
     root : str, optional
         Folder or URL that will hold ``client-1.zarr`` and so on; ``stores/<name of the file>``
         below the working directory by default.
     clients : mapping of str to ClientConfig, or list of str, optional
-        Names, and stores that exist or sources to make them of; names alone where the sites of a
-        running cluster have them.
+        Names, with existing stores or with sources to build them from; names alone where the sites
+        of a running cluster have the stores.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Storage(BaseModel):
         return {name: client.source for name, client in clients if client.source is not None}
 
     def _check_views(self, clients_per_view: int) -> None:
-        """Refuse what has no views, and views after which no client can be called."""
+        """Raise for a data set without views, and for views that no client can be named after."""
         assert self.source is not None
         if self.source.dataset is not None and len(view_names(self.source)) < 2:
             raise ValueError(
@@ -162,7 +162,7 @@ class Storage(BaseModel):
         Raises
         ------
         StoreError
-            When there are as many clients as views in a file, and the file is not there.
+            When there are as many clients as views in a file, and the file cannot be read.
         """
         return self._named(None)
 
@@ -179,7 +179,7 @@ class Storage(BaseModel):
         return tuple(f"client-{i}" for i in range(1, self.partition.clients + 1))
 
     def _views(self, root: str | None) -> tuple[str, ...]:
-        """Return the views of the source: of its file's names, or of stores made of it before."""
+        """Return the views of the source, by its file or by stores that were built from it."""
         assert self.source is not None
         try:
             names = view_names(self.source)
@@ -252,7 +252,7 @@ class Storage(BaseModel):
         root : str, optional
             Instead of the file's own root.
         overwrite : bool
-            Whether stores that are there may be replaced; each goes when its successor is whole.
+            Whether existing stores may be replaced; each is removed when its successor is whole.
         progress : callable, optional
             Called with rows done and rows in all.
 
@@ -264,7 +264,7 @@ class Storage(BaseModel):
         Raises
         ------
         StoreError
-            When a store is there already, or the source, the partition or the disk refuses.
+            When a store exists already, or the source, the partition or the disk does not allow it.
         """
         if self.source is None and not self._own_sources():
             raise StoreError(
@@ -284,7 +284,7 @@ class Storage(BaseModel):
         return urls
 
     def _origins(self, urls: Mapping[str, str]) -> dict[str, Origin]:
-        """Return what the stores that are built here are made of."""
+        """Return the origins of the stores that are built here."""
         if self.source is not None:
             return dict.fromkeys(urls, Origin(self.digest, fingerprint(self.source)))
         origins = {}
@@ -314,7 +314,7 @@ class Storage(BaseModel):
         Raises
         ------
         StoreError
-            When a store is there that was made from something else.
+            When an existing store was made from something else.
         """
         urls = self.client_urls(root)
         origins = self._origins(urls)
@@ -337,7 +337,7 @@ class Storage(BaseModel):
         overwrite: bool,
         progress: Progress | None,
     ) -> None:
-        """Write the wanted ones of all clients; all are put in their places at the end."""
+        """Write the wanted stores; those of one source are put in place together at the end."""
         origins = self._origins(wanted)
         if self.source is None:
             sources = self._own_sources()
@@ -370,7 +370,7 @@ class Storage(BaseModel):
         )
 
     def open(self, root: str | None = None, *, verify: bool = False) -> dict[str, ClientStore]:
-        """Open every client's store and refuse those of others, and what does not go together.
+        """Open every client's store, and check that it is its own and that all fit together.
 
         Parameters
         ----------
@@ -389,7 +389,7 @@ class Storage(BaseModel):
         StoreError
             When one is missing, damaged, or another client's.
         InvalidInput
-            When their columns or samples do not go together; see `check_together`.
+            When their columns or samples do not fit together; see `check_together`.
         """
         stores = self._opened(root, verify)
         check_together(stores)
@@ -472,7 +472,7 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
     ------
     InvalidInput
         For a missing file, bad YAML, unknown keys, wrong types and impossible values, naming file,
-        key, rule, value and the way out.
+        key, rule, value and the fix.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Writing one client's store from what a site has at hand."""
+"""Write one client's store from arrays, tables or files."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def write_store(
         Where: a URL of fsspec or a path.
     name : str
         The client's name.
-    features : array_like, DataFrame, DataArray, Dataset, sparse array, path, or iterable of blocks
+    features : array_like, DataFrame, DataArray, Dataset, sparse array, path, or iterator of blocks
         Samples in rows, of finite numbers. A path names a file as `source.path` of a storage file
-        does; an iterable, as a generator, gives one block of rows at a time. Arrays of Dask, also
-        in a DataArray or in what `ClientStore.dataset` gives, are never in memory as a whole.
+        does; an iterator, such as a generator, gives one block of rows at a time. Arrays of Dask,
+        also in a DataArray or a dataset of `ClientStore.dataset`, are never in memory as a whole.
     sample_ids : str or sequence, optional
         One id a row, all different; or the column of a table that holds them. By default a table's
         own index if it has one, else the client's name and a number.
@@ -58,13 +58,13 @@ def write_store(
         The feature columns of a table, all but ids and labels by default; or names for those of an
         array, x0, x1, ... by default.
     categorical, dates : sequence of str, optional
-        Columns of a table that hold words, which ``prepare: [one-hot]`` makes features of, and
-        dates, which become days since 1970-01-01; pandas' own types of both are known without.
+        Columns of a table with words, which ``prepare: [one-hot]`` turns into features, and with
+        dates, which become days since 1970-01-01; columns of pandas' own types need no naming.
     missing : "keep", optional
         Values may be missing, as NaN or an empty cell; ``prepare: [impute]`` fills them.
     words : mapping, optional
-        What is written in place of words, as ``{"M": "male"}``, or by column; equal numbers, 1 and
-        1.0, are one word without. The store keeps it for what is appended, and for new samples.
+        Replacements of words, as ``{"M": "male"}``, or by column; equal numbers, 1 and 1.0, are one
+        word anyway. The store keeps them, for samples appended later and for new samples.
     chunk_rows : int
         Rows of one chunk.
     dtype : str, optional
@@ -72,7 +72,7 @@ def write_store(
         whole numbers, or float32 where it moves no value by more than a millionth of its column's
         standard deviation, and no whole number; else float64.
     overwrite : bool
-        Whether a store that is there may be replaced.
+        Whether an existing store may be replaced.
     graph : sparse array of shape (n_samples, n_samples), optional
         Symmetric adjacency of the samples.
 
@@ -83,10 +83,10 @@ def write_store(
 
     Notes
     -----
-    Dask's chunks of rows are computed one after the other, each once, also where the type is found
-    out; two are in memory, with 1024 rows or a chunk of the store. What many chunks need, as the
-    mean of a column, is computed for each of them: compute it before. A Dataset keeps ids, names of
-    features, words and gaps, and no labels, graph or name of a view.
+    Dask's chunks of rows are computed one after the other, each once, also to find the type; two
+    are in memory, with 1024 rows or a chunk of the store. A value that many chunks need, such as
+    the mean of a column, is computed for each of them: compute it before. A Dataset keeps ids,
+    names of features, words and gaps, and no labels, graph or name of a view.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def add_store(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Make the store of one client of its files, one after the other.
+    """Build the store of one client from its files, one after the other.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _check_name(name: str) -> None:
 def _of_blocks(
     blocks: Any, ids: Any, labels: Any, names: Sequence[str] | None, where: str
 ) -> Samples:
-    """Return samples whose blocks come once, as they are."""
+    """Return samples from an iterator of blocks, which can be read once."""
     first = next(blocks, None)
     if first is None or np.ndim(first) != 2:
         raise StoreError(

@@ -1,4 +1,4 @@
-"""What a storage file may say: its keys, their types and their ranges."""
+"""The keys of a storage file, with their types and ranges."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 def client_name(name: str) -> str:
-    """Return a client's name; ValueError for names of other parties and unsafe characters."""
+    """Return a client's name; raise ValueError for another party's or for unsafe characters."""
     if name in ("clients", "caller") or _SERVER.fullmatch(name):
         raise ValueError(f"a client may not be called {name!r}, which means another party")
     if not _NAME.match(name):
@@ -71,10 +71,7 @@ class SubsampleConfig(_Section):
 
 
 class GraphConfig(_Section):
-    """A graph made from features: each sample is joined to its `neighbours` nearest ones.
-
-    It is symmetric, so that a sample may have more.
-    """
+    """A symmetric graph of features, in which each sample is joined to its nearest `neighbours`."""
 
     neighbours: Count
 
@@ -168,7 +165,7 @@ class _FileConfig(_Section):
 class ViewConfig(_FileConfig):
     """The file of one view, which is joined with the others by the ids of its samples.
 
-    Keys mean what they do in `SourceConfig`; categorical columns and missing values are not kept.
+    Keys are those of `SourceConfig`; categorical columns and missing values are refused.
     """
 
     path: str
@@ -253,7 +250,7 @@ class PartitionConfig(_Section):
     """How samples are dealt to clients: a key of `daskfc.stores.PARTITIONS`, vertical or views.
 
     `graph_share` is each client's share of all edges, in [1 / clients, 1], by default 1 / clients
-    with none held twice; `overlap` the share of samples that all views have, 1 by default.
+    without overlap; `overlap` is the share of samples that all views have, 1 by default.
     """
 
     scheme: str
@@ -311,9 +308,9 @@ class LayoutConfig(_Section):
 
 
 class ClientConfig(_Section):
-    """A client whose store exists at `store`, or is made from `source`.
+    """A client with an existing `store`, or a `source` to build it from.
 
-    A path alone may replace the mapping; with neither key, the client's own site knows its store.
+    A path alone may replace the mapping; `store` is None where the client's own site has it.
     """
 
     store: str | None = Field(default=None, min_length=1)

@@ -1,4 +1,4 @@
-"""What each client gets of a source: rows of all columns, columns of all rows, or of a view."""
+"""Deal a source to clients: rows of all columns, columns of all rows, or rows of views."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,10 +18,7 @@ __all__ = ["Share", "deal"]
 
 @dataclass(frozen=True)
 class Share:
-    """One client's part of a source: ascending rows, columns in order, and the graph of its rows.
-
-    `view` is the view whose columns they are.
-    """
+    """One client's part of a source: ascending rows, ordered columns, its graph and its view."""
 
     rows: np.ndarray
     columns: np.ndarray
@@ -36,7 +33,7 @@ class Share:
 
 
 def deal(samples: Samples, partition: PartitionConfig, name: str) -> list[Share]:
-    """Return every client's share; a scheme that does not suit the source raises StoreError."""
+    """Return every client's share; raise StoreError for a scheme that does not suit the source."""
     n, d = samples.n_samples, len(samples.feature_names)
     if partition.scheme == "views":
         return list(_views(samples, partition, name))

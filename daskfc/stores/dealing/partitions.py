@@ -8,7 +8,7 @@ Notation    paper  here        shape, range
 Departures  (1) Every sample is dealt exactly once and the clients' sizes differ by at most 1; the
             paper deals evenly and does not say whether samples may be drawn twice.
             (2) The main cluster of client c is number c, round robin, of the clusters in order of
-            falling size: with fewer clients than clusters, the small ones are nobody's.
+            falling size: with fewer clients than clusters, the small ones are no client's main one.
             (3) Clusters of unequal size make an exact p impossible for some client. Clients whose
             common main cluster is too small share it evenly, and what they lack comes from the
             remainder, which is then no longer uniform: it holds what the large clusters have left.
@@ -46,8 +46,7 @@ def iid(labels: np.ndarray, n_clients: int, *, seed: int) -> list[np.ndarray]:
 def label_skew(labels: np.ndarray, n_clients: int, *, skew: float, seed: int) -> list[np.ndarray]:
     """Deal a fraction `skew` (the paper's p) of each client's samples from one cluster.
 
-    The rest is uniform; each client's rows ascend. Unequal clusters cannot give every client this
-    fraction: the module's departures say what is done then.
+    The rest is uniform; each client's rows ascend. Departure (3) is for unequal clusters.
     """
     sizes = client_sizes(len(labels), n_clients)
     random = generator(seed, "partition", "label-skew")
@@ -72,7 +71,7 @@ def label_skew(labels: np.ndarray, n_clients: int, *, skew: float, seed: int) ->
 
 
 def _shares(wanted: np.ndarray, available: int) -> np.ndarray:
-    """Cut wishes that differ by at most 1 down to even shares of what is there; Departure (3)."""
+    """Reduce wanted sizes that differ by at most 1 to even shares of `available`; Departure (3)."""
     if wanted.sum() <= available:
         return wanted
     shares = np.full(len(wanted), available // len(wanted), dtype=np.int64)
@@ -83,8 +82,8 @@ def _shares(wanted: np.ndarray, available: int) -> np.ndarray:
 def dirichlet(labels: np.ndarray, n_clients: int, *, alpha: float, seed: int) -> list[np.ndarray]:
     """Deal every cluster in proportions drawn from a symmetric Dirichlet distribution.
 
-    Returns each client's rows, ascending. A client that draws nothing, as a small `alpha` allows,
-    gets one sample of the client that has most.
+    Returns each client's rows, ascending. A client without samples, as a small `alpha` allows, gets
+    one sample of the client that has most.
     """
     client_sizes(len(labels), n_clients)  # refuses more clients than samples
     random = generator(seed, "partition", "dirichlet")

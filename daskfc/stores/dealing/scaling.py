@@ -1,8 +1,8 @@
-"""Scaling of a source's columns, from statistics of a first pass over its blocks.
+"""Scale a source's columns, by statistics of a first pass over its blocks.
 
-The statistics are those of all samples that the source has, whoever gets them. A minimum or a mean
-is somebody's private value, so that stores record which kind it was and no number: whoever reads a
-store's attributes learns nothing of samples that other clients got.
+The statistics are those of all samples of the source. A minimum or a mean may be one sample's
+private value, so that stores record the kind of scaling and no number: their attributes reveal
+nothing of samples that other clients got.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _ROWS = 8192  # ours: of a block of the first pass
 
 
 class _Statistics:
-    """Of the columns of one view, over the rows that it has."""
+    """Statistics of the columns of one view, over the rows that it has."""
 
     def __init__(self, width: int, kind: str) -> None:
         self.kind = kind
@@ -39,7 +39,7 @@ class _Statistics:
         self.low = np.minimum(self.low, rows.min(axis=0))
         self.high = np.maximum(self.high, rows.max(axis=0))
         if self.kind == "standard":
-            # two parts joined by Chan, Golub and LeVeque's rule, which loses no digits to the mean
+            # merged by Chan, Golub and LeVeque's rule, which loses no digits to the mean
             mean = rows.mean(axis=0)
             away = mean - self.mean if self.count else np.zeros_like(mean)
             self.mean = self.mean + away * (n / (self.count + n)) if self.count else mean
@@ -48,7 +48,7 @@ class _Statistics:
         self.count += n
 
     def shift_and_divisor(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what is taken off every column, and what the rest is divided by, never 0."""
+        """Return the number to subtract from every column, and its divisor, which is never 0."""
         if self.kind == "none" or not self.count:
             return np.zeros(len(self.low)), np.ones(len(self.low))
         if self.kind == "min-max-all":
@@ -58,16 +58,16 @@ class _Statistics:
             shift, divisor = self.low, self.high - self.low
         else:
             constant = self.low == self.high
-            shift = np.where(constant, self.low, self.mean)  # and not a mean that was rounded
+            shift = np.where(constant, self.low, self.mean)  # and not the rounded mean
             divisor = np.where(constant, 0.0, np.sqrt(self.squares / self.count))
         return shift, np.where(divisor == 0, 1.0, divisor)
 
 
 def rescaled(samples: Samples, scaling: str | Mapping[str, str], where: str) -> Samples:
-    """Scale the columns of a source, by statistics of the rows that it has, read once here.
+    """Scale the columns of a source by statistics of its rows, which are read once here.
 
-    `scaling` is one kind for all, or kinds by view, others unchanged. Result is float64, constant
-    columns 0; the kinds are in `Samples.scaling`, the statistics are nowhere.
+    `scaling` is one kind for all, or kinds by view, others unchanged. The result is float64, with 0
+    in constant columns; `Samples.scaling` has the kinds, and the statistics are not kept.
     """
     ranges = {view.name: slice(view.start, view.stop) for view in samples.views}
     ranges = ranges or {"": slice(0, len(samples.feature_names))}
@@ -95,7 +95,7 @@ def rescaled(samples: Samples, scaling: str | Mapping[str, str], where: str) -> 
 
 
 def _read(samples: Samples, ranges: list[slice], told: list[_Statistics], where: str) -> None:
-    """Read all blocks once, and tell every view's rows to its statistics."""
+    """Read all blocks once, and add every view's rows to its statistics."""
     start = 0
     for block in samples.blocks(_ROWS):
         held = _held(samples, start, len(block))
@@ -124,7 +124,7 @@ def _kinds(scaling: str | Mapping[str, str], views: tuple[str, ...], where: str)
 
 
 def _held(samples: Samples, start: int, rows: int) -> np.ndarray:
-    """Return which views have the samples of a block."""
+    """Return which views have which samples of a block."""
     if samples.present is None:
         return np.ones((rows, max(1, len(samples.views))), dtype=bool)
     held: np.ndarray = samples.present[start : start + rows]

@@ -1,4 +1,4 @@
-"""Which samples of which view a client gets: incomplete views, and several clients of one view.
+"""Deal views to clients: incomplete views, and several clients of one view.
 
 Paper       Chen et al., ESFMC (ICML 2025, PMLR 267): Sections 3.5 and 5.1 (incomplete views, the
             overlapping rate φ), Section 4.1 (cross-device: several clients of one view).
@@ -22,10 +22,7 @@ __all__ = ["check_deal", "deal_to_clients", "draw_holders", "unlinked_view", "vi
 
 
 def view_clients(views: Sequence[str], clients_per_view: int, *, by_name: bool) -> tuple[str, ...]:
-    """Return the names of the clients of all views, view by view.
-
-    They are called after their views if `by_name`, as when a user named these, else client-1, ...
-    """
+    """Return the names of clients, view by view: after the views if `by_name`, or client-1, ..."""
     if not by_name:
         return tuple(f"client-{i}" for i in range(1, len(views) * clients_per_view + 1))
     if clients_per_view == 1:
@@ -66,10 +63,7 @@ def deal_to_clients(held: np.ndarray, *, clients_per_view: int, seed: int) -> li
 
 
 def unlinked_view(held: np.ndarray) -> int | None:
-    """Return the first view that no samples link to view 0, directly or through other views.
-
-    `held` is (n_samples, n_views): which views have which samples.
-    """
+    """Return the first view that no samples of `held` (n_samples, n_views) link to view 0."""
     counts = held.astype(np.int64)
     common = (counts.T @ counts) > 0  # (n_views, n_views)
     linked = np.zeros(held.shape[1], dtype=bool)
@@ -81,10 +75,7 @@ def unlinked_view(held: np.ndarray) -> int | None:
 
 
 def check_deal(held: np.ndarray, views: Sequence[str], clients_per_view: int, whose: str) -> None:
-    """Refuse a deal that leaves a client without samples, or a view that nothing links.
-
-    `held` is (n_samples, n_views): which views have which samples.
-    """
+    """Raise if `held` (n_samples, n_views) leaves a client no samples, or a view unlinked."""
     for name, count in zip(views, held.sum(axis=0).tolist(), strict=True):
         if count < clients_per_view:
             raise StoreError(

@@ -1,4 +1,4 @@
-"""Cells of a table as numbers, or a sentence on the first that is none, and where it lies."""
+"""Convert the cells of a table to numbers, or report the first bad cell and its place."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from daskfc.stores.layout.spelling import Spelling
 
 __all__ = ["Cells", "words_of"]
 
-LONGEST_WORD = 64  # ours: bytes of a category; clients agree on categories by sums of so many
+LONGEST_WORD = 64  # ours: bytes of a category; clients agree on categories by sums of that many
 _DAY = np.timedelta64(1, "D")
 
 _LARGEST = 2**53  # whole numbers up to here are numbers of float64
@@ -41,10 +41,7 @@ class Cells:
     spelling: Spelling = field(default_factory=Spelling)
 
     def numbers(self, frame: pd.DataFrame, start: int) -> np.ndarray:
-        """Return features of consecutive samples, the first being number `start`.
-
-        The first cell that is no finite number, or that its type cannot hold, raises StoreError.
-        """
+        """Return features of samples from number `start` on; StoreError for the first bad cell."""
         frame = frame.assign(
             **{name: self._days(frame[name], start) for name in frame.columns if name in self.dates}
         )
@@ -179,7 +176,7 @@ class Cells:
 
 
 def _described(word: str, decimal: str = ".") -> tuple[str, str]:
-    """Say what a cell looks like without its value, such as "a word", and what may be done."""
+    """Return what a cell looks like, such as "a word", without its value, and what may be done."""
     if _DATE.fullmatch(word):
         leave = "Name the column in source.dates, or leave it out by source.columns."
         return "a date", leave
@@ -204,10 +201,7 @@ def _described(word: str, decimal: str = ".") -> tuple[str, str]:
 
 
 def words_of(column: pd.Series, where: str, spelling: Spelling | None = None) -> tuple[str, ...]:
-    """Return the different words of a column, in alphabetical order; empty cells are left out.
-
-    Words of more than 64 bytes are refused.
-    """
+    """Return the different words of a column, sorted; raise for words of more than 64 bytes."""
     words = tuple(sorted(_spelt(column, spelling or Spelling()).dropna().unique()))
     if any(len(word.encode()) > LONGEST_WORD for word in words):
         raise StoreError(
@@ -218,7 +212,7 @@ def words_of(column: pd.Series, where: str, spelling: Spelling | None = None) ->
 
 
 def _spelt(column: pd.Series, spelling: Spelling) -> pd.Series:
-    """Return words as they are written at all clients, missing where there is none."""
+    """Return words in the spelling of all clients, missing where there is none."""
     text = _as_words(column)
     return text.map({word: spelling.of(word, str(column.name)) for word in text.dropna().unique()})
 
@@ -226,7 +220,7 @@ def _spelt(column: pd.Series, spelling: Spelling) -> pd.Series:
 def _as_words(column: pd.Series) -> pd.Series:
     """Return cells as text without blanks around it, missing where nothing is left."""
     if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
-        column = column.astype("Int64")  # whole numbers that a gap made real: 1, not 1.0
+        column = column.astype("Int64")  # whole numbers that gaps made floats: 1, not 1.0
     text = column.astype("string").str.strip()
     return text.mask(text == "").astype(object)
 

@@ -1,9 +1,9 @@
-"""Pickles of numbers, read without calling anything that they name.
+"""Read pickles of numbers without calling anything that they name.
 
-A pickle is a program: it names functions, and its reader calls them. Some graphs are handed on as
-pickles of Python 2 all the same. Here each name that such a file needs stands for something of this
-module that only keeps what it is given, and any other name is refused. Arrays are made from their
-bytes afterwards, so not even NumPy's own reading of pickles is trusted.
+A pickle is a program: it names functions, and its reader calls them. Some graphs are distributed as
+pickles of Python 2 nevertheless. Here each name that such a file needs maps to a stub of this
+module that only keeps its arguments; any other name is refused. Arrays are made from their bytes
+afterwards, so that not even NumPy's own reading of pickles is trusted.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _TYPES = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"}
 
 
 class _Record:
-    """What a pickle makes: keeps its state, does nothing."""
+    """An object of a pickle, which keeps its state and does nothing."""
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
 
 class _Type(_Record):
-    """Stands for numpy.dtype; its state is (version, byte order, ...)."""
+    """Stub for numpy.dtype; its state is (version, byte order, ...)."""
 
     def __init__(self, name: Any, *_: Any) -> None:
         if name not in _TYPES:
@@ -46,7 +46,7 @@ class _Type(_Record):
 
 
 class _Array(_Record):
-    """Stands for numpy.ndarray; its state is (version, shape, type, whether columns first, raw)."""
+    """Stub for numpy.ndarray; its state is (version, shape, type, whether columns first, raw)."""
 
     def array(self) -> np.ndarray:
         _, shape, kind, columns_first, raw = self.state
@@ -59,7 +59,7 @@ class _Array(_Record):
 
 
 class _Rows(_Record):
-    """Stands for scipy.sparse.csr_matrix; its state is its attributes."""
+    """Stub for scipy.sparse.csr_matrix; its state is its attributes."""
 
     def matrix(self) -> sparse.csr_array:
         parts = [self.state[name] for name in ("data", "indices", "indptr")]
@@ -119,8 +119,8 @@ _KNOWN: dict[str, dict[str, Any]] = {
 }
 
 
-class _Unpickler(pickle._Unpickler):  # the one in C makes room for as many places as a file says
-    """Resolves the names of `_KNOWN` and no others."""
+class _Unpickler(pickle._Unpickler):  # pickle's C version allocates as much as a file says
+    """An unpickler that resolves the names of `_KNOWN` and no others."""
 
     def __init__(self, data: bytes, where: str) -> None:
         super().__init__(io.BytesIO(data), encoding="latin1")
@@ -135,18 +135,18 @@ class _Unpickler(pickle._Unpickler):  # the one in C makes room for as many plac
                 f"dictionaries; got {name!r}, which was not called. Do not trust the file; get it "
                 "from its origin."
             )
-        # a pickle may set attributes of what it names: those of a copy, gone with this reading
+        # a pickle may set attributes of what it names, and so gets a copy
         if not isinstance(found, type):
             return partial(found)
         return type(found.__name__, (found,), {}) if issubclass(found, _Record) else found
 
     def get_extension(self, code: int) -> None:
-        # names that this process gave numbers, which may bypass find_class
+        # numbers that stand for names in this process may bypass find_class
         raise pickle.UnpicklingError("a name by its number")
 
 
 def load_numbers(data: bytes, where: str) -> Any:
-    """Return what a pickle of numbers holds, or refuse it; nothing that it names is called.
+    """Return the content of a pickle of numbers, without calling anything that it names.
 
     Allowed are arrays of integers or floats, csr matrices (checked), lists, dictionaries, numbers
     and text, of Python 2 or 3; anything else, or a damaged pickle, raises StoreError.
@@ -155,7 +155,7 @@ def load_numbers(data: bytes, where: str) -> Any:
         return _finished(_Unpickler(data, where).load())
     except StoreError:
         raise
-    except Exception as error:  # a damaged pickle raises whatever its bytes happen to ask for
+    except Exception as error:  # a damaged pickle can raise anything
         raise StoreError(
             f"{where}: the source cannot be read as a pickle of numbers ({type(error).__name__}); "
             "see that the file is whole, or get it again."

@@ -1,4 +1,4 @@
-"""One source, whatever its format: what reads it, which keys it knows, its fingerprint."""
+"""Open a source of any format, check its keys, and fingerprint its files."""
 
 import hashlib
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ __all__ = [
     "view_names",
 ]
 
-# The visible list of ours: a file of `formats` each.
+# The formats of daskfc, each in a file of `formats`.
 SOURCES: dict[str, type[Source]] = {
     "bundled": Bundled,
     "npz": Npz,
@@ -55,7 +55,7 @@ SOURCES: dict[str, type[Source]] = {
 
 
 def known_sources() -> dict[str, type[Source]]:
-    """Return every source by the name of its format: ours, and those of other packages.
+    """Return every source by the name of its format: those of daskfc and of other packages.
 
     A package registers a subclass of `Source` by an entry point of the group ``daskfc.sources``.
     """
@@ -103,7 +103,7 @@ def format_of(source: SourceConfig) -> str:
 
 
 def check_source(source: SourceConfig) -> None:
-    """Refuse keys that mean nothing to the source's format, before anything is read."""
+    """Raise for keys that mean nothing to the source's format, before anything is read."""
     given = source.model_dump(exclude_none=True)
     if source.views is not None:
         for key in given:
@@ -130,7 +130,7 @@ def check_source(source: SourceConfig) -> None:
 
 @contextmanager
 def _of_view(name: str) -> Iterator[None]:
-    """Say of which view a sentence is that speaks of a source."""
+    """Put the view's name before errors about its source."""
     try:
         yield
     except StoreError as error:
@@ -138,10 +138,7 @@ def _of_view(name: str) -> Iterator[None]:
 
 
 def view_names(source: SourceConfig) -> tuple[str, ...]:
-    """Return the names of a source's views, reading at most names and headers of arrays.
-
-    Empty for a table.
-    """
+    """Return the names of a source's views, from headers alone; empty for a table."""
     if source.views is not None:
         return tuple(source.views)
     if isinstance(source.features, tuple):
@@ -154,17 +151,14 @@ def view_names(source: SourceConfig) -> tuple[str, ...]:
 
 @contextmanager
 def _reading(source: SourceConfig) -> Iterator[Source]:
-    """Give what reads a source, and turn what it raises for a damaged file into a sentence."""
+    """Yield the reader of a source, and turn its errors for damaged files into StoreError."""
     name = format_of(source)
     with reading(source.where if source.path is None else source.file, name):
         yield known_sources()[name]()
 
 
 def open_source(source: SourceConfig) -> Samples:
-    """Open a source, with its subsample taken and its features scaled.
-
-    Features are not read yet, unless statistics or a graph of them are needed.
-    """
+    """Open a source, subsampled and scaled; features are read only for statistics or a graph."""
     check_source(source)
     where = source.where
     if source.views is not None:
@@ -219,7 +213,7 @@ def _open_files(source: SourceConfig) -> Samples:
 
 
 def _open_one(source: SourceConfig) -> Samples:
-    """Open one file, whose damages its blocks may be the first to find."""
+    """Open one file; damage may be found only when its blocks are read."""
     with _reading(source) as reader:
         samples = reader.open(source)
 

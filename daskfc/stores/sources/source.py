@@ -1,4 +1,4 @@
-"""The interface of a source: what reads one format, ours or another package's."""
+"""The interface of a source, which reads one format of files."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -11,18 +11,18 @@ __all__ = ["Source", "pick_name"]
 
 
 class Source(ABC):
-    """What reads one format of files: subclass it, and register the class.
+    """Reader of one format of files, to be subclassed and registered.
 
-    A package registers it by an entry point of the group ``daskfc.sources``, whose name is the
-    `format` that storage files name. What a source raises for a file, when it opens it or in its
-    blocks, becomes one sentence that names the file; a `StoreError` stays as it is.
+    A package registers the class by an entry point of the group ``daskfc.sources``, whose name is
+    the `format` in storage files. An error that a source raises for a file, when it opens it or in
+    its blocks, becomes one sentence that names the file; a `StoreError` stays as it is.
 
     Attributes
     ----------
     suffixes, prefixes : tuple of str
-        How names of its files end, before ``.gz``, ``.bz2`` or ``.xz``, or begin.
+        Endings of its files' names, before ``.gz``, ``.bz2`` or ``.xz``, and beginnings.
     keys : frozenset of str
-        What it knows of a storage file's source, beside `dataset`, `path`, `format`, `scale`,
+        Keys of a storage file's source that it knows, beside `dataset`, `path`, `format`, `scale`,
         `scaling`, `subsample` and `graph`.
     has_views : bool
         Whether a file may hold several views, so that `features` may name several arrays.
@@ -38,11 +38,11 @@ class Source(ABC):
         """Return the samples of ``source.path``, which is one file or folder."""
 
     def files(self, source: SourceConfig) -> list[str]:
-        """Return the paths of all files that are read, by which a change is noticed."""
+        """Return the paths of all files that are read, for the source's fingerprint."""
         return [str(source.path)]
 
     def columns(self, source: SourceConfig) -> list[str]:
-        """Return the names of columns that may be labels, from the head alone; else none."""
+        """Return the names of columns that may be labels, by the head alone; none by default."""
         return []
 
     def views(self, source: SourceConfig) -> tuple[str, ...]:
@@ -53,10 +53,7 @@ class Source(ABC):
 def pick_name(
     asked: str | None, defaults: tuple[str, ...], there: list[str], where: str, key: str
 ) -> str | None:
-    """Return the name asked for, or the first default among `there`, or None.
-
-    A name asked for that is not `there` raises StoreError; `where` and `key` are for its message.
-    """
+    """Return `asked` if it is `there`, else raise; without it the first default there, or None."""
     if asked is None:
         return next((name for name in defaults if name in there), None)
     if asked not in there:

@@ -1,4 +1,4 @@
-"""Tables with named columns: what csv, parquet and feather share."""
+"""Samples of tables with named columns, for csv, parquet and feather."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -86,7 +86,7 @@ def _side_columns(side: pd.DataFrame, source: SourceConfig) -> tuple[Any, ...]:
 
 
 def _words(values: pd.Series) -> np.ndarray:
-    """Return labels that were read as text: as numbers where all are."""
+    """Return labels that were read as text, as numbers if all of them are numbers."""
     numbers = pd.to_numeric(values, errors="coerce")
     if numbers.notna().eq(values.notna()).all():
         return numbers.to_numpy(dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Several views of the same samples, made one source: beside each other, or joined by ids."""
+"""Join several views of the same samples into one source: side by side, or by ids."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,10 +16,7 @@ Blocks = Callable[[int], Iterator[np.ndarray]]
 
 
 def numbered_views(names: Iterable[str]) -> tuple[str, ...]:
-    """Return view0, view1, ... among names of arrays, by number, or else at least X1 and X2.
-
-    Empty where there are none.
-    """
+    """Return the names view0, view1, ... of arrays, else X1, X2, ... if at least two, or none."""
     there = list(names)
     for family, fewest in (("view", 1), ("X", 2)):
         matches = [re.fullmatch(rf"{family}(0|[1-9][0-9]*)", name) for name in there]
@@ -51,7 +48,7 @@ def beside(parts: Mapping[str, Samples], where: str) -> Samples:
 
 
 def _columns(parts: Mapping[str, Samples]) -> tuple[tuple[str, ...], tuple[View, ...]]:
-    """Return the columns' names, each after its view's, and the views."""
+    """Return the columns' names, each with its view's before it, and the views."""
     names = tuple(f"{view}.{name}" for view, part in parts.items() for name in part.feature_names)
     edges = accumulate((len(part.feature_names) for part in parts.values()), initial=0)
     return names, tuple(
@@ -145,7 +142,7 @@ def _placed(name: str, part: Samples, places: np.ndarray, n: int) -> Blocks:
 def _joined_labels(
     parts: Mapping[str, Samples], places: Mapping[str, np.ndarray], n: int
 ) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-    """Return every sample's label, on the words where there are words."""
+    """Return every sample's label, matched by words where there are words."""
     known, labelled = np.full(n, "", dtype=object), np.zeros(n, dtype=bool)
     told: list[str] = []
     numbers = True

@@ -1,1 +1,1 @@
-"""A file a format, each with one subclass of `Source`, which `readers` has a line for."""
+"""One file per format, each with a subclass of `Source` that `readers` lists."""

@@ -1,7 +1,4 @@
-"""Data sets that scikit-learn carries, and its digits as three views.
-
-The views are pixels, sums of rows and columns, and Fourier magnitudes.
-"""
+"""Data sets that scikit-learn carries, and its digits as three views."""
 
 import numpy as np
 
@@ -60,10 +57,7 @@ class Bundled(Source):
 
 
 def _digit_views(pixels: np.ndarray, labels: np.ndarray, classes: tuple[str, ...]) -> Samples:
-    """Make three views of digits from pixels (n, 64), images of 8 x 8 row by row.
-
-    They are 64 pixels, 8 + 8 sums ("profiles") and 34 magnitudes ("fourier"), side by side.
-    """
+    """Make three views of pixels (n, 64), 8 x 8 by row: 64 pixels, 8 + 8 sums, 34 magnitudes."""
     images = np.asarray(pixels, dtype=np.float64).reshape(-1, _SIDE, _SIDE)
     magnitudes = np.abs(np.fft.rfft2(images))
     tables = {

@@ -1,7 +1,7 @@
-"""csv files: how they are written, one look at all of their lines, and where a cell lies.
+"""Read csv files: first check all of their lines, then have pandas read the numbers.
 
-pandas reads the numbers. Before it does, every line is looked at, because it would cut a line that
-has too many fields, fill one that has too few, and rename a column whose name comes twice.
+Every line is checked because pandas would cut a line that has too many fields, fill one that has
+too few, and rename a column whose name comes twice.
 """
 
 import codecs
@@ -44,7 +44,7 @@ class Csv(Source):
         return CsvFile(source).names
 
     def open(self, source: SourceConfig) -> Samples:
-        """Look at every line, and read labels, ids and the different words."""
+        """Check every line, and read labels, ids and the different words."""
         file = CsvFile(source)
         columns = tables.feature_columns(source, file.names)
         n_samples = file.check_lines()
@@ -64,10 +64,7 @@ class Csv(Source):
 
 
 def _with_mark(encoding: str) -> str:
-    """Return the encoding that removes UTF-8's byte order mark.
-
-    A quoted first name would not begin with a quote otherwise.
-    """
+    """Return the encoding that removes UTF-8's byte order mark, which would hide a first quote."""
     try:
         return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
     except LookupError:
@@ -136,7 +133,7 @@ class CsvFile:
             )
 
     def check_lines(self) -> int:
-        """Return the number of samples; refuse the first line with too many or too few fields."""
+        """Return the number of samples; raise for the first line with another number of fields."""
         count, width = 0, len(self.names)
         with self._told():
             for line, fields in self._samples():
@@ -156,7 +153,7 @@ class CsvFile:
             return pd.concat(list(chunks))
 
     def line_of(self, row: int) -> int:
-        """Return the line on which a sample begins, both counted as people do: lines from 1."""
+        """Return the number, from 1, of the line on which a sample, numbered from 0, begins."""
         for number, (line, _) in enumerate(self._samples()):
             if number == row:
                 return line
@@ -169,7 +166,7 @@ class CsvFile:
         return records
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the number of its first line and the fields of every line that is not empty."""
+        """Yield the fields of every line that is not empty, after the number of its first line."""
         options = {"encoding": self._encoding, "newline": "", "compression": "infer"}
         with fsspec.open(self.path, "rt", **options) as file:
             reader = csv.reader(file, delimiter=self._delimiter)

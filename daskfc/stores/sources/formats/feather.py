@@ -1,4 +1,4 @@
-"""Feather, which is Arrow's own file."""
+"""Feather files, which are Arrow's own."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +13,12 @@ from daskfc.stores.sources.source import Source
 
 __all__ = ["Feather"]
 
-# One batch in memory: what is read ahead would hold all feature columns.
+# One batch in memory; reading ahead would hold all feature columns.
 _NO_MORE = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
 
 
 class Feather(Source):
-    """A feather file, read a batch at a time; text of a damaged one is not read beyond its end."""
+    """A feather file, validated batch by batch: damaged text is not read beyond its end."""
 
     suffixes = (".feather",)
     keys = tables.KEYS_OF_TABLES

@@ -1,7 +1,7 @@
-"""MATLAB files, versions 5 to 7.2: graphs and views as their collections keep them.
+"""MATLAB files, versions 5 to 7.2, with a table, a graph or several views.
 
-SciPy reads them. It runs nothing that a file says, but a file that is damaged on purpose, or is
-damaged and not compressed, can crash it and the process with it: read files that you trust.
+SciPy reads them. It runs nothing that a file says, but a file that is damaged on purpose, or
+damaged and not compressed, can crash the process: read only files that you trust.
 """
 
 from dataclasses import replace
@@ -33,8 +33,8 @@ _NO_ARRAYS = ("cell", "struct", "object", "function", "opaque", "unknown")
 class Mat(Source):
     """A MATLAB file; the arrays that are needed are read at once, sparse ones stay sparse.
 
-    A graph keeps its weights and loops, labels count from 0 or 1. Views with a sample a column are
-    transposed: where all have as many columns and not all as many rows, or the labels are as many
+    A graph keeps its weights and loops, labels count from 0 or 1. Views with a sample per column
+    are transposed: if all have as many columns and not all as many rows, or the labels are as many
     as the columns.
     """
 
@@ -64,7 +64,7 @@ class Mat(Source):
             arrays: dict[str, Any] = {key: content[name] for key, name in names.items() if name}
             for value in arrays.values():
                 if bool(sparse.issparse(value)):
-                    value.check_format()  # SciPy took over the row numbers unseen
+                    value.check_format()  # SciPy does not validate row numbers
         for key in ("features", "adjacency"):
             value = arrays.get(key)
             if value is not None and (value.ndim != 2 or value.dtype.kind not in "buif"):
@@ -143,7 +143,7 @@ def _read_views(
                 f"rows and columns of real numbers; got {got}. Save every view as a table."
             )
         if bool(sparse.issparse(table)):
-            table.check_format()  # SciPy took over the row numbers unseen
+            table.check_format()  # SciPy does not validate row numbers
         tables[view] = table
     if _by_columns(tables, None if labels is None else len(labels)):
         tables = {view: table.T for view, table in tables.items()}
@@ -152,7 +152,7 @@ def _read_views(
 
 
 def _by_columns(tables: dict[str, Any], n_labels: int | None) -> bool:
-    """Whether the views have a sample a column."""
+    """Return whether the views have a sample per column."""
     rows, columns = ({table.shape[axis] for table in tables.values()} for axis in (0, 1))
     if len(columns) > 1 or rows == {n_labels}:
         return False
@@ -160,7 +160,7 @@ def _by_columns(tables: dict[str, Any], n_labels: int | None) -> bool:
 
 
 def _check_version(head: bytes, path: str) -> None:
-    """Refuse anything but version 5, whose header ends in its version and the order of its bytes.
+    """Raise unless a file's header, which ends in version and byte order, is of version 5.
 
     SciPy reads any file with a zero among its first bytes as version 4.
     """
@@ -177,7 +177,7 @@ def _check_version(head: bytes, path: str) -> None:
 
 
 def _attempt(name: str, file: Any, **options: Any) -> Any:
-    """Call one of SciPy's readers, whose errors for damaged files are of many kinds."""
+    """Call a reader of SciPy, and turn its many kinds of errors into ValueError."""
     from scipy import io  # here, as in `bundled`
 
     file.seek(0)
@@ -194,7 +194,7 @@ def _name(
     path: str,
     usual: tuple[str, ...] = (),
 ) -> str | None:
-    """Return the name of an array, which must be one."""
+    """Return the name of an array; raise if it holds something else."""
     name = pick_name(getattr(source, key), usual or _USUAL[key], list(kinds), path, key)
     if name is not None and kinds[name] in _NO_ARRAYS:
         raise _no_array(name, kinds[name], path, key)

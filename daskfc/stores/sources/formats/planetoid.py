@@ -1,4 +1,4 @@
-"""Planetoid's citation graphs: Cora, Citeseer and Pubmed as they were handed out.
+"""Planetoid's citation graphs, Cora, Citeseer and Pubmed, as they were distributed.
 
 Source      Yang, Cohen and Salakhutdinov 2016, arXiv 1603.08861; files of kimiyoung/planetoid.
 Files       ind.NAME.allx, .ally    features and one-hot labels of all nodes but the test nodes
@@ -153,7 +153,7 @@ def _positions(data: bytes, where: str) -> np.ndarray:
 
 
 def _graph(data: bytes, n: int, described: np.ndarray, where: str) -> sparse.csr_array:
-    """Return the symmetric graph of n nodes, which must have those that have no features."""
+    """Return the symmetric graph of n nodes; raise if it lacks one that has no features."""
     value = load_numbers(data, where)
     if not isinstance(value, dict) or not all(isinstance(v, list) for v in value.values()):
         raise _unlike(where, "a dictionary of the neighbours of every node", value)
