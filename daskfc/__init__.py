@@ -3,7 +3,7 @@
 Each client's data stays in its own store, handled by its own worker; only declared messages leave
 a client, and every one of them is counted in a ledger.
 
-What is offered here is listed in `__init__.pyi`, and imported when it is first asked for.
+The public names are listed in `__init__.pyi` and imported on first use.
 """
 
 from importlib.metadata import version as _version

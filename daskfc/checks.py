@@ -1,4 +1,4 @@
-"""Constraints on parameters, as tables; and one-sentence errors from them."""
+"""Constraints on parameters, in tables, and one-sentence errors from them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ def optional(constraint: Constraint) -> Constraint:
 
 
 def check_params(owner: str, params: Mapping[str, Any], table: Mapping[str, Constraint]) -> None:
-    """Refuse the first parameter that has no constraint in the table, or breaks its own."""
+    """Raise for the first parameter that has no constraint in the table, or breaks its own."""
     for name, value in params.items():
         if name not in table:
             known = ", ".join(sorted(table))
@@ -119,7 +119,7 @@ def check_params(owner: str, params: Mapping[str, Any], table: Mapping[str, Cons
 
 
 def sentence_of(error: ValidationError, source: str) -> str:
-    """Return one line for the first fault that pydantic found: file, key, rule, value, way out."""
+    """Return one line for the first fault that pydantic found: file, key, rule, value, fix."""
     faults = error.errors()
     first = faults[0]
     key = ".".join(str(part) for part in first["loc"])
@@ -166,7 +166,7 @@ _KINDS = {"list": "a list", "tuple": "a list", "set": "a list", "frozen_set": "a
 
 
 def _rule_of(fault: Mapping[str, Any]) -> str:
-    """Return what the value must be; a rule that we do not know is told without its library."""
+    """Return what the value must be, in general words for a rule that is not in the table."""
     kind, context = str(fault["type"]), fault.get("ctx") or {}
     if kind in ("value_error", "assertion_error"):
         rule = str(context.get("error", fault["msg"]))

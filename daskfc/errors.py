@@ -1,4 +1,4 @@
-"""What daskfc raises: one sentence each: what, whose, the rule, what was got, the way out."""
+"""Errors of daskfc, of one sentence each: what, whose, the rule, what was got, the fix."""
 
 __all__ = [
     "ENDS_A_RUN",
@@ -54,7 +54,7 @@ class PrivacyError(DaskfcError):
 
 
 class PrivacyWarning(UserWarning):
-    """A fit told a party more than its settings seem to say."""
+    """A fit revealed more to a party than its settings suggest."""
 
 
 class EgressRefused(PrivacyError):
@@ -62,16 +62,16 @@ class EgressRefused(PrivacyError):
 
 
 class PolicyRefused(PrivacyError):
-    """What a site's policy forbids, or what the site remembers of earlier runs; nothing was sent.
+    """A request that a site's policy or its record of earlier runs forbids; nothing was sent.
 
     Parameters
     ----------
     told : str
-        The sentence for whoever asked: it names the rule alone.
+        The sentence for the requester, which names only the rule.
     rule : str
         The rule, as the path of its key.
     sentence : str
-        The sentence for the site itself, with what was asked and what the rule says.
+        The sentence for the site itself, with the request and the rule.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class PolicyRefused(PrivacyError):
 
 
 class LedgerError(DaskfcError):
-    """What a party could not write down, in its ledger or its state; nothing was sent."""
+    """A party could not write to its ledger or its state; nothing was sent."""
 
 
 ENDS_A_RUN = (EgressRefused, LedgerError, PolicyRefused)
@@ -105,7 +105,7 @@ class ClusterError(DaskfcError):
 
 
 class NotAdmitted(ClusterError):
-    """A certificate that the other side refuses, or TLS on one side only: time mends neither."""
+    """A certificate that the other side refuses, or TLS on one side only: retrying is no help."""
 
 
 class DeadlineError(ClusterError):
@@ -127,7 +127,7 @@ class PartyError(DaskfcError):
     Attributes
     ----------
     error_type : str
-        Which of daskfc's errors the sentence is of; empty for any other exception.
+        Name of daskfc's error that the sentence is from; empty for any other exception.
     """
 
     def __init__(self, party: str, step: str, kind: str) -> None:

@@ -1,7 +1,7 @@
-"""Folders and files of parties and runs: their names, who may open them, when they are on the disk.
+"""Folders and files of parties and runs: valid names, permissions, and flushing to the disk.
 
-A rename may reach the disk before the bytes of the file do, which is then empty or full of zeros
-after a crash of the machine: what is relied on is flushed first.
+A rename may reach the disk before the file's bytes do, so that a crash leaves an empty file or
+zeros: files are flushed first.
 """
 
 import logging
@@ -32,7 +32,7 @@ _RESERVED = frozenset('/\\:*?"<>|')
 
 
 def check_folder_name(what: str, name: object) -> None:
-    """Refuse a name that not every file system takes for a folder, or that begins with a dot."""
+    """Raise for a name that some file system refuses for a folder, or that begins with a dot."""
     if (
         not isinstance(name, str)
         or not name
@@ -48,10 +48,7 @@ def check_folder_name(what: str, name: object) -> None:
 
 
 def make_private(path: str | os.PathLike[str]) -> Path:
-    """Make a folder, and those above it that are missing, which only their owner may enter.
-
-    An existing folder keeps its permissions: whoever opened it to others meant it.
-    """
+    """Make a folder and missing ones above it, for their owner only; existing ones stay as is."""
     folder = Path(path)
     for one in (*reversed(folder.absolute().parents), folder):
         one.mkdir(mode=0o700, exist_ok=True)
@@ -59,7 +56,7 @@ def make_private(path: str | os.PathLike[str]) -> Path:
 
 
 def check_place(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Refuse a path that `write_private` could not write, as far as that shows before."""
+    """Raise for a path that `write_private` could not write, as far as that can be known before."""
     target = Path(path)
     if target.exists() and not overwrite:
         raise InvalidInput(
@@ -71,10 +68,7 @@ def check_place(path: str | os.PathLike[str], *, overwrite: bool = False) -> Non
 
 
 def write_private(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
-    """Write a file that only its owner may read, all of it or nothing.
-
-    An existing file is refused unless `overwrite`.
-    """
+    """Write an owner-only file, all or nothing; raise if one exists, unless `overwrite`."""
     check_place(path, overwrite=overwrite)
     target = Path(path)
     try:
@@ -94,10 +88,7 @@ def write_whole(target: Path, data: bytes, *, mode: int = 0o600) -> None:
 
 
 def write_once(path: str | os.PathLike[str], data: bytes) -> bool:
-    """Write an owner-only file, all or nothing, unless one exists; return whether it was written.
-
-    An existing file stays.
-    """
+    """Write an owner-only file, all or nothing; if one exists, keep it and return False."""
     target = Path(path)
     with _partial(target, data) as partial:
         try:
@@ -110,7 +101,7 @@ def write_once(path: str | os.PathLike[str], data: bytes) -> bool:
 
 @contextmanager
 def _partial(target: Path, data: bytes) -> Iterator[Path]:
-    """Write a file beside its place and flush it; what is left of it in the end is removed."""
+    """Write and flush a file beside its place; remove it in the end if it is still there."""
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")  # 0600
     partial = Path(name)
     try:
@@ -141,10 +132,7 @@ def flush_tree(folder: str | os.PathLike[str]) -> None:
 
 
 class PrivateLog(logging.FileHandler):
-    """A log that only its owner may read: the text of an error may hold values.
-
-    Failed writes are ignored: where the disk is full, whoever logged will notice by itself.
-    """
+    """An owner-only log, as errors may quote values; failed writes are ignored."""
 
     def __init__(self, path: str | os.PathLike[str], *, delay: bool = False) -> None:
         super().__init__(path, encoding="utf-8", delay=delay, errors="backslashreplace")
@@ -160,16 +148,16 @@ class PrivateLog(logging.FileHandler):
         )
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, or leave it where the file cannot be made."""
+        """Write a record, unless the file cannot be made."""
         with suppress(OSError):
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Report no disk that is full, and no lack of memory, with what was to be written."""
+        """Report a record that failed, but not for lack of disk or memory."""
         if not isinstance(sys.exception(), (OSError, MemoryError)):
             super().handleError(record)
 
     def close(self) -> None:
-        """Close the file; what cannot be written any more is left."""
+        """Close the file, even if its last records cannot be written."""
         with suppress(OSError):
             super().close()

@@ -1,4 +1,4 @@
-"""What other installed packages register: methods, clusterers and sources."""
+"""Find the methods, clusterers and sources that other installed packages register."""
 
 import logging
 import sys
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 def with_plugins(group: str, own: Mapping[str, T], is_one: Callable[[Any], bool]) -> dict[str, T]:
-    """Return our own entries in order, then plug-ins from the entry-point `group`, sorted by name.
+    """Return `own` in order, then plug-ins of the entry-point `group`, sorted by name.
 
-    A plug-in that cannot be loaded, is not what the group asks for, or has a name that is taken is
-    left out with a logged warning: a broken package must not stop what does not need it.
+    A plug-in that cannot be loaded, is of another kind, or has a name that is taken is left out
+    with a logged warning, so that a broken package stops nothing else.
     """
     found = dict(own)
     for point in sorted(entry_points_of(group), key=lambda point: (point.name, point.value)):
@@ -38,10 +38,7 @@ def with_plugins(group: str, own: Mapping[str, T], is_one: Callable[[Any], bool]
 
 
 def entry_points_of(group: str) -> tuple[EntryPoint, ...]:
-    """Return what installed packages register in a group, looked up once for each search path.
-
-    A look at every installed package takes as long as a step of a small fit.
-    """
+    """Return the entry points of a group, cached by search path, as looking them up is slow."""
     return _entry_points(group, tuple(sys.path))
 
 

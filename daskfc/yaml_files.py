@@ -1,4 +1,4 @@
-"""YAML files of runs and of sites: one reader, which takes no key twice."""
+"""Read the YAML files of runs and of sites, and refuse repeated keys."""
 
 import math
 import os
@@ -21,7 +21,7 @@ _MARKS = {
     "parties": {"parties"},
     "policy": {"raw", "methods", "submitters", "maskers", "budget", "hours"},
 }
-# What PyYAML's constructors let through where a value does not fit its tag, such as 2001-99-99.
+# Errors of PyYAML's constructors where a value does not fit its tag, such as 2001-99-99.
 _UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -40,7 +40,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        # Here, before merge keys are replaced by what they bring: that a key may override.
+        # Here, before merge keys are replaced by their content, which a key may override.
         node = super().compose_mapping_node(anchor)
         first: dict[Any, int] = {}
         for key_node, _ in node.value:
@@ -68,7 +68,7 @@ _Loader.add_implicit_resolver(
 
 
 def _n_values(node: yaml.Node, known: dict[yaml.Node, float]) -> float:
-    """Return how many values a node stands for; infinity where it holds itself."""
+    """Return how many values a node stands for; infinity where it contains itself."""
     if node not in known:
         known[node] = math.inf  # until it is counted
         parts = node.value if isinstance(node, yaml.SequenceNode) else []
@@ -95,7 +95,7 @@ def read_yaml(text: str, source: str) -> Any:
 
 
 def assign(tree: dict[str, Any], assignment: str) -> None:
-    """Carry out one ``--set a.b=value`` on what a file holds, in place."""
+    """Apply one ``--set a.b=value`` to the content of a file, in place."""
     key, equals, text = assignment.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
@@ -145,7 +145,7 @@ def read_mapping(path: str | os.PathLike[str], kind: str, *, keys: str) -> dict[
 
 
 def _check_kind(content: dict[Any, Any], kind: str, source: str) -> None:
-    """Refuse a file that has the keys of another kind, and none of its own."""
+    """Raise for a file that has the keys of another kind, and none of its own."""
     if _MARKS.get(kind, set()) & content.keys():
         return
     for other, marks in _MARKS.items():

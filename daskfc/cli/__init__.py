@@ -8,8 +8,8 @@ import click
 
 __all__ = ["main"]
 
-# Of each command the module, imported when it is called, and what ``--help`` says of it: the first
-# sentence of its own.
+# By command its module, imported when it is called, and its line in ``--help``: the first sentence
+# of its own docstring.
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     "audit": (
         "audit",
@@ -73,7 +73,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 class _Commands(Mapping[str, click.Command]):
-    """Commands, imported when they are called: together that takes seconds."""
+    """Commands, each imported when it is called: importing all of them takes seconds."""
 
     def __getitem__(self, name: str) -> click.Command:
         command = getattr(importlib.import_module(f"{__name__}.{_COMMANDS[name][0]}"), name)
@@ -88,7 +88,7 @@ class _Commands(Mapping[str, click.Command]):
 
 
 class _Group(click.Group):
-    """Lists its commands without importing them."""
+    """A group that lists its commands without importing them."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

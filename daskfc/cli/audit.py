@@ -57,11 +57,11 @@ def _keys(given: tuple[str, ...]) -> dict[str, str]:
 def audit(run_folder: str, ledgers: tuple[str, ...], keys: tuple[str, ...], as_json: bool) -> None:
     """Check that the parties' ledgers of RUN are whole, and agree on what was sent.
 
-    Each ledger must be a chain of lines that its party signed, and what one party says that it sent
-    must be what the other says that it got, bit for bit. The folder of a run on this machine has
-    all ledgers; sites hand over theirs.
+    Each ledger must be a chain of lines that its party signed, and every message that one party
+    sent must be what the other received, bit for bit. The folder of a run on this machine has all
+    ledgers; sites hand over theirs.
 
-    Exit codes: 0 all of it holds; 1 something does not; 2 bad input.
+    Exit codes: 0 no finding; 1 findings; 2 bad input.
 
     \b
     Example:

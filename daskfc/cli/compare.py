@@ -43,7 +43,7 @@ def _plain(value: Any) -> Any:
 def compare(run_folders: tuple[str, ...], as_json: bool) -> None:
     """Print runs side by side: what differs, scores, clusters, bytes and seconds.
 
-    Each RUN is a run's folder. Settings are told where they differ. The agreement of two runs is
+    Each RUN is a run's folder. Settings are listed where they differ. The agreement of two runs is
     the adjusted Rand index of their labels, where both have the same sample ids.
 
     \b

@@ -86,9 +86,8 @@ def _explained(name: str, kind: type[BaseEstimator]) -> Group:
 def methods(name: str | None) -> None:
     """List the methods that a pipeline's 'method' and 'compare' may name, or explain NAME.
 
-    The list has, for each, its paper, what its clients hold, what it promises or reveals, and its
-    parameters with their defaults. With NAME every parameter is explained: what it may be and what
-    it does.
+    The list has each method's paper, what its clients hold, what it promises or reveals, and its
+    parameters with their defaults. With NAME every parameter is explained.
     """
     with exits():
         known = known_methods()

@@ -57,9 +57,9 @@ def plan(
 ) -> None:
     """Tell what 'daskfc run' of PIPELINE would do, and start nothing.
 
-    Rounds, messages, bytes on every link, memory of every party, the time that messages take, and
-    what each party would reveal to whom. Stores that do not exist yet are built, as by a run. Exit
-    code 2 where a run would be refused.
+    It prints rounds, messages, bytes on every link, memory of every party, the time that messages
+    take, and what each party would reveal to whom. Missing stores are built, as by a run. Exit code
+    2 if a run would be refused.
 
     \b
     Example:

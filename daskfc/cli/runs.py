@@ -114,8 +114,7 @@ def run(
     Stores that do not exist yet are built first. The result is a table here, and a folder with the
     labels, the ledger of all messages, summary.json and report.html.
 
-    A timer calls it with --run-key and --resume-or-start as often as it likes: one run a key,
-    never two.
+    With --run-key and --resume-or-start a timer may repeat the call: there is one run per key.
 
     \b
     Examples:
@@ -124,7 +123,7 @@ def run(
       daskfc run pipelines/omnifc.yaml --storage storage/digits.yaml \\
                  --run-key 'nightly-{date}' --resume-or-start --keep 30
     """  # noqa: D301 - click reads \b
-    # Signals are heard from here to the end, between the parts too: see `serves_until_told`.
+    # Signals are handled from here to the end, also between the parts: see `serves_until_told`.
     with told_of_the_end() as ending, exits(), signals_as_interrupt():
         with shown_progress() as progress:
             _check_schedule(name, run_key, resume_or_start, keep)
@@ -167,7 +166,7 @@ def _check_schedule(
 
 
 def _note(found: Run, pipeline: str, overrides: Sequence[str]) -> None:
-    """Tell what a person would want to know before it starts."""
+    """Print notes on the run before it starts."""
     notes = list(found.config.get("warnings", ()))
     if found.config.get("started"):
         changed = changed_settings(found, pipeline, overrides)
@@ -182,8 +181,8 @@ def _note(found: Run, pipeline: str, overrides: Sequence[str]) -> None:
 def resume(run_folder: str, as_json: bool) -> None:
     """Continue RUN, the folder of a run that was interrupted or failed.
 
-    What was done is kept, and the labels are those that the run would have had without the
-    interruption. A run that is done is refused.
+    Finished fits are kept, and the labels are those of an uninterrupted run. A run that is done is
+    refused.
     """
     with exits():
         found = Run(run_folder)

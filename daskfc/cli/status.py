@@ -29,7 +29,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON."
 def runs(runs_dir: str, as_json: bool) -> None:
     """List the runs of a folder, the newest first: what became of them, scores and costs.
 
-    A run is running; or it broke off, and can be resumed; or it failed, and cannot; or it is done.
+    A run is running, broke off (and can be resumed), failed (and cannot), or is done.
     """
     with exits():
         found = list_runs(runs_dir)
@@ -52,7 +52,7 @@ def runs(runs_dir: str, as_json: bool) -> None:
 def status(run_folder: str, as_json: bool) -> None:
     """Tell what became of RUN, a run's folder, so far: while it runs, its stage and what is left.
 
-    It asks nobody but the folder, so that it may be called as often as one likes.
+    It reads the run's folder only, and may be called at any time.
     """
     with exits():
         told = status_of(run_folder)
@@ -97,7 +97,7 @@ def _cells(row: Mapping[Any, Any]) -> list[Text | str]:
 
 
 def _local(moment: Any) -> str:
-    """Return a time of the record as a clock here shows it."""
+    """Return a recorded time as local time."""
     try:
         return f"{datetime.fromisoformat(str(moment)).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:  # changed by hand

@@ -45,14 +45,14 @@ _OF_FILES = (
 
 
 def _of_files(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say how files are read."""
+    """Add to a command the options for reading files."""
     for option in reversed(_OF_FILES):
         command = option(command)
     return command
 
 
 def _source(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a source that these options say."""
+    """Return the keys of a source that the options set."""
     keys = {**options, "format": options["kind"], "na_values": list(options["na_values"])}
     for name in ("columns", "categorical", "dates"):
         keys[name] = options[name].split(",") if options[name] else None
@@ -117,7 +117,7 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
 @click.option("--dtype", help="Stored type; by default the smallest that holds all values.")
 @click.option("--overwrite", is_flag=True, help="Replace a store that is there.")
 def add(name: str, files: tuple[str, ...], store: str | None, **options: Any) -> None:
-    """Make the store of the client NAME of its files, at its own site.
+    """Build the store of the client NAME from its files, at its own site.
 
     Several files are read one after the other and must have the same columns.
 
@@ -148,9 +148,8 @@ def append(store: str, files: tuple[str, ...], **options: Any) -> None:
     """Append the samples of files to the store of a client, at its own site.
 
     The files have the store's columns in its order, and samples that it does not have. The store is
-    written anew beside itself, which takes its size of disk, and then takes its own place: whatever
-    happens, it is the old one or the new one. Not for a run that reads it meanwhile, which is
-    refused. Stores with a graph or scaled features are built again.
+    written anew beside itself, which takes its size of disk, and then replaces the old one at once.
+    A run that is reading it gets an error. Stores with a graph or scaled features are built again.
 
     \b
     Example:
@@ -175,9 +174,9 @@ def append(store: str, files: tuple[str, ...], **options: Any) -> None:
 @_ROOT
 @click.option("--overwrite", is_flag=True, help="Replace stores that are there.")
 def build(storage: str, root: str | None, overwrite: bool) -> None:
-    """Write one store a client from the source that STORAGE names.
+    """Write one store per client from the source that STORAGE names.
 
-    Stores that are there already are refused unless --overwrite is given; an interrupted build
+    Existing stores are refused unless --overwrite is given; an interrupted build
     leaves nothing that could be read by mistake. 'daskfc run' builds missing stores by itself.
     """
     with exits(), shown_progress() as progress:
@@ -209,10 +208,10 @@ def inspect(storage: str, root: str | None) -> None:
 def check(storage: str, root: str | None) -> None:
     """Read every store of STORAGE and check it against its checksums and the rules.
 
-    Rules: finite features; the same columns everywhere and sample ids that differ over all clients,
-    or columns that no other has of the same samples, or views that some samples link. Columns of
-    one value, ranges that are far apart, and words that differ only in case or that one client
-    alone has are told and not refused.
+    Rules: finite features; and either the same columns everywhere and different sample ids, or
+    different columns of the same samples, or views that samples link. Columns of one value, ranges
+    that are far apart, and words that differ only in case or that only one client has are noted and
+    not refused.
     """
     with exits():
         found = load_storage(storage)

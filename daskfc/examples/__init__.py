@@ -1,7 +1,6 @@
 """Examples that a new user starts from: the YAML files of a run, and data where there is none.
 
-The files lie beside this one and are those of the repository, so that who installed daskfc without
-it has them.
+The files are those of the repository, for users who installed only the package.
 """
 
 from daskfc.examples.folder import EXAMPLES, write_example

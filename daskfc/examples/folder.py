@@ -1,4 +1,4 @@
-"""Writing an example's files into a folder, where nothing of that name is yet."""
+"""Write an example's files into a folder, and overwrite nothing."""
 
 import csv
 import io
@@ -16,23 +16,13 @@ __all__ = ["EXAMPLES", "Example", "write_example"]
 
 @dataclass(frozen=True)
 class Example:
-    """The three files of a run, relative to its folder and to the repository alike.
-
-    Parameters
-    ----------
-    about : str
-        What it shows, in a few words.
-    pipeline, storage, cluster : str
-        Paths of the files.
-    made : bool
-        Whether it comes with data of its own.
-    """
+    """An example's files, with the same relative paths in its folder and in the repository."""
 
     about: str
     pipeline: str
     storage: str
     cluster: str = "cluster-configs/local.yaml"
-    made: bool = False
+    made: bool = False  # whether it comes with data of its own
 
     @property
     def files(self) -> tuple[str, str, str]:
@@ -78,7 +68,7 @@ def write_example(name: str, folder: str | os.PathLike[str] = ".") -> list[Path]
     name : str
         A key of `EXAMPLES`.
     folder : path
-        Where; made if it is not there.
+        Where to write them; made if it is missing.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Three hospitals' patients, none of whom exists: drawn at random, and called synthetic."""
+"""Random tables of synthetic patients at three hospitals."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,13 @@ COLUMNS = (
     "diagnosis",
 )  # fmt: skip
 DIAGNOSES = ("cardiac", "diabetes", "renal")
-# How many patients of each diagnosis a hospital has: each knows mostly one of them.
+# How many patients of each diagnosis a hospital has: each has mostly one of them.
 PATIENTS = {
     "hospital-a": (120, 30, 20),
     "hospital-b": (25, 90, 25),
     "hospital-c": (15, 20, 75),
 }
-# Mean and standard deviation of each diagnosis, in the columns' order; made up to be told apart.
+# Mean and standard deviation of each diagnosis, in the columns' order; made up to be separable.
 _MEASURES = {
     #          age       bmi        systolic   heart_rate
     "cardiac": ((68, 9), (27.0, 3.5), (152, 13), (91, 10)),
@@ -34,7 +34,7 @@ _SKEWED = {
     "renal": ((5.6, 0.25), (1.70, 0.12), (1.3, 0.6)),
 }
 _SMOKING = ("never", "former", "current")
-# Shares of these.
+# Shares of `_SMOKING`.
 _SMOKERS = {
     "cardiac": (0.25, 0.3, 0.45),
     "diabetes": (0.5, 0.25, 0.25),
@@ -45,7 +45,7 @@ _DECIMALS = (0, 1, 0, 0, 0, 1, 1)  # as such measures are written down
 
 
 def _patients(diagnosis: str, n: int, random: np.random.Generator) -> list[list[str]]:
-    """Return the cells of so many patients, all but id and diagnosis."""
+    """Return the cells of `n` patients, all but id and diagnosis."""
     mean, deviation = np.transpose(_MEASURES[diagnosis])
     plain = random.normal(mean, deviation, size=(n, len(mean)))
     log_mean, log_deviation = np.transpose(_SKEWED[diagnosis])
@@ -65,7 +65,7 @@ def hospital_tables(seed: int = 0) -> dict[str, Sequence[Sequence[str]]]:
     Parameters
     ----------
     seed : int
-        Which patients.
+        Random state of the patients.
 
     Returns
     -------

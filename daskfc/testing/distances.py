@@ -1,4 +1,4 @@
-"""Conformance of secure distances: exact, complete, and nothing but shares on the way."""
+"""Conformance suite for secure distances: exact, complete, and sent as shares only."""
 
 import math
 
@@ -19,7 +19,7 @@ __all__ = ["SecureDistancesTests", "all_distances", "positions_of", "rows_at_cli
 
 
 class ToldMatrix(Message, route="server → caller", reveals="to the caller a matrix of the server"):
-    """What the server holds, for a test."""
+    """A matrix of the server, for a test."""
 
     values: np.ndarray = array("row", "column", dtype="float64")
 
@@ -30,24 +30,24 @@ def rows_at_client(data: ClientStore) -> np.ndarray:
 
 
 def all_distances(found: DistanceTiles | ExactPoints) -> ToldMatrix:
-    """Tell the caller all distances."""
+    """Send the caller all distances."""
     if isinstance(found, ExactPoints):
         return ToldMatrix(found.full())
     return ToldMatrix(np.asarray(found.full()))
 
 
 def coordinates(embedding: LandmarkEmbedding) -> ToldMatrix:
-    """Tell the caller the coordinates that landmarks gave."""
+    """Send the caller the coordinates that landmarks gave."""
     return ToldMatrix(np.ascontiguousarray(embedding.coordinates))
 
 
 def places(plan: RowPlan) -> ToldMatrix:
-    """Tell the caller each row's place, one client after the other."""
+    """Send the caller each row's place, one client after the other."""
     return ToldMatrix(np.concatenate(list(plan.positions.values()))[:, None].astype(float))
 
 
 def to_new(columns: list[Columns]) -> ToldMatrix:
-    """Tell the caller distances to new rows."""
+    """Send the caller distances to new rows."""
     return ToldMatrix(np.concatenate([part.distances for part in columns]))
 
 

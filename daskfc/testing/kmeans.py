@@ -1,4 +1,4 @@
-"""Conformance of distributed k-means: what must hold whatever the server sees of the rows."""
+"""Conformance suite for distributed k-means: what holds whatever the server sees of the rows."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -33,7 +33,7 @@ def as_given(rows: Floats) -> Floats:
 
 
 def told(labels: NDArray[np.int64]) -> ToldClusters:
-    """Tell the caller a client's labels."""
+    """Send the caller a client's labels."""
     return ToldClusters(labels)
 
 
@@ -55,10 +55,9 @@ def rows_for_tests(name: str) -> tuple[Floats, int]:
 
 
 def dealt(rows: Floats, clients: tuple[str, ...], how: str) -> dict[str, NDArray[np.int64]]:
-    """Return which rows each client gets, as row numbers.
+    """Return the numbers of the rows that each client gets.
 
-    "turns" deals one after the other, "sorted" runs of rows that lie near each other, of unequal
-    lengths.
+    "turns" deals them in turn, "sorted" deals runs of neighbouring rows, of unequal lengths.
     """
     n, m = len(rows), len(clients)
     if how == "turns":
@@ -78,7 +77,7 @@ class KMeansTests:
 
     `federation` is in a run of at least three clients; what they hold does not matter. `factor`
     bounds the inertia, relative to scikit-learn's k-means on pooled rows; `sees` are the classes of
-    all messages that clients may send. `however_dealt` says that centres do not depend on which
+    all messages that clients may send. `however_dealt` says whether centres are the same whichever
     client holds which rows, and `smallest` how many rows a cluster has at least.
     """
 

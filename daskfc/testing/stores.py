@@ -1,4 +1,4 @@
-"""Conformance of stores: what must hold wherever a client's store lies."""
+"""Conformance suite for stores: what holds wherever a client's store lies."""
 
 import pickle
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Conformance of secure sums: what must hold whatever protects the parts."""
+"""Conformance suite for secure sums: what holds whatever protects the parts."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ class SumAtServer(Message, route="server → caller", reveals="to the caller the
 
 
 def at_server(total: Total) -> SumAtServer:
-    """Tell the caller a sum."""
+    """Send the caller a sum."""
     return SumAtServer(total.values, total.error_bound, len(total.terms))
 
 

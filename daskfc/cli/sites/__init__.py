@@ -1,1 +1,1 @@
-"""Commands of whoever runs a site or the server: party, scheduler, certificates, policy, budget."""
+"""Commands for sites and for the server: party, scheduler, certificates, policy, budget."""

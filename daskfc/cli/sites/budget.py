@@ -84,7 +84,7 @@ def _row(
 @click.option("--why", required=True, metavar="TEXT", help="The reason, for the audit log.")
 @click.option("--dataset", help="Digest of one data set.  [default: all, future ones too]")
 def grant(state: str, epsilon: float, why: str, dataset: str | None) -> None:
-    """Add epsilon to what a data set may spend, or to what each of them may.
+    """Add epsilon to the budget of one data set, or of each of them.
 
     \b
     Example:

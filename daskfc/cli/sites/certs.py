@@ -1,4 +1,4 @@
-"""``daskfc certs``: keys of sides, what an authority signs, and what is known of both."""
+"""``daskfc certs``: make keys, sign, check and revoke certificates."""
 
 import shlex
 import sys
@@ -62,7 +62,7 @@ def certs() -> None:
 
     A side makes its own key (request), the authority signs its certificate (sign), and the side
     puts it beside the key (install): no private key leaves a side. For a trial the authority makes
-    the keys as well (issue). Whoever can read the key in the authority's folder can be anybody.
+    the keys as well (issue). Whoever reads the key in the authority's folder can pose as anybody.
     """
 
 
@@ -92,8 +92,8 @@ def make(folder: str, name: str, days: int) -> None:
 def request(name: str, out: str | None) -> None:
     """Make the key of this side, NAME, and a request to sign its certificate.
 
-    The key stays here. The request goes to whoever runs the authority, by any way; by another one,
-    such as a telephone call, both of you compare the fingerprint of the key.
+    The key stays here. Send the request to whoever runs the authority, by any channel; compare the
+    fingerprint of the key with them by another one, such as a telephone call.
 
     \b
     Example:
@@ -126,12 +126,12 @@ def sign(
     yes: bool,
     days: int,
 ) -> None:
-    """Sign the certificates that sides ask for, each for a key that stays there.
+    """Sign the certificates that sides request, each for a key that stays there.
 
-    Name, role and time are what you say, by --parties or by --role and --name; what a request says
-    beside its name and key is not heeded. It asks once, after all are checked: have each side tell
-    you its fingerprint, by a way that nobody else controls. What a side gets lies under
-    parties/NAME, and has no secrets.
+    Name and role come from --parties, or from --role and --name; of a request only its name and key
+    count. After all checks it asks once for confirmation: have each side tell you its fingerprint,
+    by a channel that nobody else controls. The files for a side lie under parties/NAME, and have no
+    secrets.
 
     \b
     Example:
@@ -168,11 +168,11 @@ def sign(
 @click.argument("received", type=click.Path())
 @_OUT
 def put(name: str, received: str, out: str | None) -> None:
-    """Put what the authority sent, the folder RECEIVED, beside the key of NAME.
+    """Put the folder RECEIVED, which the authority sent, beside the key of NAME.
 
-    It checks first that certificate, key and authority belong together, that the certificate is of
-    NAME, valid and not revoked. Beside them it writes a script that starts NAME, for a client a
-    policy, for a submitter a cluster file, and a README; what is there of these stays.
+    It first checks that certificate, key and authority belong together, and that the certificate is
+    of NAME, valid and not revoked. It adds a script that starts NAME, for a client a policy, for a
+    submitter a cluster file, and a README; existing ones stay.
 
     \b
     Example:
@@ -191,11 +191,12 @@ def put(name: str, received: str, out: str | None) -> None:
 @click.argument("place", type=click.Path())
 @_FOLDER
 def check(place: str, folder: str) -> None:
-    """Check one side's folder, or all parties of a list: 1 is the exit code if one is not right.
+    """Check one side's folder, or all parties of a list; exit code 1 means that one is not right.
 
-    PLACE is a side's folder: key, certificate and authority must belong together and hold today.
-    Or it is the list of all parties, at the authority: it says who has no certificate, whose ends
-    within 30 days, was revoked, is of another role or does not fit its key, and who is not listed.
+    PLACE is a side's folder, where key, certificate and authority must belong together and be valid
+    today. Or it is the list of all parties, at the authority: it names parties without certificate,
+    with one that ends within 30 days, was revoked, is of another role or does not fit its key, and
+    names that are not listed.
 
     \b
     Example:
@@ -237,11 +238,11 @@ def issue(
 ) -> None:
     """For trials: make a key and a certificate for NAME, in a role, or for all on a list.
 
-    With a list, who has or ever had a certificate is left alone. What a side gets lies in the
-    authority's folder, under parties/NAME, with a README: hand it over by a way that nobody else
-    can read. Beside the certificate, the key and the authority's own certificate there is a script
-    that starts it, for clients the site's policy, and for submitters a cluster file. Where real
-    data are, sides make their own keys: 'daskfc certs request'.
+    With a list, parties that have or ever had a certificate are left alone. The files for a side
+    lie under parties/NAME in the authority's folder: its key and certificate, the authority's
+    certificate, a start script, a README, for clients a policy, and for submitters a cluster file.
+    Hand them over by a channel that nobody else can read. For real data, sides make their own keys:
+    'daskfc certs request'.
 
     \b
     Example:
@@ -290,11 +291,11 @@ def renew(name: str, folder: str, days: int) -> None:
 @_NAME
 @_FOLDER
 def revoke(name: str, folder: str) -> None:
-    """Take back all certificates of NAME: they prove nothing any more.
+    """Revoke all certificates of NAME.
 
-    It writes the list revoked.pem, here and into every side's folder. Hand it to all, to be put
-    beside their ca.pem: the scheduler and the parties that run notice it within a second, end what
-    NAME has open, and answer it nothing more.
+    It writes the list revoked.pem, here and into every side's folder. Hand it to all sides, to be
+    put beside their ca.pem: running schedulers and parties notice it within a second, end what NAME
+    has open, and answer it no more.
 
     \b
     Example:
@@ -311,7 +312,7 @@ def revoke(name: str, folder: str) -> None:
 def show(folder: str) -> None:
     """List the certificates of all sides, and until when they are valid.
 
-    Those that end within 30 days are named once more.
+    Those that end within 30 days are listed again below.
 
     \b
     Example:
@@ -335,7 +336,7 @@ def show(folder: str) -> None:
 
 
 def _roles(role: str | None, name: str | None, parties: str | None) -> dict[str, str]:
-    """Return who is meant, and in which role each: of a list, or the one that was named."""
+    """Return the role of each name: all of a list, or the one that was named."""
     if parties is not None and role is None and name is None:
         return read_parties(parties)
     if parties is None and role is not None and name is not None:

@@ -30,9 +30,9 @@ def labels(
 ) -> None:
     """Give this site the clusters of its own samples, under its own ids.
 
-    RUN is a run's folder, or its labels.csv or labels.parquet: whoever ran it sends that to the
-    sites, with labels.keys.json beside it where there is one. Pseudonyms are taken back by what
-    lies in the site's store, and nowhere else. Without --out and --into-store the table is printed.
+    RUN is a run's folder, or its labels.csv or labels.parquet, which the caller sends to the sites,
+    with labels.keys.json beside it if there is one. Only the key in the site's store resolves
+    pseudonyms. Without --out and --into-store the table is printed.
 
     \b
     Example:
@@ -41,7 +41,7 @@ def labels(
     with exits():
         table = site_labels(source, store, samples=samples)
         of = ClientStore.open(samples or store)
-        # everything is looked at before anything is written
+        # check everything before writing anything
         if out is not None:
             if not out.endswith((".csv", ".parquet")):
                 raise InvalidInput(f"--out must end in .csv or .parquet; got {out!r}. Rename it.")
@@ -79,10 +79,9 @@ def predict(
 ) -> None:
     """Label new samples by the model of RUN, a run's folder, without clustering again.
 
-    It starts the workers of the run, or joins them where they are running. The labels and the
-    ledger of what was told lie in predictions/NAME of the run's folder; with labels.csv from there
-    a site takes its own ids back ('daskfc labels --samples'). Methods whose model lies with the
-    parties cannot, and say so.
+    It starts the workers of the run, or joins running ones. Labels and ledger are written to
+    predictions/NAME in the run's folder; a site turns labels.csv from there into labels of its own
+    ids ('daskfc labels --samples'). Methods with a model at the parties are refused.
 
     \b
     Example:

@@ -76,9 +76,9 @@ def party(
     """Start the worker of the party NAME and serve runs until it is stopped.
 
     A site that holds data runs this beside its store; whoever runs the server runs it with the name
-    "server" and no store. The data stays in this process: it answers with declared messages only,
-    and tells here which of them it sends to whom. SIGTERM or Ctrl-C ends it with 0, whether it
-    serves or still waits for the scheduler.
+    "server" and no store. The data stays in this process, which sends declared messages only and
+    prints which of them it sends to whom. SIGTERM or Ctrl-C ends it with exit code 0, also while it
+    waits for the scheduler.
 
     \b
     Example:

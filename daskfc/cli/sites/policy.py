@@ -29,9 +29,8 @@ __all__ = ["policy"]
 def policy() -> None:
     """Say what a site takes part in: a file at the site, which no submitter can loosen.
 
-    A site writes one with 'daskfc policy init', reads what it says with 'daskfc policy show', and
-    asks with 'daskfc policy check' what a pipeline would be answered. 'daskfc policy audit' lists
-    what was answered.
+    'daskfc policy init' writes one, 'daskfc policy show' explains it, 'daskfc policy check' says
+    what it would answer to a pipeline, and 'daskfc policy audit' lists past answers.
     """
 
 
@@ -40,7 +39,7 @@ def policy() -> None:
 def make(file: str) -> None:
     """Write a commented policy into FILE, site.yaml by default.
 
-    It says what holds without a file, and shows the other keys. Nothing is overwritten.
+    It has the rules that hold without a file, and shows the other keys. Nothing is overwritten.
 
     \b
     Example:
@@ -58,11 +57,11 @@ def make(file: str) -> None:
 @click.option("--ingress", is_flag=True, help="Tell what a party makes of what comes in.")
 @click.option("--steps", metavar="METHOD", help="Tell what a party does in a run of METHOD.")
 def show(file: str | None, loopback: bool, ingress: bool, steps: str | None) -> None:
-    """Tell in plain words what POLICY says, or what holds where there is none.
+    """Explain POLICY in plain words, or the rules that hold where there is none.
 
-    --ingress lists the objects that Dask may make of what reaches a party's ports, and the packages
-    whose steps may be named. --steps lists the steps of a method: where each runs, which way its
-    messages go, and what its arguments are made of; a party of a site performs no others.
+    --ingress lists the objects that Dask may make of data at a party's ports, and the packages
+    whose steps may be named. --steps lists the steps of a method: where each runs, the route of its
+    messages, and what its arguments are made of; a party of a site performs no others.
 
     \b
     Example:
@@ -162,10 +161,10 @@ def check(
     moment: str | None,
     overrides: tuple[str, ...],
 ) -> None:
-    """Tell what a site with POLICY would answer to PIPELINE; nothing is started or asked.
+    """Report what a site with POLICY would answer to PIPELINE, without starting anything.
 
-    One line for each method: yes, or the rules that say no, and then exit code 2. What is not known
-    without an option (the store, who asks, when) is not judged, and named.
+    One line for each method: yes, or the rules that refuse it, and then exit code 2. Rules that
+    depend on options not given (store, submitter, time) are named as not judged.
 
     \b
     Example:
@@ -207,7 +206,7 @@ def _tell(answers: dict[str, dict[Refusal, None]]) -> None:
 
 
 def _not_judged(found: Policy, **given: object) -> Iterable[str]:
-    """Return the rules of a policy that the options leave open, with the option that would not."""
+    """Return the rules of a policy that cannot be judged, each with the option that it needs."""
     depends = {
         "columns (--store)": found.columns != "any" and given["store"] is None,
         "samples (--store)": found.samples.at_least > 1 and given["store"] is None,
@@ -224,7 +223,7 @@ def _not_judged(found: Policy, **given: object) -> Iterable[str]:
 @policy.command()
 @click.argument("state", type=click.Path())
 def audit(state: str) -> None:
-    """List what began, was refused and was granted at this site, oldest first.
+    """List the starts, refusals and grants at this site, oldest first.
 
     STATE is the party's SQLite file.
 

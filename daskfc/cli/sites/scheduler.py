@@ -1,4 +1,4 @@
-"""``daskfc scheduler``: whoever runs the server starts it once for all sites."""
+"""``daskfc scheduler``: start the scheduler of all sites, at the server."""
 
 import click
 
@@ -31,10 +31,10 @@ def scheduler(
 ) -> None:
     """Start the scheduler of a federation, and serve until it is stopped.
 
-    It takes the task graphs of federations and nothing else: no functions, no plug-ins, no classes
-    that a submitter made. With TLS it goes by certificates: submitters begin runs, a party brings
-    the worker of its own name, and a revoked certificate is refused at once. Without TLS it
-    listens on this machine alone. The dashboard shows names, sizes and times to everybody on it.
+    It takes only the task graphs of federations: no functions, no plug-ins, no classes that a
+    submitter made. With TLS certificates decide: submitters begin runs, a party brings the worker
+    of its own name, and a revoked certificate is refused at once. Without TLS it listens on this
+    machine alone. The dashboard shows names, sizes and times to everybody who can open it.
 
     \b
     Example:

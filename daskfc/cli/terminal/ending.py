@@ -1,4 +1,4 @@
-"""Who asked to be told how a run ended is told, whatever the end."""
+"""Notify the targets of ``--notify`` when a run ends, however it ends."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ __all__ = ["Ending", "told_of_the_end"]
 
 
 class Ending:
-    """What is known of a run while it lasts, and who is told of its end."""
+    """The run that a command carries out, and the targets to notify of its end."""
 
     def __init__(self) -> None:
         self.targets: Sequence[str] = ()
@@ -23,11 +23,11 @@ class Ending:
         self.was_done = False
 
     def of(self, run: Run) -> None:
-        """Say which run it is, before it is carried out."""
+        """Set the run, before it is carried out."""
         self.run, self.was_done = run, run.status == "done"
 
     def summary(self) -> dict[str, Any]:
-        """Return what came of the run; empty where nothing did."""
+        """Return the run's summary; empty if there is none."""
         if self.run is None:
             return {}
         try:
@@ -38,13 +38,7 @@ class Ending:
 
 @contextmanager
 def told_of_the_end() -> Iterator[Ending]:
-    """Tell each target how what is done within ended; nothing where the run was done before.
-
-    Yields
-    ------
-    Ending
-        Whose ``targets`` (commands and addresses, see `daskfc.runs.outcome.alerts`) are to be set.
-    """
+    """Notify the `targets` that the block sets how it ended, unless the run was done before."""
     ending = Ending()
     code, sentence = FAILED, None
     try:

@@ -1,4 +1,4 @@
-"""Errors as one line on standard error, and the exit code that says whether anything started."""
+"""Turn errors into one line on standard error and an exit code."""
 
 import logging
 import os
@@ -43,13 +43,13 @@ def _say(text: str) -> None:
 
 
 class _Interrupt:
-    """Turns the first signal into a KeyboardInterrupt, and sees to it that it is not lost."""
+    """Raises KeyboardInterrupt at the first signal, and again if a destructor swallowed it."""
 
     def __init__(self) -> None:
         self._told = self._ended = False
         self._hook = sys.unraisablehook
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
-        # What is ignored stays so: under nohup, a terminal that closes ends nothing.
+        # Ignored signals stay ignored: under nohup, closing the terminal ends nothing.
         ignored = (signal.SIG_IGN, None)
         self._ours = [number for number, how in self._before.items() if how not in ignored]
 
@@ -87,8 +87,8 @@ class _Interrupt:
 def signals_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM (a service stopped, a batch system's limit) and SIGHUP as Ctrl-C.
 
-    The first signal ends the run, which then cleans up undisturbed by any other. One that comes
-    while Python runs a destructor, where no exception ends anything, counts a moment later.
+    The first signal ends the run, and later ones do not disturb its clean-up. A signal during a
+    destructor, where an exception would end nothing, is raised again a moment later.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are not ours to handle
@@ -103,10 +103,9 @@ def signals_as_interrupt() -> Iterator[None]:
 
 @contextmanager
 def serves_until_told() -> Iterator[None]:
-    """Take a signal for the end that a party or a scheduler is to have, whenever it comes.
+    """Take a signal, whenever it comes, as the normal end of a party or a scheduler.
 
-    Handlers are there before anything is waited for: process 1 of a container hears no other
-    signals.
+    Handlers are set before any waiting, as process 1 of a container gets no other signals.
     """
     with suppress(KeyboardInterrupt), signals_as_interrupt():
         yield
@@ -117,23 +116,15 @@ def _hint(run: Run | None) -> str:
         return ""
     try:
         resumable, is_done = run.summary["resumable"], run.status == "done"
-    except InvalidInput:  # its folder was removed or spoilt
+    except InvalidInput:  # its folder was removed or damaged
         resumable = is_done = False
-    if is_done:  # only what nobody needs any more was still to be removed
+    if is_done:  # only files that nobody needs were still to be removed
         return f" The run is done; see: daskfc report {run.folder}"
     return f" Resume with: daskfc resume {run.folder}" if resumable else ""
 
 
 class Ended(SystemExit):
-    """The end of the process: its exit code, and the sentence that was printed.
-
-    Parameters
-    ----------
-    code : int
-        Of the process.
-    sentence : str
-        Why.
-    """
+    """The end of the process, with its exit code and the sentence that was printed."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(code)
@@ -147,13 +138,7 @@ def _end(code: int, sentence: str) -> NoReturn:
 
 @contextmanager
 def exits(*, run: Run | None = None) -> Iterator[None]:
-    """Turn errors into one line and an exit code.
-
-    Parameters
-    ----------
-    run : Run, optional
-        The run that an interrupt leaves behind.
-    """
+    """Turn errors into one line and an exit code; `run` is what an interrupt leaves behind."""
     try:
         yield
     except click.ClickException:

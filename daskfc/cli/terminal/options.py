@@ -31,7 +31,7 @@ _WHAT = (
 
 
 def of_a_run(command: F) -> F:
-    """Give a command the pipeline, the storage and the cluster of a run, and changes of it."""
+    """Add to a command the pipeline, storage and cluster of a run, and ``--set``."""
     for add in reversed(_WHAT):
         command = add(command)
     return command

@@ -27,10 +27,7 @@ SILENCE_S = 10.0  # without a terminal a line comes at least so often
 
 
 class _Bar:
-    """A bar for the stage at hand, with what is counted, percent and the time that is left.
-
-    Where no terminal shows a bar: a line a stage, and another one every ten seconds.
-    """
+    """A bar for the current stage, or without a terminal a line a stage and every ten seconds."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
@@ -116,20 +113,7 @@ class _Bar:
 def shown_progress(
     console: Console | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str, int, int], None]]:
-    """Show stages as they are reported.
-
-    Parameters
-    ----------
-    console : rich.console.Console, optional
-        Where; standard error if not given.
-    clock : callable
-        Seconds; another one for tests.
-
-    Yields
-    ------
-    callable
-        ``progress(stage, done, total)``; ``total`` is 0 where it is not known.
-    """
+    """Yield ``progress(stage, done, total)``, which shows stages; `total` is 0 if not known."""
     bar = _Bar(console or Console(stderr=True, highlight=False), clock)
     try:
         yield bar

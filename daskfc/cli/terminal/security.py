@@ -1,4 +1,4 @@
-"""The options by which a command is told its certificates."""
+"""The options for a command's certificates."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ FC = TypeVar("FC", bound=Callable[..., Any])
 
 
 def security_options(command: FC) -> FC:
-    """Give a command the options of certificates, named as Dask names them."""
+    """Add to a command the options for certificates, named as Dask names them."""
     for option, told in (
         ("--tls-key", "Its key."),
         ("--tls-cert", "Who this is: a certificate."),
@@ -25,13 +25,7 @@ def security_options(command: FC) -> FC:
 
 
 def certificates(ca: str | None, cert: str | None, key: str | None) -> SecurityFiles | None:
-    """Return the files that a command was given, or None without any.
-
-    Raises
-    ------
-    InvalidInput
-        When some are given and others are not.
-    """
+    """Return the files that a command was given, or None; raise if only some are given."""
     if ca is None and cert is None and key is None:
         return None
     if ca is None or cert is None or key is None:
