@@ -120,8 +120,7 @@ def assign(tree: dict[str, Any], assignment: str) -> None:
 def read_mapping(path: str | os.PathLike[str], kind: str, *, keys: str) -> dict[Any, Any]:
     """Read a YAML file in UTF-8 that must hold a mapping; refuse a repeated key.
 
-    ``kind`` (pipeline, storage, cluster, policy or parties) and ``keys``, those that it must have,
-    go into error messages; a file of another kind is refused.
+    `keys` are those that it must have, in words; a file of another `kind` is refused.
     """
     source = os.fspath(path)
     try:

@@ -176,8 +176,8 @@ def append(store: str, files: tuple[str, ...], **options: Any) -> None:
 def build(storage: str, root: str | None, overwrite: bool) -> None:
     """Write one store per client from the source that STORAGE names.
 
-    Existing stores are refused unless --overwrite is given; an interrupted build
-    leaves nothing that could be read by mistake. 'daskfc run' builds missing stores by itself.
+    Existing stores are refused unless --overwrite is given; an interrupted build leaves nothing
+    that could be read by mistake. 'daskfc run' builds missing stores by itself.
     """
     with exits(), shown_progress() as progress:
         found = load_storage(storage)

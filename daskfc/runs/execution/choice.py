@@ -40,10 +40,9 @@ def choose_n_clusters(
     seeds: Sequence[int] = (),
     fitting: Fitting | None = None,
 ) -> Choice:
-    """Choose among ascending numbers of clusters, without labels.
+    """Choose among ascending numbers of clusters: the least best one, or the largest stable one.
 
-    Ties go to the least, with "stability" to the largest. "stability" shifts features a little, as
-    otherwise a cluster cut in two may be cut alike each time.
+    For "stability" features shift a little, or a cluster cut in two may be cut alike each time.
     Privacy: the caller learns a score of each number, with "stability" also all fits' labels.
     """
     if by is None:

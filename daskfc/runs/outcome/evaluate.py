@@ -40,10 +40,7 @@ class EvaluationLabels(
     route="client → caller",
     reveals="evaluation only: to the caller the true label of every sample",
 ):
-    """The true labels of one client's samples, in the order of its store; none if it has none.
-
-    Where the source had words, a label is the index of its word among the client's classes.
-    """
+    """One client's true labels in its store's order, numbers or indices of class words; or none."""
 
     labels: np.ndarray = array("sample", dtype="int64")
     id_bytes: np.ndarray = array("byte", dtype="uint8")
@@ -70,10 +67,7 @@ class PseudonymousTruth(
 
 
 def evaluation_labels(data: ClientStore) -> EvaluationLabels:
-    """Read a client's evaluation labels, int64 ``(n_samples,)``, with sample ids and class words.
-
-    ``(0,)`` when the store holds none; no words where labels are numbers.
-    """
+    """Return a client's `EvaluationLabels`, int64 ``(n_samples,)``, or ``(0,)`` without labels."""
     labels = data.labels()
     if labels is None:
         return EvaluationLabels(np.zeros(0, dtype=np.int64), *text_arrays(()), *text_arrays(()))
@@ -83,10 +77,7 @@ def evaluation_labels(data: ClientStore) -> EvaluationLabels:
 
 @dataclass(frozen=True)
 class Truth:
-    """The true labels ``(sample,)`` of a result's samples, or the reason why there are none.
-
-    `classes` are the words of the labels, where the source had words.
-    """
+    """The true labels ``(sample,)`` of a result's samples, with their class words; or why not."""
 
     labels: np.ndarray | None
     missing: str = ""
@@ -126,10 +117,7 @@ def _clients(names: Sequence[str]) -> str:
 
 
 def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
-    """Ask the clients for the true labels of a result's samples, in the order of ``like``.
-
-    ``like`` is ``(sample,)`` with the coordinates ``client`` and ``sample_id``.
-    """
+    """Ask the clients for the true labels of ``like``, ``(sample,)`` with client and sample_id."""
     # counted apart from any method's messages
     try:
         federation.start_run(
@@ -162,10 +150,7 @@ def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
 def score(
     truth: np.ndarray, labels: Mapping[str, Sequence[np.ndarray]], metrics: Sequence[str]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Return ``{method: {metric: {"mean": ..., "std": ...}}}`` over each method's seeds.
-
-    Labels are ``(sample,)``, one array a seed; the standard deviation of one seed is 0.
-    """
+    """Return ``{method: {metric: {"mean": ..., "std": ...}}}`` of labels ``(sample,)`` by seed."""
     table: dict[str, dict[str, dict[str, float]]] = {}
     for method, runs in labels.items():
         for found in runs:
@@ -187,8 +172,7 @@ def score(
 def confusion_of(truth: Truth, found: np.ndarray) -> dict[str, Any]:
     """Count the samples of each class (rows) in each cluster, -1 for noise, for the caller.
 
-    Empty without true labels, or with more than 40 classes or clusters: labels that many may
-    identify samples.
+    Empty without true labels, and for over 40 classes or clusters, which may identify samples.
     """
     if truth.labels is None or not len(found):
         return {}

@@ -46,8 +46,7 @@ _WHY = {
 class Fit:
     """One fit as it is kept: int64 labels ``(sample,)``, ledger, seconds by stage and ``total_s``.
 
-    Coordinates are ``client`` and ``sample_id``; `facts` hold what else the summary has, such as
-    ``peak_memory_bytes``, ``note`` and ``privacy``.
+    Labels have the coordinates ``client`` and ``sample_id``; `facts` are for the summary.
     """
 
     method: str
@@ -192,10 +191,7 @@ class FitShelf:
 
 
 def labels_cube(fits: Sequence[Fit]) -> xr.Dataset:
-    """Put the labels of all fits into one data set, over (algorithm, seed, sample).
-
-    Raises InvalidInput for fits that do not label the same samples in the same order.
-    """
+    """Join the labels of all fits over (algorithm, seed, sample); raise if samples differ."""
     first = fits[0].labels
     methods = list(dict.fromkeys(fit.method for fit in fits))
     seeds = list(dict.fromkeys(fit.seed for fit in fits))

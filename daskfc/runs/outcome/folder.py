@@ -101,10 +101,7 @@ class RunFolder:
     def create(
         cls, runs_dir: str | PathLike[str], name: str, record: Mapping[str, Any]
     ) -> "RunFolder":
-        """Make the folder of a new run, with status ``running``; raise if there is one.
-
-        `record` is the content of ``run.json`` beside name, status and time.
-        """
+        """Make a new run's folder with `record` and status ``running``; raise if there is one."""
         check_folder_name("run", name)
         path = Path(fspath(runs_dir)) / name
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -292,10 +289,7 @@ class RunFolder:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The content of ``summary.json``; empty before the run ended.
-
-        Raises InvalidInput when the run is done and its summary is missing or not whole.
-        """
+        """The content of ``summary.json``, empty before the end; raises if it is damaged after."""
         try:
             return _read_json(self.path / "summary.json")
         except (FileNotFoundError, ValueError):
@@ -367,10 +361,7 @@ class RunFolder:
         _write_bytes(self.path / "ledger.parquet", data)
 
     def read_ledger(self) -> pd.DataFrame:
-        """Return ``ledger.parquet``; empty when the run has none yet.
-
-        Raises InvalidInput when the run is done and its ledger is missing or not whole.
-        """
+        """Return ``ledger.parquet``, empty if the run has none yet; raise if it is damaged."""
         path = self.path / "ledger.parquet"
         if not path.exists() and self.status != "done":
             return pd.DataFrame()

@@ -87,10 +87,7 @@ def _check_unchanged(record: Mapping[str, Any]) -> None:
 
 
 def open_federation(record: Mapping[str, Any], checked: CheckedPipeline) -> Federation:
-    """Start the workers of a run, or join running ones, and check what they bring.
-
-    Use it as a context manager. Raw data may be sent only if one of the methods needs them.
-    """
+    """Start or join a run's workers and check them; raw data may move only if a method needs it."""
     _check_unchanged(record)
     allow_raw = any(one.needs_raw for one in checked.estimators.values())
     where = load_cluster(record["cluster"])

@@ -249,11 +249,7 @@ None; got 0.
 def check_memory(
     checked: CheckedPipeline, stores: Mapping[str, ClientStore], cluster: ClusterConfig
 ) -> None:
-    """Raise if a run would not fit the memory of its parties.
-
-    Only limits of workers that the run itself starts are known. The largest number of clusters is
-    planned, if there are several.
-    """
+    """Raise if a run with its largest number of clusters exceeds a known limit of a party."""
     limits = _limits(cluster, stores)
     surely = surely_below(stores)
     if all(fits(surely, limit) for limit in limits.values()):

@@ -31,8 +31,7 @@ def earlier_run(
 ) -> dict[str, Any]:
     """Return ``run_id``, ``folder`` and ``shared`` of a finished run to compare a new one with.
 
-    ``shared`` is the number of each client's first rows that the earlier run read; ``stores`` is
-    None where they cannot be read from here.
+    ``shared`` counts each client's first rows that both runs read; it is empty without `stores`.
     """
     folder = RunFolder(run)
     record = folder.record

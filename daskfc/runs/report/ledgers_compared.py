@@ -88,8 +88,7 @@ class Read:
 class Compared:
     """The comparison of all parties' ledgers: `findings` are contradictions.
 
-    `notes` are differences with a known reason, and refusals. In `finished` runs every message
-    must have been received.
+    `notes` are explained differences, and refusals. In `finished` runs all messages must arrive.
     """
 
     def __init__(self, parties: Mapping[str, Read], finished: frozenset[str]) -> None:

@@ -18,8 +18,7 @@ def profile_rows(
 ) -> list[list[str]]:
     """Return rows for each feature: name, share between clusters, and each cluster's figures.
 
-    Words have a row each, most frequent first, below their feature; so do missing values. With
-    `features` only those that separate the clusters best are shown.
+    Words and missing values have rows of their own. `features` limits the number of features.
     """
     rows = []
     tables = list(zip(profiles["means"], profiles["stds"], strict=True))[:clusters]
@@ -92,10 +91,7 @@ def cells_in_words(profiles: Mapping[str, Any]) -> str:
 
 
 def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
-    """Return a heat map of cluster means, in standard deviations from those of all samples.
-
-    Columns that separate clusters best come first; empty without profiles.
-    """
+    """Return a heat map of cluster means, in deviations from the overall means; or ""."""
     if not profiles or not profiles.get("standardised"):
         return ""
     rows: list[tuple[str, list[float | None]]] = []

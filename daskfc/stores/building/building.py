@@ -100,10 +100,7 @@ def write_samples(
     graph: Any = None,
     progress: Progress | None = None,
 ) -> None:
-    """Write one client's store of all the samples; on a StoreError nothing is left.
-
-    Samples without ids get the client's name and a number; `graph` is the samples' own by default.
-    """
+    """Write a store of all samples, numbered if they have no ids; nothing is left on StoreError."""
     samples = numbered(samples, name)
     assert samples.sample_ids is not None
     with StoreWriter(
@@ -143,10 +140,7 @@ def write_shares(
     progress: Progress | None,
     storage: str,
 ) -> None:
-    """Write clients' shares of an opened source in one pass; all stores appear at the end.
-
-    `shares` has every client, `urls` those to write. On a StoreError nothing is left.
-    """
+    """Write the stores of `urls` in one pass, in place at the end; on a StoreError none is left."""
     ids = samples.ids()
     repeats = positions_of_repeats(ids)
     if repeats is not None:

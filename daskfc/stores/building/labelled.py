@@ -23,8 +23,7 @@ def samples_of_array(
 ) -> Samples:
     """Return the samples of an array of xarray or Dask, computed as blocks are read.
 
-    Axes are samples and features, of a Dataset those of its variable ``features``. Dask's chunks of
-    rows are computed one after the other, each once and small ones together.
+    A Dataset has them as ``features``. Dask's chunks of rows are computed in turn, each once.
     """
     gaps, spelling = missing == "keep", {}
     if isinstance(data, xr.Dataset):

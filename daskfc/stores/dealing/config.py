@@ -163,10 +163,7 @@ class _FileConfig(_Section):
 
 
 class ViewConfig(_FileConfig):
-    """The file of one view, which is joined with the others by the ids of its samples.
-
-    Keys are those of `SourceConfig`; categorical columns and missing values are refused.
-    """
+    """The file of one view, joined by ids; categorical columns and missing values are refused."""
 
     path: str
     features: str | None = None
@@ -308,10 +305,7 @@ class LayoutConfig(_Section):
 
 
 class ClientConfig(_Section):
-    """A client with an existing `store`, or a `source` to build it from.
-
-    A path alone may replace the mapping; `store` is None where the client's own site has it.
-    """
+    """A client with a `store` (None if only its site knows it), or a `source`; or a path alone."""
 
     store: str | None = Field(default=None, min_length=1)
     source: SourceConfig | None = None

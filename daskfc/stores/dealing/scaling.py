@@ -66,8 +66,7 @@ class _Statistics:
 def rescaled(samples: Samples, scaling: str | Mapping[str, str], where: str) -> Samples:
     """Scale the columns of a source by statistics of its rows, which are read once here.
 
-    `scaling` is one kind for all, or kinds by view, others unchanged. The result is float64, with 0
-    in constant columns; `Samples.scaling` has the kinds, and the statistics are not kept.
+    `scaling` is one kind, or kinds by view. The result is float64, and 0 in constant columns.
     """
     ranges = {view.name: slice(view.start, view.stop) for view in samples.views}
     ranges = ranges or {"": slice(0, len(samples.feature_names))}

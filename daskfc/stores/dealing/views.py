@@ -33,8 +33,7 @@ def view_clients(views: Sequence[str], clients_per_view: int, *, by_name: bool) 
 def draw_holders(n_samples: int, n_views: int, *, overlap: float, seed: int) -> np.ndarray:
     """Draw which views have which samples, (n_samples, n_views) bool.
 
-    Exactly ``round(overlap * n_samples)`` rows are all True; every other row is drawn uniformly
-    among those with both a True and a False.
+    ``round(overlap * n_samples)`` rows are all True; others are uniform, with a True and a False.
     """
     random = generator(seed, "partition", "views", "overlap")
     held = np.ones((n_samples, n_views), dtype=bool)

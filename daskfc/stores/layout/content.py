@@ -69,10 +69,7 @@ def check_rows(
 
 
 def of_size(rows: np.ndarray, names: Sequence[str], client: str) -> np.ndarray:
-    """Return rows (n, d), unless a value is above 2**480, as no method can sum its square.
-
-    Raises StoreError, which names the first such column, and no values.
-    """
+    """Return rows (n, d); raise, naming a column, for values above 2**480: squares overflow sums."""
     if rows.max(initial=0) <= _LARGEST and rows.min(initial=0) >= -_LARGEST:
         return rows
     far = (np.abs(rows) > _LARGEST).any(axis=0)
@@ -86,10 +83,7 @@ def of_size(rows: np.ndarray, names: Sequence[str], client: str) -> np.ndarray:
 
 
 def finite(rows: np.ndarray, start: int, client: str, *, missing: bool) -> np.ndarray:
-    """Return rows (n, d); raise StoreError for infinity, or for NaN unless `missing`.
-
-    The error names rows, counted from `start`, and no values.
-    """
+    """Return rows (n, d); raise, naming row numbers, for infinity, or for NaN unless `missing`."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(rows.sum()):  # then all are
             return rows

@@ -58,10 +58,7 @@ def checked_graph(adjacency: Any, n_samples: int, owner: str) -> sparse.csr_arra
 
 
 def neighbour_graph(X: np.ndarray, n_neighbours: int, owner: str) -> sparse.csr_array:
-    """Connect each sample to its nearest ones: an unweighted, symmetric graph without loops.
-
-    As it is symmetric, a sample may have more neighbours than `n_neighbours`.
-    """
+    """Return the symmetric, unweighted graph that joins each sample to its nearest ones."""
     from sklearn.neighbors import kneighbors_graph  # 60 MB that a worker does not need
 
     if not 1 <= n_neighbours < len(X):
@@ -104,10 +101,7 @@ def write_graph(group: zarr.Group, graph: sparse.csr_array) -> None:
 
 
 class StoredGraph:
-    """The graph of a store (its group ``graph``), read in blocks of rows.
-
-    `read` returns the values of a range of an array's first axis.
-    """
+    """The graph of a store, read in blocks of rows by `read` (array, start, stop)."""
 
     def __init__(self, group: zarr.Group, n_samples: int, read: Read, url: str) -> None:
         self._parts = {name: bounded(array, url) for name, array in group.arrays()}

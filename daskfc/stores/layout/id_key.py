@@ -48,10 +48,7 @@ def new_key() -> bytes:
 
 
 def content_key(features: Iterable[np.ndarray], sample_ids: np.ndarray) -> bytes:
-    """Return the key of a store without one: a digest of its content, which its readers know.
-
-    `features` are blocks of all rows in their stored type.
-    """
+    """Return the key of a store without one: a digest of its content, which its readers know."""
     digest = hashlib.sha256(b"daskfc.id_key")
     for block in features:
         digest.update(np.ascontiguousarray(block).data)

@@ -93,8 +93,7 @@ def filesystem(url: str) -> tuple[Any, str]:
 def reaching(url: str) -> Iterator[None]:
     """Turn errors of a remote storage library into one sentence; errors of local files pass.
 
-    StoreError for credentials that are missing or refused, else StoreAway, but for errors of the
-    content, which pass.
+    StoreError for missing or refused credentials, else StoreAway; errors of the content pass.
     """
     try:
         yield

@@ -31,10 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class View:
-    """Adjacent columns [start, stop) of a source that are one view of its samples.
-
-    `made` says what daskfc made it from, where no file has it.
-    """
+    """One view of a source: its columns [start, stop), and from what daskfc `made` it, if it did."""
 
     name: str
     start: int
@@ -161,10 +158,7 @@ def unprepared(categories: Collection[str], missing: bool) -> str:
 
 
 def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Return labels as int64, and the class names in alphabetical order if they are words.
-
-    Missing labels, and numbers that are not whole, raise StoreError.
-    """
+    """Return labels as int64, and sorted class words or None; raise for missing or fractional."""
     array = np.asarray(values)
     if array.ndim == 2 and 1 in array.shape:
         array = array.ravel()
@@ -223,10 +217,7 @@ def ids_as_text(values: Any, where: str) -> np.ndarray:
 
 
 def stacked(parts: Sequence[Samples], names: Sequence[str]) -> Samples:
-    """Return the samples of several files, one after the other.
-
-    Raises StoreError for the first file that differs in its columns, or in having ids or labels.
-    """
+    """Return the samples of several files in turn; raise if columns, ids or labels do not match."""
     first = parts[0]
     if len(parts) == 1:
         return first

@@ -56,10 +56,7 @@ def plain_word(word: str, decimal: str = ".", thousands: str | None = None) -> s
 
 @dataclass(frozen=True)
 class Spelling:
-    """How the words of one file are written; see `plain_word`.
-
-    `words` maps a word to its replacement, and under a column's name a mapping of its words.
-    """
+    """How one file spells words; `words` maps words to others, or columns to such mappings."""
 
     words: WordMap = field(default_factory=dict)
     decimal: str = "."
@@ -148,8 +145,7 @@ def words_apart(
 ) -> list[str]:
     """Return sentences on words of columns that differ only in case, or that only one client has.
 
-    `held` has every client's words by column; only clients with the same word columns are compared,
-    and a word is in one sentence at most. Without `owners` no client is named.
+    Clients with the same columns of words are compared; without `owners` no client is named.
     """
     groups: dict[tuple[str, ...], dict[str, Mapping[str, Collection[str]]]] = {}
     for client, columns in held.items():

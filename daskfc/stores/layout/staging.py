@@ -118,10 +118,7 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 
 def _replace_keys(staged: str, url: str) -> None:
-    """Copy a whole store over another where nothing can be renamed.
-
-    The old ``zarr.json`` is removed first, the new one copied last, and then the staged copy goes.
-    """
+    """Copy a store over another where nothing can be renamed, its mark ``zarr.json`` last."""
     fs, target = filesystem(url)
     _, source = filesystem(staged)
     mark = f"{source}/zarr.json"

@@ -52,10 +52,7 @@ def samples_of_table(
     frames: Callable[[int], Iterable[pd.DataFrame]],
     place: Callable[[int], str] = lambda row: f"row {row + 1}",
 ) -> Samples:
-    """Return samples of feature `columns`, which `frames` reads so many rows at a time.
-
-    `side` holds the columns of `read_at_once`; `place` says where in the file a sample lies.
-    """
+    """Return samples of `columns`, read by `frames`, with labels, ids and words from `side`."""
     labels, classes, ids = _side_columns(side, source) if n_samples else (None, None, None)
     spelling = Spelling(source.words or {}, source.decimal or ".", source.thousands)
     words = {

@@ -27,10 +27,7 @@ def numbered_views(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def beside(parts: Mapping[str, Samples], where: str) -> Samples:
-    """Put views of the same samples in the same order side by side, without labels and ids.
-
-    Parts return blocks of as many rows as asked; unequal numbers of rows raise StoreError.
-    """
+    """Put views of the same ordered samples side by side; raise for unequal numbers of rows."""
     rows = {name: part.n_samples for name, part in parts.items()}
     if len(set(rows.values())) > 1:
         got = ", ".join(f"{name} {count}" for name, count in list(rows.items())[:12])

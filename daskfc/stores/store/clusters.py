@@ -73,10 +73,7 @@ _AXES = ("sample", "fit")
 
 
 def read_clusters(store: ClientStore, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return clusters, (n_samples, n_fits) int64 in the store's order, and their columns' names.
-
-    Raises InvalidInput if the store has no complete clusters of that name.
-    """
+    """Return clusters, (n_samples, n_fits) int64, and names of fits; InvalidInput without them."""
     with understood(store.url):
         return _read_clusters(store, name)
 

@@ -99,10 +99,7 @@ class Columns:
 
 
 def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
-    """Return the change that a step (see the module) makes to rows, and the resulting columns.
-
-    Raises StoreError for unknown steps, and for steps fitted on other columns.
-    """
+    """Return a step's change of rows, and the resulting columns; StoreError if it does not fit."""
     kind, width = step["step"], len(columns.names)
     for value in ("mean", "low", "center", "fill"):
         given = step.get(value)

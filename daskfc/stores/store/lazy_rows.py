@@ -21,10 +21,7 @@ _Store: TypeAlias = Any  # a ClientStore, whose module imports this one
 
 
 class _Rows(BackendArray):
-    """A store's features, read by the store itself, so that all its checks hold.
-
-    Dask's tasks are named by the store's version, so that results of two versions never mix.
-    """
+    """A store's features, read by the store; tasks have its version, so that two never mix."""
 
     def __init__(self, store: _Store, writing: tuple[str, str]) -> None:
         self._store, self._writing = store, writing

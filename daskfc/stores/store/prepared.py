@@ -154,8 +154,7 @@ def _deviations(store: ClientStore) -> np.ndarray:
 def spread_of(store: ClientStore, made_of: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation, (n_features,) each, as scikit-learn's StandardScaler.
 
-    The store is read twice, in blocks; missing values are left out, columns of words count as
-    zeros, and a standard deviation of 0 becomes 1.
+    Missing values are left out, columns of words count as 0, and a deviation of 0 becomes 1.
     """
     total, count = np.zeros(store.n_features), np.zeros(store.n_features)
     for _, block in store.blocks():

@@ -14,10 +14,7 @@ _NAMED = 40  # ours: clusters whose names stand in the map
 
 
 def sample_map(positions: Sequence[Sequence[int]], labels: Sequence[int]) -> str:
-    """Return a dot for each sample, in its cluster's colour (-1 is noise), and the clusters' names.
-
-    Positions are (across, up), both in units of one length.
-    """
+    """Return a dot per sample at its (across, up), coloured by cluster (-1 is noise), and names."""
     X, clusters = np.asarray(positions, dtype=np.float64), np.asarray(labels)
     if len(X) < 2 or not np.ptp(X, axis=0).any():
         return ""

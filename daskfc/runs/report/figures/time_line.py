@@ -16,10 +16,7 @@ Stage = tuple[str, float, float]
 
 
 def time_line(stages: Sequence[Stage], sent: Mapping[str, Sequence[float]]) -> str:
-    """Return stages (name, begin, end) as bars, and below them a tick for each message; escaped.
-
-    All in seconds by one clock; `sent` is by party. Ticks outside of the stages are at their ends.
-    """
+    """Return bars of stages (name, begin, end), and ticks of messages by party, all in seconds."""
     if not stages:
         return ""
     begin, end = stages[0][1], max(stop for *_, stop in stages)

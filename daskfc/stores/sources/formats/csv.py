@@ -29,10 +29,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class Csv(Source):
-    """A csv or tsv file, compressed or not.
-
-    A first pass counts rows and reads labels and ids, a second reads features in blocks.
-    """
+    """A csv or tsv file: a first pass counts rows and reads labels and ids, a second features."""
 
     suffixes = (".csv", ".tsv", ".data")
     keys = tables.KEYS_OF_TABLES | set(
@@ -74,8 +71,7 @@ def _with_mark(encoding: str) -> str:
 class CsvFile:
     """A csv file, its columns known and its lines not yet checked.
 
-    `options` are for `pandas.read_csv`; a file that is empty, not in its encoding, or without a
-    line of names raises StoreError.
+    Raises StoreError if it is empty, not in its encoding, or lacks a line of names.
     """
 
     def __init__(self, source: SourceConfig) -> None:

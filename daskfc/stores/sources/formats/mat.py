@@ -160,10 +160,7 @@ def _by_columns(tables: dict[str, Any], n_labels: int | None) -> bool:
 
 
 def _check_version(head: bytes, path: str) -> None:
-    """Raise unless a file's header, which ends in version and byte order, is of version 5.
-
-    SciPy reads any file with a zero among its first bytes as version 4.
-    """
+    """Raise unless a file is of version 5: SciPy takes any with an early zero for version 4."""
     orders: dict[bytes, Literal["little", "big"]] = {b"IM": "little", b"MI": "big"}
     order = orders.get(head[126:128])
     version = int.from_bytes(head[124:126], order) if order else 0

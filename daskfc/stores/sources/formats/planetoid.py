@@ -42,11 +42,7 @@ class Planetoid(Source):
     prefixes = ("ind.",)
 
     def files(self, source: SourceConfig) -> list[str]:
-        """Return the URLs of a graph's six files, whether they are there or not.
-
-        `path` is a folder and ``ind.NAME``, or a folder with the files of one graph; with none or
-        several it raises StoreError.
-        """
+        """Return the URLs of the six files of ``ind.NAME``, or of a folder's only graph."""
         url = resolve_url(str(source.path))
         fs, inner = filesystem(url)
         with reading(url, "planetoid"):
