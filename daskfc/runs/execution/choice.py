@@ -40,9 +40,10 @@ def choose_n_clusters(
     seeds: Sequence[int] = (),
     fitting: Fitting | None = None,
 ) -> Choice:
-    """Choose among ascending numbers of clusters: the least best one, or the largest stable one.
+    """Choose one of several numbers of clusters, in ascending order, without labels.
 
-    For "stability" features shift a little, or a cluster cut in two may be cut alike each time.
+    Of equally good numbers the least is taken, with "stability" the largest. "stability" shifts
+    features a little, as otherwise a cluster cut in two may be cut alike each time.
     Privacy: the caller learns a score of each number, with "stability" also all fits' labels.
     """
     if by is None:

@@ -69,8 +69,9 @@ def execute(
 ) -> None:
     """Carry out the run of a claimed folder, without repeating fits that are done.
 
-    Raises InvalidInput or ClusterError if nothing was started, and deletes the folder of a run that
-    never was; else RunFailed or KeyboardInterrupt. The folder says whether it can be resumed.
+    Raises InvalidInput or ClusterError if nothing was started; the folder of a run that never
+    started is then deleted. Raises RunFailed or KeyboardInterrupt if the run broke off later; its
+    folder says whether it can be resumed.
     """
     # The seconds of all attempts count.
     started = time.monotonic() - float(record.get("elapsed_s", 0.0))

@@ -62,7 +62,7 @@ class Fits:
     def _kept_or_made(
         self, federation: Federation, method: str, model: BaseEstimator, seed: int, tried: str = ""
     ) -> Fit:
-        """Return a stored or new fit; a trial, stored as `tried`, is no start of the run."""
+        """Return a stored or new fit; a trial, stored as `tried`, is not a start of the run."""
         fit = self._shelf.get(tried or method, seed)
         if fit is not None:
             log.info("%s, seed %d: done before, kept", tried or method, seed)

@@ -50,7 +50,7 @@ def start_or_resume(
     progress: Progress | None = None,
     **where: Any,
 ) -> Run:
-    """Start the run of a key, resume it or return it done: the call for a timer.
+    """Start or resume the run of a key, or return it if it is done; a timer calls this.
 
     A run that broke off is resumed with the settings that it began with. Two calls at once start
     one run.
@@ -75,7 +75,7 @@ def start_or_resume(
     Raises
     ------
     RunHeld
-        When another process carries out the run, which goes on.
+        When another process carries out the run; that process is not disturbed.
     InvalidInput, ClusterError
         For bad input, or a cluster that is away, before anything starts.
     RunFailed

@@ -1,4 +1,4 @@
-"""Simulate a federation on this machine over arrays in memory, for notebooks and experiments."""
+"""Simulate a federation on this machine over given data, for notebooks and experiments."""
 
 import tempfile
 import uuid
@@ -74,7 +74,7 @@ class Simulation(Federation):
 
 
 def simulate(data: Any, *, clients: int | None = None, seed: int = 0, **options: Any) -> Simulation:
-    """Start a federation of worker processes on this machine over data in memory.
+    """Start a federation of worker processes on this machine over given data.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class EvaluationLabels(
     route="client → caller",
     reveals="evaluation only: to the caller the true label of every sample",
 ):
-    """One client's true labels in its store's order, numbers or indices of class words; or none."""
+    """One client's true labels, none or in its store's order: numbers, or indices of words."""
 
     labels: np.ndarray = array("sample", dtype="int64")
     id_bytes: np.ndarray = array("byte", dtype="uint8")
@@ -77,7 +77,7 @@ def evaluation_labels(data: ClientStore) -> EvaluationLabels:
 
 @dataclass(frozen=True)
 class Truth:
-    """The true labels ``(sample,)`` of a result's samples, with their class words; or why not."""
+    """The true labels ``(sample,)`` of a result's samples, or the reason why there are none."""
 
     labels: np.ndarray | None
     missing: str = ""
@@ -87,7 +87,7 @@ class Truth:
 def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
     """Join the clients' true labels, one client after another, by words where there are words.
 
-    None where a client has no labels, or where numbers meet words that are no whole numbers.
+    None if a client has no labels, or one has numbers and another words other than whole numbers.
     """
     without = [name for name, part in parts.items() if not len(part.labels)]
     if without:
@@ -150,7 +150,7 @@ def true_labels(federation: Federation, like: xr.DataArray) -> Truth:
 def score(
     truth: np.ndarray, labels: Mapping[str, Sequence[np.ndarray]], metrics: Sequence[str]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Return ``{method: {metric: {"mean": ..., "std": ...}}}`` of labels ``(sample,)`` by seed."""
+    """Return ``{method: {metric: {"mean": ..., "std": ...}}}`` over labels ``(sample,)``."""
     table: dict[str, dict[str, dict[str, float]]] = {}
     for method, runs in labels.items():
         for found in runs:

@@ -206,7 +206,7 @@ class RunFolder:
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """Lock the folder until this process ends, in any way; raise RunHeld if it is locked."""
+        """Lock the folder, at most until this process ends; raise RunHeld if it is locked."""
         handle = self._locked()
         try:
             self.sweep()
@@ -289,7 +289,7 @@ class RunFolder:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The content of ``summary.json``, empty before the end; raises if it is damaged after."""
+        """The content of ``summary.json``, empty before the end; InvalidInput if it is damaged."""
         try:
             return _read_json(self.path / "summary.json")
         except (FileNotFoundError, ValueError):

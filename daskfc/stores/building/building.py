@@ -140,7 +140,7 @@ def write_shares(
     progress: Progress | None,
     storage: str,
 ) -> None:
-    """Write the stores of `urls` in one pass, in place at the end; on a StoreError none is left."""
+    """Write clients' shares to `urls` in one pass, all or none: a StoreError leaves nothing."""
     ids = samples.ids()
     repeats = positions_of_repeats(ids)
     if repeats is not None:
@@ -198,7 +198,7 @@ def write_shares(
 
 
 def _done_to(samples: Samples, view: str | None = None) -> dict[str, Any]:
-    """Return how the values were made of the source's, for the store to record."""
+    """Return, for a store to record, the steps and words that made its values."""
     done = {"steps": samples.steps(view), "words": samples.words}
     return {key: value for key, value in done.items() if value}
 
@@ -222,7 +222,7 @@ def described(name: str, store: ClientStore) -> dict[str, Any]:
 
 
 def views_of_store(url: str, storage_digest: str) -> tuple[str, ...] | None:
-    """Return the source's views that a store was built from; None without such a whole store."""
+    """Return the source's views that a store was built from; None without a whole one."""
     if not store_exists(url):
         return None
     try:

@@ -59,7 +59,7 @@ def write_store(
         array, x0, x1, ... by default.
     categorical, dates : sequence of str, optional
         Columns of a table with words, which ``prepare: [one-hot]`` turns into features, and with
-        dates, which become days since 1970-01-01; columns of pandas' own types need no naming.
+        dates, which become days since 1970-01-01; pandas' own types of both need not be named.
     missing : "keep", optional
         Values may be missing, as NaN or an empty cell; ``prepare: [impute]`` fills them.
     words : mapping, optional

@@ -82,7 +82,7 @@ def _shares(wanted: np.ndarray, available: int) -> np.ndarray:
 def dirichlet(labels: np.ndarray, n_clients: int, *, alpha: float, seed: int) -> list[np.ndarray]:
     """Deal every cluster in proportions drawn from a symmetric Dirichlet distribution.
 
-    Returns each client's rows, ascending; a client without any gets one of the largest client.
+    Returns each client's rows, ascending; a client without rows gets one of the largest client.
     """
     client_sizes(len(labels), n_clients)  # refuses more clients than samples
     random = generator(seed, "partition", "dirichlet")

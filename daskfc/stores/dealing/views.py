@@ -33,7 +33,7 @@ def view_clients(views: Sequence[str], clients_per_view: int, *, by_name: bool) 
 def draw_holders(n_samples: int, n_views: int, *, overlap: float, seed: int) -> np.ndarray:
     """Draw which views have which samples, (n_samples, n_views) bool.
 
-    ``round(overlap * n_samples)`` rows are all True; others are uniform, with a True and a False.
+    ``round(overlap * n_samples)`` rows are all True; others have both values, uniformly drawn.
     """
     random = generator(seed, "partition", "views", "overlap")
     held = np.ones((n_samples, n_views), dtype=bool)
@@ -62,7 +62,7 @@ def deal_to_clients(held: np.ndarray, *, clients_per_view: int, seed: int) -> li
 
 
 def unlinked_view(held: np.ndarray) -> int | None:
-    """Return the first view that no samples of `held` (n_samples, n_views) link to view 0."""
+    """Return the first view that `held` (n_samples, n_views) does not link to view 0, or None."""
     counts = held.astype(np.int64)
     common = (counts.T @ counts) > 0  # (n_views, n_views)
     linked = np.zeros(held.shape[1], dtype=bool)

@@ -111,7 +111,7 @@ def _checked_name(found: Any, where: str, *, sharding: bool = False) -> str:
 
 
 def _zstd(data: memoryview, limit: int) -> int:
-    """Return the size of a chunk in zstd that its one frame declares, or `limit` if it fits."""
+    """Return the declared size of a chunk in zstd, or `limit` if it has none and fits."""
     # numcodecs adds up the declared sizes of all frames, and without one decompresses to the end
     if (size := _declared(data)) is not None:
         return size
@@ -175,7 +175,7 @@ def _check_size(name: str, data: memoryview, limit: int) -> None:
 
 
 def _check_count(data: memoryview, shape: Iterable[int], where: str) -> None:
-    """Raise unless a chunk declares as many words, for which room is made, as its shape has."""
+    """Raise unless a chunk declares as many words as its shape has: room is made for them."""
     if int.from_bytes(data[:4], "little") != math.prod(shape):
         raise ChunkError(
             f"{where} must have chunks of {math.prod(shape)} words; one says that it has others. "

@@ -69,7 +69,7 @@ def check_rows(
 
 
 def of_size(rows: np.ndarray, names: Sequence[str], client: str) -> np.ndarray:
-    """Return rows (n, d); raise, naming a column, for values above 2**480: squares overflow sums."""
+    """Return rows (n, d); raise, naming a column, for values above 2**480, too large to square."""
     if rows.max(initial=0) <= _LARGEST and rows.min(initial=0) >= -_LARGEST:
         return rows
     far = (np.abs(rows) > _LARGEST).any(axis=0)

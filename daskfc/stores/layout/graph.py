@@ -161,7 +161,7 @@ def split_edges(
 
 
 def _deal_edges(n_edges: int, n_clients: int, seed: int, share: float) -> list[np.ndarray]:
-    """Return the numbers of each client's edges: an arc, from its own on, of a circle of all edges.
+    """Return each client's edge numbers: an arc of a circle of all edges, from its own edges on.
 
     Arcs begin at equal distances, so that they cover all edges equally often.
     """

@@ -1,7 +1,7 @@
 """The secret key of a store's sample ids, from which keys of pseudonyms are derived.
 
-It is an attribute of the array of ids: whoever can read the ids has it, and nobody else. A site can
-so resolve pseudonyms with its store alone.
+It is an attribute of the array of ids: whoever can read the ids has it, and nobody else. So a site
+can resolve pseudonyms with its store alone.
 """
 
 import contextlib

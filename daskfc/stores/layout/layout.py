@@ -8,9 +8,9 @@ A store is a group with
 - ``evaluation/labels``: ``(n_samples,)`` int64, where labels are known; apart, so that a site can
   remove them;
 - attributes, of which ``complete: true`` is written last. Version 2 has two more than version 1:
-  ``categories``, the words of columns of words, which features number 0, 1, ..., and ``missing``,
+  ``categories``, by column the words that its numbers 0, 1, ... stand for, and ``missing``,
   whether features may be NaN. Stores that grew have ``appended``, a list of the ``samples`` and
-  ``content_digest`` before each time.
+  ``content_digest`` before each append.
 
 Every chunk is compressed by zstd, followed by a CRC-32C. Chunks of zeros are written too, so that a
 missing chunk is a loss, never a fill value.
@@ -88,7 +88,7 @@ def digest_of(value: Any) -> str:
 
 
 class ContentDigest:
-    """A digest of samples in order, in any blocks, without labels, which may be removed."""
+    """A digest of ordered samples in blocks of any size, without labels, which may be removed."""
 
     def __init__(
         self,

@@ -77,7 +77,7 @@ def local_path(url: str) -> Path | None:
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL and the path on it; StoreError if it has none here."""
+    """Return the fsspec file system of a URL and the path on it; StoreError if there is none."""
     try:
         fs, path = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
@@ -133,7 +133,7 @@ def metadata_of(url: str) -> bytes:
 
 
 def zarr_store(url: str, *, read_only: bool) -> Store:
-    """Return Zarr's store object of a URL; refuse to write to a pattern of fsspec."""
+    """Return Zarr's store of a URL; raise for writing to one that fsspec reads as a pattern."""
     path = local_path(url)
     if path is not None:
         return LocalStore(path, read_only=read_only)

@@ -31,7 +31,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class View:
-    """One view of a source: its columns [start, stop), and from what daskfc `made` it, if it did."""
+    """Adjacent columns [start, stop) of a source that are one view of its samples.
+
+    `made` says what daskfc made it from, where no file has it.
+    """
 
     name: str
     start: int
@@ -56,7 +59,7 @@ class Samples:
     graph : csr_array of shape (n_samples, n_samples), optional
         Symmetric adjacency.
     views, present : tuple of View, ndarray of bool of shape (n_samples, n_views), optional
-        None for a table; False where a sample lacks a view, as NaN, None if no sample lacks any.
+        No views for a table; `present` is False where blocks hold NaN, or None if no view lacks any.
     categories, words, missing, scaling : mappings, and missing a bool
         The words that numbers in columns stand for, and the replacements that led to them; whether
         blocks may hold NaN; the scaling of columns, by view, or under "".
@@ -158,7 +161,7 @@ def unprepared(categories: Collection[str], missing: bool) -> str:
 
 
 def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Return labels as int64, and sorted class words or None; raise for missing or fractional."""
+    """Return labels as int64, and sorted class words or None; raise for missing ones and fractions."""
     array = np.asarray(values)
     if array.ndim == 2 and 1 in array.shape:
         array = array.ravel()

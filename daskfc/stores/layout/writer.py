@@ -78,7 +78,7 @@ class StoreWriter:
     graph : sparse array of shape (n_samples, n_samples), optional
         Symmetric adjacency of the samples.
     categories : mapping of str to sequence of str, optional
-        Words of the columns whose features are numbers, 0, 1, ..., of words.
+        By column the words that its numbers, 0, 1, ..., stand for.
     missing : bool
         Whether features may be NaN.
 

@@ -42,7 +42,7 @@ class Source(ABC):
         return [str(source.path)]
 
     def columns(self, source: SourceConfig) -> list[str]:
-        """Return the names of columns that may be labels, by the head alone; none by default."""
+        """Return the names of columns that may be labels, by the header alone; none by default."""
         return []
 
     def views(self, source: SourceConfig) -> tuple[str, ...]:

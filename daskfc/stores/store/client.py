@@ -71,7 +71,7 @@ class ClientStore:
     feature_names : tuple of str
         Columns.
     categories : dict of str to tuple of str
-        Words of the columns whose features are numbers, 0, 1, ..., of words.
+        By column the words that its numbers, 0, 1, ..., stand for.
     missing : bool
         Whether features may be NaN.
     attributes : dict

@@ -23,7 +23,7 @@ own samples.
 
 **Weight of a column of words.** With h = 1/√2 two samples with different words in a column are at
 the squared distance 1 in it, and those with the same word at 0, however many words there are.
-Gower's coefficient of similarity gives a qualitative character the same, and divides a number's
+Gower's coefficient of similarity treats qualitative characters so, and divides a number's
 distance by the range, as ``min-max`` does: J. C. Gower, "A general coefficient of similarity and
 some of its properties", Biometrics 27 (1971) 857-871. ``standardise`` divides all columns of one
 column of words by one number, the square root of the sum of their variances, so that two random
