@@ -187,7 +187,7 @@ def _shares(labels: np.ndarray) -> dict[int, float]:
 
 
 def _stayed(pairs: np.ndarray, was: Mapping[int, int], cluster: int | None) -> float | None:
-    """Return the share of common samples, of all or of one cluster, that stayed in their cluster."""
+    """Return the share of common samples, all or one cluster's, that stayed in their cluster."""
     of = np.ones(len(pairs), dtype=bool) if cluster is None else pairs[:, 1] == was[cluster]
     if not of.any():
         return None

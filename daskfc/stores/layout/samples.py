@@ -59,7 +59,7 @@ class Samples:
     graph : csr_array of shape (n_samples, n_samples), optional
         Symmetric adjacency.
     views, present : tuple of View, ndarray of bool of shape (n_samples, n_views), optional
-        No views for a table; `present` is False where blocks hold NaN, or None if no view lacks any.
+        No views for a table; `present` is False where blocks hold NaN, None if nothing is missing.
     categories, words, missing, scaling : mappings, and missing a bool
         The words that numbers in columns stand for, and the replacements that led to them; whether
         blocks may hold NaN; the scaling of columns, by view, or under "".
@@ -161,7 +161,7 @@ def unprepared(categories: Collection[str], missing: bool) -> str:
 
 
 def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Return labels as int64, and sorted class words or None; raise for missing ones and fractions."""
+    """Return labels as int64, and sorted class words or None; raise for missing or fractions."""
     array = np.asarray(values)
     if array.ndim == 2 and 1 in array.shape:
         array = array.ravel()
