@@ -32,7 +32,7 @@ __all__ = [
     "wrapped_id_key",
 ]
 
-_WRAPPED_BYTES = 40  # RFC 3394: a key of 32 bytes and 8 that tell whether it is whole
+_WRAPPED_BYTES = 40  # RFC 3394: a key of 32 bytes and an integrity check of 8
 
 
 class KeyOffer(
@@ -41,7 +41,7 @@ class KeyOffer(
     reveals="nothing; a public key says nothing of the private one",
     signed=True,
 ):
-    """The public half of a client's key, for keys of pseudonyms and digests to be sealed with."""
+    """A client's public key, with which others seal keys of pseudonyms and digests for it."""
 
     key: np.ndarray = array(32, dtype="uint8")
 
@@ -52,7 +52,7 @@ class SealedIdKey(
     protection="coded",
     reveals="to its receiver alone, the key of the run's pseudonyms",
 ):
-    """The key of the pseudonyms, sealed by its drawer for one client."""
+    """The key of the pseudonyms, sealed for one client by the client that drew it."""
 
     sealed: np.ndarray = array(_WRAPPED_BYTES, dtype="uint8")
 
@@ -101,7 +101,7 @@ def wrapped_id_key(
     secret: SecretKey,
     party: str,
 ) -> WrappedIdKey:
-    """Unseal the key of the pseudonyms, or draw it if nothing was sent, and wrap it to keep."""
+    """Unseal the key of the pseudonyms, or draw it, and wrap it under the key of the store."""
     if offer is None or sealed is None:
         key = _drawn(secret).to_bytes()
     else:
@@ -115,8 +115,8 @@ def wrapped_id_key(
 def agree_on_pseudonyms(federation: Federation) -> None:
     """Have clients that share samples agree on one key of pseudonyms, in a run of its own.
 
-    Nothing is done for clear ids or an agreed key. Privacy: the clients learn the key, the server
-    and the caller do not.
+    It does nothing for clear ids, or once a key is agreed. Privacy: the clients learn the key, the
+    server and the caller do not.
     """
     pseudonyms = federation.pseudonyms
     if pseudonyms is None or pseudonyms.keys:

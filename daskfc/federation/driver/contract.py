@@ -1,4 +1,4 @@
-"""What every fit relies on: stores that are their clients' own, with columns that go together.
+"""The contract that every fit relies on: each store is its client's, and columns go together.
 
 Messages    StoreSummary  client → caller  when a running cluster is joined, and by ``predict``
 """
@@ -30,7 +30,7 @@ class StoreSummary(
     reveals="the names of the client's columns, which of them hold words, whether values may be "
     "missing, and whether its store was written again",
 ):
-    """Whose a client's store is, what its columns are, and which writing of it this is."""
+    """The owner, the columns and the version of a client's store."""
 
     owner: str
     build_id: str
@@ -50,7 +50,7 @@ class StoreSummary(
 
 
 def store_summary(data: ClientStore) -> StoreSummary:
-    """Describe a client's store to whoever opens a federation."""
+    """Describe a client's store to the caller that opens a federation."""
     known = data.attributes  # as they are written, before they are prepared
     names, words = list(map(str, known["feature_names"])), known.get("categories", {})
     of_words = np.array([name in words for name in names])
@@ -67,8 +67,8 @@ def summary_of_new(new: ClientStore) -> StoreSummary:
 class Contract:
     """What was agreed when a federation opened; every fit and every step is checked against it.
 
-    `builds` identifies each store's version, `categorical` columns with words, `readable` the
-    stores that can be read here; elsewhere only a method's own messages show whether samples match.
+    `builds` are the stores' versions, `categorical` the columns with words, `readable` the stores
+    that this process can read; of others only a method's messages show whether samples match.
     """
 
     columns: Mapping[str, tuple[str, ...]]
@@ -110,7 +110,7 @@ class Contract:
     def check_new(self, client: str, store: StoreSummary, steps: Sequence[FittedStep] = ()) -> None:
         """Refuse new samples of another client, or with columns other than the clustered ones."""
         check_owner(store.owner, client, "its store of new samples")
-        # One that joined since the fit has the columns that all others had.
+        # A client that joined after the fit must have the columns of the others.
         wanted = self.columns.get(client) or next(iter(self.columns.values()))
         got = store.columns()
         if (found := first_difference(wanted, got)) is not None:

@@ -1,4 +1,4 @@
-"""The federation: clients and a server, runs, waiting with deadlines, and what was measured."""
+"""The federation: clients and a server, runs, waiting with deadlines, ledger and memory."""
 
 import concurrent.futures
 import json
@@ -61,26 +61,26 @@ class Federation(ServerWork):
     preparation : daskfc.Prepared, optional
         What the features go through in the next runs, before a method reads them.
     pseudonyms : Pseudonyms, optional
-        What the caller is told in place of sample ids. None, for clear ids, where the caller reads
-        the stores itself, as with `local`; set it to ask for the other.
+        What the caller gets in place of sample ids. None, for clear ids, with `local`, where the
+        caller reads the stores itself; set it to have pseudonyms there too.
     smallest : Smallest
         The smallest groups, words and columns whose sums the next runs open: with `connect` those
         of five samples and two clients, ``daskfc.site.BETWEEN_SITES``, with `local` all. Sites may
         ask for more.
     on_progress : callable, optional
-        Told ``(stage, done, total)`` as a method goes on.
+        Called with ``(stage, done, total)`` as a method goes on.
     trusted : str
-        What is not protected where parties run beside plain workers of a Dask cluster that others
-        run; empty where they are guarded, as by default.
+        What is not protected where parties run beside plain workers of somebody's Dask cluster;
+        empty by default.
     opening_ledger : Ledger
-        What clients of a running cluster told when it was joined: whose their stores are. And how
-        clients that share samples agreed on a key of their pseudonyms.
+        Messages about the clients' stores, sent when a running cluster was joined, and those by
+        which clients that share samples agreed on a key of their pseudonyms.
     dask_client : distributed.Client
         Dask's own client. What it gathers passes the guards like everything else.
 
     Notes
     -----
-    Privacy: raw data never leaves a client; `daskfc.federation.worker.guard` holds that against
+    Privacy: raw data never leaves a client; `daskfc.federation.worker.guard` enforces that against
     mistakes of trusted code, not against hostile code inside a party's process.
     """
 
@@ -156,7 +156,7 @@ class Federation(ServerWork):
         return federation
 
     def _agree(self) -> None:
-        """Ask the clients of a running cluster what they bring; a run of its own in the ledger."""
+        """Ask clients of a running cluster to describe their stores, in a run of its own."""
         request = RunRequest("opening")
         self.start_run(f"opening-{uuid.uuid4().hex}", random_state=0, request=request)
         told = self.publish(store_summary, party="clients")
@@ -182,7 +182,7 @@ class Federation(ServerWork):
             )
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        """Refuse to be an array, as tools that split or transform samples would have it."""
+        """Refuse the conversion to an array by tools that split or transform samples."""
         raise InvalidInput(
             "a federation is no array of samples, which stay with its clients: it cannot be split "
             "or transformed in one place. Give it to 'fit' of a method, and in place of a grid "
@@ -233,9 +233,9 @@ class Federation(ServerWork):
         Parameters
         ----------
         run_id : str
-            The run's identity. The same again continues its ledger, with new secrets.
+            The run's identity. An id used before continues its ledger, with new secrets.
         random_state : int
-            Seed of the algorithm's own chance.
+            Seed of the algorithm's random numbers.
         workspace : str, optional
             The run's folder.
         deadline_s : float, optional
@@ -246,7 +246,7 @@ class Federation(ServerWork):
         Raises
         ------
         PolicyRefused
-            When a party's policy says no.
+            When a party's policy refuses the run.
         ClusterError
             When the parties are in a run of another driver, which goes on undisturbed.
         """
@@ -292,11 +292,11 @@ class Federation(ServerWork):
         self.round = 0
 
     def end_run(self) -> None:
-        """Have parties remove what their own workspaces hold of the run: nothing resumes it.
+        """Have parties remove files of the run from their workspaces: nothing resumes it.
 
-        All fits of a `daskfc.Run` have ended, whose workspaces lie beside each other: what the
-        server has of any of them goes, and what a client has of any run, but for ledgers and logs.
-        A party that does not answer at once keeps it, a client until its next run.
+        All fits of the `daskfc.Run` must have ended: the server removes its files of all of them, a
+        client those of any run, but for ledgers and logs. A party that does not answer at once
+        keeps them, a client until its next run.
 
         Raises
         ------
@@ -329,12 +329,12 @@ class Federation(ServerWork):
         return self.round
 
     def report_progress(self, stage: str, done: int, total: int, unit: str = "") -> None:
-        """Tell `on_progress`, when somebody set it, how far a stage is, and what is counted."""
+        """Call `on_progress`, if set, with how far a stage is and what is counted."""
         if self.on_progress is not None:
             self.on_progress(Stage(stage, unit), done, total)
 
     def foresee(self, needs: Mapping[str, int], what: str) -> None:
-        """Take note of the memory (bytes) that parties will need; a rehearsal keeps it."""
+        """Report the memory (bytes) that parties will need, which only a rehearsal records."""
 
     def _running(self) -> RunSettings:
         self._check_open()
@@ -365,7 +365,7 @@ class Federation(ServerWork):
         timeout : float, optional
             Seconds, after which the rest is late.
         needed : bool
-            False where the run goes on without: who dies or is away is late, and no error.
+            False where the run can go on without: a party that dies or is away is only late.
 
         Returns
         -------
@@ -385,7 +385,7 @@ class Federation(ServerWork):
         return done, [handle for handle in every if handle not in done]
 
     def cancel(self, handles: Any) -> None:
-        """Drop steps that have not begun; one that runs ends, and its result is dropped."""
+        """Drop steps that have not begun; running ones finish, and their results are dropped."""
         futures = [future for handle in handles_in(handles) for future in handle.futures.values()]
         self.dask_client.cancel(futures, force=True)
 
@@ -413,7 +413,7 @@ class Federation(ServerWork):
         return message
 
     def fetch_all(self, sent: Iterable[Sent], timeout: float | None = None) -> list[Message]:
-        """Return published messages in their order; they come beside each other, as they are ready.
+        """Return published messages in their order, fetched concurrently as they are ready.
 
         Raises
         ------

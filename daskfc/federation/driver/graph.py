@@ -41,13 +41,13 @@ def start(
     layers: dict[str, dict[str, Any]] = {}
     for task in tasks:
         layers.setdefault(task.party, {})[task.key] = task.spec()
-    # The resource survives a restart of the worker, which its name and address do not.
+    # The resource survives a restart of the worker; its name and address do not.
     pinned = {
         party: MaterializedLayer(specs, annotations={"resources": {party: 1}})
         for party, specs in layers.items()
     }
     graph = HighLevelGraph(pinned, {party: set() for party in pinned})
     keys = [task.key for task in (tasks if wanted is None else wanted)]
-    # First come, first served: without the time, a later graph could overtake within a minute.
+    # In the order sent: by default, a graph sent up to a minute later could overtake this one.
     futures: list[Future] = client.get(graph, keys, sync=False, fifo_timeout=0)
     return futures

@@ -1,4 +1,4 @@
-"""One start alone of a fit releases what bears noise: another would go beyond its budget."""
+"""Only one start of a fit releases noisy values: a second would exceed its privacy budget."""
 
 import hashlib
 from pathlib import Path
@@ -12,14 +12,14 @@ __all__ = ["begin_releases"]
 def begin_releases(workspace: str, method: str, params: str, start: str) -> str:
     """Record in the server's folder that a start of a fit will release noisy values.
 
-    Return the record's path; PrivacyError when another start of the fit did before: both exceed its
-    budget. Other parameters make another fit.
+    Return the record's path; PrivacyError when another start of the fit did so before, as both
+    would exceed its budget. Other parameters make another fit.
     """
     digest = hashlib.sha256(f"{method} {params}".encode()).hexdigest()[:16]
     folder = Path(workspace)
     folder.mkdir(parents=True, exist_ok=True)
     note = folder / f"releases-began-{digest}"
-    # Whole or not at all: after half a note, from a full disk, no start could ever go on.
+    # Whole or not at all: half a note, from a full disk, would stop every later start.
     if not write_once(note, start.encode()) and note.read_text() != start:  # else performed again
         raise PrivacyError(
             f"an earlier start of this fit of {method} released what bears noise, and the releases "

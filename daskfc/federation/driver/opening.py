@@ -1,4 +1,4 @@
-"""Opening a federation: its parties started here, or found on a running scheduler."""
+"""Opening a federation: its parties are started here, or found on a running scheduler."""
 
 import os
 import re
@@ -35,7 +35,7 @@ from daskfc.stores import ClientStore, load_storage
 
 __all__ = ["Opened", "open_existing", "open_local", "who_takes_part"]
 
-_BESIDE_S = 300.0  # in which parties beside plain workers are there, as of SSH
+_BESIDE_S = 300.0  # for parties beside plain workers to start, as with SSH
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,9 @@ def open_existing(
 ) -> Opened:
     """Join a running scheduler, starting it first by SSH where the cluster's file says so.
 
-    `clients` are by default those that the file expects, never just whoever is connected. With
-    `trusted` plain workers of any scheduler are asked to start parties at `stores` under files of
-    `policies`: whoever runs these workers, or may submit to them, can read what the parties hold.
+    `clients` are by default those that the file expects, never whoever is connected. With `trusted`
+    plain workers of any scheduler start parties at `stores` under files of `policies`: whoever runs
+    these workers, or may submit to them, can read what the parties hold.
     """
     given = cluster if is_given(cluster) else None
     config = load_cluster(cluster) if given is None else cluster_given(given, trusted=trusted)
@@ -196,7 +196,7 @@ def open_existing(
                 config.scheduler, timeout=config.connect, security=config.security
             )
         except ClusterError:
-            check_started()  # it knows why nobody answers
+            check_started()  # raises the cause where it is known
             raise
         stack.callback(close_client, dask_client)
         roll_call = RollCall(dask_client)
@@ -216,7 +216,7 @@ def open_existing(
 
 
 def _in_order(names: set[str]) -> list[str]:
-    """Return names sorted as people count: client-2 before client-10."""
+    """Return names in natural order: client-2 before client-10."""
     return sorted(
         names, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)]
     )
@@ -256,7 +256,7 @@ def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tu
 
 
 def _nothing_to_check() -> None:
-    """Look at nothing: what sites started they look after themselves."""
+    """Do nothing: sites look after the processes that they start."""
 
 
 def _find_parties(

@@ -1,4 +1,4 @@
-"""What a fit tells the parties that it is, for their sites' policies to judge."""
+"""The request of a fit, which the policies of the parties' sites judge before it starts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from daskfc.site import RunRequest, package_of
 
 __all__ = ["request_for"]
 
-_MASKS = "allow_few"  # the parameter by which a method says that it adds up arrays under masks
+_MASKS = "allow_few"  # the parameter of methods that add up arrays under masks
 
 
 def request_for(kind: type[Any], parameters: Mapping[str, Any], **more: Any) -> RunRequest:

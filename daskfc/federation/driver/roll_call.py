@@ -1,4 +1,4 @@
-"""Asking all parties at once: who is there, begin a run, the ledger, memory."""
+"""The driver's requests to all parties at once: presence, starts of runs, ledgers, memory."""
 
 import asyncio
 import time
@@ -13,15 +13,14 @@ from daskfc.errors import ClusterError, DeadlineError
 __all__ = ["RollCall"]
 
 _AGAIN_S = 0.1  # pause before a party that was not there is asked again
-_PARTY_S = 3.0  # for one party's answer; who has not answered is asked again
-_GOING_S = 30.0  # for a process that is told to go
+_PARTY_S = 3.0  # for one party's answer, after which it is asked again
+_GOING_S = 30.0  # for a process to end
 
 
 class RollCall:
-    """The driver's questions to the scheduler and, besides steps, to parties.
+    """The driver's requests, besides steps, to the scheduler and to parties.
 
-    The scheduler must answer within `patience` seconds: it is busy for long when it imports what
-    the first step needs.
+    The scheduler must answer within `patience` seconds, in which it may import what a step needs.
     """
 
     def __init__(self, dask_client: Client) -> None:
@@ -54,7 +53,7 @@ class RollCall:
         return {address: str(worker["name"]) for address, worker in self._workers().items()}
 
     def last_seen(self) -> dict[str, float]:
-        """Return when each party that has a worker was last heard of, by the scheduler's clock."""
+        """Return the last heartbeat of each party with a worker, by the scheduler's clock."""
         return {str(worker["name"]): worker["last_seen"] for worker in self._workers().values()}
 
     def scheduler_versions(self) -> dict[str, str | None]:
@@ -72,10 +71,7 @@ class RollCall:
         return {party: seconds for party, seconds in answers.items() if seconds is not None}
 
     def sign_off(self, parties: Collection[str]) -> None:
-        """Treat parties without a sign of life as gone; their steps wait for them to come back.
-
-        A nanny that is alive ends the process and starts another.
-        """
+        """Unregister silent parties: their steps wait, and nannies that are alive restart them."""
         addresses = [address for address, name in self.addresses().items() if name in parties]
         self._sync(_sign_off, addresses=addresses)
 
@@ -105,8 +101,8 @@ class RollCall:
     ) -> dict[str, Any]:
         """Return the answers of all `parties`, asking again those that are not there.
 
-        A party that declines raises its error at once; DeadlineError names those without an answer
-        after `deadline` seconds.
+        The error of a party that declines is raised at once; DeadlineError names those without an
+        answer after `deadline` seconds.
         """
         wanted, answers = list(parties), {}
         ends = time.monotonic() + deadline
@@ -162,7 +158,7 @@ async def _ask_each(
 
 async def _sign_off(scheduler: Any, addresses: list[str]) -> None:
     stimulus = f"daskfc-sign-off-{time.time()}"
-    # Before they are unregistered: the scheduler then knows their nannies no longer.
+    # Before they are unregistered: afterwards the scheduler no longer knows their nannies.
     going = scheduler.restart_workers(
         workers=addresses,
         timeout=_GOING_S,

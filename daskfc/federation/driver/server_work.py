@@ -1,4 +1,4 @@
-"""Work of the server that several workers divide: what it hands to them, and what comes back."""
+"""Work of the server divided among several workers: verbs between them."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ class ServerWork(Verbs):
     def hand_out(self, step: Callable[..., M] | Local[M], /, *args: Any, **kwargs: Any) -> Sent[M]:
         """Run a step at the server and send its message to all of the server's further workers.
 
-        A Local message is sent as it is. The server goes on with what the message was made of.
+        A Local message is sent as it is.
         """
         workers = self._workers(None)
         step, args, _ = self._sending(step, args)
@@ -43,10 +43,7 @@ class ServerWork(Verbs):
         clients: Iterable[str] | None = None,
         **kwargs: Any,
     ) -> PerClient[Sent[M]]:
-        """Run a step at each client and send its message to one further worker alone.
-
-        The server itself does not get it.
-        """
+        """Run a step at each client and send its message to one further worker, not the server."""
         (worker,) = self._workers([worker])
         self._declared(step, "client → server worker", by_receiver=False)
         bound = Bound.of(step, args, kwargs)

@@ -1,4 +1,4 @@
-"""A stage of a fit, and a notice beside, as whoever watches is told of them."""
+"""Stages of a fit and notices, as its progress is reported to the caller."""
 
 from typing import Self
 
@@ -6,7 +6,7 @@ __all__ = ["Notice", "Stage"]
 
 
 class Notice(str):
-    """A message to whoever watches that stays readable when the next stage begins."""
+    """A progress message that stays readable when the next stage begins."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The verbs: steps that keep their result, and those that send messages between parties."""
+"""The verbs of a federation: run steps that keep their result or send messages to parties."""
 
 import inspect
 import itertools
@@ -43,8 +43,8 @@ class Verbs(ABC):
     With `allow_raw` messages with protection "raw" may leave a party.
     """
 
-    driver_key: SecretKey | None = None  # that the parties were started with; seals the calls
-    session: SessionKey | None = None  # of a run with TLS; signs them
+    driver_key: SecretKey | None = None  # shared with parties started here; seals the calls
+    session: SessionKey | None = None  # of a run with TLS; signs the calls
 
     def __init__(self, dask_client: Client, clients: Iterable[str], *, allow_raw: bool) -> None:
         self.dask_client = dask_client
@@ -79,7 +79,7 @@ class Verbs(ABC):
         A step may ask its party by name for ``data``, ``secret``, ``durable_secret``, ``random``,
         ``workspace``, ``party``, ``as_prepared``, ``site``, ``told_alike``
         (`daskfc.federation.steps.told`) and, at the server, ``last_result``. A PerClient argument
-        is split by client; one that stays elsewhere raises PrivacyError before anything runs.
+        is split by client; PrivacyError, before anything runs, for one that stays elsewhere.
         """
         self._running()
         bound = Bound.of(step, args, kwargs)
@@ -96,10 +96,9 @@ class Verbs(ABC):
         clients: Iterable[str] | None = None,
         **kwargs: Any,
     ) -> PerClient[Inline[T]]:
-        """Have a step run at each client within the step that takes its result as an argument.
+        """Run a step at each client within the step that takes its result as an argument.
 
-        One task then does what `on_clients` and the other step would do in two. It is for results
-        that one step uses: every step that takes it computes it again.
+        This saves a task where one step uses the result: every step that takes it computes it.
         """
         self._running()
         bound = Bound.of(step, args, kwargs)
@@ -320,10 +319,7 @@ class Verbs(ABC):
 
     @staticmethod
     def _sending(step: Any, args: tuple[Any, ...]) -> tuple[_Step, tuple[Any, ...], Any]:
-        """Return the step that sends, its arguments, and where the messages lie if they are there.
-
-        The last is a party for a Local, clients for a PerClient of them, None for a step.
-        """
+        """Return the sending step, its arguments, and who holds the messages (None for a step)."""
         if isinstance(step, Local):
             return Forward(_maker(step)), (step, *args), step.party
         if isinstance(step, PerClient):
@@ -391,7 +387,7 @@ class Verbs(ABC):
         return self._pinned(party, name, run_step, sent, *futures)
 
     def _start(self, tasks: Mapping[str, PinnedTask]) -> dict[str, Future]:
-        """Start one task at each party, once all of them are found good."""
+        """Start one task at each party, all in one graph."""
         return dict(zip(tasks, start(self.dask_client, list(tasks.values())), strict=True))
 
     def _compose(
@@ -400,7 +396,7 @@ class Verbs(ABC):
         receivers: Mapping[str, tuple[str, ...]],
         axes: Mapping[str, int] | None,
     ) -> dict[str, dict[str, Future]]:
-        """Run a step at each party; each receiver fetches an envelope, a single one the result."""
+        """Run a step at each party; receivers fetch envelopes, a single one the step's result."""
         made: dict[str, PinnedTask] = {}
         handed: dict[tuple[str, str], PinnedTask] = {}
         for party, those in receivers.items():
@@ -420,7 +416,7 @@ class Verbs(ABC):
     def _pinned(
         self, party: str, name: str, function: _Step, given: Any, *inputs: PinnedTask | Future
     ) -> PinnedTask:
-        # The party keeps equal steps apart; schedulers never forget what is before the digits.
+        # The party keeps equal steps apart; a scheduler never forgets a key's part before digits.
         key = f"{name}|{party}-{self._tag}-{next(self._serial)}"
         return PinnedTask(key, party, function, (given,), inputs)
 

@@ -81,8 +81,8 @@ def translated(error: BaseException, handle: Handle) -> DaskfcError:
 class Absences:
     """Tracks for how long each party gave no sign of life: no heartbeat by the scheduler's clock.
 
-    For steps that block all threads, growing processor time counts as well. Clocks of two machines
-    are never compared, and time in which the driver itself was stopped counts little.
+    Growing processor time counts as a sign too, for steps that block all threads. Clocks of two
+    machines are never compared, and time in which the driver itself was stopped counts little.
     """
 
     def __init__(self, roll_call: RollCall, parties: Sequence[str], deadline: float) -> None:
@@ -159,7 +159,7 @@ def wait_for(
     """Yield handles as their steps end well, until `count` have or `timeout` seconds are over.
 
     Raise the first failure once `count` is out of reach, a refusal at once, DeadlineError for a
-    party away too long. If not `needed`, who is gone or away is only late.
+    party away too long. If not `needed`, a party that is gone or away is only late.
     """
     watch = _Watch(handles)
     good, first_error = 0, None
@@ -204,7 +204,7 @@ def _too_few(count: int, given: int) -> DaskfcError:
 
 
 class _Watch:
-    """Which of some handles have ended; told by callbacks, and looked up after a pause."""
+    """Tracks which handles have ended: callbacks wake it, or it looks after a pause."""
 
     def __init__(self, handles: Sequence[Handle]) -> None:
         self.pending = list(handles)
@@ -233,7 +233,7 @@ class _Watch:
 
 
 class Refusals:
-    """What the driver heard of refusals in the run under way, as it was begun last."""
+    """The first refusal, by a party's guard, in the latest start of the run under way."""
 
     def __init__(self) -> None:
         self.run_id: str | None = None
@@ -241,7 +241,7 @@ class Refusals:
         self.error: DaskfcError | None = None
 
     def hear(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        """Take a refusal of the run under way as it was begun last; the first one counts."""
+        """Record a refusal of the latest start of the run under way; the first one counts."""
         _, message = event
         of = message["run_id"], message["start"]
         if of == (self.run_id, self.start) and self.error is None:
