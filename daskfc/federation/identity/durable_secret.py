@@ -22,7 +22,7 @@ def durable_secret(folder: str | os.PathLike[str]) -> SecretKey:
     was_there = path.exists()
     kept = _read(path)
     if kept is None:
-        if was_there:  # what a crash tore is no key, zeros least of all
+        if was_there:  # torn by a crash
             path.unlink(missing_ok=True)
         key = SecretKey.from_os().to_bytes()
         write_once(path, key + hashlib.sha256(key).digest())  # or another step drew it meanwhile

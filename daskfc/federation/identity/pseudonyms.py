@@ -1,15 +1,14 @@
-"""Pseudonyms in place of sample ids, for all that the caller is told.
+"""Pseudonyms that the caller gets in place of sample ids.
 
 A pseudonym is a keyed hash of an id. The key is derived from the secret beside the client's ids
 (`daskfc.stores.layout.id_key`) and the label of a run: the caller cannot try out ids, two runs
-share no pseudonym, a resumed run has the same ones, and a site reads its own back with its store.
-The caller draws the label; a site that remembers holds it to its submitter and to the data as they
+share no pseudonym, a resumed run has the same ones, and a site can reverse its own by its store.
+The caller draws the label; a site that remembers binds it to the submitter and to the data as they
 were (`PartyRules.opened`).
-Each client has a key of its own, so that none can try out the ids of another. Only where clients
-hold columns or views of the same samples, one key serves all, since a sample has one label: the
-first client draws it and seals it for the others, and each hands it to the caller's keeping,
-wrapped under a key of its own store.
-How they agree on it: `daskfc.federation.driver.agreement`.
+Each client has a key of its own, so that none can try out the ids of another. Where clients hold
+columns or views of the same samples, one key serves all, since a sample has one label: the first
+client draws it and seals it for the others, and each has the caller keep it, wrapped under a key of
+its own store (`daskfc.federation.driver.agreement`).
 """
 
 import hashlib
@@ -60,10 +59,7 @@ class Pseudonyms:
         return cls(uuid.uuid4().hex[:_LABEL_DIGITS])
 
     def key(self, client: str, id_key: bytes) -> SecretKey:
-        """Return the key of a client's pseudonyms, from its store's secret.
-
-        StoreError when the shared key was wrapped under another store's.
-        """
+        """Return the key of a client's pseudonyms; StoreError for another store than before."""
         own = SecretKey(id_key)
         if not self.keys:
             return own.derive("pseudonyms", self.label, client)
@@ -121,7 +117,7 @@ def _by_name(message: Message) -> dict[str, Any]:
 
 
 def has_ids(message: Message) -> bool:
-    """Return whether a message for the caller tells sample ids."""
+    """Return whether a message for the caller holds sample ids."""
     return type(message) in _TWINS and len(vars(message)["id_ends"]) > 0
 
 
@@ -130,8 +126,7 @@ def under_pseudonyms(
 ) -> Message:
     """Return a message for the caller with its sample ids replaced by pseudonyms.
 
-    One without ids is returned as it is; `key` returns this client's key and is called only for
-    ids.
+    Messages without a field for ids are returned as they are; `key` is called only for ids.
     """
     twin = _TWINS.get(type(message))
     if twin is None:

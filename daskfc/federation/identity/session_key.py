@@ -1,6 +1,6 @@
 """The key of one start of a run, by which parties know that its submitter sent a call.
 
-Calls pass the scheduler, which is trusted with nothing: it can hold them back, and cannot make any.
+Calls pass the scheduler, which is not trusted: it can withhold calls, but not forge any.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from daskfc.errors import PrivacyError
 
 __all__ = ["SessionKey", "content_of_signed"]
 
-_CONTEXT = b"daskfc.call\n"  # what is signed here can be mistaken for nothing else
+_CONTEXT = b"daskfc.call\n"  # so that no other signature passes for one of these
 _LENGTH = 64
 
 

@@ -1,9 +1,8 @@
-"""One version everywhere: what the processes of a federation run, compared when it opens.
+"""Checks, when a federation opens, that all of its processes run the same versions.
 
-Steps travel by their names and messages by their classes: a caller and a party of two versions of
-daskfc may mean different things by one name. A step that a script defines travels as bytecode,
-which another minor version of Python reads wrongly. What Dask says on the wire may change with
-every release; the patches of one release understand each other.
+Steps travel by name and messages by class, and two versions of daskfc may mean different things by
+one name. A step that a script defines travels as bytecode, which another minor version of Python
+reads wrongly. Dask's wire protocol may change with every release, but not with its patches.
 """
 
 import importlib.metadata

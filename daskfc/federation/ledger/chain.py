@@ -1,7 +1,7 @@
 """The chain of a ledger's lines: each has the digest of the one before, and the last is signed.
 
-What is written at once is signed once, in its last line, which vouches for all lines before it. A
-line that a crash cut off stays in the file, and the next one says how long it is and its digest.
+Lines written at once have one signature, in the last line, which covers all lines before it. A line
+that a crash cut off stays in the file; the next one records its length and digest.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def _digest(text: bytes) -> str:
 
 
 def _torn(rest: bytes) -> list[Any]:
-    """Return what the next line says of one that a crash cut off."""
+    """Return what the next line records of a line cut off by a crash: length and digest."""
     return [len(rest), _digest(rest)] if rest else []
 
 
@@ -57,7 +57,7 @@ def linked(
 
 
 def read_head(file: int, end: int) -> Head:
-    """Return the end of an open file that has so many bytes."""
+    """Return the head of an open ledger file of `end` bytes."""
     start, text = end, b""
     while start and text.count(b"\n") < 2:
         start = max(0, start - _BLOCK)
@@ -137,11 +137,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _walk(whole: list[bytes]) -> Iterator[tuple[int, dict[str, Any], bool]]:
-    """Yield every line's number, its content, and whether it follows from the line before.
-
-    A line that the next one names as torn is left out; any other that is no JSON is yielded empty,
-    as one that does not follow.
-    """
+    """Yield number and content of each untorn line, and whether it follows from the one before."""
     parts = [_parsed(line) for line in whole]
     before, cut = "", b""
     for number, (line, part) in enumerate(zip(whole, parts, strict=True), 1):

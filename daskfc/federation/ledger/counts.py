@@ -1,4 +1,4 @@
-"""Counts of what a party did, and of whom a scheduler waits for, as Prometheus reads them."""
+"""Counts of a party's work, and of the steps that a scheduler waits for, for Prometheus."""
 
 import time
 from collections import Counter
@@ -58,7 +58,7 @@ class Counts:
 
 
 def families_of_scheduler(scheduler: Any) -> list[Family]:
-    """Return which parties are there, seconds since each was heard, and its steps left to do."""
+    """Return counts of parties and submitters, and each party's silence (s) and pending steps."""
     parties = sorted((str(one.name), one) for one in scheduler.workers.values())
     now = time.time()
     return [

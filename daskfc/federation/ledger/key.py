@@ -15,7 +15,7 @@ from daskfc.federation.identity.durable_secret import durable_secret
 
 __all__ = ["ID_LENGTH", "LedgerKey", "signed_by", "signer_of"]
 
-_CONTEXT = b"daskfc.ledger\n"  # what is signed here can be mistaken for nothing else
+_CONTEXT = b"daskfc.ledger\n"  # so that no other signature passes for one of these
 _OF_KEY = 32  # digits of the public key in a message's id, 128 bits
 ID_LENGTH = _OF_KEY + 1 + 16
 """Characters in the id of a message."""
@@ -39,10 +39,7 @@ class LedgerKey:
         return self._key.sign(_CONTEXT + line).hex()
 
     def new_id(self) -> str:
-        """Return a message id: half of the public key and 64 random bits.
-
-        A receipt of the message thereby names the key of its sender.
-        """
+        """Return a message id: half of the public key, to name the sender, and 64 random bits."""
         return f"{self.public[:_OF_KEY]}-{secrets.token_hex(8)}"
 
     def __repr__(self) -> str:

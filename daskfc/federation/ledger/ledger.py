@@ -97,7 +97,7 @@ class LedgerFile:
         self._run: dict[str, str] | None = None
 
     def new_id(self) -> str:
-        """Return an id for a message, which tells the key of this ledger if it has one."""
+        """Return an id for a message, which names the key of this ledger if it has one."""
         return secrets.token_hex(8) if self._key is None else self._key.new_id()
 
     def start(self, party: str, settings: Mapping[str, Any]) -> None:
@@ -115,7 +115,7 @@ class LedgerFile:
         self._append([{"kind": "start", **self._run, **line, "time": time.time()}])
 
     def end(self) -> None:
-        """Append that the party is done with the run; where that cannot be written it is left."""
+        """Append that the party is done with the run; a failed write is ignored."""
         run, self._run = self._run, None
         if run is not None and self.path.exists():
             with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ class LedgerFile:
         return marks
 
     def complete(self, marks: Sequence[str], wire_bytes: Sequence[int]) -> None:
-        """Append what was handed to the connection for each of the marked rows."""
+        """Append the bytes handed to the connection for each of the marked rows."""
         self._append(
             {"kind": "sent", "mark": mark, "wire_bytes": size}
             for mark, size in zip(marks, wire_bytes, strict=True)
@@ -168,7 +168,7 @@ class LedgerFile:
                 _write_all(file, text)
             except OSError:
                 with contextlib.suppress(OSError):
-                    os.ftruncate(file, end)  # half a row is none
+                    os.ftruncate(file, end)  # rows are whole or absent
                 raise
             self._head, self._end = after, end + len(text)
         finally:
@@ -243,14 +243,13 @@ def collected(
 
 
 class _Same:
-    """Makes rows that share what they say alike: a third of the memory, where they are many."""
+    """Makes rows that share equal words and dicts: many of them take a third of the memory."""
 
     def __init__(self) -> None:
         self._dicts: dict[str, dict[str, Any]] = {}
 
     def row(self, told: Mapping[str, Any]) -> LedgerRow:
-        """Return a row of what was told as JSON or as msgpack."""
-        # These differ in what a sequence becomes.
+        """Return a row that was read from JSON or msgpack, which differ in types of sequences."""
         shapes = {name: list(shape) for name, shape in told["shapes"].items()}
         words = {name: sys.intern(told[name]) for name in _WORDS}
         alike = {"shapes": self._dict(shapes), "dtypes": self._dict(told["dtypes"])}
@@ -317,7 +316,7 @@ class Ledger:
     def to_frame(self) -> pd.DataFrame:
         """Return one line per message."""
         names = [field.name for field in dataclasses.fields(LedgerRow)]
-        # asdict would copy every dict; the rows are frozen, so that their own attributes do.
+        # asdict would copy every dict; frozen rows can share theirs.
         frame = pd.DataFrame([vars(row) for row in self.rows], columns=names)
         return frame.astype({"noise_multiplier": "float64"})  # NaN: no noise
 

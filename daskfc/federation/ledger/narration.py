@@ -1,4 +1,4 @@
-"""What a party tells whoever started it: that it joined, what it is asked, and what it sends."""
+"""Lines on a party's terminal: when runs begin, which steps it performs and what it sends."""
 
 import sys
 import time
@@ -48,13 +48,13 @@ class Narration:
         self._bytes = 0
 
     def asked(self, step: str) -> None:
-        """Say which step this party is asked for, at the first time."""
+        """Say which step this party is asked for, the first time."""
         if not self._steps[step]:
             self.say(f"asked for {step}")
         self._steps[step] += 1
 
     def sends(self, rows: Iterable[LedgerRow]) -> None:
-        """Say which message goes to whom, at the first time."""
+        """Say which message goes to whom, the first time."""
         for row in rows:
             kind = (row.message, row.receiver)
             if not self._sent[kind]:

@@ -1,4 +1,4 @@
-"""Receipts: a party writes down every message that arrives, before a step takes it."""
+"""Receipts: a party records every message that arrives, before a step takes it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -155,8 +155,8 @@ class Message:
     Raises
     ------
     TypeError
-        When a class does not say what it must, or a field is neither int, float, str nor declared
-        by `array`, `text` or `NoiseMultiplier`.
+        When a class lacks a route or what it reveals, or a field is neither int, float, str nor
+        declared by `array`, `text` or `NoiseMultiplier`.
 
     Notes
     -----
@@ -289,7 +289,7 @@ def _refuse(party: str, what: str, got: str, declared: str) -> EgressRefused:
 def _plain_array(
     party: str, what: str, value: object, declared: _Declared, sizes: dict[str, int]
 ) -> np.ndarray:
-    """Return an array of the same bytes, in C order, with a dtype that has nothing else to it."""
+    """Return the array in C order, its dtype without metadata; refuse it if not as declared."""
     # A subclass (masked array, memory map, matrix) may carry more than its declared content.
     if type(value) is not np.ndarray:
         raise _refuse(party, what, type(value).__name__, str(declared))
@@ -311,7 +311,7 @@ def _plain_array(
             raise _refuse(party, what, got, rule)
     if value.itemsize == 0 or (value.size == 0 and max(value.shape) > _LONGEST_EMPTY):
         raise _refuse(party, what, got, rule)  # no bytes, and yet any length
-    held = np.ascontiguousarray(value).reshape(value.shape)  # of a single number it makes a row
+    held = np.ascontiguousarray(value).reshape(value.shape)  # it makes a row of a 0-d array
     if is_text and _has_no_text(held):
         raise _refuse(party, what, "text that has no UTF-8", rule)
     plain = np.dtype(f"U{value.itemsize // 4}") if is_text else np.dtype(dtype)
@@ -384,7 +384,7 @@ def check_message(
     axes : mapping of str to int, optional
         Sizes (entries along an axis) that the caller of the verb fixed.
     party : str
-        The sender, for the sentence.
+        The sender, for the error's sentence.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """The digest of a message's content, by which its sender and its receiver name the same one.
 
-What ledgers hold is the digest of that digest and of a salt, which travels with the message and is
-in no ledger: who reads the ledgers of others cannot try out what a small message said.
+Ledgers hold the digest of that digest and of a salt, which travels with the message and is in no
+ledger, so that a reader of ledgers cannot test guesses of a small message.
 """
 
 import hashlib

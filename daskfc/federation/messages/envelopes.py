@@ -1,6 +1,6 @@
-"""Envelopes: messages with where they may go, and the only form in which they cross.
+"""Envelopes: messages with their routes, the only form in which they cross between parties.
 
-What crosses is what the message's class declares: a description of the fields, and the bytes of the
+Only what the message's class declares crosses: a description of the fields, and the bytes of the
 arrays. Its receiver reads the description as data and makes the message anew; no pickle is opened.
 """
 
@@ -71,11 +71,11 @@ class Outgoing:
 
 
 class Unread:
-    """In place of what there was no memory to send, or to read; the class itself."""
+    """Replaces, as a class, a message for which there was no memory, to send or to read it."""
 
 
 def no_memory_at(sender: str) -> ClusterError:
-    """Return what to say of a party that could not send a message."""
+    """Return the error about a party that lacked memory to send a message."""
     return ClusterError(
         f"party {sender!r} had no memory to send what it was asked for. Free some there, or raise "
         "its memory_limit, and resume the run."
@@ -92,15 +92,15 @@ def message_of(arrived: Any, sender: str) -> Message:
 
 @dask_serialize.register(Outgoing)  # type: ignore[untyped-decorator]
 def _written(envelope: Outgoing) -> tuple[dict[str, Any], list[Any]]:
-    """Return a message as it crosses."""
+    """Write an envelope for its receiver."""
     try:
         return _content(envelope)
-    except MemoryError:  # Dask would send its text, which the receiver cannot tell from rubbish
+    except MemoryError:  # Dask would send its text, which the receiver cannot recognise
         return {"unread": True}, []
 
 
 def _content(envelope: Outgoing) -> tuple[dict[str, Any], list[Any]]:
-    """Return the declared content of a message; whatever else it holds stays where it is."""
+    """Return the declared content of a message, and nothing else that it may hold."""
     content = content_of(envelope.message)
     frames = [value.ravel().view(np.uint8) for value in content if _has_bytes(value)]
     described = [
@@ -115,7 +115,7 @@ def _content(envelope: Outgoing) -> tuple[dict[str, Any], list[Any]]:
 
 @dask_deserialize.register(Outgoing)  # type: ignore[untyped-decorator]
 def _arrived(header: dict[str, Any], frames: list[Any]) -> Outgoing | type[Unread]:
-    """Return an envelope as its receiver has it."""
+    """Read an envelope at its receiver."""
     if header.get("unread"):
         return Unread
     about, trusted = opened(Here.keys, header["about"])

@@ -1,7 +1,7 @@
 """Messages that their senders sign by their certificates: public keys, whose owner must be sure.
 
-Who could put a key of its own in place of another's would read what is hidden by it (Bonawitz et
-al. 2017, Section 6.2, against an active server).
+An attacker that replaced another's key by its own could read what the key hides (Bonawitz et al.
+2017, Section 6.2, against an active server).
 """
 
 import json
@@ -19,7 +19,7 @@ __all__ = ["check_signed", "signed_by"]
 
 
 def _content(envelope: Outgoing, start: str) -> bytes:
-    """Return what is signed: the content, and what it is of, from whom, and for whom."""
+    """Return what is signed: digest, run, start, step, sender and receiver of a message."""
     place = [envelope.run_id, start, envelope.step, envelope.sender, envelope.receiver]
     return json.dumps(["message", *place, content_digest(envelope.message)]).encode()
 

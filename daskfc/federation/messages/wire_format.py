@@ -1,9 +1,9 @@
 """How calls and messages are written as bytes, and read again without running what they hold.
 
 What is read is data: numbers, text, arrays, containers, and dataclasses of installed packages, made
-by their own constructors. A function is named, never sent. What a schema cannot say, such as a step
-that a script defines, travels as a pickle, which its reader opens for nobody but the driver that
-started it: that one seals what it sends with a key, which it gave its parties when it started them.
+by their own constructors. A function is named, never sent. What the schema lacks, such as a step
+that a script defines, travels as a pickle. A party opens pickles only of the driver that started
+it, which seals them with a key that it gave its parties then.
 """
 
 import dataclasses
@@ -87,7 +87,7 @@ def _extended(value: Any, write: Callable[[Any], bytes]) -> msgpack.ExtType | No
 class Reader:
     """Reads what `encode` wrote, with dataclasses and functions of `packages` only.
 
-    With `trusted`, for what comes from whoever started this process, any installed package may be
+    With `trusted`, for data from the driver that started this process, any installed package may be
     named, and pickles are opened.
     """
 
@@ -202,10 +202,7 @@ def _may_not(name: str) -> PrivacyError:
 
 
 def plain_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype of a ``numpy.dtype.str`` of numbers or text, else raise.
-
-    Bytes must never be taken for objects.
-    """
+    """Return the dtype of a ``numpy.dtype.str`` of numbers or text; ValueError for all others."""
     dtype = np.dtype(name)
     if dtype.kind not in _KINDS or dtype.itemsize == 0:
         raise ValueError("no dtype of plain numbers or text")

@@ -1,4 +1,4 @@
-"""What numbers of clusters are worth to a server that knows enough to tell."""
+"""Scores of numbers of clusters, from a server that knows enough to compute them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,14 @@ class ClusterScores(
     route="server → caller",
     reveals="to the caller how well each of some numbers of clusters fits the samples",
 ):
-    """What the number of clusters is chosen by."""
+    """The scores by which the number of clusters is chosen."""
 
     scores: np.ndarray = array("candidate", dtype="float64")  # infinite where there is none
-    errors: np.ndarray = array("candidate", dtype="float64")  # by chance; 0 where it has no part
+    errors: np.ndarray = array("candidate", dtype="float64")  # by chance; 0 where there is none
 
 
 class Scores(dict[int, float | None]):
-    """Scores by number of clusters, larger is better, None for no score.
-
-    `errors` is how far chance moves them.
-    """
+    """Scores by number of clusters (larger is better, or None); chance moves them by `errors`."""
 
     def __init__(
         self, scores: Mapping[int, float | None], errors: Mapping[int, float] | None = None

@@ -65,7 +65,7 @@ def _each_once(labels: xr.DataArray) -> xr.DataArray:
 
 
 def _steps_of(federation: Federation) -> dict[str, Any]:
-    """Return what features go through at each client, before a method reads them."""
+    """Return the steps that prepare each client's features."""
     return {} if federation.preparation is None else dict(federation.preparation.steps)
 
 
@@ -89,8 +89,8 @@ class FederatedClusterer(FittedModel):
     Parameters
     ----------
     random_state : int, optional
-        Seed of the algorithm; None draws one for every fit, which ``seed_`` tells. Masks and noise
-        come from the operating system and have no seed.
+        Seed of the algorithm; None draws one for every fit, see ``seed_``. Masks and noise come
+        from the operating system and have no seed.
 
     Attributes
     ----------
@@ -101,8 +101,8 @@ class FederatedClusterer(FittedModel):
     timing_ : dict of str to float
         Seconds of each stage, and ``total_s``.
     seed_ : int
-        The seed of the fit, by which it can be made again: ``random_state``, or what was drawn in
-        its place. A method's steps read it, never ``random_state``.
+        The seed that reproduces the fit: ``random_state``, or what was drawn in its place. A
+        method's steps read it, never ``random_state``.
     stages_ : list of (str, float, float)
         Every stage in order: its name, and when it began and ended, in seconds since 1970 by the
         caller's clock.
@@ -140,12 +140,12 @@ class FederatedClusterer(FittedModel):
         check_params(type(self).__name__, self.get_params(deep=False), constraints_of(type(self)))
 
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
-        """Refuse what can be known to fail from the stores, where they can be read from here.
+        """Refuse a fit that is sure to fail on these stores, where the caller can read them.
 
         Parameters
         ----------
         stores : mapping of str to ClientStore
-            Every client's, whose columns go together as the method needs.
+            Every client's store; their columns go together as the method needs.
 
         Raises
         ------
@@ -171,8 +171,8 @@ class FederatedClusterer(FittedModel):
         Raises
         ------
         InvalidInput
-            When a parameter breaks its rule, or the clients' columns do not go together in the way
-            that ``split`` says, before anything runs.
+            When a parameter breaks its rule, or the clients' columns do not go together as
+            ``split`` says, before anything runs.
         PartyError
             When a step fails at a party.
         """
@@ -200,8 +200,8 @@ class FederatedClusterer(FittedModel):
             self.check_data(federation.contract.readable)
         asked = getattr(self, "noise", None)
         self._noise_left = noise_beside(type(self).__name__, asked, federation.preparation)
-        self._contract = federation.contract  # that new samples are checked against
-        self._prepared = _steps_of(federation)  # as new samples are to be
+        self._contract = federation.contract  # against which new samples are checked
+        self._prepared = _steps_of(federation)  # must be those of new samples too
         self.timing_: dict[str, float] = {}
         self.seed_ = fresh_seed() if self.random_state is None else int(self.random_state)
         self.stages_: list[tuple[str, float, float]] = []
@@ -209,17 +209,17 @@ class FederatedClusterer(FittedModel):
 
     @property
     def _noise_within(self) -> Mapping[str, Any] | None:
-        """The noise of a fit whose budget its preparation shares; before one, the parameter."""
+        """The noise that the preparation leaves to a fit; before a fit, the parameter."""
         left: Mapping[str, Any] | None = vars(self).get("_noise_left", getattr(self, "noise", None))
         return left
 
     def rehearse(self, federation: Federation) -> None:
-        """Go through a fit for the sake of its messages; nothing is kept of it.
+        """Go through a fit to see its messages; no result is kept.
 
         Parameters
         ----------
         federation : Federation
-            A ``Rehearsal``, which no party computes anything in.
+            A ``Rehearsal``, in which no party computes anything.
 
         Raises
         ------
@@ -232,16 +232,16 @@ class FederatedClusterer(FittedModel):
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """By what `scores_of` can tell good numbers of clusters, the first choice first."""
+        """Criteria by which `scores_of` can score numbers of clusters, the preferred one first."""
         return ()
 
     @property
     def criterion(self) -> str | None:
-        """Which of `criteria` goes where none is asked for; None where stability tells better."""
+        """The default one of `criteria`; None where stability is the better criterion."""
         return next(iter(self.criteria), None)
 
     def scores_of(self, federation: Federation, n_clusters: Sequence[int], *, by: str) -> Scores:
-        """Score numbers of clusters by what the server knows, in one run for all of them.
+        """Score numbers of clusters by what the server knows, all in one run.
 
         Parameters
         ----------
@@ -255,8 +255,8 @@ class FederatedClusterer(FittedModel):
         Returns
         -------
         Scores
-            A dict: of each number, the larger the better; None where there is no score. Its
-            ``errors`` are how far chance moves them. The messages are in ``federation.ledger``.
+            The score of each number, the larger the better, or None. Its ``errors`` are how far
+            chance moves them. The messages are in ``federation.ledger``.
 
         Raises
         ------
@@ -268,14 +268,14 @@ class FederatedClusterer(FittedModel):
                 f"{type(self).__name__} cannot tell a number of clusters by {by!r}; it can by "
                 f"{', '.join(map(repr, self.criteria)) or 'nothing'}. Choose another criterion."
             )
-        scoring = clone(self)  # so that a fit that was there before is left alone
+        scoring = clone(self)  # leaves the results of an earlier fit alone
         scoring._begin(federation)
         return scores_told(n_clusters, scoring._scores_of(federation, n_clusters, by))
 
     def _scores_of(
         self, federation: Federation, n_clusters: Sequence[int], by: str
     ) -> ClusterScores:
-        """Wire the steps of `scores_of`; a score that is not finite is none."""
+        """Wire the steps of `scores_of`; a score that is not finite counts as no score."""
         raise NotImplementedError
 
     def can_start_again(self) -> bool:
@@ -305,11 +305,11 @@ class FederatedClusterer(FittedModel):
 
     @property
     def released_before(self) -> tuple[float, ...]:
-        """Those of them that are of starts before the last one, and not in `ledger_`."""
+        """Those of `released` from starts before the last one, which are not in `ledger_`."""
         return ()
 
     def remember(self, released: Sequence[float]) -> None:
-        """Take into account what earlier starts of the next fit released, as `released` told."""
+        """Take into account what earlier starts of the next fit released, see `released`."""
 
     def _start_run(self, federation: Federation) -> str:
         if self.split != "samples":
@@ -354,7 +354,7 @@ class FederatedClusterer(FittedModel):
 
         Notes
         -----
-        Privacy: new samples are told what those of `fit` are told, see the class.
+        Privacy: of new samples the same is revealed as of those of `fit`, see the class.
         """
         check_is_fitted(self)
         self._check_clients(stores, federation)
@@ -432,7 +432,7 @@ class FederatedClusterer(FittedModel):
         raise NotImplementedError
 
     def _check_refit(self) -> None:
-        """Raise where this fit may not be repeated for the sake of `predict`."""
+        """Raise where this fit may not be repeated for `predict`."""
 
     def _check_clients(self, stores: Mapping[str, str], federation: Federation) -> None:
         """Refuse stores of new samples that belong to no client, or to too few of them."""
@@ -466,7 +466,7 @@ class FederatedClusterer(FittedModel):
 
     @contextmanager
     def _stage(self, federation: Federation, name: str) -> Iterator[None]:
-        """Time a stage and tell whoever watches that it began."""
+        """Time a stage and report that it began."""
         federation.report_progress(name, 0, 0)
         began, started = time.time(), time.monotonic()
         yield

@@ -1,4 +1,4 @@
-"""What a fitted method is beyond its results: a table in a notebook, a folder, a pickle."""
+"""Display, saving and pickling of fitted methods."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,13 +21,13 @@ _CLUSTERS, _SITES = 40, 8  # ours: rows and clients that a notebook shows of a f
 
 
 class FittedModel(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of `FederatedClusterer`: how a fitted one is shown, kept and sent elsewhere."""
+    """Base of `FederatedClusterer` that shows, saves and pickles fitted methods."""
 
     model_at_parties: ClassVar[bool] = True  # whether predict needs the run of fit
     labels_: xr.DataArray
 
     def score(self, federation: Any, y: None = None) -> float:
-        """Refuse to score, always: search tools ask for it before they would split the samples."""
+        """Raise InvalidInput, always: search tools need a score, and would split the samples."""
         raise InvalidInput(
             f"{type(self).__name__} has no score, and a federation cannot be split for a search. "
             "Fit with each parameter, and compare the labels_ by daskfc.metrics, or runs by "

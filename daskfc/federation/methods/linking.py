@@ -1,4 +1,4 @@
-"""Which samples the clients of several views have in common, by pseudonyms."""
+"""Finding which samples clients with several views have in common, by pseudonyms."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

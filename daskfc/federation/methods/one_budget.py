@@ -1,4 +1,4 @@
-"""One budget for a fit with noise and for the preparation of what it reads."""
+"""One privacy budget for a fit with noise and for the preparation of its features."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def check_noise_beside(method: str, bare: Sequence[str]) -> None:
 def noise_beside(
     method: str, asked: Mapping[str, Any] | None, preparation: Any
 ) -> Mapping[str, Any] | None:
-    """Return the noise left for a fit of a budget that it shares with its preparation.
+    """Return the noise left for a fit by its preparation, with which it shares a budget.
 
     PrivacyError when the preparation added no noise, or spent the budget.
     """

@@ -3,8 +3,8 @@
 The server finds by digests which ids clients share, and puts samples into an order. Under a public
 salt it could try out ids that it can guess. The first client therefore makes a key from the secret
 of its store (`daskfc.stores.layout.id_key`) and seals it for the others: fits of the same stores
-see the same digests, and with them the same order and the same labels. Stores that one storage file
-built were in one hand: their order hangs on no secret, and is the same when they are built again.
+see the same digests, and with them the same order and the same labels. Stores built from one
+storage file need no secret: their order is the same when they are built again.
 
 Messages    KeyOffer          client → client   once, where there are several clients
             SealedDigestKey   client → client   once, where there are several clients
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _PURPOSE = "sample digests"
-_SEALED_BYTES = 40  # RFC 3394: a key of 32 bytes and 8 that tell whether it is whole
+_SEALED_BYTES = 40  # RFC 3394: a key of 32 bytes and an integrity check of 8
 
 
 class SealedDigestKey(
@@ -43,7 +43,7 @@ class SealedDigestKey(
     protection="coded",
     reveals="to its receiver alone, the key of the digests of sample ids",
 ):
-    """The key of the digests, sealed by the client that made it for one other."""
+    """The key of the digests, sealed for one client by the client that made it."""
 
     sealed: np.ndarray = array(_SEALED_BYTES, dtype="uint8")
 

@@ -45,7 +45,7 @@ class SampleDigests(
     """One pseudonym per sample: 64 bits of a hash of its id, under a key that the server lacks."""
 
     digests: np.ndarray = array("sample", dtype="uint64")
-    share: int  # of what the order of all samples hangs on; the other clients lack it
+    share: int  # of the key to the order of all samples; the other clients lack it
 
 
 class StoreContent(
@@ -53,7 +53,7 @@ class StoreContent(
     route="client → server",
     reveals="whether the client's samples are the same as in an earlier run",
 ):
-    """What tells changed samples from those of an earlier start of a fit."""
+    """A tag that shows whether samples changed since an earlier start of a fit."""
 
     tag: int  # under the client's own key
 
@@ -85,13 +85,13 @@ class PseudonymousSamples(
     LabelledSamples,
     reveals="to the caller the cluster of every sample, under a pseudonym of the run",
 ):
-    """The same with a pseudonym in place of each id, which only the client can take back."""
+    """Labelled samples with pseudonyms, which only the client can reverse, in place of ids."""
 
 
 def order_secret(data: ClientStore) -> SecretKey:
-    """Return the secret from which the order of samples derives: that of the store.
+    """Return the store's secret, from which the order of samples derives.
 
-    For stores of one storage file it is a constant: who built them has all ids, and building them
+    For stores of one storage file it is a constant: their builder has all ids, and building them
     again must give the same labels.
     """
     one_hand = "storage_digest" in data.attributes
@@ -130,8 +130,8 @@ def new_digests(new: ClientStore, key: SecretKey) -> SampleDigests:
 def mixed_digests(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndarray]:
     """Return uint64 pseudonyms, (n_m,) per client, equal where digests are; the server calls it.
 
-    Their key takes the shares of all clients: these know the digests' key, and from the order of
-    the digests themselves they could tell who holds a sample whose id they guess.
+    Their key is made of the shares of all clients: from the order of the digests themselves, whose
+    key clients have, a client could tell who holds a sample whose id it guesses.
     """
     shares = sorted({int(part.share) for part in parts.values()})
     key = hashlib.sha256(b"daskfc.order" + repr(shares).encode()).digest()
@@ -146,13 +146,13 @@ def mixed_digests(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndarray]:
 def content_tag(data: ClientStore, durable_secret: SecretKey) -> int:
     """Return 63 bits by which the server sees whether a client's samples are unchanged.
 
-    Without the client's key nobody can test guesses of the samples.
+    Privacy: without the client's key nobody can test guesses of the samples.
     """
     return durable_secret.derive("samples", data.digest).fingerprint()
 
 
 def store_content(data: ClientStore, durable_secret: SecretKey) -> StoreContent:
-    """Tell the server a tag of the samples, so that a fit goes on only where they are the same."""
+    """Send the server a tag of the samples: a fit goes on only where they are unchanged."""
     return StoreContent(content_tag(data, durable_secret))
 
 
@@ -244,12 +244,12 @@ def _with_ids(data: ClientStore, labels: np.ndarray) -> LabelledSamples:
 
 
 def labelled_samples(data: ClientStore, labels: ClientLabels) -> LabelledSamples:
-    """Put a client's sample ids beside the labels that the server told it."""
+    """Put a client's sample ids beside the labels that the server sent."""
     return _with_ids(data, labels.labels)
 
 
 def own_labels(data: ClientStore, labels: np.ndarray) -> LabelledSamples:
-    """Put a client's sample ids beside labels that it worked out by itself."""
+    """Put a client's sample ids beside labels that it computed itself."""
     return _with_ids(data, labels)
 
 
@@ -262,5 +262,5 @@ def opened(
 
 
 def labelled_new(new: ClientStore, labels: ClientLabels) -> LabelledSamples:
-    """Put the ids of new samples beside the labels that the server told."""
+    """Put the ids of new samples beside the labels that the server sent."""
     return _with_ids(new, labels.labels)

@@ -1,7 +1,7 @@
 """Fitted methods as folders of plain files: ``model.json`` and ``arrays.npz``, and no pickle.
 
-What is kept is what pickle keeps: parameters and results, and the model itself where it lies with
-the caller. Of a method whose model lies with the parties `predict` needs another fit.
+They hold what a pickle holds: parameters, results, and the model where the caller has it. Where the
+parties have the model, `predict` needs another fit.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Checkpoints of a party's small state: named arrays, whole or not there."""
+"""Checkpoints of a party's small state: named arrays, written whole or not at all."""
 
 import os
 import re
@@ -88,7 +88,7 @@ class Checkpoints:
         for number in reversed(self.rounds()):
             try:
                 return number, self.load(number)
-            except StoreError:  # torn by a crash of the machine: as if it had not come so far
+            except StoreError:  # torn by a crash of the machine: take the one before
                 continue
         return None
 
@@ -105,7 +105,7 @@ class Checkpoints:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 # Every array of the archive has a checksum.
                 return {name: archive[name] for name in archive.files}
-        except Exception as error:  # whatever NumPy and zipfile say of other bytes
+        except Exception as error:  # whatever NumPy and zipfile raise for damaged bytes
             raise StoreError(
                 f"{path}: the state after round {round} is missing or damaged "
                 f"({type(error).__name__}). Resume the run, which goes on from an older one."

@@ -1,4 +1,4 @@
-"""What may cross of an error: a sentence of daskfc's own or the name of its class, no values."""
+"""Errors as they may leave a party: a sentence of daskfc's own or the class's name, no values."""
 
 import builtins
 import errno
@@ -16,7 +16,7 @@ def reason(error: OSError) -> str:
 
 
 def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
-    """Return what may leave the party of an exception: daskfc's own sentence, or only its type.
+    """Return an exception that may leave the party: with daskfc's own sentence, or only its type.
 
     It is always a new exception, because Dask pickles causes, tracebacks and attributes as well.
     """
@@ -40,7 +40,7 @@ def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
 
 
 def as_code(error: DaskfcError) -> DaskfcError:
-    """Return an error that tells its kind and no more; what ends a run is told as it is."""
+    """Return an error with its kind and no more; one that ends a run is returned as it is."""
     if not isinstance(error, PartyError):
         return error
     kind = error.error_type or "an error of its own"

@@ -1,4 +1,4 @@
-"""What a party's nanny asks of a run before it begins: who starts it, what for, and once only."""
+"""Admission of runs by a party's nanny, which checks the submitter, the request and the start."""
 
 import hmac
 import json
@@ -36,7 +36,7 @@ def signed_content(settings: RunSettings) -> bytes:
 
 
 def content_of_end(settings: RunSettings) -> bytes:
-    """Return what a submitter signs to end a run, which no signature of a start can pass for."""
+    """Return what a submitter signs to end a run; a signature of a start cannot pass for it."""
     return b"the end of " + signed_content(settings)
 
 
@@ -46,7 +46,7 @@ def content_of_reading(run_id: str) -> bytes:
 
 
 def may_read(run: RunSettings | None, run_id: str, proof: bytes) -> bool:
-    """Return whether whoever began the given run asks for its ledger; only TLS needs a proof."""
+    """Return whether the driver of the given run asks for its ledger; only TLS needs a proof."""
     if run is None or not run.session:
         return run is not None and run.run_id == run_id
     try:
@@ -56,7 +56,7 @@ def may_read(run: RunSettings | None, run_id: str, proof: bytes) -> bool:
 
 
 class Admitted(NamedTuple):
-    """What a party admits a run with; its secrets depend on the fresh `nonce`.
+    """The terms on which a party admits a run; its secrets depend on the fresh `nonce`.
 
     `submitter` is the name in the certificate that signed the start, None without TLS; `until` is
     when the party leaves the run, in seconds since 1970, None for no limit.
@@ -75,7 +75,7 @@ def seal_of_start(secret: SecretKey, settings: RunSettings, begun: Admitted) -> 
 
 
 class _Facts(NamedTuple):
-    """What a policy is about at a client: its samples and columns."""
+    """The samples and columns of a client, for its policy."""
 
     n_samples: int | None = None
     columns: tuple[str, ...] | None = None
@@ -90,7 +90,7 @@ class Gate:
         self._state = None if options.state is None else SiteState(options.state)
         self._revoked = None if options.ca is None else Revoked(options.ca)
         self._used: set[tuple[str, str]] = set()
-        self._hold: tuple[str, float | None] = ("", None)  # by which driver, and until when
+        self._hold: tuple[str, float | None] = ("", None)  # the driver, and the time of the end
 
     def admit(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> Admitted:
         """Admit a run, or raise PolicyRefused by a rule or for a start that was used before.
@@ -114,7 +114,7 @@ class Gate:
         self._used.add(start)
         runs = self._options.policy.runs
         if runs is not None and runs.longest is not None:
-            # What is not counted could be begun again and again to hold the party for longer.
+            # Runs that are not counted could be begun again and again to hold the party longer.
             if request.is_counted or settings.driver != self._hold[0]:
                 self._hold = (settings.driver, time.time() + runs.longest)
         return Admitted(nonce, submitter, self._hold[1])
@@ -161,7 +161,7 @@ class Gate:
         return peer.name
 
     def _request(self, settings: RunSettings, submitter: str | None) -> RunRequest:
-        """Return what is asked, with what this party knows better than the driver."""
+        """Return the driver's request, with the fields that the party determines itself."""
         told = RunRequest.of_json(json.dumps({"method": UNNAMED, **settings.request}))
         return replace(
             told,
@@ -190,7 +190,7 @@ class Gate:
             self._refuse(refusals[0], settings, request.submitter)
 
     def _about_preparation(self, settings: RunSettings, request: RunRequest) -> list[Refusal]:
-        """Return why rows prepared so may not bear noise: what the site finds itself bears none."""
+        """Refuse noise for features prepared by values that the site finds without noise."""
         steps = settings.preparation.get(self._options.name, [])
         own = [step["step"] for step in steps if step.get("own")]
         if not own or request.is_task or request.parameters.get("noise") is None:

@@ -35,7 +35,7 @@ class Kept:
 
 
 def content_of_value(value: Any) -> Any:
-    """Return what a step gets of it."""
+    """Return the value or message that a step gets from a kept result or an envelope."""
     if isinstance(value, Outgoing):
         return value.message
     return value.value if isinstance(value, Kept) else value
@@ -98,7 +98,7 @@ def _not_taken(value: Outgoing, party: str, why: str) -> PrivacyError:
 
 
 def came_as(value: Any) -> Came:
-    """Return what is known of it: what it was told, or what it says where a server says it."""
+    """Return the digest of a kept result's inputs or a server's message, and who made it."""
     if isinstance(value, Kept):
         return Came(value.told, True)
     if not isinstance(value, Outgoing) or role_of(value.sender) == "client":

@@ -1,4 +1,4 @@
-"""What a server keeps of a fit beyond its run, for the next fit like it to start from."""
+"""The result of a fit that a server keeps beyond its run, as the start of the next such fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class LastResult:
         return found[1] or None
 
     def keep(self, state: Mapping[str, np.ndarray]) -> None:
-        """Keep the result of the fit under way in the place of the last one."""
+        """Keep the result of the fit under way in place of the last one."""
         checkpoints = Checkpoints(self._kept())
         newest = max(checkpoints.rounds(), default=-1)
         checkpoints.save(newest + 1, state)

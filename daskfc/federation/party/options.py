@@ -1,4 +1,4 @@
-"""What a party is started with, and what it knows of a run under way."""
+"""The options that a party is started with, and the settings of a run under way."""
 
 import functools
 import hashlib
@@ -95,8 +95,8 @@ class PartyOptions:
         if self.run is None:
             return Path(self.folder or self.scratch)
         if self.folder is not None and self.role == SERVER and self.run.workspace is not None:
-            # Every start has a new run_id; another one must find what an earlier one left, as the
-            # journal of what was released.
+            # Every start has a new run_id, and must find what earlier ones left, as the journal of
+            # releases.
             return folder_of_work(self.folder, self.run.workspace)
         if self.folder is not None:
             return Path(self.folder) / self.run.run_id
@@ -113,13 +113,13 @@ class PartyOptions:
         return [] if self.run.workspace is None else folders_of_run(self.folder, self.run.workspace)
 
     def durable_folder(self) -> Path:
-        """Return the folder that a run which is resumed finds again, whatever its id is then."""
+        """Return the folder that a resumed run finds again under another id."""
         if self.folder is not None or self.run is None or self.run.workspace is None:
             return Path(self.folder or self.scratch)
         return self._within(self.run.workspace)
 
     def last_result(self) -> LastResult:
-        """Return the place of the last result of fits like the one of the run under way."""
+        """Return the last result, and its place, of fits like the one under way."""
         assert self.run is not None
         run = self.run
         asked = {name: run.request.get(name) for name in _ALIKE}

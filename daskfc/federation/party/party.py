@@ -124,7 +124,7 @@ class Party:
                 key = LedgerKey.of_folder(self.options.durable_folder())
                 self.ledger = LedgerFile(self.ledger.path, key)
                 self.ledger.start(self.name, asdict(self.run))
-        except OSError as error:  # it starts all the same, to be able to say so
+        except OSError as error:  # the party starts all the same, to report this
             self.refusal = self.unrecorded(error)
         self._receipts = Receipts(self.name, self.ledger)
         self.rules = PartyRules(self.options, self.store)
@@ -140,26 +140,20 @@ class Party:
         logging.captureWarnings(True)
 
     def _sweep_earlier_runs(self) -> None:
-        """Remove what earlier runs left in a client's workspace except their ledgers and logs.
-
-        Every start has a folder of its own there, so that no later start could use what is in it.
-        """
+        """Remove files of earlier runs, which no later start uses, except ledgers and logs."""
         if self.options.folder is not None and self.options.role == "client":
             earlier = folders_of_client(self.options.folder)
             empty(folder for folder in earlier if folder != self.folder)
 
     def store(self) -> "ClientStore":
-        """Return this client's store, opened once a run.
-
-        StoreError when it is another client's, or was rewritten since the federation opened.
-        """
+        """Return this client's store; StoreError when it is another's, or was rewritten."""
         if self._store is None:
             if self.options.store is None:
                 raise InvalidInput(
                     f"party {self.name!r} has no store, so that no step of it may have a parameter "
                     "'data'. Run the step at a client."
                 )
-            # zarr costs a server a second it does not need
+            # Imported here to save the server, which has no store, a second for zarr.
             from daskfc.stores import ClientStore
             from daskfc.stores.layout.layout import data_set_of
             from daskfc.stores.store.together import check_owner
@@ -235,7 +229,7 @@ class Party:
         raise crossing
 
     def _crossing(self, error: Exception, step: str) -> DaskfcError:
-        """Return what the submitter is told of an error."""
+        """Return what is reported to the submitter of an error."""
         crossing = without_values(error, self.name, step)
         return as_code(crossing) if self.options.policy.errors == "codes" else crossing
 
@@ -252,8 +246,8 @@ class Party:
             check_signed(self.options.ca, self._revoked, one, self.run.start, self.name)
 
     def _check_protocol(self, call: StepCall, values: tuple[Any, ...]) -> None:
-        """Refuse a step that the method of the run does not use so."""
-        if self.rules.composes or isinstance(call.step, Unreadable):  # which says why itself
+        """Refuse a step in a use that is not approved for the run's method."""
+        if self.rules.composes or isinstance(call.step, Unreadable):  # which raises when called
             return
         routes = [route_of(self.name, receiver) for receiver in call.receivers]
         for use in uses_of(
@@ -273,7 +267,7 @@ class Party:
         return lambda inner: read_step(inner.name, inner.code, reader)
 
     def _told(self, call: StepCall, values: tuple[Any, ...]) -> bytes:
-        """Return the digest of what all clients were told alike for a step of this one."""
+        """Return the digest of a step's inputs that are the same for all clients."""
         if self.options.role != "client":
             return b""
         came = [came_as(value) for value in values]
@@ -293,7 +287,7 @@ class Party:
             )
 
     def _inner(self, inner: InnerCall, arguments: dict[str, Any], *, reader: Reader) -> Any:
-        """Perform a step within another; its errors are its own."""
+        """Perform a step within another; errors name the inner step."""
         try:
             step = read_step(inner.name, inner.code, reader)
             return self._call(step, arguments, inner.round, b"")  # it sends nothing
@@ -332,7 +326,7 @@ class Party:
         return str(self.folder) if what == "workspace" else self.name
 
     def _address(self, call: StepCall, name: str, result: Any, told: bytes) -> Any:
-        """Put the messages of a step into envelopes, checked."""
+        """Check the messages of a step and put them into envelopes."""
         if call.verb == "keep":
             return Kept(result, identity(call.step), told)
         declared, by_receiver = declared_message(call.step)
@@ -343,7 +337,7 @@ class Party:
                 f"got messages for {', '.join(map(str, messages)) or 'nobody'}."
             )
         envelopes = {}
-        digests: dict[int, str] = {}  # one that goes to many is read once
+        digests: dict[int, str] = {}  # a message to many receivers is digested once
         for receiver in call.receivers:
             message = messages[receiver]
             if isinstance(message, Message) and type(message) is not declared:
@@ -394,7 +388,7 @@ class Party:
         self._uploaded += n_bytes
 
     def _without_ids(self, message: Message) -> Message:
-        """Return what the caller is told in place of a message with clear ids."""
+        """Return a message as the caller gets it: under pseudonyms, where the run has them."""
         pseudonyms = pseudonyms_of(self.run.pseudonyms if self.run else None)
         if pseudonyms is None:
             if has_ids(message):
@@ -404,14 +398,14 @@ class Party:
         return under_pseudonyms(message, pseudonyms, lambda: key(self.name, self.store().id_key()))
 
     def check_open(self) -> None:
-        """Raise what this party refused before in this run, and when its time is over."""
+        """Raise an earlier refusal of this run again, and PolicyRefused when its time is over."""
         if self.refusal is not None:
             raise type(self.refusal)(str(self.refusal))
         self.options.check_time()
 
     def unrecorded(self, error: OSError) -> LedgerError:
-        """Return what to say of messages that could not be written down."""
-        # Where a site keeps its files is its own matter; the run's folder is the driver's.
+        """Return the error about messages that could not be recorded."""
+        # A site's own folder is not named to others; the run's folder is the driver's.
         own = self.options.folder is not None
         file = f"{self.ledger.path.name} of its workspace" if own else f"{self.ledger.path}"
         return LedgerError(
@@ -420,10 +414,7 @@ class Party:
         )
 
     def check(self, envelope: Outgoing) -> None:
-        """Check a message against its class, route and run; ClusterError for another run's.
-
-        What may not be sent raises EgressRefused.
-        """
+        """Raise EgressRefused for what may not be sent, ClusterError for another run's message."""
         message = envelope.message
         kind = type(message).__name__
         if envelope not in self._issued:

@@ -1,4 +1,4 @@
-"""What a site's policy and memory say within a run: the guard and the steps ask here."""
+"""A site's policy and memory within a run, as the guard and the steps ask for them."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ UNNAMED = "steps"
 """The method of a run whose driver does not say what it is for."""
 
 _OWN = "daskfc"
-_ROUNDED = 1.0 + 1e-6  # ours: by how much composing the same releases again may differ
+_ROUNDED = 1.0 + 1e-6  # ours: tolerance for composing the same releases again
 logger = logging.getLogger("daskfc.party")
 
 
@@ -43,7 +43,7 @@ class OnceOnly:
         self._seen: dict[str, str] = {}
         if path is not None and path.exists():
             lines = path.read_text().splitlines()
-            # A line that a crash cut off was not acted upon.
+            # A crash that cut a line off came before its use.
             self._seen = dict(line.split(" ") for line in lines if line.count(" ") == 1)
 
     def hold(self, use: str, tag: str, content: bytes) -> None:
@@ -68,10 +68,10 @@ class OnceOnly:
 
 
 class SiteRules:
-    """No rules: what steps ask where no party runs them."""
+    """No rules, for steps that run outside of a party."""
 
     def once(self) -> OnceOnly:
-        """Return what holds that a tag is used for one content only."""
+        """Return the check that a tag is used for one content only."""
         return OnceOnly()
 
     def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
@@ -85,22 +85,19 @@ class SiteRules:
 
     @property
     def smallest(self) -> Smallest:
-        """Of what part of the samples, at least, the run opens sums."""
+        """The smallest groups, words and columns whose sums the run opens."""
         return ANY_PART
 
     def check_groups(self, groups: np.ndarray) -> None:
-        """Refuse a submitter's groups that have too few of this party's samples.
-
-        `groups` has shape (n_samples,), with -1 for none.
-        """
+        """Refuse groups, (n_samples,) with -1 for none, of too few of this party's samples."""
 
     @property
     def tells_words(self) -> bool:
-        """Whether the caller may be told which words the party's samples have."""
+        """Whether the caller may learn which words the party's samples have."""
         return True
 
     def check_words(self) -> None:
-        """Refuse to tell which words the party's samples have."""
+        """Refuse to reveal which words the party's samples have."""
 
 
 FREE = SiteRules()
@@ -148,7 +145,7 @@ class PartyRules(SiteRules):
         )
 
     def once(self) -> OnceOnly:
-        """Return the party's own memory of tags, which a restart of its process leaves."""
+        """Return the party's own memory of tags, which survives a restart of its process."""
         return self._once
 
     def refuse(self, refusal: Refusal) -> NoReturn:
@@ -192,8 +189,8 @@ class PartyRules(SiteRules):
     def opened(self, store: "ClientStore", data_set: str) -> None:
         """Bind the pseudonyms' label to submitter and data, or refuse by the rule ``pseudonyms``.
 
-        What pseudonyms are made of is read after this, so that data which change do so before it.
-        `data_set` is the digest under which budgets and sets of clients are kept.
+        It is called before ids are read, so that a change of the data is noticed. `data_set` is the
+        digest under which budgets and sets of clients are kept.
         """
         self._data_set, label = data_set, str(self._pseudonyms.get("label", ""))
         told = f"the label {label!r} of pseudonyms is another submitter's, or of other data."
@@ -204,7 +201,7 @@ class PartyRules(SiteRules):
 
     @property
     def data_set(self) -> str:
-        """By which digest budgets and sets of clients know the party's data."""
+        """The digest of the party's data, under which budgets and sets of clients are kept."""
         if not self._data_set and self._open_store is not None:
             self._open_store()
         return self._data_set
@@ -215,7 +212,7 @@ class PartyRules(SiteRules):
 
     @property
     def smallest(self) -> Smallest:
-        """As it was announced."""
+        """The smallest groups, words and columns that the run announced."""
         return self._smallest
 
     def check_groups(self, groups: np.ndarray) -> None:
@@ -255,10 +252,9 @@ class PartyRules(SiteRules):
             )
 
     def check_step(self, use: StepUse) -> None:
-        """Refuse a daskfc step that the run's method does not use so.
+        """Refuse a step of daskfc in a use that is not approved for the run's method.
 
-        Steps of other packages are left to the policy: those that it does not name were never
-        decoded.
+        Steps of other packages are left to the policy; those that it does not name stay encoded.
         """
         if use.step.partition(".")[0] != _OWN:
             return
@@ -318,7 +314,7 @@ class PartyRules(SiteRules):
             return
         try:
             write(self._state)
-        except PolicyRefused as error:  # which the memory has noted
+        except PolicyRefused as error:  # recorded in the memory
             refusal = Refusal(error.rule, error.sentence)
         else:
             return
@@ -326,10 +322,10 @@ class PartyRules(SiteRules):
         raise refusal.error(self._options.name)
 
     def _hold_to_announced(self, multiplier: float, label: str) -> None:
-        """Refuse a release with which the run tells more than the (ε, δ) that it announced."""
+        """Refuse a release by which the run exceeds the (ε, δ) that it announced."""
         noise = self._parameters.get("noise")
         if not isinstance(noise, Mapping) or noise.get("formula") == "published":
-            return  # which is not exact, as its name says
+            return  # the published formula is not exact
         if noise.get("epsilon") is None or noise.get("delta") is None:
             return
         released = {**self._released, label: multiplier}

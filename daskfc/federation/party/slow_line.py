@@ -1,4 +1,4 @@
-"""What a slow network would do to the messages of a party: try one on a fast machine."""
+"""A simulated slow network for the messages of a party, to try one on a fast machine."""
 
 import time
 from collections.abc import Callable, Iterable

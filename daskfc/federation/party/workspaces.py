@@ -1,4 +1,4 @@
-"""What a party's own workspace holds of runs: which folder is whose, and when it is emptied."""
+"""Folders of runs in a party's own workspace: finding and emptying them."""
 
 import hashlib
 import shutil
@@ -37,7 +37,7 @@ def _name(place: str) -> str:
 
 
 def empty(folders: Iterable[Path]) -> None:
-    """Remove what lies in folders of runs but their ledgers and logs."""
+    """Remove what is in folders of runs, but for files such as ledgers and logs."""
     for folder in folders:
         for left in folder.iterdir():
             if left.is_dir():

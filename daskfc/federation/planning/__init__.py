@@ -1,4 +1,4 @@
-"""A run gone through without parties: sizes of messages, memory and time, before anything runs.
+"""Rehearsals of runs without parties: sizes of messages, memory and time, before anything runs.
 
 In: stores' sizes, and a method's own wiring. Out: what a ledger would say. `daskfc plan` and the
 stand-ins beside methods' steps import it.

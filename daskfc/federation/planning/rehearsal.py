@@ -1,11 +1,10 @@
-"""A rehearsal: a method's own wiring, where parties tell how large things are and compute nothing.
+"""A rehearsal: a method's own wiring runs, and parties find sizes of values and compute nothing.
 
-What a method would send follows from the code that sends it. The message of a step follows from
-its declaration where its arguments and its store have the sizes of all axes. In place of any other
-step runs its *stand-in*, a function of the same arguments, by name, that returns something of the
-same size, or only the `Sizes` of a message that nothing else tells. Arrays are views of one number.
-The rows that a rehearsal writes are those of a ledger, with the time at which each message would
-arrive.
+The message of a step follows from its declaration where its arguments and its store have the sizes
+of all axes. In place of any other step runs its *stand-in*, a stub with arguments of the same names
+that returns something of the same size, or the `Sizes` of a message that cannot be derived. Arrays
+are views of one number. A rehearsal writes the rows of a ledger, with the time at which each
+message would arrive.
 """
 
 import functools
@@ -64,7 +63,7 @@ class Assumption:
 
 @dataclass(eq=False)
 class _Shadow:
-    """What stands for a future: a value of the right size, and when it would be there."""
+    """A stub for a future: a value of the right size, and when it would be there."""
 
     value: Any
     party: str
@@ -93,7 +92,7 @@ class _Clock:
 
 @dataclass
 class _Told:
-    """What a rehearsal found, beside its ledger."""
+    """The findings of a rehearsal: rows of its ledger, memory of parties, assumptions."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     memory: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -177,12 +176,12 @@ class Rehearsal(Federation):
 
     @property
     def assumptions(self) -> list[Assumption]:
-        """See the class."""
+        """The values that were assumed; see `assume`."""
         return list(self._told.assumptions.values())
 
     @property
     def memory(self) -> dict[str, tuple[int, str]]:
-        """See the class."""
+        """The most bytes that each party needs, and what needs them."""
         return dict(self._told.memory)
 
     def assume(self, what: str, value: float, *, at_most: bool = False) -> float:
@@ -249,7 +248,7 @@ class Rehearsal(Federation):
         return [self.fetch(one) for one in sent]
 
     def peak_memory(self) -> dict[str, int]:
-        """Return what `memory` says."""
+        """Return the bytes in `memory`."""
         return {party: needed for party, (needed, _) in self._told.memory.items()}
 
     # -- steps --------------------------------------------------------------------------------
@@ -313,7 +312,7 @@ class Rehearsal(Federation):
         return value
 
     def _made(self, party: str, bound: Bound) -> _Shadow:
-        """Perform the stand-in of a step; what it needs has travelled to its party by then."""
+        """Perform the stand-in of a step, after its inputs travelled to the party."""
         shadows: list[_Shadow] = []
         packed = pack(bound.arguments, party, bound.name, shadows, split=party != SERVER)
         ready, depth = self._clock.time, self._clock.depth

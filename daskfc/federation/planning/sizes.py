@@ -1,4 +1,4 @@
-"""Values of some size: what stands for messages and arrays where only sizes are known."""
+"""Stubs for messages and arrays of which only sizes are known."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -27,11 +27,11 @@ M = TypeVar("M", bound=Message)
 
 
 class NotRehearsed(InvalidInput):
-    """A step without a stand-in: how large its message is cannot be told."""
+    """The error for a step whose message has an unknown size, as it has no stand-in."""
 
 
 class Sizes(dict[str, Any]):
-    """What a stand-in returns for a message of which `derived` finds all but these sizes."""
+    """The sizes, returned by a stand-in, that `derived` cannot find for a message."""
 
 
 def of_shape(*shape: int, dtype: str = "float64") -> np.ndarray:
@@ -64,9 +64,9 @@ def sized(kind: type[M], /, *, dtype: str | None = None, **known: Any) -> M:
 def derived(kind: type[M], given: Mapping[str, Any], sizes: Sizes | None = None) -> M | None:
     """Return the message that follows from a step's arguments and store, and from `sizes`.
 
-    An axis "cluster", or "n_clusters", is as long as whatever has such an axis, field or name among
-    the arguments. Returns None where they have none, or several of different lengths, and for
-    arrays for the caller alone without `sizes`: what it reads may decide how a method goes on.
+    An axis "cluster", or "n_clusters", is as long as the axis, field or argument of that name.
+    Returns None where there is none, or several of different lengths, and, without `sizes`, for
+    arrays for the caller alone: what it reads may decide how a method goes on.
     """
     known = dict(sizes or {})
     declared = declared_fields(kind)

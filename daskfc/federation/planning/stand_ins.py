@@ -22,19 +22,19 @@ __all__ = ["STAND_INS", "labels_beside_ids", "labels_for_each"]
 
 
 def labels_beside_ids(data: ClientStore) -> LabelledSamples:
-    """Stand for labels that a client publishes beside its sample ids."""
+    """Return a stub for labels that a client publishes beside its sample ids."""
     return LabelledSamples(of_shape(data.n_samples, dtype="int64"), *text_arrays(data.sample_ids()))
 
 
 def labels_for_each(positions: Mapping[str, np.ndarray]) -> dict[str, Sizes]:
-    """Stand for the labels that a server tells each client of its samples."""
+    """Return the sizes of the labels that a server sends to each client."""
     return {name: Sizes(sample=len(rows)) for name, rows in positions.items()}
 
 
 STAND_INS: StandIns = {
     **as_they_are(sample_digests, canonical_positions, linked_samples, link_views),
     **as_they_are(digest_key_offer),
-    digest_key: lambda: SecretKey(bytes(32)),  # any key tells which ids are shared
+    digest_key: lambda: SecretKey(bytes(32)),  # any key shows which ids are shared
     LabelledSamples: labels_beside_ids,
     labels_of_client: lambda positions, client: Sizes(sample=len(positions[client])),
 }

@@ -1,4 +1,4 @@
-"""What messages take on the way: framing, and time on links of some bandwidth and latency."""
+"""The cost of messages: bytes of framing, and time on links of some bandwidth and latency."""
 
 import functools
 import uuid
@@ -28,10 +28,7 @@ _NUMBER = 8  # bytes; before its frames a message has their total, their count a
 
 @dataclass(frozen=True)
 class Network:
-    """Parties' connections, each of `bandwidth` bytes a second both ways.
-
-    `latency` is in seconds for one trip, one way.
-    """
+    """Parties' connections: `bandwidth` in bytes/s both ways, `latency` in seconds one way."""
 
     bandwidth: float = 12.5e6
     latency: float = 0.05
@@ -99,7 +96,7 @@ def _framing(
 
 
 def _small(value: object) -> object:
-    """Return an array of as many axes with one entry, or none, for the place of a large one."""
+    """Return a stub for an array: as many axes, each with at most one entry."""
     if not isinstance(value, tuple):
         return value
     dtype, shape = value

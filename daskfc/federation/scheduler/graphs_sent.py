@@ -1,8 +1,8 @@
-"""What a scheduler makes of the task graphs that submitters send: their steps, and nothing else.
+"""Reading, at the scheduler, the task graphs that submitters send: steps, and nothing else.
 
-A pickle of a graph names Dask's classes. In place of each a class of this module is made, which
-takes the tasks of `daskfc.federation.driver.graph` and refuses the rest, so that no method of Dask
-runs on what somebody else composed.
+A pickle of a graph names Dask's classes. Each is replaced by a class of this module, which takes
+the tasks of `daskfc.federation.driver.graph` and refuses the rest, so that no method of Dask runs
+on what somebody else composed.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ __all__ = ["GRAPH_NAMES"]
 
 
 class _Wrapped:
-    """What older versions of Dask put around a graph; its attribute ``data`` is the graph."""
+    """The wrapper of a graph in older versions of Dask; its attribute ``data`` is the graph."""
 
 
 class _SentLayer:
-    """A layer as it came in; its state is looked at by the graph."""
+    """A layer as it came in; the graph checks its state."""
 
 
 class _SentGraph(HighLevelGraph):
@@ -45,7 +45,7 @@ def _checked_layer(party: str, layer: Any) -> Any:
 
 
 def _checked_task(key: Any, task: Any) -> Any:
-    """Return a task made anew of what steps have: a key, a function of the list, bytes, inputs."""
+    """Return a task made anew of a step's key, admitted function, bytes and inputs."""
     if type(key) is not str or not is_admitted(task):
         raise PrivacyError(
             "a task graph that came in holds a task that is no step of daskfc. Nothing was run."
@@ -67,7 +67,7 @@ def _names() -> dict[tuple[str, str], Any]:
         ("distributed.protocol.serialize", "ToPickle"): _Wrapped,
     }
     if HLGExpr is not None:
-        names["dask._expr", "HLGExpr"] = "HLGExpr"  # words: who sends one gets no class to call
+        names["dask._expr", "HLGExpr"] = "HLGExpr"  # text, so that no sender gets a class to call
         names["dask._expr", "Expr._reconstruct"] = _expression
     return names
 

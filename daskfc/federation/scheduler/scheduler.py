@@ -1,8 +1,8 @@
-"""A scheduler that answers each role for what it is for, and runs nobody's code.
+"""A guarded Dask scheduler, which answers only the requests of each role and runs nobody's code.
 
 Dask's own scheduler takes whatever is sent to it: functions to run, plug-ins, task graphs of any
 class, workers of any name. This one takes the task graphs of a `Federation` and the few requests
-that a Federation and its parties make. With TLS a connection is worth what its certificate says: a
+that a Federation and its parties make. With TLS the certificate says what a connection may do: a
 submitter sends graphs, a party brings the worker of its own name with its own resource.
 
 Privacy: a scheduler sees who takes part, which steps run when, and how large results are. Messages
@@ -42,21 +42,21 @@ _OF_PARTIES = requests("anybody") | requests("party")
 _OF_SUBMITTERS = requests("anybody") | requests("submitter")
 _OPEN = _OF_PARTIES | _OF_SUBMITTERS
 _REQUESTS = {"client": _OF_PARTIES, "server": _OF_PARTIES, "submitter": _OF_SUBMITTERS}
-# What a Federation asks parties through their scheduler; a run is begun at the nanny alone.
+# Requests of a Federation to parties through their scheduler; only nannies begin runs.
 _ASKED_OF_WORKERS = frozenset({"daskfc_describe", "daskfc_ledger", "daskfc_peak_memory"})
 _ASKED_OF_NANNIES = frozenset({"daskfc_end_run", "daskfc_processor_seconds", "daskfc_start_run"})
-# Within a connection that stays: what a worker tells of its tasks, what a client asks for.
+# Within a connection that stays: what a worker reports of its tasks, what a client asks for.
 _TOLD = {"worker": requests("told by workers"), "client": requests("told by clients")}
-# What a Federation hears, and what each of Dask's clients listens for. Other topics tell who is
-# connected, and a client's name holds parties.
+# The topics of a Federation and of each of Dask's clients. Others reveal the names of connected
+# clients, by which parties are held.
 _TOPICS = (REFUSALS, "print", "warn")
-# What a worker tells of a task: Dask takes the word of any worker for most of it.
+# A worker's reports of a task: Dask believes most of them from any worker.
 _OF_A_TASK = frozenset({"task-finished", "task-erred"})
-_LOOK_MS = 1000  # how often connections are held against the list of revoked certificates
+_LOOK_MS = 1000  # how often connections are checked against the list of revoked certificates
 
 
 class _Connection:
-    """A connection to the scheduler, whose messages are looked at as they come in."""
+    """A connection to the scheduler that checks messages as they come in."""
 
     def __init__(self, comm: Any, scheduler: "GuardedScheduler") -> None:
         self.comm = comm
@@ -86,7 +86,7 @@ class _Connection:
         kind, who = self.stays
         if isinstance(message, dict):
             op = message.get("op")
-            own = message.get(kind, who) == who  # Dask would take the message's own word
+            own = message.get(kind, who) == who  # Dask would believe the message
             topic = message.get("topic")
             heard = (REFUSALS,) if op == "log-event" else _TOPICS
             if own and op in _TOLD[kind] and (topic is None or topic in heard):
@@ -107,7 +107,7 @@ class _Connection:
 class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
     """Dask's scheduler for federations; with TLS it heeds revocations of the authority `ca`.
 
-    `told` receives a line of text at times, for whoever started it.
+    `told` is called with lines of text about what happens, for a terminal.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
             self.periodic_callbacks["daskfc-revoked"] = look
 
     def identity(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Tell who is there; see `Scheduler.identity`. Pages are told of where there are any."""
+        """Return who is there, and the dashboard if any; see `Scheduler.identity`."""
         told: dict[str, Any] = super().identity(*args, **kwargs)
         if not self._shows:
             told["services"].pop("dashboard", None)
@@ -142,21 +142,21 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         return super().handle_comm(_Connection(comm, self))
 
     def is_revoked(self, peer: Peer | None) -> bool:
-        """Return whether a certificate holds no more."""
+        """Return whether a certificate was revoked."""
         return peer is not None and self._revoked is not None and peer.serial in self._revoked
 
     async def handle_worker(self, comm: Any, worker: str) -> None:
-        """Hear a party's worker until it leaves; see `Scheduler.handle_worker`."""
+        """Serve a party's worker until it leaves; see `Scheduler.handle_worker`."""
         name = self.workers[worker].name
         self._told(f"party {name!r} joined from {worker}")
         await super().handle_worker(comm, worker)
         self._told(f"party {name!r} left")
 
     def may_tell_of_tasks(self, worker: str, message: dict[str, Any]) -> bool:
-        """Return whether a worker's message is about its own party's tasks; it must drop others.
+        """Return whether a worker's message is about its own party's tasks; have it drop others.
 
-        Dask would direct others to whoever says that it has a value. A worker reports inputs that
-        it fetched as well, and must learn later when to drop them.
+        Dask would direct others to any worker that reports a value. Reports of inputs that it
+        fetched pass as well, as it must learn later when to drop them.
         """
         if message["op"] in _OF_A_TASK:
             keys, is_own = [message.get("key")], self._ran_at
@@ -174,7 +174,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         return self.tasks.get(key) if isinstance(key, str) else None
 
     def _ran_at(self, key: Any, worker: str) -> bool:
-        """Return whether a task runs at a worker, or has run there; of none Dask thinks nothing."""
+        """Return whether a task runs or ran at a worker; True where Dask ignores the report."""
         task = self._task(key)
         if task is None or task.state not in ("processing", "memory"):
             return True
@@ -188,7 +188,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         return bool(users) and all(party in (one.resource_restrictions or ()) for one in users)
 
     def spare_others(self, client: str, message: dict[str, Any]) -> None:
-        """Remove the force from a client's order to cancel what another client wants."""
+        """Unset ``force`` in a client's request to cancel what another client wants."""
         if message["op"] == "cancel-keys" and message.get("force"):
             tasks = [task for key in message.get("keys", ()) if (task := self._task(key))]
             wanting = {one.client_key for task in tasks for one in task.who_wants or ()}
@@ -206,7 +206,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         if not isinstance(request, dict) or "op" not in request:
             return request
         op, peer = str(request["op"]), connection.peer
-        # These say themselves what is refused, in the form that the other side reads.
+        # Their handlers refuse by themselves, in the form that the other side reads.
         if op in ("register-worker", "register-client", "close"):
             return request
         why = self._why_not(peer, op, request)
@@ -246,7 +246,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         return None if worker is None else str(worker.name)
 
     async def broadcast_for(self, comm: Any, **asked: Any) -> dict[str, Any]:
-        """Ask parties something, see `Scheduler.broadcast`, and keep in mind whose runs begin."""
+        """Send a request to parties, see `Scheduler.broadcast`; remember whose runs begin."""
         answers: dict[str, Any] = await self.broadcast(**asked)
         if asked["msg"]["op"] == "daskfc_start_run":
             for address, answer in answers.items():
@@ -256,7 +256,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
         return answers
 
     def tell_refusal(self, worker: str, refusal: Any) -> None:
-        """Send a party's refusal to the driver of its run; Dask would send it to whoever asks."""
+        """Send a party's refusal to the driver of its run; Dask would send it to all who ask."""
         peer, driver = self._began.get(self._owner(worker) or "", (None, ""))
         there = self.client_comms.get(driver)
         if there is not None and there.comm is not None and there.comm.peer == peer:
@@ -265,7 +265,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
             )
 
     async def add_client(self, comm: Any, client: str, versions: dict[str, Any]) -> None:
-        """Take a submitter, or say why not; see `Scheduler.add_client`."""
+        """Admit a submitter, or refuse with a reason; see `Scheduler.add_client`."""
         peer = comm.peer
         refusal = self._why_no_client(peer, client)
         if refusal is not None:
@@ -293,7 +293,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
     async def add_worker(
         self, comm: Any, *, address: str, name: str, resources: dict[str, float], **kwargs: Any
     ) -> None:
-        """Take a party's worker, or say why not; see `Scheduler.add_worker`."""
+        """Admit a party's worker, or refuse with a reason; see `Scheduler.add_worker`."""
         peer = comm.peer
         refusal = self._why_no_worker(peer, str(name), resources)
         if refusal is not None:

@@ -1,4 +1,4 @@
-"""What ``daskfc scheduler`` does: it runs the scheduler of a federation until it is stopped."""
+"""``daskfc scheduler``: runs the scheduler of a federation until it is stopped."""
 
 import asyncio
 import json
@@ -39,14 +39,14 @@ def serve_scheduler(
     metrics: str | None = None,
     narrates: bool = False,
 ) -> None:
-    """Run a scheduler until SIGTERM, SIGINT or SIGHUP, and hold this process to what it may read.
+    """Run a scheduler until SIGTERM, SIGINT or SIGHUP, and restrict what this process unpickles.
 
     Parameters
     ----------
     host : str
         Address to listen on.
     port : int
-        Where, 1 to 65535; 0 for any that is free.
+        Port to listen on, 1 to 65535; 0 for any that is free.
     scheduler_file : str, optional
         File to write the address to, removed at the end.
     security : SecurityFiles, optional
@@ -55,9 +55,9 @@ def serve_scheduler(
         Address of Dask's pages on this machine, such as "127.0.0.1:8787"; none by default.
     metrics : str, optional
         Host and port of a page with counts for Prometheus, such as "127.0.0.1:9100"; none by
-        default. It asks nobody who he is: names of parties, and whom the others wait for.
+        default. It has no access control, and shows names of parties and whom others wait for.
     narrates : bool
-        Tell on standard error where it listens, and who comes and goes.
+        Print on standard error where it listens, and who comes and goes.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def serve_scheduler(
             **dashboard_options(dashboard),
             "security": security_of(security),
             "ca": None if security is None else security.ca,
-            # Dask's own is one that all users share, and Python would look for modules in it.
+            # Dask's default is shared by all users, and Python would look for modules in it.
             "local_directory": str(stack.enter_context(scratch_folder())),
         }
         asyncio.run(_serve(options, scheduler_file, metrics, narration))
@@ -121,7 +121,7 @@ async def _serve(
 
 
 def _write_address(path: Path, address: str) -> None:
-    """Write the file at once, in the form of Dask's own."""
+    """Write the address file whole, in the form of Dask's own."""
     new = path.with_name(f".{path.name}.new")
     try:
         new.write_text(json.dumps({"type": "Scheduler", "address": address}))
@@ -136,7 +136,7 @@ def _write_address(path: Path, address: str) -> None:
 def _check(
     host: str, address: str, security: SecurityFiles | None, dashboard: str | None
 ) -> str | None:
-    """Return what to warn of."""
+    """Check the addresses and the certificate; return a warning, or None."""
     if security is None and not is_loopback(address):
         raise InvalidInput(
             f"a scheduler without TLS may listen on the loopback address alone; got {host!r}. Make "

@@ -56,11 +56,7 @@ _TRAVELLING = ("party", "run_id", "round", "verb", "receivers", "axes", "each")
 
 
 def call_bytes(call: StepCall, code: bytes | None = None) -> bytes:
-    """Return a call as bytes, which only its party decodes.
-
-    A party without the code then fails in this step; decoding within the scheduler's message would
-    lose the worker.
-    """
+    """Return a call as bytes, decoded within the step: a failure must not lose Dask's worker."""
     rest = [getattr(call, name) for name in _TRAVELLING]
     code = encode(call.step) if code is None else code
     return encode([step_name(call.step), code, encode(call.arguments), rest])
@@ -79,10 +75,7 @@ def call_of(content: bytes, reader: Reader) -> StepCall:
 
 @dataclass(frozen=True)
 class Bound:
-    """A step with its arguments, handles among them, before they are divided among parties.
-
-    `code` is the encoded step.
-    """
+    """A step, its arguments before they are divided among parties, and its encoded `code`."""
 
     step: Callable[..., Any]
     arguments: dict[str, Any]
@@ -114,14 +107,14 @@ class Unreadable:
     """A step whose code the party could not read, because of `error`."""
 
     def __init__(self, name: str, error: Exception) -> None:
-        # What is sent as a name comes into logs, where a line must not look like several.
+        # The name is logged, where one line must not look like several.
         self.__name__ = name if isinstance(name, str) and name.isprintable() else "?"
         self.missing = error.name if isinstance(error, ImportError) else None
         self.kind = type(error).__name__
         self.refused = str(error) if isinstance(error, PrivacyError) else None
 
     def __call__(self, **_: Any) -> None:
-        """Raise PrivacyError or ClusterError, which says what is missing."""
+        """Raise PrivacyError, or ClusterError that names what is missing."""
         if self.refused is not None:
             raise PrivacyError(self.refused)
         what = f"module {self.missing!r} is missing" if self.missing else self.kind
@@ -167,10 +160,7 @@ def step_name(step: Callable[..., Any]) -> str:
 
 
 def declared_message(step: Callable[..., Any]) -> tuple[type[Message], bool]:
-    """Return the message class in a step's return annotation, and whether it is mapped by receiver.
-
-    InvalidInput when there is none.
-    """
+    """Return a step's message class, if any, else raise InvalidInput; and whether by receiver."""
     if isinstance(step, Forward):
         return step.message_type, False
     plain = step
@@ -197,10 +187,7 @@ def declared_message(step: Callable[..., Any]) -> tuple[type[Message], bool]:
 def bind(
     step: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the caller's arguments by name, for parameters that the party does not fill in.
-
-    InvalidInput when they do not fit, before anything runs.
-    """
+    """Return the caller's arguments by parameter name; InvalidInput when they do not fit."""
     signature = inspect.signature(step)
     given = [name for name in kwargs if name in INJECTED and name in signature.parameters]
     if given:

@@ -1,4 +1,4 @@
-"""Handles: what the driver holds of values that stay at parties or travel between them."""
+"""Handles: the driver's references to values that stay at parties or travel between them."""
 
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -168,7 +168,7 @@ class Sent(Handle, Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class Inline(Generic[T]):
-    """A step that runs within the step which takes it as an argument, as often as one does.
+    """A step that runs within each step that takes it as an argument.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class Inline(Generic[T]):
     bound : Bound
         The step and its arguments.
     round : int
-        In which it was asked for.
+        The round in which it was asked for.
     """
 
     party: str

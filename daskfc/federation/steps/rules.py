@@ -1,6 +1,6 @@
-"""What the caller may give a step: its parameter's type, and a rule where a promise depends on it.
+"""Rules for the caller's arguments of steps: types, and more where a promise depends on them.
 
-A site approves who an argument comes from (`daskfc.site.approved`); here stands what it may be.
+A site approves where an argument comes from (`daskfc.site.approved`); rules say what it may be.
 """
 
 import collections.abc
@@ -120,7 +120,7 @@ def _declared(step: Callable[..., Any]) -> tuple[Mapping[str, Any], Mapping[str,
 
 
 def _is_a(value: Any, hint: Any) -> bool:
-    """Return whether a value is what an annotation says; no annotation says nothing that holds."""
+    """Return whether a value has an annotation's type; False where there is no annotation."""
     origin, within = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return True

@@ -1,8 +1,8 @@
-"""What clients were told alike: by the submitter and by the server, as one digest of each result.
+"""The digest, for each result, of what the submitter and the server sent alike to all clients.
 
-Masks are derived from it, so that clients which were told different things hide their arrays behind
-masks that do not cancel: the sum is then noise (D. Pasquini et al., "Eluding secure aggregation in
-federated learning via model inconsistency", CCS 2022, arXiv 2111.07380).
+Masks are derived from it, so that clients with different inputs hide their arrays behind masks that
+do not cancel: the sum is then noise (D. Pasquini et al., "Eluding secure aggregation in federated
+learning via model inconsistency", CCS 2022, arXiv 2111.07380).
 """
 
 import functools
@@ -21,7 +21,7 @@ __all__ = ["Came", "told_by"]
 
 @dataclass(frozen=True)
 class Came:
-    """What is known of another step's value; `is_own` says that a step of this party made it.
+    """The origin of another step's value; `is_own` says that a step of this party made it.
 
     `digest` is of its step's inputs or of a server's message; empty where clients get different
     ones, as from another client.
@@ -76,5 +76,5 @@ def told_by(
 
 
 def _kind(value: Any) -> bytes:
-    """Return what tells of an object that only a pickle could write: its kind."""
+    """Return the kind of an object that only a pickle could write, in place of its content."""
     return identity(value).encode()

@@ -1,4 +1,4 @@
-"""Calls of steps, as approved protocols list them: what, where, and whose results they take."""
+"""Uses of steps, as approved protocols list them: name, party, and origins of arguments."""
 
 import dataclasses
 import functools
@@ -86,7 +86,7 @@ def _sources(
     within: list[tuple[InnerCall, Callable[..., Any]]],
     caller: str = CALLER_MADE,
 ) -> Iterator[str]:
-    """Return what an argument is made of; gathers the steps within it."""
+    """Yield the origins of an argument, and collect the steps within it in `within`."""
     if isinstance(value, Slot):
         yield made_by[value.index]
     elif isinstance(value, InnerCall):
@@ -105,7 +105,7 @@ def _sources(
 
 
 def _functions(value: Any) -> Iterator[str]:
-    """Return the functions and classes that a value of the submitter names."""
+    """Yield the functions and classes that a value of the submitter names."""
     if inspect.isroutine(value) or isinstance(value, type | functools.partial):
         yield f"{CALLER_MADE}: {identity(value)}"
         if isinstance(value, functools.partial):

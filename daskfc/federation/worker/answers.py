@@ -1,4 +1,4 @@
-"""What other parties answer to this one: messages of their own."""
+"""Checks, by certificates, that other parties answer with messages of their own."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ __all__ = ["only_own"]
 def only_own(comm: Any, party: str) -> Any:
     """Have a connection return poison in place of messages that its certified peer did not send.
 
-    Whom to ask is the scheduler's claim, who sent a message that of a certificate; without TLS the
+    The scheduler says whom to ask, and only a certificate proves who answers; without TLS the
     connection is returned unchanged.
     """
     peer = peer_of(comm)

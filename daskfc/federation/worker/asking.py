@@ -1,8 +1,7 @@
-"""How often a party asks a peer for a message in vain, before it fails what waits for it.
+"""Limits how often a party asks a peer for a message in vain, before steps that need it fail.
 
-Dask takes whatever comes in place of a message for the network, and asks again for as long as its
-scheduler says that the peer has it. A peer that answers with errors, answers without the message,
-or hangs up would stall a run for ever.
+Dask takes any other answer for a failure of the network, and asks again for as long as its
+scheduler says that the peer has the message: such a peer would stall a run for ever.
 """
 
 from collections import Counter
@@ -18,9 +17,8 @@ from daskfc.errors import ClusterError
 
 __all__ = ["Asking", "gave_nothing"]
 
-# How many in vain are too many. Dask waits a second between two, and a sixth of one where the peer
-# says that it is busy; who hangs up may be a party that is being started again, and who sends too
-# slowly or too much took its time already.
+# Limits of vain requests. Dask waits a second between two, or a sixth of one for a busy peer. A
+# peer that hangs up may be starting again; one that sends too slowly took its time already.
 _ANSWERS, _BREAKS, _BUSY, _SLOW = 10, 30, 4_000, 3
 
 

@@ -59,7 +59,7 @@ class Listening:
     def handle_comm(self, comm: Any) -> Any:
         """Serve a new connection, see `Server.handle_comm`; one too many is closed."""
         peer, stream = peer_of(comm), getattr(comm, "stream", None)
-        # A scheduler asks for all drivers at once: one could keep it from asking for the others.
+        # No limit for a scheduler, which asks for all drivers: one could keep out the others.
         if peer is not None and stream is not None and peer.role != "scheduler":
             if not self.connected.admit(peer, stream):
                 comm.abort()
@@ -117,7 +117,7 @@ def refused_request(request: dict[str, Any], peer: Peer | None, why: str) -> dic
 
 
 class _Said:
-    """An error that is made anew where it is read, of nothing but its class and its sentence."""
+    """An error that is pickled as nothing but its class and its sentence."""
 
     def __init__(self, error: DaskfcError) -> None:
         self._error = error
@@ -129,7 +129,7 @@ class _Said:
 def refuse_request(asked: str, why: str) -> dict[str, Any]:
     """Answer a refused request by an error in Dask's form, which raises `PrivacyError` at the peer.
 
-    Dask's own pickle of it would not pass a careful reader, and would show where it was raised.
+    Dask's own pickle would be refused by a restricted reader, and show where it was raised.
     """
     error = PrivacyError(f"{asked!r} is not answered {why}")
     return {

@@ -1,4 +1,4 @@
-"""The door of a party: everything that it answers to who asks for its data passes here."""
+"""The door of a party: every answer to a request for its data passes here."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ def _raise_refused(kind: type[DaskfcError], sentence: str) -> NoReturn:
 
 
 class Refused:
-    """Poison. A peer gets it as a value; the driver's attempt to read it raises."""
+    """Poison: a refusal that a peer gets as a value; the driver's attempt to read it raises."""
 
     def __init__(self, error: DaskfcError, *, raises: bool) -> None:
         self.error = error
@@ -31,20 +31,20 @@ class Refused:
 
 
 def passive(kind: type[DaskfcError], sentence: str) -> Refused:
-    """Return poison for a peer, which reads no other pickle of it."""
+    """Return poison for a peer, which unpickles it by this function only."""
     return Refused(kind(sentence), raises=False)
 
 
 class Gatekeeper(Protocol):
-    """What a door asks of the worker whose door it is; see `PartyWorker`."""
+    """The worker behind a door, as the door calls it; see `PartyWorker`."""
 
     party: Party
 
     def release(self, key: Any, value: Any, receiver: str) -> Outgoing:
-        """Return a value that may leave, or raise why it may not."""
+        """Return a value that may leave, or raise an error with the reason."""
 
     def record(self, leaving: dict[Any, Outgoing]) -> Callable[[int], None]:
-        """Write down what leaves, before it does."""
+        """Record messages before they leave."""
 
     def refuse(self, refusal: DaskfcError) -> None:
         """Abort the run."""
@@ -66,7 +66,7 @@ class Door:
         return getattr(self._comm, name)
 
     async def write(self, msg: dict[str, Any], **kwargs: Any) -> int:
-        """Let out what may leave, and poison in place of the rest; return the bytes of it all."""
+        """Write what may leave, and poison in place of the rest; return the bytes written."""
         leaving = {}
         for key, wrapped in msg["data"].items():
             try:
@@ -77,7 +77,7 @@ class Door:
         complete = None
         try:
             complete = self._worker.record(leaving) if leaving else None
-        except Exception as error:  # what is not written down does not leave
+        except Exception as error:  # what is not recorded does not leave
             self._refuse(msg, list(leaving), error)
             leaving = {}
         if leaving and (held := self._worker.party.line.held(leaving.values())):
@@ -93,10 +93,7 @@ class Door:
         return written
 
     async def turn_away(self, keys: Iterable[Any]) -> Status:
-        """Refuse all keys to somebody who may have nothing, as a worker that was taken for gone.
-
-        Whether the data exist is not looked up, and no "OK" is awaited.
-        """
+        """Refuse all keys to a peer that may have nothing, without looking whether they exist."""
         error = ClusterError(
             f"party {self._worker.party.name!r} was asked for data by a process that is no party "
             "of this scheduler, or has no certificate of one, or of whoever began this run. "
@@ -108,15 +105,11 @@ class Door:
         return Status.dont_reply
 
     async def read(self, **kwargs: Any) -> Any:
-        """Return the receiver's acknowledgement, "OK"; after a refusal without reading.
-
-        A refused caller sends none, and what it sends next is a request; a scheduler does send it,
-        see `Connection`.
-        """
+        """Return the receiver's "OK"; a refused caller sends none, but its next request."""
         return "OK" if self._raised else await self._comm.read(**kwargs)
 
     def _refuse(self, msg: dict[str, Any], keys: list[Any], error: Exception) -> None:
-        """Answer with poison: Dask takes an error for the network and asks again for ever."""
+        """Answer with poison: at an error, Dask would blame the network and ask again for ever."""
         party = self._worker.party.name
         if isinstance(error, MemoryError):
             error = no_memory_at(party)

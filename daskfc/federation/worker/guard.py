@@ -1,14 +1,14 @@
 """The guard at a party's door: a Dask worker that lets out declared messages and nothing else.
 
 It sits in the one place where a worker answers for its data (`get_data`). What may not leave is
-answered with a poison value, because an error there would make the asker ask for ever. All other
+answered with a poison value, because Dask would repeat a request that fails for ever. All other
 ways out that a worker offers (running functions, logs, stack traces, actors, plugins) are shut by
 a list of the few handlers that stay open, at the worker and at its nanny. Steps find no worker, and
 so no client of the scheduler.
 
-Privacy: whoever submits tasks gets declared messages and nothing else, and so does who reaches a
-port. It does not stop hostile code that is installed at the site and runs inside the party's
-process; that takes a network sandbox of the operating system.
+Privacy: whoever submits tasks or reaches a port gets declared messages and nothing else. The guard
+does not stop hostile code that is installed at the site and runs inside the party's process; that
+takes a network sandbox of the operating system.
 """
 
 import asyncio
@@ -68,10 +68,10 @@ __all__ = [
     "run_step",
 ]
 
-# Dask's workers ask another one thing at a time. Who asked for more and took none of it would
-# keep everybody else out: a worker says that it is busy from some fifty on.
+# Dask's workers send another one request at a time. A peer with many requests that takes no answer
+# would keep all others out: a worker is busy from some fifty on.
 _AT_ONCE = 4
-REFUSALS = "daskfc-refusals"  # the event topic by which a party tells the driver
+REFUSALS = "daskfc-refusals"  # the event topic by which a party informs the driver
 
 _WORKER_OPEN = requests("worker") | frozenset(
     "daskfc_describe daskfc_ledger daskfc_peak_memory daskfc_refused daskfc_start_run".split()
@@ -90,7 +90,7 @@ class AllBut:
 
 
 class _NoWorker:
-    """What a step finds in place of its worker: Dask's clients, queues and events all ask it."""
+    """Replaces the worker of a step, which Dask's clients, queues and events all look up."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise PrivacyError(
@@ -126,10 +126,10 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
     """A Dask worker that is one party; parameters besides `party` are those of a Worker."""
 
     def __init__(self, *args: Any, party: PartyOptions, **kwargs: Any) -> None:
-        # What was imported stays; a collection that visits it would copy every page that this
-        # process shares with the one it was forked from: 1.3 s each for 11 parties on two cores.
+        # Imported objects stay; a garbage collection that visits them would copy every page that
+        # is shared with the process this was forked from: 1.3 s for each of 11 parties on 2 cores.
         gc.freeze()
-        if multiprocessing.parent_process() is not None:  # its own, which a nanny started
+        if multiprocessing.parent_process() is not None:  # a process that a nanny started
             restrict_process()
             limit_thread_starts()
         if party.driver_key is not None:
@@ -158,13 +158,13 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         self.rpc.connect = to_peer
         self.crossing: dict[Any, Exception] = {}  # what a step raised, by task
         self._asking = Asking()
-        self._runs: dict[str, RunSettings] = {}  # that it was in: a driver reads of those, too
-        self._answering: Counter[str] = Counter()  # how often each asks at this moment
+        self._runs: dict[str, RunSettings] = {}  # all so far: a driver reads of earlier ones, too
+        self._answering: Counter[str] = Counter()  # requests under way, by receiver
         self._names: dict[str, str] = {}  # party by address
         self._limits = threadpool_limits(party.blas_threads)
 
     def describe(self) -> dict[str, Any]:
-        """Answer who this party is, and what it runs."""
+        """Return this party's name, role, memory limit (bytes) and versions."""
         options = self.party.options
         return {
             "party": options.name,
@@ -176,20 +176,20 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
     def ledger_rows(
         self, run_id: str, places: Mapping[str, Place], proof: bytes = b""
     ) -> Page | dict[str, str]:
-        """Answer with some of this party's rows of a run, from its place on."""
+        """Return a page of this party's rows of a run, from its place on."""
         if not may_read(self._runs.get(run_id, self.party.run), run_id, proof):
             said = "tells rows of a run to whoever began it, and to nobody else."
             return declined(PrivacyError(f"party {self.party.name!r} {said}"))
         return self.party.ledger.page(run_id, *places[self.party.name])
 
     def digest_metric(self, name: Any, value: float) -> None:
-        """Count what a step took by the step's name; a plain scheduler gives each round another."""
+        """Count a step's cost by its name, without Dask's span, which differs between rounds."""
         if isinstance(name, tuple) and name[0] == "execute":
             name = (name[0], None, *name[2:])
         super().digest_metric(name, value)
 
     def start_run(self, run: dict[str, Any], seal: bytes, **admitted: Any) -> dict[str, str]:
-        """Begin a run that the nanny let begin; whoever asks past it lacks the seal."""
+        """Begin a run that the nanny admitted, as its seal proves."""
         settings, begun = RunSettings(**run), Admitted(**admitted)
         known = seal_of_start(self.party.options.secret, settings, begun)
         if not hmac.compare_digest(known, seal):
@@ -201,7 +201,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         return declined(self.party.refusal) if self.party.refusal else {"status": "OK"}
 
     def refuse(self, refusal: DaskfcError) -> None:
-        """Abort the run at this party and tell the driver."""
+        """Abort the run at this party and inform the driver."""
         logger.warning("%s", refusal)
         self.party.ledger.refuse(type(refusal).__name__, str(refusal))
         self.party.refusal = refusal
@@ -309,7 +309,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         """Start; see `Worker.start_unsafe`."""
         if self.party.options.metrics is not None:
             serve_metrics(self.party.options.metrics, self._counted)
-        # It starts the thread of steps as well: what the system may not give later is there.
+        # This starts the thread of steps as well, for which there may be no memory later.
         await asyncio.wrap_future(self.executors["default"].submit(take_buffers))
         return await super().start_unsafe()
 
@@ -354,7 +354,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
             self._answering[receiver] -= 1
 
     def _receiver(self, peer: Peer) -> str | None:
-        """Return as whom a certificate may ask; another submitter is not this run's caller."""
+        """Return the receiver that a certificate names; other submitters are no callers here."""
         if peer.is_party:
             return peer.name
         began = peer.role == "submitter" and peer.name == self.party.options.submitter
@@ -363,7 +363,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
     async def gather_dep(
         self, worker: str, to_gather: Any, total_nbytes: int, *, stimulus_id: str
     ) -> Any:
-        """Ask a peer for messages, and not for ever; see `Worker.gather_dep`."""
+        """Ask a peer for messages, but not for ever; see `Worker.gather_dep`."""
         event = await super().gather_dep(worker, to_gather, total_nbytes, stimulus_id=stimulus_id)
         if self.status not in WORKER_ANY_RUNNING:
             return event
@@ -376,7 +376,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
             poison = Refused(error, raises=False)
             came = event.data if isinstance(event, GatherDepSuccessEvent) else {}
             return GatherDepSuccessEvent(**about, data={**came, **dict.fromkeys(given_up, poison)})
-        if isinstance(event, GatherDepFailureEvent):  # of which Dask would tell nobody
+        if isinstance(event, GatherDepFailureEvent):  # which Dask would report to nobody
             return GatherDepNetworkFailureEvent(**about)
         return event
 
@@ -436,7 +436,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         return closed
 
     def log_event(self, topic: Any, msg: Any) -> None:
-        """Drop what a step or Dask would tell the scheduler; raising would upset Dask's close."""
+        """Drop events for the scheduler; an error would break Dask's close."""
 
     async def plugin_add(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse plugins, those that the scheduler brings at registration included."""
@@ -445,7 +445,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
 
 
 def declined(error: DaskfcError) -> dict[str, str]:
-    """Return an answer to the roll call that ends it."""
+    """Return the answer by which the driver's roll call ends with an error."""
     return {"status": "declined", "kind": type(error).__name__, "sentence": str(error)}
 
 

@@ -1,14 +1,14 @@
-"""What Dask may unpickle in a party's processes: an exact list.
+"""An exact list of what Dask may unpickle in a party's processes.
 
-Dask opens pickles as they come in, before it looks at what was asked for, and a pickle can run any
-code. In the processes of parties it may make no object but those of this list: Dask's own words for
-a task, the two functions by which a party performs a step or hands a message over, the envelope of
-a message, and refusals. Steps, arguments and messages travel as bytes of a form of their own, see
+Dask opens pickles as they come in, before it looks at the request, and a pickle can run any code.
+In the processes of parties it may make only the objects of this list: Dask's classes for a task,
+the two functions by which a party performs a step or hands a message over, the envelope of a
+message, and refusals. Steps, arguments and messages travel as bytes of a form of their own, see
 `daskfc.federation.messages.wire_format`.
 
-What is not on the list becomes `Forbidden`, and so does what is broken: an error while a party
-reads would end its connection to the scheduler, and with it every run. What there was no memory to
-read, or to write, becomes `Unread`.
+Input that is not on the list, or broken, becomes `Forbidden`: an error while a party reads would
+end its connection to the scheduler, and with it every run. Input that there was no memory to read,
+or to write, becomes `Unread`.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ _restricted: contextvars.ContextVar[bool] = contextvars.ContextVar("restricted",
 
 
 class Forbidden:
-    """In place of what came in and may not be made, or could not be read; the class itself."""
+    """Replaces, as a class, input that may not be unpickled or could not be read."""
 
     @staticmethod
     def __dask_graph__() -> NoReturn:
@@ -101,7 +101,7 @@ class _Unpickler(pickle._Unpickler):
     }
 
     def get_extension(self, code: int) -> NoReturn:
-        """Refuse numbers for classes, which another may have filled in."""
+        """Refuse numbers in place of classes, which others may have registered."""
         raise PrivacyError("a pickle that came in names a class by a number. Nothing was run.")
 
     def find_class(self, module: str, name: str) -> Any:
@@ -115,7 +115,7 @@ class _Unpickler(pickle._Unpickler):
             ) from None
 
     def persistent_load(self, pid: Any) -> Any:
-        """Refuse what is kept elsewhere."""
+        """Refuse references to objects outside of the pickle."""
         raise PrivacyError("a pickle that came in refers to something kept elsewhere.")
 
 
@@ -149,10 +149,7 @@ def _deserialize(header: Any, frames: Any, deserializers: Any = None) -> Any:
 
 
 def admit(functions: Iterable[Callable[..., Any]], others: Iterable[Any] = ()) -> None:
-    """Allow functions as tasks, and others in what parties send besides messages.
-
-    Call it once, where they are defined.
-    """
+    """Allow functions as tasks, and others in what parties send; it is called only once."""
     _State.functions = tuple(functions)
     _allowed.update({_name(value): value for value in (*_State.functions, *others)})
     read_by(_loads, _deserialize)
@@ -169,7 +166,7 @@ def restrict_process(also: Mapping[tuple[str, str], Any] | None = None) -> None:
 
 @contextlib.contextmanager
 def restricted() -> Iterator[None]:
-    """Hold what Dask reads within to the list; for a nanny in the driver's own process."""
+    """Restrict what Dask unpickles within to the list, for a nanny in the driver's process."""
     token = _restricted.set(True)
     try:
         yield
@@ -178,7 +175,7 @@ def restricted() -> Iterator[None]:
 
 
 def is_admitted(spec: Any) -> bool:
-    """Return whether a task is a step, or the handing over of its message, and nothing more."""
+    """Return whether a task is a step or hands over its message, and nothing more."""
     return (
         type(spec) is Task
         and any(spec.func is function for function in _State.functions)

@@ -1,4 +1,4 @@
-"""Memory of a party's process: the most it used, what it takes at once, what it gives back."""
+"""Memory of a party's process: its peak, buffers to take early, freed memory to give back."""
 
 import ctypes
 import resource

@@ -1,4 +1,4 @@
-"""The process beside a party's worker: it starts it, keeps its secret, and says how it fares."""
+"""The nanny of a party: it starts the worker process, keeps its secret and reports its state."""
 
 import asyncio
 import datetime
@@ -53,7 +53,7 @@ class PartyNanny(Listening, Nanny):  # type: ignore[misc]
         self.handlers["daskfc_processor_seconds"] = self.processor_seconds
 
     def processor_seconds(self) -> float | None:
-        """Answer for how long the worker process has computed; a frozen one's time stands still."""
+        """Return the processor time (s) of the worker process; a frozen one's stands still."""
         times = self._of_worker(psutil.Process.cpu_times)
         return None if times is None else float(times.user + times.system)
 
@@ -84,7 +84,7 @@ class PartyNanny(Listening, Nanny):  # type: ignore[misc]
     async def end_run(
         self, run: dict[str, Any], proof: dict[str, Any] | None = None
     ) -> dict[str, str]:
-        """Remove what the party's own workspace holds of a run that needs it no more."""
+        """Remove files of a run that has ended from the party's own workspace."""
         async with self._beginning:
             party = self._party
             try:
@@ -97,13 +97,10 @@ class PartyNanny(Listening, Nanny):  # type: ignore[misc]
     async def _begin(
         self, settings: RunSettings, proof: dict[str, Any] | None
     ) -> ClusterError | None:
-        """Begin a run, or return the error for a second driver.
-
-        A driver that has gone no longer holds the party.
-        """
+        """Begin a run, or return the error for a second driver while the first is connected."""
         submitter, looks = self._gate.submitter(settings, proof), 0
         while True:
-            # Between the looks others may ask: several that wait here must not wait for each other.
+            # Not held between the looks: requests that wait here must not wait for each other.
             async with self._beginning:
                 held = self._party.run
                 if held is None or await self._yields(held, settings, submitter):
@@ -119,7 +116,7 @@ class PartyNanny(Listening, Nanny):  # type: ignore[misc]
 
     async def _yields(self, held: RunSettings, asked: RunSettings, submitter: str | None) -> bool:
         """Return whether the run under way makes place for another."""
-        # A driver's name is its own word, and others may have heard it.
+        # A driver's name is not proven, and others may know it.
         same = held.driver == asked.driver and submitter == self._party.submitter
         until = self._party.until
         return same or (until is not None and time.time() > until) or await self._gone(held.driver)
@@ -172,7 +169,7 @@ class PartyNanny(Listening, Nanny):  # type: ignore[misc]
             return status
 
     def _memory_refusal(self) -> ClusterError | None:
-        """Return what to say when a process that has done nothing yet is near its limit."""
+        """Return the error for a process that is near its limit before it did anything."""
         manager = self.memory_manager
         limit, share = manager.memory_limit, manager.memory_terminate_fraction
         used = self._of_worker(lambda process: process.memory_info().rss)
@@ -196,7 +193,7 @@ class PartyNanny(Listening, Nanny):  # type: ignore[misc]
 
 
 def _connected(events: Iterable[tuple[float, Any]]) -> bool:
-    """Return whether a Dask client is connected, by what its scheduler noted of it last."""
+    """Return whether a Dask client is connected, by its scheduler's last events."""
     actions = [event.get("action") for _, event in events if isinstance(event, dict)]
     # The oldest events may have been dropped, its arrival among them.
     changes = [action for action in actions if action in ("add-client", "remove-client")]

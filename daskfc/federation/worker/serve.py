@@ -1,4 +1,4 @@
-"""What ``daskfc party`` does: one site starts its own party and keeps its secret."""
+"""``daskfc party``: a site starts its own party and keeps its secret."""
 
 import time
 from contextlib import ExitStack
@@ -65,7 +65,7 @@ def serve_party(
     scheduler : str, optional
         Address of the scheduler.
     scheduler_file : str, optional
-        File that has it, in its place.
+        File with the address, in its place.
     store : str, optional
         URL of the client's store; needed by every party but the server's.
     memory_limit : str or int
@@ -82,24 +82,24 @@ def serve_party(
     host : str, optional
         Address to listen on.
     port, nanny_port : int
-        Of the worker, and of the process that starts it; 0 for any that is free.
+        Ports of the worker and of the process that starts it; 0 for any that is free.
     contact_address : str, optional
         Host by which others reach both, where it is not the one to listen on.
     wait : float
         Seconds until the scheduler must have answered; sites may start in any order.
     metrics : str, optional
         Host and port of a page with counts for Prometheus, such as "127.0.0.1:9100"; none by
-        default. It asks nobody who he is, and tells names of parties and messages, numbers, bytes.
+        default. It has no access control, and shows names of parties and messages, numbers, bytes.
     narrates : bool
-        Tell on standard error who it is, that it joined, what it is asked and what it sends.
+        Print on standard error who it is, that it joined, what it is asked and what it sends.
     policy : str, optional
         File of the site's policy. Without one everything may run on the loopback address, and
         elsewhere what a file without keys lets run; see `daskfc.site.Policy`.
     state : str, optional
         File of what the party remembers of all runs; by default ``state.sqlite`` in `workspace`.
     trusted : bool
-        The party is started beside a worker of a Dask cluster that others run, who can read what it
-        holds: a policy must allow it, and without one the caller may ask whatever he can do anyway.
+        Whether the party runs beside a worker of somebody's Dask cluster, who can read what it
+        holds. A policy must allow that; without one everything may run.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def serve_party(
 def _check_certificate(
     name: str, role: str, scheduler: str, security: SecurityFiles | None
 ) -> Issued | None:
-    """Refuse a certificate of another party or an expired one, and its absence off this machine."""
+    """Refuse a certificate of another party, an expired one, or none off this machine."""
     if security is None:
         if not (is_loopback(scheduler) or needs_certificates(scheduler)):
             raise InvalidInput(

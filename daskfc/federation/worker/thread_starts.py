@@ -1,8 +1,8 @@
 """Starting threads in a process that gets no more memory.
 
-`threading.Thread.start` waits until the thread says that it runs. One that has no memory for its
-first frame ends before it can, and who started it waits for ever (seen with Python 3.11): a step,
-which then seems to compute, or the loop that hears the scheduler.
+`threading.Thread.start` waits until the thread reports that it runs. A thread without memory for
+its first frame ends before that, and its starter waits for ever (seen with Python 3.11): a step,
+which then seems to compute, or the loop that serves the scheduler.
 """
 
 import threading
@@ -23,7 +23,7 @@ class _Begun(threading.Event):
         for _ in range(_SECONDS):
             if super().wait(1.0):
                 return True
-        raise RuntimeError("can't start new thread")  # in Python's words where the system says so
+        raise RuntimeError("can't start new thread")  # Python's words for a refusal by the system
 
 
 def _start_in_time(self: threading.Thread) -> None:
@@ -33,5 +33,5 @@ def _start_in_time(self: threading.Thread) -> None:
 
 
 def limit_thread_starts() -> None:
-    """Let every start of a thread in this process fail after ten seconds, as if the system had."""
+    """Have starts of threads in this process fail after ten seconds, as if out of memory."""
     threading.Thread.start = _start_in_time  # type: ignore[method-assign]
